@@ -134,8 +134,20 @@ BY = {t.name: t for t in (OPERATIONS, ATTEMPTS, COMMITS, ANOMALIES, FAULTS, METR
 
 def _arrow(table: TableSchema, keys: tuple[str, date], columns: Mapping[str, Sequence[Any]]) -> pa.Table:
     """The rows of a table from its columns without the keys."""
-    arrays = {c.name: pa.array(columns[c.name], c.type) for c in table.columns[2:]}
+    arrays = {c.name: _array(columns[c.name], c.type) for c in table.columns[2:]}
     return _keyed(table, keys, pa.table(arrays))
+
+
+def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Values as Arrow has them. JSON may have half a character (``\\ud800``), which no text of Arrow's can: it becomes a question mark."""
+    try:
+        return pa.array(values, type_)
+    except UnicodeEncodeError:
+        return pa.array([[*map(_whole, v)] if isinstance(v, list) else _whole(v) for v in values], type_)
+
+
+def _whole(value: object) -> object:
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def _keyed(table: TableSchema, keys: tuple[str, date], rows: pa.Table) -> pa.Table:
@@ -453,7 +465,8 @@ def _one_by_one(lines: Iterable[bytes]) -> pa.Table:
             good.append(
                 {name: _fitting(r.get(name), type_) for name, type_ in zip(_ASKED.names, _ASKED.types, strict=True)}
             )
-    return pa.Table.from_pylist(good, _ASKED)
+    columns = [_array([r[c.name] for r in good], c.type) for c in _ASKED]
+    return pa.Table.from_arrays(columns, schema=_ASKED)
 
 
 def _fitting(value: object, wanted: pa.DataType) -> object:

@@ -33,7 +33,7 @@ def read(folder: RunFolder, evidence: Evidence | None = None) -> Rows:
         evidence: what the folder has, if that was read already.
 
     Raises:
-        StoreError, HistoryError, TableLogError, NotARun: a file in it cannot be read.
+        StoreError, HistoryError, TableLogError, NotARun, OSError: a file in it cannot be read.
     """
     if evidence is None:
         evidence = load_evidence(folder.path)
@@ -43,10 +43,14 @@ def read(folder: RunFolder, evidence: Evidence | None = None) -> Rows:
 
 
 def results_of(path: Path, *, complete: bool) -> Results | None:
-    """What a ``results.json`` says; None without one that can be read: the run is not judged."""
+    """What a ``results.json`` says; None without one, or if it is not one: the run is not judged.
+
+    Raises:
+        OSError: it is there and cannot be read.
+    """
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
         return None
     if not isinstance(said, Mapping) or not isinstance(said.get("checkers"), list):
         return None

@@ -21,8 +21,8 @@ MOST_FILES = 16
 """Small files of one day and table, beyond which they are rewritten."""
 SMALL = 16 << 20
 """Bytes below which a file is small."""
-MOST_BYTES = 512 << 20
-"""Bytes of a day and table beyond which it is not rewritten: it is read into memory."""
+MOST_BYTES, MOST_ROWS = 512 << 20, 4_000_000
+"""Bytes, and rows, of a day and table beyond which it is not rewritten: it is read into memory, where a row has about 200 bytes."""
 KEEP, KEEP_S = 10, 3600.0
 """Snapshots that stay: so many of the newest, and those younger than so many seconds, which a reader may still use."""
 EPOCH = date(1970, 1, 1)
@@ -92,10 +92,9 @@ def compact(lake: Lake, schema: TableSchema, day: date, table: Table, most_files
     """
     that = within("day", {day})
     files = [task.file for task in table.scan(row_filter=that).plan_files()]
-    size = sum(f.file_size_in_bytes for f in files)
-    if sum(f.file_size_in_bytes < SMALL for f in files) <= most_files or size > MOST_BYTES:
+    size, rows = sum(f.file_size_in_bytes for f in files), sum(f.record_count for f in files)
+    if sum(f.file_size_in_bytes < SMALL for f in files) <= most_files or size > MOST_BYTES or rows > MOST_ROWS:
         return False
-
     return lake.change(schema.name, lambda t: rewritten(t, schema, day))
 
 

@@ -154,6 +154,52 @@ def test_requests_are_read_whatever_is_in_a_line(tmp_path: Path) -> None:
     assert requests_of(tmp_path / "none.jsonl") is None
 
 
+GOOD = {"time": 5, "writer": 1, "service": "catalog", "kind": "commit", "what": "POST /t", "op": "w1-0", "ms": 1.5}
+
+
+@pytest.mark.parametrize("part", [1, 100, 1000, 1 << 26])
+def test_a_log_is_read_in_parts_of_any_size_as_it_is_in_one(tmp_path: Path, part: int) -> None:
+    """Arrow takes no part of 2 GiB; so a log of that size is read in parts, and one line that is broken spoils no other part."""
+    path = tmp_path / "proxy.jsonl"
+    lines = [json.dumps(GOOD | {"time": n, "op": f"w1-{n}"}) for n in range(50)]
+    path.write_text("\n".join([*lines[:20], "no json", "", *lines[20:], '{"time": 50, "op": "w1']))
+    found = requests_of(path, part)
+    assert found is not None
+    assert found["time_ns"].to_pylist() == [*range(50)]
+    assert found["op"].to_pylist() == [f"w1-{n}" for n in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("line", "op"),
+    [
+        (json.dumps(GOOD | {"op": "\ud800"}), "?"),  # half a character
+        ('{"time": 5, "op": ' + "[" * 100_000 + "]" * 100_000 + "}", None),
+    ],
+    ids=["half a character", "nested"],
+)
+def test_a_line_that_arrow_does_not_take_keeps_no_run_out_of_the_lake(
+    one_run: Path, tmp_path: Path, line: str, op: str | None
+) -> None:
+    folder = copied(one_run, tmp_path)
+    folder.proxy.write_text(f"{line}\n{json.dumps(GOOD)}\n")
+    keep(embedded(tmp_path), folder)
+    with opened(embedded(tmp_path)) as lake:
+        assert {r["op"] for r in content(lake, "requests")} == {"w1-0", op} - {None}
+
+
+@pytest.mark.parametrize("name", ["proxy.jsonl", "results.json"])
+def test_a_file_that_is_there_and_cannot_be_read_is_not_taken_for_none(
+    one_run: Path, tmp_path: Path, name: str
+) -> None:
+    folder = copied(one_run, tmp_path)
+    (folder.path / name).mkdir()  # whoever opens it gets an OSError
+    said: list[str] = []
+    assert not kept(embedded(tmp_path), folder, load_evidence(one_run), said.append)
+    assert name in said[0] and "is not in the lake" in said[0]
+    with opened(embedded(tmp_path), make=True) as lake:
+        assert [*add_all(lake, [folder], say=said.append).skipped] == [folder.path] and name in said[1]
+
+
 @pytest.mark.parametrize(
     ("started", "given", "night"),
     [
@@ -292,6 +338,19 @@ def test_compaction_keeps_every_row(several: tuple[Path, list[RunFolder]]) -> No
         assert {t.name: content(lake, t.name) for t in TABLES} == before
 
 
+def test_a_day_that_is_too_big_for_memory_is_left_alone(
+    several: tuple[Path, list[RunFolder]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of many like rows are small, and huge in memory."""
+    with opened(embedded(several[0])) as lake:
+        rows = {t.name: len(content(lake, t.name)) for t in TABLES}
+        monkeypatch.setattr(upkeep, "MOST_ROWS", max(rows.values()) - 1)
+        small = sum(0 < n < max(rows.values()) for n in rows.values())
+        assert upkeep.tend(lake, {DAY}, most_files=1).days == small
+        monkeypatch.undo()
+        assert upkeep.tend(lake, {DAY}, most_files=1).days == 1
+
+
 def test_compaction_gives_way_to_a_run_that_is_added_meanwhile(
     several: tuple[Path, list[RunFolder]], one_run: Path
 ) -> None:
@@ -346,6 +405,19 @@ def aged(lake: Lake, folder: RunFolder) -> list[dict[str, object]]:
         lake.change(COMMITS.name, lambda t, n=n: t.append(rows.slice(n % rows.num_rows, 1)))
     assert len(lake.table(COMMITS.name).metadata.snapshots) >= upkeep.KEEP + upkeep.SLACK
     return content(lake, COMMITS.name)
+
+
+def test_a_snapshot_that_has_a_name_stays_with_its_files(one_run: Path, tmp_path: Path) -> None:
+    with opened(embedded(tmp_path), make=True) as lake:
+        aged(lake, copied(one_run, tmp_path))
+        table = lake.table(COMMITS.name)
+        named = table.metadata.snapshots[0].snapshot_id
+        then = table.scan(snapshot_id=named).to_arrow().sort_by("snapshot")
+        table.manage_snapshots().create_tag(named, "before").commit()
+        assert upkeep.tend(lake, (), now=time() + LATER).ended == []
+        table = lake.table(COMMITS.name)
+        assert len(table.metadata.snapshots) == upkeep.KEEP + 1
+        assert table.scan(snapshot_id=named).to_arrow().sort_by("snapshot") == then
 
 
 def unreadable(table: Table) -> dict[str, list[str]]:
@@ -665,6 +737,31 @@ def test_a_mistyped_store_gets_no_lake(tmp_path: Path) -> None:
         done = CliRunner().invoke(app, ["lake", "add", *words])
         assert isinstance(done.exception, BadArgument | StoreError) and "stoer" in str(done.exception)
         assert not list(tmp_path.iterdir()), "nothing was made"
+
+
+def test_a_run_that_is_in_the_lake_is_said_to_be_there_when_only_the_upkeep_failed(
+    one_run: Path, tmp_path: Path
+) -> None:
+    mine, last = embedded(tmp_path), copied(one_run, tmp_path)
+    said: list[str] = []
+    with opened(mine, make=True) as lake:
+        for stamp in STAMPS[: upkeep.MOST_FILES + 1]:
+            lake.add([read(copied(one_run, tmp_path, stamp))])
+        (oldest, *_) = [task.file.file_path for task in lake.table(COMMITS.name).scan().plan_files()]
+        with folders_in_place_of([Path(oldest)]):  # the upkeep reads it, because there are many small files
+            assert kept(mine, last, load_evidence(last.path), said.append)
+            (line,) = said
+            assert line.startswith(
+                f"quick/{last.path.name} is in the lake, but {tmp_path / 'lake'}: commits: cannot be "
+            )
+            assert line.endswith("`icequake lake compact`, goes on")
+            done = CliRunner().invoke(app, ["lake", "compact", "--store", str(tmp_path)], standalone_mode=False)
+            assert done.return_value == 255 and "commits: cannot be " in done.stderr
+            out = add_all(lake, [copied(one_run, tmp_path, STAMPS[-1])], say=said.append)
+            assert out.added == [f"quick/{STAMPS[-1]}"] and len(said) == 2
+        assert f"quick/{last.path.name}" in lake.held()
+    done = CliRunner().invoke(app, ["lake", "compact", "--store", str(tmp_path)], standalone_mode=False)
+    assert done.return_value == 0 and not done.stderr
 
 
 @pytest.mark.parametrize("files", ["*.avro", "*.metadata.json", "*.parquet"])

@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
+NOT_PASSED = ("connection", "expect", "transfer-encoding")
+"""Headers of a connection, not of what passes it."""
+
+
 class Refusing(ThreadingHTTPServer):
     """Passes requests on, but for those that name an object of :attr:`refused`.
 
@@ -35,7 +39,7 @@ class _Request(BaseHTTPRequestHandler):
     server: Refusing
 
     def answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self._body()
         if self.path.partition("?")[0].endswith(self.server.refused or ("\0",)):
             self.server.asked += 1
             self.send_response(503)
@@ -44,7 +48,7 @@ class _Request(BaseHTTPRequestHandler):
             return
         connection = http.client.HTTPConnection("127.0.0.1", self.server.to, timeout=120)
         with contextlib.closing(connection):
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in ("connection", "expect")}
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in NOT_PASSED}
             connection.request(self.command, self.path, body or None, headers)  # signed with the name of this server
             passed = connection.getresponse()
             data = passed.read()
@@ -52,10 +56,20 @@ class _Request(BaseHTTPRequestHandler):
         size = {"content-length": passed.getheader("Content-Length")} if self.command == "HEAD" else {}
         kept = {k.lower(): v for k, v in passed.getheaders()} | {"content-length": str(len(data))} | size
         for name, value in kept.items():
-            if name not in ("transfer-encoding", "connection") and value is not None:
+            if name not in NOT_PASSED and value is not None:
                 self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
 
