@@ -38,6 +38,7 @@ from pyiceberg.expressions import And, BooleanExpression, In
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
+from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from checkers.lake.rows import Rows
@@ -65,6 +66,8 @@ TRIES = 20
 """How often a change of one table is tried from the beginning."""
 WAIT_S = (0.02, 2.0)
 """Seconds between the first two tries, and the most."""
+CONNECT_S = 10
+"""Seconds in which a PostgreSQL server must take a connection."""
 AGAIN = (CommitFailedException, CommitStateUnknownException, ValidationException)
 
 
@@ -245,7 +248,7 @@ def _catalog(place: Place) -> Catalog:
     hide = Redaction(place.secrets)
     for tried in range(5):
         try:
-            return load_catalog("icequake_lake", **place.properties)
+            return load_catalog("icequake_lake", **_bounded(place.properties))
         except SQLAlchemyError as e:
             if tried == 4:
                 raise LakeError(f"{place.name}: its catalog cannot be opened: {hide.text(_line(e))}") from None
@@ -253,6 +256,19 @@ def _catalog(place: Place) -> Catalog:
         except Exception as e:  # whatever a client of some catalog raises
             raise LakeError(f"{place.name}: its catalog cannot be opened: {hide.text(_line(e))}") from None
     raise AssertionError("unreachable")
+
+
+def _bounded(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """PyIceberg's properties of a catalog, so that a server which does not answer is no reason to wait without end."""
+    found = {**properties}
+    uri, impl = str(found.get("uri", "")), "py-catalog-impl"
+    if str(found.get("type", "rest" if uri.startswith("http") and impl not in found else "")).lower() == "rest":
+        found.pop("type", None)
+        found[impl] = "harness.lake.rest.BoundedCatalog"
+    elif uri.startswith(("postgresql://", "postgresql+psycopg")) and "connect_timeout" not in make_url(uri).query:
+        url = make_url(uri).update_query_dict({"connect_timeout": str(CONNECT_S)})
+        found["uri"] = url.render_as_string(hide_password=False)
+    return found
 
 
 def _line(e: Exception) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -600,6 +602,53 @@ def test_a_file_names_a_catalog_of_the_users(one_run: Path, tmp_path: Path) -> N
     with opened(mine) as lake:
         assert [*lake.held()] == ["quick/20261120T223951.000Z"]
         assert lake.table("runs").location().startswith(str(tmp_path / "files" / "runs_of_all"))
+
+
+@contextlib.contextmanager
+def silent(answers: bytes = b"") -> Iterator[int]:
+    """A port whose server answers the first request, if at all, and no other one."""
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as held:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):  # the end
+                end = held.enter_context(server.accept()[0])
+                if answers:
+                    end.recv(1 << 16)
+                    end.sendall(answers)
+                while True:
+                    held.enter_context(server.accept()[0])
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+CONFIG = b'{"defaults": {}, "overrides": {}}'
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+
+
+@pytest.mark.parametrize(
+    ("uri", "answers", "says"),
+    [
+        ("http://{}", b"", "its catalog cannot be opened: ReadTimeout"),
+        ("http://{}", ANSWER % (len(CONFIG), CONFIG), "its tables cannot be made: ReadTimeout"),
+        ("postgresql+psycopg2://u:p@{}/db", b"", "its catalog cannot be opened: .*timeout expired"),
+    ],
+    ids=["rest", "rest, later", "postgresql"],
+)
+def test_a_catalog_that_does_not_answer_is_said_and_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch, uri: str, answers: bytes, says: str
+) -> None:
+    monkeypatch.setattr("harness.lake.rest.ANSWER_S", 0.2)
+    monkeypatch.setattr("harness.lake.lake.CONNECT_S", 1)
+    with silent(answers) as port:
+        mine = place.Place("my.yaml", None, {"uri": uri.format(f"127.0.0.1:{port}"), "warehouse": "w"})
+        with pytest.raises(LakeError, match=f"my.yaml: {says}"), opened(mine, make=True):
+            pass
 
 
 def test_the_option_says_where_runs_are_kept(tmp_path: Path) -> None:

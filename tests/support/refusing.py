@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-
 NOT_PASSED = ("connection", "expect", "transfer-encoding")
 """Headers of a connection, not of what passes it."""
 
