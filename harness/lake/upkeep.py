@@ -146,7 +146,8 @@ def _needed_only_by(old: Sequence[Snapshot], table: Table) -> list[str]:
     Raises:
         Exception: a file of another snapshot is missing, or any file cannot be read: as PyIceberg raises it.
     """
-    stay = [s for s in table.metadata.snapshots if s not in old]
+    ids = {s.snapshot_id for s in old}
+    stay = [s for s in table.metadata.snapshots if s.snapshot_id not in ids]
     kept = _manifests(table, stay)
     gone = {path: m for path, m in _manifests(table, old, EXPIRED).items() if path not in kept}
     lists = {s.manifest_list for s in old} - {s.manifest_list for s in stay}

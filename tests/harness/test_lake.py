@@ -409,6 +409,17 @@ def aged(lake: Lake, folder: RunFolder) -> list[dict[str, object]]:
     return content(lake, COMMITS.name)
 
 
+def test_a_file_that_cannot_be_removed_is_said(one_run: Path, tmp_path: Path) -> None:
+    with opened(embedded(tmp_path), make=True) as lake:
+        before = aged(lake, copied(one_run, tmp_path))
+        first = lake.table(COMMITS.name).metadata.snapshots[0].snapshot_id
+        (task,) = lake.table(COMMITS.name).scan(snapshot_id=first).plan_files()  # what it names was replaced
+        with folders_in_place_of([Path(task.file.file_path)]):
+            (line,) = upkeep.tend(lake, (), now=time() + LATER).ended
+        assert "commits: cannot be written: " in line and "files that nothing needs may stay" in line
+        assert content(lake, COMMITS.name) == before
+
+
 def test_a_snapshot_that_has_a_name_stays_with_its_files(one_run: Path, tmp_path: Path) -> None:
     with opened(embedded(tmp_path), make=True) as lake:
         aged(lake, copied(one_run, tmp_path))
