@@ -29,10 +29,11 @@ _SWITCHES = ("true", "false")
 # --- what is a secret by the text around it ---------------------------------------------------------------------------
 # In each of these the last group that matches is the secret.
 
-_KEY = r"(?i:secret|passw|passphrase|token|credential|authorization|(?:api|account|private|sharedaccess)[-_.]?key)[\w.-]{0,40}"
+_WORDS = "secret|passw|passphrase|token|credential|(?:api|account|private|sharedaccess)[-_.]?key"
+_KEY = rf"(?i:{_WORDS})[\w.-]{{0,40}}"
 """Inside a text, ``key=`` may mean anything; after one of these words it is a secret."""
 _NO_SWITCH = r"(?!(?i:true|false|null|none)\b)"
-_PLAIN = r"[^\s&;\"']+"
+_PLAIN = rf"{HIDDEN}|[^\s&;\"']+"
 _QUOTED = r"(\\*[\"'])((?:(?!\1)[^\n]){1,4000})\1"
 _BEFORE_PASSWORD = r"(?<=://)(?![A-Za-z]:[\\/])[^/\s:@?#\"'<>\[]*:"
 _PORT = r"(?!\d{1,5}(?:[/?#;,\"'\s]|$))"
@@ -43,8 +44,8 @@ _STRUCTURES = tuple(
         rf"{_BEFORE_PASSWORD}{_PORT}({_AT})",
         r"(?i:jdbc:oracle:\w+:)[^/\s@]*/([^\s@]+)(?=@)",
         rf"{_KEY}={_NO_SWITCH}(?:\{{([^{{}}\n]+)\}}|\\*[\"']?({_PLAIN}))",
-        rf"{_KEY}(?:\\*[\"']\s{{0,3}}:|\s{{0,3}}=)\s{{0,3}}{_QUOTED}",
-        rf"[?&;][\w.-]{{0,40}}(?i:private|key|pwd?|sig|signature)={_NO_SWITCH}({_PLAIN})",
+        rf"(?i:{_WORDS}|authorization)[\w.-]{{0,40}}(?:\\*[\"']\s{{0,3}}:|\s{{0,3}}=)\s{{0,3}}{_QUOTED}",
+        rf"[?&;][\w.-]{{0,40}}(?i:private|authorization|key|pwd?|sig|signature)={_NO_SWITCH}({_PLAIN})",
         r"(?<![A-Za-z0-9])(?i:sig|signature)=([\w%+/=-]{16,})",
         r"(?i:\b(?:password|identified\s+by)\s+(?:to\s+)?)'((?:[^'\n]|'')+)'",
         r"(?i:\bx-[\w-]{0,60}?(?:token|secret|key|password|signature|credential)[\w-]{0,20})\\*[\"']?\s{0,3}[:=][\s\[\"'\\]{0,5}([^\s\"'\],;&]+)",
@@ -97,6 +98,17 @@ def secrets_of(properties: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def too_short(secrets: Mapping[str, str]) -> str | None:
+    """A sentence for the user that names whose secrets (``forms``) are too short to be searched for; None if none is."""
+    names = sorted({name for secret, name in secrets.items() if len(secret) < SHORTEST_SEARCHED})
+    if not names:
+        return None
+    return (
+        f"{', '.join(names)}: a secret with fewer than {SHORTEST_SEARCHED} characters is too short to be searched for; "
+        "it is hidden only where it stands alone or behind its key; use a longer one"
+    )
+
+
 def masked(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties for a file that anybody may read: every name is there, each secret is ``‹hidden›``."""
     return {k: HIDDEN if is_secret(k, v) else Redaction(secrets_in(v)).text(v) for k, v in properties.items()}
@@ -137,6 +149,17 @@ class Redaction:
         if isinstance(value, list | tuple):
             return [self.value(v) for v in value]
         return {k: self.value(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+    def error(self, error: BaseException) -> None:
+        """Take the secrets out of what an error says, and out of the errors that it came from, so that it may be shown and written."""
+        seen: set[int] = set()
+        at: BaseException | None = error
+        while at is not None and id(at) not in seen:
+            seen.add(id(at))
+            at.args = tuple(self.text(a) if isinstance(a, str) else a for a in at.args)
+            if isinstance(at, OSError) and isinstance(at.strerror, str):
+                at.strerror = self.text(at.strerror)
+            at = at.__cause__ or at.__context__
 
     def folder(self, folder: Path) -> list[Path]:
         """Clean every file below ``folder``, such as the logs of a stack that is closed, of the known secrets and of what looks like one.

@@ -46,12 +46,12 @@ class Source:
     """Where a file's values stand.
 
     Attributes:
-        secrets: words that must not be written to any file or shown, the longest first.
+        secrets: words that must not be written to any file or shown, each → the key or the variable whose secret it is.
     """
 
     path: Path
     lines: Mapping[KeyPath, int]
-    secrets: tuple[str, ...]
+    secrets: Mapping[str, str]
 
     def fail(self, at: KeyPath, message: str) -> NoReturn:
         """Raises FileError with the file and the line of a value."""
@@ -104,7 +104,7 @@ def load(
 
     try:
         file, lines = validated(model, read_text(path), str(path), example=example, prepare=prepared)
-        return make(file, Source(path, lines, tuple(sorted(secrets, key=len, reverse=True))))
+        return make(file, Source(path, lines, secrets))
     except FileError as e:
         raise FileError(Redaction(secrets).text(str(e))) from None
 

@@ -59,7 +59,7 @@ class UserCatalogFile:
         warehouse: where tables are, ``s3://…``; empty: the store's.
         jars: more jars for drivers and executors.
         s3, master: the store and the Spark cluster that the file names.
-        secrets: words that must not be written to any file or shown.
+        secrets: words that must not be written to any file or shown, each → the key or the variable whose secret it is.
     """
 
     name: str
@@ -76,7 +76,7 @@ class UserCatalogFile:
     jars: tuple[str, ...]
     s3: str | None
     master: str | None
-    secrets: tuple[str, ...]
+    secrets: dict[str, str]
 
     @property
     def kind(self) -> str:
@@ -95,7 +95,7 @@ class UserCatalogFile:
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> UserCatalogFile:
         """The inverse of ``plain``, also after a way through JSON."""
-        return cls(**{**plain, "jars": tuple(plain["jars"]), "secrets": tuple(plain["secrets"])})
+        return cls(**{**plain, "jars": tuple(plain["jars"])})
 
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> UserCatalogFile:
@@ -135,7 +135,7 @@ def _made(file: _File, source: Source) -> UserCatalogFile:
         jars=jars,
         s3=file.s3,
         master=file.master,
-        secrets=source.secrets,
+        secrets=dict(source.secrets),
     )
 
 

@@ -100,10 +100,10 @@ class External:
         return bool(self.catalog or self.store or self.master)
 
     @property
-    def secrets(self) -> tuple[str, ...]:
-        """Words that must not be written to any file or shown."""
-        keys = () if self.store is None else (self.store.secret_key,)
-        return (*(self.catalog.secrets if self.catalog else ()), *keys)
+    def secrets(self) -> dict[str, str]:
+        """Words that must not be written to any file or shown, each → the key or the variable whose secret it is."""
+        key = {} if self.store is None else {self.store.secret_key: "AWS_SECRET_ACCESS_KEY"}
+        return key | (self.catalog.secrets if self.catalog else {})
 
     @property
     def plain(self) -> dict[str, str]:

@@ -87,13 +87,15 @@ def explain(crash: Crash, help_command: str) -> int:
     from compose.install.ensure import SetupError
     from compose.objectstore import TableReadError
     from compose.processes.service import ServiceError
+    from compose.redaction import SecretsLeft
     from harness.run.cluster import SparkError
     from harness.run.settings import RunError
     from harness.run.standing import StandingError
     from harness.writers.slot import WriterError
 
     if isinstance(
-        error, SetupError | ServiceError | SparkError | StandingError | RunError | WriterError | TableReadError
+        error,
+        SetupError | ServiceError | SparkError | StandingError | RunError | WriterError | TableReadError | SecretsLeft,
     ):
         return fail(str(error), HARNESS_FAILED)
     try:

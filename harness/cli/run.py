@@ -6,6 +6,7 @@ import os
 import random
 import shlex
 import threading
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -200,6 +201,7 @@ def run(
                     one.execute()
                 except BaseException as e:
                     _say_left(external, one.left, error=True)
+                    _say_notes(one.notes, error=True)
                     if isinstance(e, Exception) and began(folder):
                         typer.echo(f"icequake: the run did not come to its end; {way_on(folder)}", err=True)
                     raise
@@ -208,7 +210,14 @@ def run(
         for sentence in order_words(folder):
             typer.echo(f"  order       {sentence}")
         _say_left(external, one.left)
+        _say_notes(one.notes)
         return code
+
+
+def _say_notes(notes: Iterable[str], *, error: bool = False) -> None:
+    """Print what the user should know of the secrets of a run."""
+    for note in notes:
+        typer.echo(f"  secrets     {note}", err=error)
 
 
 def _say_left(external: Any, left: tuple[str, ...], *, error: bool = False) -> None:

@@ -104,7 +104,7 @@ def _made(file: _File, source: Source) -> Place:
     told = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in file.pyiceberg.items()}
     jars = source.jars(file.jars)
     return Place(
-        str(source.path), None, told, file.namespace, dict(file.spark), dict(file.session), jars, source.secrets
+        str(source.path), None, told, file.namespace, dict(file.spark), dict(file.session), jars, tuple(source.secrets)
     )
 
 

@@ -12,7 +12,7 @@ from checkers.evidence.runfolder import RunFolder
 from compose.catalogs import user_file
 from compose.external.external import External, external
 from compose.install.installation import Installation
-from compose.redaction import Redaction, secrets_of
+from compose.redaction import Redaction, secrets_of, too_short
 from harness.run.settings import Settings, Watcher
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.workload import Workload
@@ -29,6 +29,7 @@ class RunContext:
         external: services that the user supplies; never started here.
         hide: removes the run's secrets from a text before it is shown or written.
         run_id: marks its processes and its namespace.
+        too_short: what the user is told of secrets that are too short to be searched for.
     """
 
     workload: Workload
@@ -39,6 +40,7 @@ class RunContext:
     external: External
     hide: Redaction
     run_id: str
+    too_short: str | None = None
 
     @property
     def namespace(self) -> str:
@@ -101,5 +103,15 @@ def context_of(
     theirs = settings.external
     if theirs.catalog is None and user_file.is_file(workload.catalog):
         theirs = external(user_file.load(Path(workload.catalog)), None, None)
-    hide = Redaction((*theirs.secrets, *secrets_of(workload.catalog_properties)))
-    return RunContext(workload, folder, installation, settings, watcher, theirs, hide, secrets.token_hex(6))
+    known = theirs.secrets | secrets_of(workload.catalog_properties)
+    return RunContext(
+        workload,
+        folder,
+        installation,
+        settings,
+        watcher,
+        theirs,
+        Redaction(known),
+        secrets.token_hex(6),
+        too_short(known),
+    )

@@ -28,6 +28,7 @@ from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from compose.processes.watchdog import Watchdog
+from compose.redaction import SecretsLeft
 from compose.stack.pointers import pointers
 from harness.run import disk
 from harness.run.conductor import conductor_of
@@ -60,6 +61,7 @@ class Run:
 
     Attributes:
         left: statements that drop, in order, what this run left in a user-supplied catalog.
+        notes: sentences about the secrets of this run: which are too short to be searched for, and which logs are gone.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Run:
         self._standing = standing
         self._order = settings.order or ordering_of(workload, self._run.writers, settings.seed, settings.seen)
         self.left: tuple[str, ...] = ()
+        self.notes = [] if self._run.too_short is None else [self._run.too_short]
         self._progress = Progress(watcher, workload)
         self._memory = PeakMemory()
         self._timings: dict[str, float] = {}
@@ -121,10 +124,16 @@ class Run:
             final = "interrupted"
             raise
         except BaseException as e:
+            run.hide.error(e)
             self._state["error"] = run.hide.text(f"{type(e).__name__}: {e}")
             raise
         finally:
             self._timings["total"] = time.monotonic() - began
+            unclean = self._clean_logs()
+            if unclean is not None:
+                final = "failed"
+                said = self._state.get("error")
+                self._state["error"] = f"{unclean}; and before: {said}" if said else str(unclean)
             self._state |= {
                 "state": final,
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -133,11 +142,22 @@ class Run:
                 "operations": self._progress.done,
             }
             with contextlib.suppress(OSError):
-                run.hide.folder(run.folder.logs)
-            with contextlib.suppress(OSError):
                 run.folder.write_state(self._state)
             # PyIceberg's file systems stand in reference cycles, and each keeps its connections to the store open.
             gc.collect()
+            if unclean is not None:
+                raise RunError(self._state["error"])
+
+    def _clean_logs(self) -> SecretsLeft | None:
+        """Take the secrets out of the logs; what is told if some may still hold one."""
+        try:
+            removed = self._run.hide.folder(self._run.folder.logs)
+        except SecretsLeft as e:
+            return e
+        self.notes += [f"{path} was removed, because secrets could not be taken out of it" for path in removed]
+        if self.notes:
+            self._state["notes"] = self.notes
+        return None
 
     def _inside(self, stack: contextlib.ExitStack, data: Path, watchdog: Watchdog) -> None:
         run, workload = self._run, self._run.workload

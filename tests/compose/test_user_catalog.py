@@ -94,7 +94,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     file = tmp_path / "the lake.yml"
     file.write_text("spark: {type: rest, uri: http://lake, rest.sigv4-enabled: false}")
     lake = user_file.load(file)
-    assert (lake.name, lake.wire, lake.secrets, lake.guard) == ("the-lake", None, (), "compare-and-swap")
+    assert (lake.name, lake.wire, lake.secrets, lake.guard) == ("the-lake", None, {}, "compare-and-swap")
     assert lake.pyiceberg == {"type": "rest", "uri": "http://lake", "rest.sigv4-enabled": "false"}
     assert user_file.is_file("my.yaml") and user_file.is_file("a/my.yml") and not user_file.is_file("rest")
 
