@@ -43,8 +43,8 @@ _STRUCTURES = tuple(
     for pattern in (
         rf"{_BEFORE_PASSWORD}{_PORT}({_AT})",
         r"(?i:jdbc:oracle:\w+:)[^/\s@]*/([^\s@]+)(?=@)",
-        rf"{_KEY}={_NO_SWITCH}(?:\{{([^{{}}\n]+)\}}|\\*[\"']?({_PLAIN}))",
-        rf"(?i:{_WORDS}|authorization)[\w.-]{{0,40}}(?:\\*[\"']\s{{0,3}}:|\s{{0,3}}=)\s{{0,3}}{_QUOTED}",
+        rf"(?i:{_WORDS}|authorization)[\w.-]{{0,40}}"
+        rf"(?:(?:\\*[\"']\s{{0,3}}:|\s{{0,3}}=)\s{{0,3}}{_QUOTED}|(?<!(?i:authorization))={_NO_SWITCH}(?:\{{([^{{}}\n]+)\}}|\\*[\"']?({_PLAIN})))",
         rf"[?&;][\w.-]{{0,40}}(?i:private|authorization|key|pwd?|sig|signature)={_NO_SWITCH}({_PLAIN})",
         r"(?<![A-Za-z0-9])(?i:sig|signature)=([\w%+/=-]{16,})",
         r"(?i:\b(?:password|identified\s+by)\s+(?:to\s+)?)'((?:[^'\n]|'')+)'",
@@ -225,8 +225,7 @@ def _patterns(secret: str) -> Iterator[str]:
     for before in range(3):  # base64 of ``id:secret`` depends on the length of ``id:`` modulo 3
         raw = bytes(before) + secret.encode(errors="surrogatepass")
         sure = base64.b64encode(raw).decode()[-(-before * 8 // 6) : len(raw) * 8 // 6]
-        # The character on either side has bits of the secret, too.
-        yield rf"[\w+/-]?{''.join(map(_base64_character, sure))}[\w+/-]?={{0,2}}"
+        yield f"{''.join(map(_base64_character, sure))}[A-Za-z0-9+/_-]?={{0,2}}"
 
 
 def _character(c: str) -> str:
@@ -235,16 +234,13 @@ def _character(c: str) -> str:
         return c
     percent = "".join(f"%(?:25)*{_any_case(f'{byte:02X}')}" for byte in c.encode(errors="surrogatepass"))
     units = c.encode("utf-16-be", errors="surrogatepass").hex(" ", 2).upper().split()
-    escaped = "".join(rf"\\+u{_any_case(unit)}" for unit in units)
-    short = json.dumps(c)[2:-1] if c in "\b\f\n\r\t" else ""
-    found = [rf"\\*{re.escape(c)}", percent, escaped, *([rf"\\+{short}"] if short else ())]
-    if c == "'":
-        found.append(r"\\*''")
-    if c == " ":
-        found.append(r"\+")
-    if (entity := html.escape(c)) != c:
-        found.append(entity)
-    return f"(?:{'|'.join(reversed(found))})"
+    escaped = "".join(rf"\\{{1,8}}u{_any_case(unit)}" for unit in units)
+    found = [html.escape(c)] if html.escape(c) != c else []
+    if c in "\b\f\n\r\t":
+        found.append(rf"\\{{1,8}}{json.dumps(c)[2:-1]}")
+    found += [escaped, percent, rf"\\{{1,8}}{re.escape(c)}"]
+    found += {"'": ["''"], " ": [r"\+"]}.get(c, [])
+    return f"(?:{'|'.join((*found, re.escape(c)))})"
 
 
 def _any_case(digits: str) -> str:
@@ -252,7 +248,7 @@ def _any_case(digits: str) -> str:
 
 
 def _base64_character(c: str) -> str:
-    return {"+": r"(?:[+-]|%2[Bb])", "/": r"(?:\\*/|_|%2[Ff])"}.get(c, c)
+    return {"+": r"(?:[+-]|%2[Bb])", "/": r"(?:\\{0,8}/|_|%2[Ff])"}.get(c, c)
 
 
 def _replaced(text: str, found: Sequence[tuple[int, int]], make: Callable[[str], str]) -> str:

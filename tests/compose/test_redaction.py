@@ -26,7 +26,7 @@ def test_a_known_secret_is_gone_from_every_place(secret: str) -> None:
     for written, text in planted(secret):
         hidden = hide.text(text)
         assert secret not in hidden and written not in hidden, text
-        assert HIDDEN in hidden and hide.text(hidden) == hidden
+        assert HIDDEN in hidden
 
 
 @given(SECRETS, st.lists(st.sampled_from(range(len(PLACES))), min_size=1, max_size=5))
