@@ -27,7 +27,7 @@ _SECRET_NAME = re.compile(SECRET_NAMES, re.IGNORECASE)
 _SWITCHES = ("true", "false")
 
 # --- what is a secret by the text around it ---------------------------------------------------------------------------
-# In each of these the last group that matches is the secret.
+# In each pattern the last group that matches is the secret.
 
 _WORDS = "secret|passw|passphrase|token|credential|(?:api|account|private|sharedaccess)[-_.]?key"
 _KEY = rf"(?i:{_WORDS})[\w.-]{{0,40}}"
@@ -41,17 +41,22 @@ _AT = r"(?:[^\s\"'<>]{1,1000}(?=@)|\S{1,1000}(?=@))"
 _STRUCTURES = tuple(
     re.compile(pattern)
     for pattern in (
+        # addresses
         rf"{_BEFORE_PASSWORD}{_PORT}({_AT})",
         r"(?i:jdbc:oracle:\w+:)[^/\s@]*/([^\s@]+)(?=@)",
+        # key=value, "key": "value", key = 'value', key={value}
         rf"(?i:{_WORDS}|authorization)[\w.-]{{0,40}}"
         rf"(?:(?:\\*[\"']\s{{0,3}}:|\s{{0,3}}=)\s{{0,3}}{_QUOTED}|(?<!(?i:authorization))={_NO_SWITCH}(?:\{{([^{{}}\n]+)\}}|\\*[\"']?({_PLAIN})))",
         rf"[?&;][\w.-]{{0,40}}(?i:private|authorization|key|pwd?|sig|signature)={_NO_SWITCH}({_PLAIN})",
         r"(?<![A-Za-z0-9])(?i:sig|signature)=([\w%+/=-]{16,})",
+        # SQL
         r"(?i:\b(?:password|identified\s+by)\s+(?:to\s+)?)'((?:[^'\n]|'')+)'",
+        # headers of requests; a prose "Basic authentication" has neither capital nor digit in its second word
         r"(?i:\bx-[\w-]{0,60}?(?:token|secret|key|password|signature|credential)[\w-]{0,20})\\*[\"']?\s{0,3}[:=][\s\[\"'\\]{0,5}([^\s\"'\],;&]+)",
         r"(?i:authorization\\*[\"']?\s{0,3}[:=][\s\[\"'\\]{0,5}[a-z][\w-]*\s+)(?=[^\s\"']*[0-9A-Z+/=._~])([^\s\"'\],;\\]+)",
         r"\b(?i:bearer)\s+(?=[^\s\d]*\d)([\w.~+/-]{16,}=*)",
         r"\b(?i:basic)\s+(?=[A-Za-z+/]*[0-9=])([A-Za-z0-9+/]{8,}={0,2})(?![\w+/])",
+        # JSON web tokens and private keys, wherever they stand
         r"\b(eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]*)?)",
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----([A-Za-z0-9+/=\s\\]+)",
     )

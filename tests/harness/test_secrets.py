@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from traceback import format_exception
 
 import pytest
 import yaml
@@ -15,19 +18,23 @@ import yaml
 from checkers.costs.comparison import Contender
 from checkers.evidence import runfolder
 from checkers.evidence.plan import Plan
+from checkers.evidence.runfolder import RunFolder
 from compose.catalogs import user_file
 from compose.endpoints import Endpoints
 from compose.external.external import External, ExternalError, external
 from compose.install.installation import Installation
 from compose.redaction import HIDDEN, Redaction, is_secret, masked, secrets_of
 from harness.cli.crash import Crash, details_in
+from harness.cli.failures import explain
 from harness.experiments.compare import Order, _written_down
 from harness.run import standing
 from harness.run.run import Run
-from harness.run.settings import Settings, StandingStack
+from harness.run.settings import RunError, Settings, StandingStack
 from reports.run import page
 from tests.compose.test_user_catalog import nobody
 from tests.harness.test_cli import SMALL, last_line
+from tests.support.files import disk_of, files_of_at_most, fill
+from tests.support.planted import forms_in, planted
 from tests.support.runs import ROOT, Silent, environment, icequake
 from workloads.file import workload as schema
 from workloads.file.yamlfile import FileError
@@ -93,25 +100,46 @@ def test_an_address_of_a_store_that_is_refused_does_not_show_its_password() -> N
 
 
 class Failing(Silent):
-    """Ends the run with an error whose text is that of a driver that cannot reach its catalog."""
+    """Ends the run with an error whose text is that of a driver that cannot reach its catalog.
 
-    def __init__(self, text: str) -> None:
+    Args:
+        before: what happens before that.
+    """
+
+    def __init__(self, text: str, before: Callable[[], object] = lambda: None) -> None:
         self._text = text
+        self._before = before
 
     def say(self, text: str) -> None:
+        self._before()
         raise RuntimeError(self._text)
 
 
-def failed(spec: schema.Workload, into: Path, text: str, found: External) -> bytes:
-    """All that a run leaves which fails with this text before its writers are up."""
+def run_that_fails(
+    spec: schema.Workload, into: Path, text: str, found: External, before: Callable[[RunFolder], object] = lambda _: 0
+) -> tuple[Run, RunFolder, RuntimeError]:
+    """A run that failed with this text before its writers were up, its folder, and its error."""
     folder = runfolder.create(into, spec.workload)
     nowhere = into / "nowhere"
     installation = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
     endpoints = Endpoints("http://h:1", "a", "b", "r", "bucket", "rest", "http://h:2", "s3://bucket/w", "local[1]")
     settings = Settings(seed=1, command="icequake run small", external=found)
-    with pytest.raises(RuntimeError):
-        Run(spec, folder, installation, settings, standing=StandingStack(endpoints), watcher=Failing(text)).execute()
+    watcher = Failing(text, lambda: before(folder))
+    run = Run(spec, folder, installation, settings, standing=StandingStack(endpoints), watcher=watcher)
+    with pytest.raises(RuntimeError) as e:
+        run.execute()
+    return run, folder, e.value
+
+
+def failed(spec: schema.Workload, into: Path, text: str, found: External) -> bytes:
+    """All that a run leaves which fails with this text before its writers are up."""
+    _, folder, _ = run_that_fails(spec, into, text, found)
     assert folder.state()["state"] == "failed" and "RuntimeError" in folder.state()["error"]
+    return left_in(folder)
+
+
+def left_in(folder: RunFolder) -> bytes:
+    """The content of all files of a run."""
     return b"".join(p.read_bytes() for p in folder.path.rglob("*") if p.is_file())
 
 
@@ -161,6 +189,79 @@ def test_a_run_writes_the_names_of_secret_properties_alone(tmp_path: Path) -> No
     left = failed(spec, tmp_path, f"401: {TOKEN}, {PASSWORD}", External()).decode()
     assert TOKEN not in left and PASSWORD not in left and WRITTEN not in left
     assert f"token: {HIDDEN}" in left and "cache-enabled: 'true'" in left
+
+
+KEY = "wJalrXUtn/K7MD+bPxRfi@CY:EX%AMPLE=="
+
+
+def planting(folder: RunFolder) -> None:
+    """Plant the key in every place of a run's logs."""
+    for n, (_, text) in enumerate(planted(KEY)):
+        (folder.logs / f"{n}.log").write_text(text)
+
+
+def test_a_run_leaves_its_secret_in_none_of_forty_places(tmp_path: Path) -> None:
+    text = "; ".join(text for _, text in planted(KEY))
+    spec = schema.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
+    run, folder, error = run_that_fails(spec, tmp_path, text, External(), planting)
+    assert len([*folder.logs.iterdir()]) >= 40 and "RuntimeError" in folder.state()["error"]
+    assert not forms_in(KEY, left_in(folder)) and not forms_in(KEY, "".join(format_exception(error)).encode())
+    assert not run.notes and "notes" not in folder.state()
+
+
+def test_a_run_on_a_full_disk_leaves_its_secret_in_no_log(tmp_path: Path) -> None:
+    spec = schema.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
+    with disk_of("6m", tmp_path / "disk") as disk:
+
+        def full(folder: RunFolder) -> None:
+            planting(folder)
+            fill(disk)
+
+        run, folder, error = run_that_fails(spec, disk / "store", "no", External(), full)
+        assert len([*folder.logs.iterdir()]) >= 40 and not forms_in(KEY, left_in(folder))
+        assert str(error) == "no" and not run.notes
+
+
+def test_a_log_that_cannot_be_cleaned_is_removed_and_the_run_says_so(tmp_path: Path) -> None:
+    spec = schema.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
+    with contextlib.ExitStack() as stack:
+
+        def limited(folder: RunFolder) -> None:
+            (folder.logs / "w0.log").write_text(KEY + "x" * 100_000 + KEY)
+            (folder.logs / "w1.log").write_text(KEY)
+            stack.enter_context(files_of_at_most(50_000))
+
+        run, folder, _ = run_that_fails(spec, tmp_path, "no", External(), limited)
+    assert [p.name for p in folder.logs.iterdir()] == ["w1.log"] and not forms_in(KEY, left_in(folder))
+    assert run.notes == [f"{folder.logs / 'w0.log'} was removed, because secrets could not be taken out of it"]
+    assert folder.state()["notes"] == run.notes
+
+
+def test_a_run_whose_log_can_be_neither_cleaned_nor_removed_names_it_and_ends_with_255(tmp_path: Path) -> None:
+    spec = schema.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
+    with disk_of("1m", tmp_path / "disk") as disk, contextlib.ExitStack() as stack:
+
+        def unwritable(folder: RunFolder) -> None:
+            (disk / "w0.log").write_text(KEY)
+            place = folder.logs / "server"
+            place.mkdir()
+            subprocess.run(["mount", "--bind", str(disk), str(place)], check=True, timeout=60)
+            stack.callback(subprocess.run, ["umount", str(place)], check=True, timeout=60)
+            subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True, timeout=60)
+
+        _, folder, error = run_that_fails(spec, tmp_path, f"not with {KEY}", External(), unwritable)
+    assert isinstance(error, RunError) and explain(Crash(error), "icequake --help") == 255
+    assert str(error).startswith("may hold a secret, and could be neither cleaned nor removed: ")
+    assert str(folder.logs / "server" / "w0.log") in str(error) and f"RuntimeError: not with {HIDDEN}" in str(error)
+    assert folder.state()["state"] == "failed" and folder.state()["error"] == str(error)
+
+
+def test_a_run_says_once_whose_secret_is_too_short_to_be_searched_for(tmp_path: Path) -> None:
+    spec = schema.load(workload(tmp_path, {"jdbc.password": "ice", "uri": "jdbc:x://a:quake@h/d", "token": TOKEN}))
+    run, folder, _ = run_that_fails(spec, tmp_path, "pyiceberg knows ice, quake and icequake", External())
+    (told,) = folder.state()["notes"]
+    assert told.startswith("jdbc.password, uri: a secret with fewer than 8 characters") and run.notes == [told]
+    assert folder.state()["error"] == f"RuntimeError: pyiceberg knows {HIDDEN}, {HIDDEN} and icequake"
 
 
 def test_the_page_of_an_older_plan_shows_no_secret_property(tmp_path: Path) -> None:

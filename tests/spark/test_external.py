@@ -17,6 +17,7 @@ from compose.processes.watchdog import MARK
 from compose.stack.pointers import table_pointer
 from compose.stack.stack import Stack
 from harness.run.bench import Bench
+from tests.support.planted import forms_in
 from tests.support.runs import environment, icequake
 
 pytestmark = pytest.mark.spark
@@ -33,7 +34,7 @@ nemesis:
   interval: 1s
   duration: 4s
 """
-HEADER_SECRET = "what nobody may read"
+HEADER_SECRET = "what/nobody+may=read:at@all%=="
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def world(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> World:
     """The test session's stack, which is not the runs': they must not take its services for their own."""
     data = tmp_path_factory.mktemp("world")
     (data / "my.yaml").write_text(
-        'name: theirs\nspark: {type: rest, uri: "${MY_URI}", header.x-mine: "${MY_TOKEN}"}\ncommit: {wire: http}\n'
+        'name: theirs\nspark: {type: rest, uri: "${MY_URI}", header.x-mine: "${MY_TOKEN}", header.x-key: iq}\ncommit: {wire: http}\n'
     )
     (data / "lost.yaml").write_text(LOST)
     return World(bench.stack, bench.run_id, data)
@@ -96,7 +97,7 @@ def only_theirs(world: World, folder: RunFolder) -> None:
     assert {pid for pid in pids(world).values() if pid} <= mine, "what is theirs still runs"
     namespace = folder.read_plan().namespace
     assert namespace.removeprefix("iq_") not in set(alive.values())
-    assert HEADER_SECRET.encode() not in everything(folder)
+    assert not forms_in(HEADER_SECRET, everything(folder))
 
 
 def test_the_same_workload_and_checks_on_what_is_not_ours(world: World, tmp_path: Path) -> None:
@@ -107,6 +108,10 @@ def test_the_same_workload_and_checks_on_what_is_not_ours(world: World, tmp_path
     folder = find(tmp_path / "quick" / "latest")
     assert pids(world) == before
     only_theirs(world, folder)
+    assert not forms_in(HEADER_SECRET, (done.stdout + done.stderr).encode())
+    assert "  secrets     header.x-key: a secret with fewer than 8 characters is too short" in done.stdout
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or not forms_in(HEADER_SECRET, path.read_bytes()), path
 
     e, plan = world.stack.endpoints, folder.read_plan()
     assert plan.catalog is not None and plan.catalog.name == "theirs" and plan.external["spark"] == e.spark_master

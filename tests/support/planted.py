@@ -87,6 +87,11 @@ def planted(secret: str) -> list[tuple[str, str]]:
     return [(write(secret), text.format(write(secret))) for text, write in PLACES]
 
 
+def forms_in(secret: str, content: bytes) -> list[str]:
+    """The forms in which the secret is in a content."""
+    return [form for form in {secret, *(written for written, _ in planted(secret))} if form.encode() in content]
+
+
 SECRETS = st.text(st.sampled_from("abcxyzABCXYZ0123456789/+=@:%&;~!$#?'\"\\<>é "), min_size=8, max_size=40).filter(
     lambda s: s == s.strip()
 )
