@@ -1,1 +1,1 @@
-"""What may a file that people write say?"""
+"""What may a file that others wrote say?"""

@@ -1,0 +1,122 @@
+"""How a file that somebody else wrote is opened: only a regular one, and never more of it at once than a bound.
+
+A run's folder may come from another machine, and a person may name any path. A pipe in place of a file would be waited for without end,
+``/dev/zero`` read until memory ends, and values that are nested too deeply end a parser, or what works with them later. So every such file is
+opened by :func:`opened`, and read by :func:`document` or :func:`lines`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+MOST = 1 << 28
+"""Bytes of a document that is parsed as a whole, and of a line of any other file: 256 MiB.
+
+The longest line of a legal run that was made is a commit of 100,000 rows (``seed_rows``, at most): 25 MB in its table log. A read of a table with as
+many rows as keys can be (1,000,000) is 50 MB in the history. To reach the limit takes 0.2 s.
+"""
+DEPTH = 100
+"""Levels of values in values. The deepest in a run, a schema of nested columns in a table's metadata, has about ten."""
+
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_OTHERS = bytes(sorted({*range(256)} - {*b"[]{}"}))
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+class UnusableFile(OSError):
+    """A file that is not read. ``strerror`` says why, as in other errors of the system; the text is that behind the file and the line."""
+
+    def __init__(self, path: Path, why: str, line: int | None = None) -> None:
+        super().__init__(errno.EINVAL, why, str(path))
+        self.line = line
+
+    def __str__(self) -> str:
+        return f"{self.filename}{'' if self.line is None else f':{self.line}'}: {self.strerror}"
+
+
+def opened(path: Path, *, follow: bool = True) -> BinaryIO:
+    """A regular file, open for reading; the one who gets it closes it. Never waits.
+
+    Args:
+        follow: a link to a regular file is as good as the file.
+
+    Raises:
+        UnusableFile: it is a pipe, a device or a socket.
+        OSError: it cannot be read, such as FileNotFoundError and IsADirectoryError.
+    """
+    more = 0 if follow else os.O_NOFOLLOW
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | more)
+    except OSError as e:
+        if e.errno == errno.ENXIO:  # a socket
+            raise UnusableFile(path, "not a regular file") from None
+        raise
+    try:
+        mode = os.fstat(number).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise UnusableFile(path, "not a regular file")
+        return os.fdopen(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def document(path: Path, most: int = MOST) -> bytes:
+    """The content of a file that is parsed as a whole; ``most``: bytes that it may have.
+
+    Raises:
+        UnusableFile: it is no regular file, or too long.
+        OSError: it cannot be read.
+    """
+    with opened(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise UnusableFile(path, f"longer than {most:,} bytes, the most that is read")
+    return content
+
+
+def lines(path: Path, most: int = MOST) -> Iterator[bytes]:
+    """The lines of a file, each with its end: the last one has none if it is torn.
+
+    Args:
+        most: bytes that a line may have.
+
+    Raises:
+        UnusableFile: it is no regular file, or a line, which it names, is too long.
+        OSError: it cannot be read.
+    """
+    with opened(path) as file:
+        if os.fstat(file.fileno()).st_size <= most:
+            yield from file  # what a file that grows gets meanwhile is short
+            return
+        number = 0
+        while line := file.readline(most + 1):
+            number += 1
+            if len(line) > most:
+                raise UnusableFile(path, f"the line is longer than {most:,} bytes, the most that is read", number)
+            yield line
+
+
+def too_deep(json: bytes) -> bool:
+    """Whether the values of a text of JSON are nested deeper than :data:`DEPTH`."""
+    if json.count(b"[") + json.count(b"{") <= DEPTH:
+        return False
+    return _deep(json) and _deep(_STRING.sub(b"", json))
+
+
+def _deep(json: bytes) -> bool:
+    """As :func:`too_deep`, as if there were no strings. Each pass removes the innermost level."""
+    left = json.translate(_BRACKETS, _OTHERS)
+    for _ in range(DEPTH):
+        if b"[]" not in left:
+            break
+        left = left.replace(b"[]", b"")
+    return left.count(b"[") > DEPTH or b"[]" in left

@@ -1,0 +1,96 @@
+"""YAML as plain data. What aliases repeat is counted as often as they do: a text of 300 bytes can stand for billions of values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from workloads.file.opened import DEPTH
+
+MOST_TEXT = 1 << 20
+"""Characters of a text. A workload file has some thousand, a plan with all tables and phases that there can be 300,000."""
+MOST_VALUES = 600_000
+"""Keys and values of a text, those that aliases repeat counted each time. A text of :data:`MOST_TEXT` without aliases has fewer."""
+
+FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader in C, which is ten times as fast and not everywhere; it words errors otherwise."""
+
+
+class TooMuch(yaml.MarkedYAMLError):
+    """A text that stands for too many values, or for values without end; ``problem`` says so in words of its own."""
+
+    def __init__(self, problem: str, mark: yaml.Mark | None = None) -> None:
+        super().__init__(None, None, problem, mark)
+
+
+def value_of(text: str, loader: Any = yaml.SafeLoader) -> Any:
+    """The only document of a text.
+
+    Raises:
+        TooMuch: it is too long, too deep, or has too many aliases.
+        yaml.YAMLError, ValueError: it is no YAML, or has a value that does not exist, such as a date of the 13th month.
+    """
+    _not_too_long(text)
+    reader = loader(text)
+    try:
+        node = composed(reader)
+        return None if node is None else reader.construct_document(node)
+    except RecursionError:
+        raise TooMuch("nested too deeply") from None
+    finally:
+        reader.dispose()
+
+
+def _not_too_long(text: str) -> None:
+    if len(text) > MOST_TEXT:
+        raise TooMuch(f"longer than {MOST_TEXT:,} characters, the most that is read as YAML")
+
+
+def reader_of(text: str) -> yaml.SafeLoader:
+    """A loader for :func:`composed`, which tells where a value is; the caller disposes of it.
+
+    Raises:
+        TooMuch: the text is too long.
+        yaml.YAMLError: it has a character that YAML does not allow.
+    """
+    _not_too_long(text)
+    return yaml.SafeLoader(text)
+
+
+def composed(reader: Any) -> yaml.Node | None:
+    """The only document that a loader reads; None if there is none.
+
+    Raises:
+        TooMuch: it is too deep, or has too many values.
+        yaml.YAMLError: it is no YAML.
+    """
+    node = reader.get_single_node()
+    if node is not None:
+        _size(node, 0, {})
+    return node
+
+
+def _size(node: yaml.Node, depth: int, known: dict[int, int | None]) -> int:
+    """The number of values in a node; ``known``: of those that were counted, None while one is."""
+    if depth > DEPTH:
+        raise TooMuch(f"nested deeper than {DEPTH} levels", node.start_mark)
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    size = known.get(id(node), 0)
+    if size is None:
+        raise TooMuch("an alias (*) stands for what it lies in, so the value has no end", node.start_mark)
+    if size:
+        return size
+    known[id(node)] = None
+    parts = (n for pair in node.value for n in pair) if isinstance(node, yaml.MappingNode) else iter(node.value)
+    size = 1
+    for part in parts:
+        size += _size(part, depth + 1, known)
+        if size > MOST_VALUES:
+            raise TooMuch(
+                f"stands for more than {MOST_VALUES:,} values, because aliases (*) repeat each other; write them out",
+                part.start_mark,
+            )
+    known[id(node)] = size
+    return size
