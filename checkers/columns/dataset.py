@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from checkers.columns.frames import I64, NOTHING_BEFORE, RECORD, WIDTH, Before, Frame, gathered, to_records
 from checkers.evidence.runfolder import StoreError, replace_file
+from workloads.file.opened import document
 from workloads.tables import TableSpec
 
 PARTS, RECORDS, RESULTS = "parts.json", "records", "results"
@@ -89,7 +90,7 @@ def parts_of(folder: Path) -> list[Shard]:
     """
     path = folder / PARTS
     try:
-        parts = json.loads(path.read_text())
+        parts = json.loads(document(path))
         if not all("kinds" in p for p in parts):
             raise StoreError(f"{path}: kinds: a table's kinds of operations are not named; write the dataset again")
         if not all(p.get("width") == WIDTH for p in parts):

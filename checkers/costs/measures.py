@@ -19,7 +19,6 @@ requests       to catalog and store: those made by writes, acknowledged or not, 
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,12 +32,14 @@ from checkers.costs import attempts
 from checkers.costs.attempts import Asked, CommitsMeasured
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
+from checkers.evidence.record import RecordError, decoded
 from checkers.judge.runfolder import Results
 from checkers.retries import Retries, RetriesStats
 from checkers.timeline.metrics import quantile
 from checkers.timeline.operation_columns import AROUND
 from checkers.verdict import Validity
 from nemesis.faults.fault import Fault
+from workloads.file.opened import lines
 from workloads.operations.kinds import KINDS
 
 S, MS = 1e9, 1e6
@@ -191,14 +192,12 @@ class Measures:
 def requests(path: Path) -> Iterator[Mapping[str, Any]]:
     """The requests of a proxy log, one for each line; none if the file is missing. Torn lines are left out."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                try:
-                    record = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(record, dict):
-                    yield record
+        for line in lines(path):
+            try:
+                record = decoded(line)
+            except RecordError:
+                continue
+            yield record
     except FileNotFoundError:
         return
 

@@ -13,10 +13,11 @@ from checkers.coverage.phases import Load
 from checkers.evidence.paths import normalise
 from checkers.evidence.proxylog import ACCEPTED
 from checkers.evidence.record import RecordError, decoded
+from workloads.file.opened import lines
 
 _LOADED = re.compile(r"[23]\d\d|SELECT [1-9]\d*|ok")
 """An answer by which the client has the metadata: HTTP's status, also that nothing has changed; PostgreSQL's tag of a row; Thrift's reply."""
-_KINDS = ('"kind":"load"', '"kind":"commit"')
+_KINDS = (b'"kind":"load"', b'"kind":"commit"')
 
 
 class Asked(NamedTuple):
@@ -56,20 +57,19 @@ def read(path: Path, tables_of: Mapping[str, tuple[str, ...]]) -> dict[str, Requ
     """
     out: dict[str, tuple[dict[str, list[Load]], dict[str, list[Asked]]]] = {}
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if not any(kind in line for kind in _KINDS):
-                    continue
-                try:
-                    record = decoded(line.encode())
-                except RecordError:
-                    continue
-                for table, op, request in _of(record, tables_of):
-                    loads, asked = out.setdefault(table, ({}, {}))
-                    if isinstance(request, Load):
-                        loads.setdefault(op, []).append(request)
-                    else:
-                        asked.setdefault(op, []).append(request)
+        for line in lines(path):
+            if not any(kind in line for kind in _KINDS):
+                continue
+            try:
+                record = decoded(line.decode(errors="replace").encode())
+            except RecordError:
+                continue
+            for table, op, request in _of(record, tables_of):
+                loads, asked = out.setdefault(table, ({}, {}))
+                if isinstance(request, Load):
+                    loads.setdefault(op, []).append(request)
+                else:
+                    asked.setdefault(op, []).append(request)
     except OSError:
         return {}
     return {table: Requests(loads, asked) for table, (loads, asked) in out.items()}

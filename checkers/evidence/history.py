@@ -29,7 +29,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,14 +41,19 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from checkers.evidence.made import maker
-from checkers.evidence.record import UNREADABLE, RecordError, decoded, must, needs, shown
+from checkers.evidence.record import UNREADABLE, RecordError, decoded, must, needs, shallow, shown
 from workloads.engines.engines import SPARK
+from workloads.file.opened import UnusableFile, lines
 
 FORMAT = 1
 _WRITER = re.compile(r"w(\d+)-\d+$")
 NEMESIS = "nemesis"
+_END = ord("\n")
 PLACES = 3
 """Events without a partner that a message names."""
+
+LATEST = (1 << 62) - 1
+"""Nanoseconds since the start of the run, at most: 146 years. Numbers of 64 bits hold it and its sum with a length of time."""
 
 EventType = Literal["invoke", "ok", "fail", "info"]
 TYPES: tuple[EventType, ...] = get_args(EventType)
@@ -123,7 +127,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An event as most lines have it: the parser itself refuses what :func:`_check` would, and any other key."""
 
     index: Annotated[int, msgspec.Meta(ge=0)]
-    time: int
+    time: Annotated[int, msgspec.Meta(ge=-LATEST, le=LATEST)]
     type: EventType
     process: int | str
     f: str
@@ -173,7 +177,14 @@ def _event(record: dict[str, Any]) -> Event:
         take("error", None),
     )
     usual = type(index) is int and type(at) is int and type(process) is int and type(f) is str and error is None
-    if not (usual and index >= 0 and kind in TYPES and isinstance(op, str | None) and isinstance(table, str | None)):
+    if not (
+        usual
+        and index >= 0
+        and abs(at) <= LATEST
+        and kind in TYPES
+        and isinstance(op, str | None)
+        and isinstance(table, str | None)
+    ):
         _check(record)
     return Event(index, at, kind, process, intern(f), intern(table) if table else table, value, op, error, rest)
 
@@ -187,7 +198,7 @@ def _check(record: dict[str, Any]) -> None:
     needs(record, "an event", "index", "time", "type", "process", "f")
     index, at, kind, process, f = (record[k] for k in ("index", "time", "type", "process", "f"))
     must(type(index) is int and index >= 0, "index", "a whole number from 0", index)
-    must(type(at) is int, "time", "whole nanoseconds", at)
+    must(type(at) is int and abs(at) <= LATEST, "time", "whole nanoseconds, fewer than 2^62", at)
     must(kind in TYPES, "type", "invoke, ok, fail or info", kind)
     must(type(process) in (int, str), "process", "a number or a name", process)
     must(isinstance(f, str), "f", "a string", f)
@@ -428,34 +439,33 @@ def read(path: Path) -> History:
     problems: list[str] = []
     header: dict[str, Any] | None = None
     words: dict[str, str] = {}
+    number = 0
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would never end
-            raise HistoryError(f"{path}: not a regular file")
-        raw = path.read_bytes()
+        for line in lines(path):
+            number += 1
+            if line[-1] != _END:
+                problems.append(
+                    f"{path.name}: the last line is torn ({len(line)} bytes); the run was killed while writing it"
+                )
+            elif not line.strip():
+                continue
+            elif header is None:
+                header = header_of(line)
+            else:
+                event = event_of(line, words)
+                if event.index != len(events):
+                    raise RecordError(
+                        f"expected index {len(events)}, found {event.index}: events are missing or out of order"
+                    )
+                events.append(event)
+    except RecordError as e:
+        raise HistoryError(f"{path}:{number}: {e}") from None
     except FileNotFoundError:
         raise HistoryError(f"{path}: no such history; is this the folder of a run?") from None
+    except UnusableFile as e:
+        raise HistoryError(str(e)) from None
     except OSError as e:
         raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
-    lines = raw.split(b"\n")
-    del raw
-    torn = lines.pop()  # empty when the last line ended as it should
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            if header is None:
-                header = header_of(line)
-                continue
-            event = event_of(line, words)
-            if event.index != len(events):
-                raise RecordError(
-                    f"expected index {len(events)}, found {event.index}: events are missing or out of order"
-                )
-            events.append(event)
-        except RecordError as e:
-            raise HistoryError(f"{path}:{number}: {e}") from None
-    if torn:
-        problems.append(f"{path.name}: the last line is torn ({len(torn)} bytes); the run was killed while writing it")
     if header is None:
         raise HistoryError(f"{path}: empty: the header line is missing")
     return History(header, tuple(events), tuple(problems))
@@ -477,12 +487,13 @@ def event_of(line: bytes, words: dict[str, str] | None = None) -> Event:
     """The event on a line of a file.
 
     Args:
-        line: without its end.
+        line: with or without its end.
         words: texts of rows that were read before; equal ones become one object.
 
     Raises:
         RecordError: it is none.
     """
+    shallow(line)
     try:
         event = _LINE.decode(line).event()
     except UNREADABLE:

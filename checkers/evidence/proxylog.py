@@ -17,8 +17,9 @@ import msgspec
 
 from checkers.evidence.made import maker
 from checkers.evidence.paths import normalise
-from checkers.evidence.record import UNREADABLE, RecordError, decoded
+from checkers.evidence.record import UNREADABLE, RecordError, decoded, needs
 from checkers.evidence.tablelog import TableLog
+from workloads.file.opened import UnusableFile, blocks, lines, opened
 
 ACCEPTED = re.compile(r"(UPDATE [1-9]\d*|2\d\d|ok)( \(nemesis: not told\)|, told .*)?")
 """A service's answer to an accepted commit, even if the proxy gave the writer another answer: PostgreSQL's command tag, HTTP's
@@ -34,8 +35,6 @@ _VERSION = re.compile(r"\.metadata\.json(\.gz)?$")
 _REFERENCE = re.compile(r"/trees/([^/]+?)(?:@|%40)[^/]*/history/|/tables/[^/?]+?(?:@|%40)([^/?@%]+)$")
 """Nessie's branch that a request names: in its own API, and as a REST catalog in the table's name (``table@branch``)."""
 _MERGE = "/history/merge"
-PART = 1 << 22
-"""Bytes of a log that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +144,15 @@ class ChangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class Proxied:
-    """What the log says of each table, by time; see :func:`read`, :func:`accepted` and :func:`carried`."""
+    """What the log says of each table, by time; see :func:`read`, :func:`accepted` and :func:`carried`.
+
+    ``problem``: why some of it is not known: the log cannot be read, or it has a line, the first of which is named, that is no request.
+    """
 
     swaps: dict[str, tuple[PointerSwap, ...]]
     accepted: dict[str, tuple[AcceptedChange, ...]]
     carried: dict[str, tuple[Carried, ...]]
+    problem: str | None = None
 
 
 def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwap, ...]]:
@@ -173,15 +176,57 @@ def carried(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Carried
 
 def read_all(path: Path, logs: Mapping[str, TableLog]) -> Proxied:
     """All that :func:`read`, :func:`accepted` and :func:`carried` find, in one pass over the file."""
-    found = _Found(logs)
+    found, problem, number = _Found(logs), None, 0
     try:
-        with path.open("rb") as file:
-            for line in file:
+        for block in blocks(path):
+            problem = problem or _wrong(block, number, path.name)
+            for line in io.BytesIO(block):
+                number += 1
                 if b'"commit"' in line or b'"changes":' in line:
                     found.look(line, plain=False)
-    except OSError:
+    except FileNotFoundError:
         return Proxied({}, {}, {})
-    return found.done()
+    except OSError as e:
+        where = f"{path.name}{f':{e.line}' if isinstance(e, UnusableFile) and e.line else ''}"
+        return Proxied({}, {}, {}, f"{where}: cannot be read: {e.strerror}; what it says of commits is not known")
+    return replace(found.done(), problem=problem)
+
+
+class _Object(msgspec.Struct, gc=False):
+    """Any JSON object: to decode one that is not looked at is the fastest way to see that it is one."""
+
+
+_OBJECTS = msgspec.json.Decoder(_Object)
+REQUEST = ("time", "service", "kind", "status")
+"""Keys of every request."""
+
+
+def _wrong(block: bytes, before: int, file: str) -> str | None:
+    """What is wrong with the first line of some that is no request; None if all are. A log of another sort shows in its first line.
+
+    Args:
+        before: the number of lines before these.
+        file: its name.
+    """
+    try:
+        _OBJECTS.decode_lines(block)
+        sound = block.endswith(b"\n")
+    except UNREADABLE:
+        sound = False
+    for number, line in enumerate(io.BytesIO(block), before + 1):
+        if sound and number > 1:
+            return None
+        if not line.strip():
+            continue
+        try:
+            if not line.endswith(b"\n"):
+                raise RecordError(f"the last line is torn ({len(line)} bytes)")
+            request = decoded(line)
+            if number == 1:
+                needs(request, "a request", *REQUEST)
+        except RecordError as e:
+            return f"{file}:{number}: {e}; what it says of commits is not known"
+    return None
 
 
 class Strayed(ValueError):
@@ -201,15 +246,21 @@ class Places:
         OSError: the log cannot be read.
     """
 
+    problem: str | None = None
+    """As :attr:`Proxied.problem`."""
+
     def __init__(self, path: Path, tables: Iterable[str]) -> None:
         self._path = path
         self._of: dict[bytes, array[int]] = {_named(t): array("q") for t in tables}
         self._others = array("q")
         if not path.exists() or not path.stat().st_size:
             return
-        begin = 0
-        for lines, plain in _in_parts(path):
-            for line in lines:
+        begin = number = 0
+        for block in blocks(path):
+            self.problem = self.problem or _wrong(block, number, path.name)
+            plain = _plain(block)
+            number += block.count(b"\n")
+            for line in io.BytesIO(block):
                 end = begin + len(line)
                 if b'"commit"' in line:
                     at = line.find(b'"table":"')
@@ -237,7 +288,7 @@ class Places:
         mine, others = self._of[_named(table)], self._others
         if not mine and not others:
             return found.done()
-        with self._path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as text:
+        with opened(self._path) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as text:
             own = [text[begin:end] for begin, end in _pairs(mine)]
             rest = [(begin, text[begin:end]) for begin, end in _pairs(others)]
         if not rest:
@@ -258,13 +309,6 @@ def _named(table: str) -> bytes:
 def _pairs(places: array[int]) -> Iterator[tuple[int, int]]:
     ends = iter(places)
     return zip(ends, ends, strict=True)
-
-
-def _in_parts(path: Path) -> Iterator[tuple[list[bytes], bool]]:
-    """The lines of a file with their ends, about as many at a time as :data:`PART` holds, and whether all of these are plain."""
-    with path.open("rb") as file:
-        while lines := file.readlines(PART):
-            yield lines, _plain(b"".join(lines))
 
 
 def _plain(text: bytes) -> bool:
@@ -528,35 +572,34 @@ def _times(record: _Line) -> tuple[int, int] | None:
     return time, time + int(ms * 1e6)
 
 
-_CHANGES = ('"kind":"commit"', '"kind":"create"', '"kind":"drop"')
+_CHANGES = (b'"kind":"commit"', b'"kind":"create"', b'"kind":"drop"')
 
 
 def change_requests(path: Path) -> dict[str, list[ChangeRequest]]:
     """Operation id → its requests for a change, in the order of the log; lines that cannot be read are left out."""
     out: dict[str, list[ChangeRequest]] = {}
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if not any(c in line for c in _CHANGES):
-                    continue
-                try:
-                    r = decoded(line.encode())
-                    known = ChangeRequest(
-                        int(r["time"]),
-                        float(r["ms"]),
-                        r.get("writer"),
-                        str(r["service"]),
-                        str(r["kind"]),
-                        str(r.get("table") or ""),
-                        str(r.get("op") or ""),
-                        _last_part(r.get("base")),
-                        _last_part(r.get("new")),
-                        str(r["status"]),
-                        tuple(map(str, faults)) if isinstance(faults := r.get("faults"), list) else (),
-                    )
-                except (ValueError, KeyError, TypeError, OverflowError):
-                    continue
-                out.setdefault(known.op, []).append(known)
+        for line in lines(path):
+            if not any(c in line for c in _CHANGES):
+                continue
+            try:
+                r = decoded(line.decode(errors="replace").encode())
+                known = ChangeRequest(
+                    int(r["time"]),
+                    float(r["ms"]),
+                    r.get("writer"),
+                    str(r["service"]),
+                    str(r["kind"]),
+                    str(r.get("table") or ""),
+                    str(r.get("op") or ""),
+                    _last_part(r.get("base")),
+                    _last_part(r.get("new")),
+                    str(r["status"]),
+                    tuple(map(str, faults)) if isinstance(faults := r.get("faults"), list) else (),
+                )
+            except (ValueError, KeyError, TypeError, OverflowError):
+                continue
+            out.setdefault(known.op, []).append(known)
     except OSError:
         pass
     return out

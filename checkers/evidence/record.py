@@ -14,6 +14,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from workloads.file.opened import DEPTH, too_deep
+
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder of ``msgspec.json`` raises at a line that is not JSON, or not of its type; it may also be text that only ``json`` reads."""
 _ANY = msgspec.json.Decoder()
@@ -29,8 +31,9 @@ def decoded(line: bytes) -> dict[str, Any]:
     """The JSON object on a line.
 
     Raises:
-        RecordError: it is torn, not UTF-8, not JSON, or another value.
+        RecordError: it is torn, not UTF-8, not JSON, nested too deeply, or another value.
     """
+    shallow(line)
     try:
         value = _ANY.decode(line)  # as json reads it, or not at all
     except UNREADABLE:
@@ -52,6 +55,16 @@ def decoded(line: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RecordError(f"must be a JSON object, not {shown(value)}")
     return value
+
+
+def shallow(line: bytes) -> None:
+    """Refuse a line whose values are nested deeper than any format's.
+
+    Raises:
+        RecordError: they are.
+    """
+    if too_deep(line):
+        raise RecordError(f"not a record: its values are nested too deeply, in more than {DEPTH} levels")
 
 
 def _not_json(e: json.JSONDecodeError) -> str:

@@ -23,15 +23,59 @@ import yaml
 from pydantic import ValidationError
 
 from checkers.evidence.plan import Plan, wrong_key
-from workloads.file import own_kinds
+from workloads.file import own_kinds, plainyaml
+from workloads.file.opened import document, too_deep
 from workloads.operations.kinds import KindError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a disk that is full, of a quota, and of a file that may not grow."""
 
 
+UNREADABLE = "unreadable"
+"""Key of :meth:`RunFolder.state`."""
+
+
 class StoreError(ValueError):
     """A store or run folder is unusable; the message is one line with the remedy."""
+
+
+def mapping_in(path: Path, loader: Any = plainyaml.FAST) -> dict[str, Any]:
+    """A document of a run's folder, JSON or (any other name) YAML, that is a mapping.
+
+    Args:
+        loader: of YAML; another one may take all values for words.
+
+    Raises:
+        StoreError: it cannot be read, or is no such document; names file and line.
+        FileNotFoundError: there is none.
+    """
+    try:
+        content = document(path)
+        text = content.decode()
+        if path.suffix == ".json":
+            value = None if too_deep(content) else json.loads(text)
+        else:
+            value = plainyaml.value_of(text, loader)
+    except FileNotFoundError:
+        raise
+    except OSError as e:
+        raise StoreError(f"{path}: cannot be read: {e.strerror}") from None
+    except UnicodeDecodeError as e:
+        raise StoreError(f"{path}: not UTF-8 text: byte {e.start + 1} is no part of a character") from None
+    except json.JSONDecodeError as e:
+        raise StoreError(f"{path}:{e.lineno}: not JSON from here on") from None
+    except yaml.MarkedYAMLError as e:
+        mark = e.problem_mark or e.context_mark
+        wrong = e.problem if isinstance(e, plainyaml.TooMuch) else "not YAML from here on"
+        line = "" if mark is None else f":{min(mark.line, text.count(chr(10))) + 1}"  # the loader in C counts one on
+        raise StoreError(f"{path}{line}: {wrong}") from None
+    except yaml.YAMLError:
+        raise StoreError(f"{path}: not YAML: it has a character that YAML does not allow") from None
+    except (RecursionError, ValueError):  # such as a date of the 13th month
+        raise StoreError(f"{path}: it has a value that cannot be read") from None
+    if not isinstance(value, dict):
+        raise StoreError(f"{path}: must be a mapping{', the plan of a run' if path.name == 'plan.yaml' else ''}")
+    return value
 
 
 def replace_file(path: Path, text: str | bytes, *, mode: int = 0o666) -> None:
@@ -142,20 +186,24 @@ class RunFolder:
         return self.path / "report.html"
 
     def state(self) -> dict[str, Any]:
-        """``run.json``; a run that says running but whose process is gone is ``incomplete``."""
+        """``run.json``; a run that says running but whose process is gone is ``incomplete``.
+
+        So is one without that file. If it is there and cannot be read, :data:`UNREADABLE` says why.
+        """
         try:
-            state = json.loads(self.run.read_text())
-        except (OSError, ValueError):
+            state = mapping_in(self.run)
+        except FileNotFoundError:
             return {"state": "incomplete"}
-        if not isinstance(state, dict):
-            return {"state": "incomplete"}
+        except StoreError as e:
+            return {"state": "incomplete", UNREADABLE: str(e).replace(f"{self.path}/", "")}
         if state.get("state") == "running" and not _alive(state):
             state["state"] = "incomplete"
         return state
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Replace ``run.json`` in one step."""
-        replace_file(self.run, json.dumps(state, indent=1) + "\n")
+        known = {k: v for k, v in state.items() if k != UNREADABLE}
+        replace_file(self.run, json.dumps(known, indent=1) + "\n")
 
     def write_plan(self, plan: Plan) -> None:
         """Write ``plan.yaml``."""
@@ -168,24 +216,11 @@ class RunFolder:
             StoreError: it is absent or not a plan; names the key.
         """
         try:
-            plan = yaml.safe_load(self.plan.read_text(encoding="utf-8"))
-        except OSError as e:
+            plan = mapping_in(self.plan)
+        except FileNotFoundError as e:
             raise StoreError(
                 f"{self.plan}: cannot be read: {e.strerror}; is {self.path} the folder of a run?"
             ) from None
-        except yaml.MarkedYAMLError as e:
-            mark = e.problem_mark or e.context_mark
-            raise StoreError(
-                f"{self.plan}{f':{mark.line + 1}' if mark is not None else ''}: not YAML from here on"
-            ) from None
-        except yaml.YAMLError:
-            raise StoreError(f"{self.plan}: not YAML: it has a character that YAML does not allow") from None
-        except UnicodeDecodeError as e:
-            raise StoreError(f"{self.plan}: not UTF-8 text: byte {e.start + 1} is no part of a character") from None
-        except (RecursionError, ValueError):  # such as a date of the 13th month
-            raise StoreError(f"{self.plan}: it has a value that cannot be read") from None
-        if not isinstance(plan, dict):
-            raise StoreError(f"{self.plan}: must be a mapping, the plan of a run")
         try:
             return Plan.model_validate(plan)
         except ValidationError as e:

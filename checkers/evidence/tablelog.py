@@ -30,7 +30,6 @@ removed. Rows are multisets (a key may occur twice), so equal rows are repeated.
 from __future__ import annotations
 
 import json
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -44,6 +43,7 @@ from checkers.evidence.made import maker
 from checkers.evidence.problem import Problem, problem_from_json
 from checkers.evidence.record import UNREADABLE, RecordError
 from checkers.evidence.runfolder import replace_file
+from workloads.file.opened import UnusableFile, lines
 
 FORMAT = 2
 READ = (1, 2)
@@ -59,6 +59,7 @@ Row = tuple[Any, ...]
 FileContent = Literal["data", "position-deletes", "equality-deletes", "deletion-vector"]
 
 
+_END = ord("\n")
 _NO_TYPE = object()
 
 
@@ -667,15 +668,6 @@ def read(path: Path) -> TableLog:
     Raises:
         TableLogError: no header, an unknown format, a broken line that is not the last, or no regular file.
     """
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would never end
-            raise TableLogError(f"{path}: not a regular file")
-        raw = path.read_bytes()
-    except OSError as e:
-        raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
-    lines = raw.split(b"\n")
-    del raw
-    torn = lines.pop()
     header: dict[str, Any] | None = None
     width = 0
     metadata: list[Metadata] = []
@@ -684,9 +676,14 @@ def read(path: Path) -> TableLog:
     complete = False
     words: dict[str, str] = {}  # of summaries, which say the same numbers again and again
     missing: tuple[MissingFile, ...] = ()
-    problems = [Problem("torn", f"{path.name}: the last line is torn ({len(torn)} bytes)")] if torn else []
-    for number, line in enumerate(lines, 1):
-        try:
+    problems: list[Problem] = []
+    number = 0
+    try:
+        for line in lines(path):
+            number += 1
+            if line[-1] != _END:
+                problems.insert(0, Problem("torn", f"{path.name}: the last line is torn ({len(line)} bytes)"))
+                break
             usual = _usual(line) if metadata else None
             if type(usual) is _MetadataForm:
                 metadata.append(usual.metadata(metadata[-1]))
@@ -716,8 +713,12 @@ def read(path: Path) -> TableLog:
                 missing = tuple(map(_missing_from_json, _listed(r, "missing")))
             else:
                 record.must(False, "type", f"one of {', '.join(RECORDS)}", kind)
-        except RecordError as e:
-            raise TableLogError(f"{path}:{number}: {e}") from None
+    except RecordError as e:
+        raise TableLogError(f"{path}:{number}: {e}") from None
+    except UnusableFile as e:
+        raise TableLogError(str(e)) from None
+    except OSError as e:
+        raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
     if header is None:
         raise TableLogError(f"{path}: empty: the header is missing")
     return TableLog(
@@ -736,6 +737,7 @@ def read(path: Path) -> TableLog:
 
 def _usual(line: bytes) -> _CommitForm | _MetadataForm | None:
     """A commit or a version of the usual form."""
+    record.shallow(line)
     try:
         return _FORMS.decode(line)
     except UNREADABLE:
@@ -757,10 +759,9 @@ def header_of(path: Path) -> TableLog:
         TableLogError: as :func:`read`, of the first line.
     """
     try:
-        with path.open("rb") as file:
-            r = record.decoded(file.readline().removesuffix(b"\n"))
-            record.needs(r, "a record", "type")
-            header = _header(r)
+        r = record.decoded(next(lines(path), b""))
+        record.needs(r, "a record", "type")
+        header = _header(r)
     except OSError as e:
         raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
     except RecordError as e:

@@ -66,6 +66,7 @@ from checkers.timeline.operation_columns import OperationColumns
 from checkers.timeline.timeline import fates, named, timelines
 from checkers.timeline.unreadable import unreadable
 from checkers.verdict import Checker, Verdict
+from workloads.file.opened import opened
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
@@ -164,7 +165,7 @@ class _Run:
         _must({type(c) for c in ALL if c.name not in CHECKERS} == {*OF_A_TABLE, *OF_THE_RUN}, "other checkers")
         self.state = self.run.state()
         _must(self.state.get("state") == "complete", "the run ended early")
-        with self.run.history.open("rb") as file:
+        with opened(self.run.history) as file:
             self.text = mmap(file.fileno(), 0, access=ACCESS_READ)
         self.header, self.places, self.events = self._sorted_by_table()
         _must(engine == "columns" or self.events > 2 * LONG, "a short run")
@@ -173,6 +174,7 @@ class _Run:
         self.common = self._common()
         self.paths = self._logs()
         self.requests = proxylog.Places(self.run.proxy, self.specs)
+        _must(self.requests.problem is None, "a broken log of requests")
         _must(self.requests.others <= MOST_COMMON, "many requests of no table")
 
     def _sorted_by_table(self) -> tuple[dict[str, Any], dict[str | None, np.ndarray[Any, np.dtype[np.int64]]], int]:

@@ -12,7 +12,7 @@ from checkers.evidence import history, proxylog, tablelog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import UnpairedError
 from checkers.evidence.own_retries import attempts_by_op, counted
-from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds, replace_file
+from checkers.evidence.runfolder import UNREADABLE, RunFolder, StoreError, load_kinds, replace_file
 from checkers.evidence.uncollected import uncollected
 from checkers.judge.known import Ran
 from checkers.judge.stories import NOTHING_TOLD, Told
@@ -115,8 +115,13 @@ def _load(run: RunFolder) -> Evidence:
 
 
 def _with_proxies(e: Evidence, path: Path) -> Evidence:
-    """The evidence with what proxies saw; without it, and with a problem, if none of the snapshots that they saw is any table's."""
+    """The evidence with what proxies saw; without it, and with a problem, if none of the snapshots that they saw is any table's.
+
+    With a problem, too, if a line of their log cannot be read.
+    """
     proxied = proxylog.read_all(path, e.logs)
+    if proxied.problem is not None:
+        e = replace(e, history=replace(e.history, problems=(*e.history.problems, proxied.problem)))
     accepted, carried = proxied.accepted, proxied.carried
     sent = {s for changes in accepted.values() for a in changes for s in a.adds}
     sent |= {s for requests in carried.values() for c in requests for s in c.adds}
@@ -128,7 +133,12 @@ def _with_proxies(e: Evidence, path: Path) -> Evidence:
 
 
 def whole(told: history.History, state: Mapping[str, Any]) -> history.History:
-    """The history, with an added problem if its end is lost: the run counted more completed operations than it has."""
+    """The history, with an added problem if its end is lost: the run counted more completed operations than it has.
+
+    Another one if the run's state is there and cannot be read.
+    """
+    if (why := state.get(UNREADABLE)) is not None:
+        told = replace(told, problems=(*told.problems, str(why)))
     counted, there = state.get("operations"), sum(e.op is not None and e.type != "invoke" for e in told.events)
     if not isinstance(counted, int) or there >= counted:
         return told

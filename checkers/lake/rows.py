@@ -30,6 +30,7 @@ from checkers.judge.runfolder import Results
 from checkers.lake.tables import ANOMALIES, ATTEMPTS, COMMITS, FAULTS, METRICS, OPERATIONS, REQUESTS, RUNS, TableSchema
 from checkers.timeline import fault_windows
 from workloads.engines.engines import SPARK
+from workloads.file.opened import opened
 from workloads.operations.kinds import KINDS
 
 MS, S = 1e6, 1e9
@@ -430,7 +431,7 @@ def requests_of(path: Path, part: int = PART) -> pa.Table | None:
         OSError: the log is there and cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             parts = [_together(lines) for lines in iter(partial(file.readlines, part), [])]
     except FileNotFoundError:
         return None

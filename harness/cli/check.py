@@ -84,7 +84,9 @@ def way_on(folder: RunFolder) -> str:
 def began(folder: RunFolder) -> bool:
     """Whether the run's history has an event."""
     try:
-        with folder.history.open("rb") as file:
+        from workloads.file.opened import opened
+
+        with opened(folder.history) as file:
             return bool(file.readline() and file.readline())
     except OSError:
         return False

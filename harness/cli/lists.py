@@ -198,12 +198,11 @@ def _version_row(release: Any) -> tuple[str, str, str]:
 
 
 def _run_row(folder: Any) -> tuple[str, str, str]:
-    import json
-
+    from checkers.evidence.runfolder import mapping_in
     from reports.run.results import mapping, verdict_words
 
     try:
-        said = verdict_words(mapping(json.loads(folder.results.read_text())))
+        said = verdict_words(mapping(mapping_in(folder.results)))
     except (OSError, ValueError):
         said = "not checked"
     return str(folder.path), str(folder.state().get("state")), said

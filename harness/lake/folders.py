@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from typing import Any
 
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.runfolder import RunFolder
+from checkers.evidence.runfolder import RunFolder, mapping_in
 from checkers.judge.proof import WORDS
 from checkers.judge.runfolder import Outcome, Results, load_evidence
 from checkers.lake.rows import Rows, Told, name_of, requests_of, rows_of, started_of
@@ -49,10 +48,10 @@ def results_of(path: Path, *, complete: bool) -> Results | None:
         OSError: it is there and cannot be read.
     """
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said = mapping_in(path)
     except (FileNotFoundError, ValueError):
         return None
-    if not isinstance(said, Mapping) or not isinstance(said.get("checkers"), list):
+    if not isinstance(said.get("checkers"), list):
         return None
     valid = said.get("valid")
     results = Results(

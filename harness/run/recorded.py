@@ -33,6 +33,7 @@ from nemesis.faults.fields import RequestKind, Service
 from nemesis.faults.verb import ConnectionVerb
 from nemesis.order.moment import POLLS, Moment
 from workloads.file import recording as recordings
+from workloads.file.opened import lines
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
 from workloads.file.workload import Workload
 from workloads.file.yamlfile import HIDDEN
@@ -225,19 +226,20 @@ def _before(operations: Sequence[histories.Operation], writers: Mapping[str, int
 
 def _requests(folder: RunFolder, ops: set[str]) -> Iterator[_Request]:
     """The requests of these operations, in the order in which they came. Lines that are torn are left out."""
-    lines: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     try:
-        with folder.proxy.open("rb") as file:
-            for line in file:
-                with contextlib.suppress(RecordError):
-                    if (r := decoded(line)).get("op") in ops:
-                        lines.append(r)
-    except OSError:
+        for line in lines(folder.proxy):
+            with contextlib.suppress(RecordError):
+                if (r := decoded(line)).get("op") in ops:
+                    found.append(r)
+    except FileNotFoundError:
         raise RunError(
             f"{folder.path}: the run has no proxy log, so its order is not known; record it with --order free"
         ) from None
+    except OSError as e:
+        raise RunError(f"{folder.proxy}: cannot be read: {e.strerror}; its order is not known") from None
     numbers: Counter[tuple[str, str, str]] = Counter()
-    for r in sorted(lines, key=lambda r: r["time"] if isinstance(r.get("time"), int) else 0):
+    for r in sorted(found, key=lambda r: r["time"] if isinstance(r.get("time"), int) else 0):
         with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
             faults = tuple(str(f) for f in r.get("faults") or ())
             again = bool(r.get("again")) or any(_AGAIN in f for f in faults)

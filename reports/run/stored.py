@@ -7,14 +7,11 @@ raises for an absent or broken file: the readable content is loaded, and each pr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from checkers.evidence import history, runfolder, tablelog
 from checkers.evidence.evidence import Evidence
@@ -205,20 +202,12 @@ def allowed(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:
     try:
-        text = path.read_text(encoding="utf-8")
-        value = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        return mapping(runfolder.mapping_in(path))
     except FileNotFoundError:
         return None
-    except OSError as e:
-        problems.append(f"{path.name}: cannot be read: {e.strerror}")
+    except runfolder.StoreError as e:
+        problems.append(str(e).replace(f"{path.parent}/", ""))
         return None
-    except (ValueError, yaml.YAMLError, RecursionError) as e:
-        problems.append(f"{path.name}: cannot be parsed: {str(e).splitlines()[0] if str(e) else type(e).__name__}")
-        return None
-    if not isinstance(value, dict):
-        problems.append(f"{path.name}: not a mapping")
-        return None
-    return mapping(value)
 
 
 def files_of(folder: Path) -> tuple[StoredFile, ...]:

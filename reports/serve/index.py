@@ -5,7 +5,6 @@ Nothing of a run is executed: its own kinds of operations, which are Python modu
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,22 +141,13 @@ def _stamp(name: str) -> datetime:
 def _mapping(path: Path, broken: list[str], *, needed: bool) -> dict[str, Any]:
     """A file of YAML or JSON as a mapping; empty, and a sentence more in ``broken``, if it is none."""
     try:
-        text = path.read_text(encoding="utf-8")
-        value = json.loads(text) if path.suffix == ".json" else yaml.load(text, _LOADER)
+        return {str(k): v for k, v in runfolder.mapping_in(path, _LOADER).items()}
     except FileNotFoundError:
         if needed:
             broken.append(f"{path.name}: missing")
-        return {}
-    except OSError as e:
-        broken.append(f"{path.name}: cannot be read: {e.strerror}")
-        return {}
-    except (ValueError, yaml.YAMLError, RecursionError):
-        broken.append(f"{path.name}: cannot be parsed")
-        return {}
-    if not isinstance(value, dict):
-        broken.append(f"{path.name}: not a mapping")
-        return {}
-    return {str(k): v for k, v in value.items()}
+    except runfolder.StoreError as e:
+        broken.append(str(e).replace(f"{path.parent}/", ""))
+    return {}
 
 
 @dataclass(frozen=True, slots=True)

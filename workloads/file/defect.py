@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field
 
+from workloads.file import plainyaml
 from workloads.file import workload as schema
 from workloads.file.meant import suggest, unknown
 from workloads.file.workload import LIBRARY as WORKLOADS
@@ -86,8 +87,8 @@ def _whole(data: dict[str, Any], lines: Lines, file: str) -> dict[str, Any]:
         raise WorkloadError(f"{file}:{lines[('workload',)]}: workload: a defect file has a name already; leave it out")
     if isinstance(name := data.get("use"), str):
         try:
-            used = yaml.safe_load(read_text(schema.find(name)))
-        except WorkloadError as e:
+            used = plainyaml.value_of(read_text(schema.find(name)))
+        except (WorkloadError, yaml.YAMLError) as e:
             raise WorkloadError(f"{file}:{lines[('use',)]}: use: {e}") from None
         used = {
             k: v for k, v in used.items() if k not in ("workload", "phases", "length", "description", "expect", "allow")
@@ -139,5 +140,5 @@ def find(name: str) -> Path:
 
 def unreached() -> dict[str, str]:
     """Scenario → why no random workload of the library reaches its defect."""
-    found = yaml.safe_load(read_text(LIBRARY / UNREACHED))
+    found = plainyaml.value_of(read_text(LIBRARY / UNREACHED))
     return {str(k): " ".join(str(v).split()) for k, v in found.items()}

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BeforeValidator, Field
 
-from workloads.file import parameters
+from workloads.file import parameters, plainyaml
 from workloads.file.meant import suggest
 from workloads.file.workload import LIBRARY as WORKLOADS
 from workloads.file.workload import Workload, WorkloadError, shape_of
@@ -103,7 +103,7 @@ def find(name: str) -> Path:
 def is_experiment(text: str) -> bool:
     """Whether the text of a YAML file has keys of an experiment; false if it cannot be read."""
     try:
-        data: Any = yaml.safe_load(text)
+        data: Any = plainyaml.value_of(text)
     except (yaml.YAMLError, ValueError, RecursionError):  # such as a date that does not exist
         return False
     return isinstance(data, dict) and any(key in data for key in KEYS)

@@ -8,6 +8,7 @@ opened by :func:`opened`, and read by :func:`document` or :func:`lines`.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import stat
@@ -18,12 +19,15 @@ from typing import BinaryIO
 MOST = 1 << 28
 """Bytes of a document that is parsed as a whole, and of a line of any other file: 256 MiB.
 
-The longest line of a legal run that was made is a commit of 100,000 rows (``seed_rows``, at most): 25 MB in its table log. A read of a table with as
-many rows as keys can be (1,000,000) is 50 MB in the history. To reach the limit takes 0.2 s.
+Legal runs have long lines: the commit of an insert of 100,000 rows (``seed_rows``, at most) is 25 MB of a table log, and the read of a table of
+1,000,000 rows (``keys: space``, at most) 50 MB of the history. To read up to the limit takes 0.2 s.
 """
+BLOCK = 1 << 20
+"""Bytes of lines that are read together."""
 DEPTH = 100
 """Levels of values in values. The deepest in a run, a schema of nested columns in a table's metadata, has about ten."""
 
+_END = ord("\n")
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _OTHERS = bytes(sorted({*range(256)} - {*b"[]{}"}))
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -83,31 +87,37 @@ def document(path: Path, most: int = MOST) -> bytes:
     return content
 
 
-def lines(path: Path, most: int = MOST) -> Iterator[bytes]:
-    """The lines of a file, each with its end: the last one has none if it is torn.
-
-    Args:
-        most: bytes that a line may have.
+def blocks(path: Path) -> Iterator[bytes]:
+    """The lines of a file, some thousand at a time. The last one has no end if it is torn.
 
     Raises:
-        UnusableFile: it is no regular file, or a line, which it names, is too long.
+        UnusableFile: it is no regular file, or a line, which it names, is longer than :data:`MOST`.
         OSError: it cannot be read.
     """
+    number = 0
     with opened(path) as file:
-        if os.fstat(file.fileno()).st_size <= most:
-            yield from file  # what a file that grows gets meanwhile is short
-            return
-        number = 0
-        while line := file.readline(most + 1):
-            number += 1
-            if len(line) > most:
-                raise UnusableFile(path, f"the line is longer than {most:,} bytes, the most that is read", number)
-            yield line
+        while block := file.read(BLOCK):
+            if block[-1] != _END:
+                block += file.readline(MOST)
+                if block[-1] != _END and len(block) > MOST:
+                    number += block.count(b"\n") + 1
+                    raise UnusableFile(path, f"the line is longer than {MOST:,} bytes, the most that is read", number)
+            number += block.count(b"\n")
+            yield block
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, each with its end; the last one has none if it is torn.
+
+    Raises: as :func:`blocks`.
+    """
+    for block in blocks(path):
+        yield from io.BytesIO(block)
 
 
 def too_deep(json: bytes) -> bool:
     """Whether the values of a text of JSON are nested deeper than :data:`DEPTH`."""
-    if json.count(b"[") + json.count(b"{") <= DEPTH:
+    if len(json) <= 2 * DEPTH or json.count(b"[") + json.count(b"{") <= DEPTH:
         return False
     return _deep(json) and _deep(_STRING.sub(b"", json))
 

@@ -14,6 +14,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from workloads.file.opened import document
 from workloads.operations.kinds import KindError, made, register
 
 SEPARATOR = ":"
@@ -52,7 +53,7 @@ def load(where: str, folder: Path) -> str:
         raise KindError("must be a module and a class in it, such as my_module:MyKind")
     path = _found(module, folder)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = document(path).decode()
     except (OSError, UnicodeDecodeError) as e:
         raise KindError(f"{path} cannot be read: {e}") from None
     classes = vars(_module(module, path, text))

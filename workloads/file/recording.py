@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from nemesis.faults.fault import Fault
 from nemesis.order.moment import Moment
+from workloads.file.opened import too_deep
 from workloads.file.workload import Workload, problems
 from workloads.file.yamlfile import FileError, KeyPath, Problem, read_text, refuse, validated
 
@@ -156,7 +157,7 @@ class Recording:
             FileError: every problem, each with file, line, key and what is allowed.
         """
         try:  # JSON is read much faster than YAML, which knows the lines
-            parsed = _File.model_validate(json.loads(text))
+            parsed = _File.model_validate(json.loads("" if too_deep(text.encode()) else text))
             found: list[Problem] = [*_problems(parsed)]
         except (ValidationError, ValueError, RecursionError):
             found = [((), "")]

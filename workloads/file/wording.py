@@ -13,6 +13,7 @@ import yaml
 from pydantic_core import ErrorDetails
 
 from workloads.file.meant import nearest
+from workloads.file.plainyaml import TooMuch
 
 TABS = "this line is indented with a tab; use spaces, not tabs"
 NO_KEY = "this line has no key and value; write key: value, with a space after the colon"
@@ -29,6 +30,8 @@ def of_yaml(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
         return line, f"a character that no text file should have (U+{_code(error.character):04X}); remove it"
+    if isinstance(error, TooMuch):
+        return None if error.problem_mark is None else error.problem_mark.line + 1, str(error.problem)
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return None, f"not YAML: {error}"
     line = error.problem_mark.line + 1

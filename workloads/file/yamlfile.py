@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from nemesis.faults.lengths import WRITTEN
-from workloads.file import wording
+from workloads.file import plainyaml, wording
 from workloads.file.meant import nearest, unknown
+from workloads.file.opened import document
 
 HIDDEN = "‹hidden›"
 """What a run's folder shows in place of a secret."""
@@ -74,12 +75,12 @@ def _plain(
 def _parse_yaml(text: str, file: str, example: str) -> tuple[Any, dict[KeyPath, int]]:
     lines: dict[KeyPath, int] = {}
     try:
-        loader = yaml.SafeLoader(text)
-    except yaml.YAMLError as e:  # a character that YAML does not allow
+        loader = plainyaml.reader_of(text)
+    except yaml.YAMLError as e:  # it is too long, or has a character that YAML does not allow
         line, words = wording.of_yaml(e, text)
-        raise FileError(f"{file}:{line}: {words}") from None
+        raise FileError(f"{file if line is None else f'{file}:{line}'}: {words}") from None
     try:
-        node = loader.get_single_node()
+        node = plainyaml.composed(loader)
         if node is None:
             raise FileError(f"{file}:1: the file is empty; start from {example}")
         wrong: list[tuple[int, str]] = []
@@ -275,7 +276,7 @@ def read_text(path: Path) -> str:
         FileError: it cannot be read, or is not text.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return document(path).decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         raise FileError(f"{path}: not UTF-8 text") from None
     except OSError as e:
