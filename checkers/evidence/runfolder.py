@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from checkers.evidence.plan import Plan, wrong_key
 from workloads.file import own_kinds, plainyaml
-from workloads.file.opened import document, too_deep
+from workloads.file.opened import DEPTH, document, too_deep
 from workloads.operations.kinds import KindError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -53,10 +53,12 @@ def mapping_in(path: Path, loader: Any = plainyaml.FAST) -> dict[str, Any]:
         content = document(path)
         text = content.decode()
         if path.suffix == ".json":
-            value = None if too_deep(content) else json.loads(text)
+            if too_deep(content):
+                raise StoreError(f"{path}: nested deeper than {DEPTH} levels")
+            value = json.loads(text)
         else:
             value = plainyaml.value_of(text, loader)
-    except FileNotFoundError:
+    except (FileNotFoundError, StoreError):
         raise
     except OSError as e:
         raise StoreError(f"{path}: cannot be read: {e.strerror}") from None

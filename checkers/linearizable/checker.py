@@ -159,6 +159,9 @@ class _Table:
             )
             return
         for part in self.seen.parts():
+            if len(self.anomalies) >= MOST:
+                self.remarks.append(f"not all ids were judged: {MOST} anomalies are reported, at most")
+                break
             self.judged += len(part.ids)
             self.calls += len(part.calls)
             try:

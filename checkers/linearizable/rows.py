@@ -50,12 +50,14 @@ class Write:
     """A statement on one object.
 
     Attributes:
+        value: its arguments, as far as they concern the object: a statement on 100,000 ids is one call on each of them.
         loose: it may have scanned before it committed.
         deletes: a DELETE in Iceberg's sense.
         blind: it commits as an append that validates nothing.
     """
 
     operation: Operation
+    value: Any
     kind: Kind
     touches: Touches
     loose: bool
@@ -202,8 +204,12 @@ class SeenRows:
             there = {of[i] for i in about.named}
             for part in by_part if about.among is None else about.among:
                 there |= by_part.get(part, set())
-            write = Write(o, kind, about, self._loose(o, kind), kind.verb == "delete", blind_append(self.spec, o))
+            whole = Write(
+                o, o.value, kind, about, self._loose(o, kind), kind.verb == "delete", blind_append(self.spec, o)
+            )
+            own = _by_group(o.value, about, of)
             for g in there:
+                write = replace(whole, value={**o.value, "ids": own[g]}) if g in own else whole
                 calls[g].append(Call(o.op, o.process, o.f, write, None, False, *bounds(o)))
         for o, key, rows in self.reads:
             mine: dict[frozenset[int], list[Row]] = {}
@@ -216,6 +222,18 @@ class SeenRows:
 
     def _loose(self, o: Operation, kind: Kind) -> bool:
         return not kind.means_the_same_everywhere and isolation(self.spec, o) == "snapshot"
+
+
+def _by_group(value: Any, about: Touches, of: Mapping[int, frozenset[int]]) -> dict[frozenset[int], list[int]]:
+    """The ids of a statement in each group; empty if there is only one, or if it is about more than the rows of its argument ``ids``."""
+    if len(about.ids) < 2 or about.among != frozenset() or about.copied_from is not None:
+        return {}
+    if not isinstance(value, Mapping) or list(value.get("ids", ())) != list(about.ids):
+        return {}
+    own: dict[frozenset[int], list[int]] = {}
+    for i in about.ids:
+        own.setdefault(of[i], []).append(i)
+    return own
 
 
 def _concerns(about: Touches, id: int, spec: TableSpec) -> bool:
@@ -292,7 +310,7 @@ class TableRows(Model):
         found = self._known.get(key)
         if found is None:
             try:
-                out, put = write.kind.writeset(State(rows), write.operation.value, write.operation.op, self.spec)
+                out, put = write.kind.writeset(State(rows), write.value, write.operation.op, self.spec)
             except (TypeError, AttributeError, KeyError, IndexError, ValueError) as e:
                 raise Unreadable(f"{explain.operation(write.operation)} has no meaning: {e}") from None
             found = Outcome(tuple(sorted(out)), tuple(sorted(r for r in put if r.id in self.ids)))

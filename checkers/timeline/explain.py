@@ -20,6 +20,8 @@ from workloads.tables import COLUMNS
 MOST = 4
 """Rows, operations or files that a sentence lists before it counts the rest."""
 
+LONGEST = 1_000
+"""Characters of an argument that a sentence shows."""
 MOST_KEYS = 100
 """Keys that an anomaly carries, at most."""
 
@@ -41,15 +43,15 @@ def count(n: int, one: str, many: str | None = None) -> str:
 
 def listing(items: Iterable[object], most: int = MOST) -> str:
     """``a, b, c and 7 more``."""
-    words = [str(i) for i in items]
-    shown = ", ".join(words[:most])
-    return shown if len(words) <= most else f"{shown} and {len(words) - most} more"
+    found = items if isinstance(items, Sequence) else [*items]
+    shown = ", ".join(map(str, found[:most]))
+    return shown if len(found) <= most else f"{shown} and {len(found) - most} more"
 
 
 def arguments(value: Any) -> str:
     """An operation's arguments: ``id 7``, ``ids 1, 2``, ``where part = 2 and cnt % 2 = 1``; empty for none."""
     if not isinstance(value, Mapping) or not value:
-        return "" if not value else json.dumps(value, sort_keys=True)
+        return "" if not value else _cut(json.dumps(value, sort_keys=True))
     names = set(value)
     if names == {"ids"} and isinstance(value["ids"], list) and value["ids"]:
         ids = value["ids"]
@@ -70,7 +72,11 @@ def arguments(value: Any) -> str:
 
 
 def _argument(v: Any) -> str:
-    return v if isinstance(v, str) else json.dumps(v, sort_keys=True, ensure_ascii=False, default=str)
+    return _cut(v if isinstance(v, str) else json.dumps(v, sort_keys=True, ensure_ascii=False, default=str))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def operation(o: Operation) -> str:

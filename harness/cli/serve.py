@@ -23,6 +23,10 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.", show_default=True)
     ] = PORT,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name of this machine, by which browsers may ask; with --host 0.0.0.0. Repeatable."),
+    ] = None,
 ) -> int:
     """Browse a store in a browser: its runs with filters, their pages, two of them side by side. It only reads."""
     from reports.serve.server import Server
@@ -30,7 +34,7 @@ def serve(
     if not store.is_dir():
         raise BadArgument(f"there is no store {os.path.abspath(store)}; give the folder of the runs with --store")
     try:
-        server = Server(store, host, port, lambda line: typer.echo(line, err=True))
+        server = Server(store, host, port, lambda line: typer.echo(line, err=True), name or ())
     except OSError as e:
         raise BadArgument(_wrong(e, host, port)) from None
     stopping.current().way_on = lambda: "nothing is lost"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote
@@ -16,9 +16,14 @@ _HTML = "text/html; charset=utf-8"
 _OWN = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 _STORED = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "sandbox allow-scripts allow-downloads allow-popups allow-popups-to-escape-sandbox"
 )
-"""Of a page that lies in the store: its own policy names its script by a hash, and both apply."""
+"""Of a page that lies in the store. Its own policy names its script by a hash, and both apply.
+
+A run may come from anybody, and so may its page: its scripts run in an origin of their own, which may read nothing of this server. They sort
+tables and copy commands; links open pages (in another tab, too, which is why new windows are allowed) and download files.
+"""
 _DATA = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
 SECURITY = {
     "X-Content-Type-Options": "nosniff",
@@ -133,7 +138,10 @@ def _stored(index: Index, address: str, query: str) -> Answer:
     path = found.relative_to(index.store).as_posix().removeprefix(".")
     run = index.one(path)
     if run is not None and run.has_page and query != "files":
-        return _file(found / "report.html")
+        try:
+            return _file(files.within(index.store, f"{address}report.html"))
+        except Outside:  # a link that leads out of the store
+            run = replace(run, has_page=False)
     return _own(pages.folder(path, files.listing(index.store, found), run))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote
+
+from workloads.file.opened import UnusableFile
+from workloads.file.opened import opened as opened_as_it_is
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -72,17 +75,14 @@ def opened(path: Path) -> Opened:
         OSError: it cannot be read.
     """
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+        file = opened_as_it_is(path, follow=False)
+    except (FileNotFoundError, IsADirectoryError, UnusableFile):
         raise Outside(str(path)) from None
-    try:
-        seen = os.fstat(number)
-        if not stat.S_ISREG(seen.st_mode):
-            raise Outside(str(path))
-        return Opened(os.fdopen(number, "rb"), seen.st_size, TYPES.get(path.suffix.lower(), DOWNLOAD))
-    except BaseException:
-        os.close(number)
+    except OSError as e:
+        if e.errno == errno.ELOOP:
+            raise Outside(str(path)) from None
         raise
+    return Opened(file, os.fstat(file.fileno()).st_size, TYPES.get(path.suffix.lower(), DOWNLOAD))
 
 
 def listing(store: Path, folder: Path) -> list[tuple[str, bool, int]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
 import socketserver
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +21,9 @@ from reports.serve.index import Index
 
 IDLE = 20.0
 """Seconds that a connection may be silent."""
+_REMEDY = (
+    "If it is one of this machine's, start icequake serve with --name and that name; or use the machine's address."
+)
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -30,6 +34,7 @@ class Server:
         store: an existing folder.
         host: a name or address of this machine.
         port: 0: any free one.
+        names: other names of this machine, by which a browser may ask for pages. Addresses, ``localhost`` and the machine's own name are known.
         say: told of an error of the server itself, in one line.
 
     Raises:
@@ -37,13 +42,19 @@ class Server:
     """
 
     def __init__(
-        self, store: Path, host: str = "127.0.0.1", port: int = 0, say: Callable[[str], object] | None = None
+        self,
+        store: Path,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        say: Callable[[str], object] | None = None,
+        names: Iterable[str] = (),
     ) -> None:
         self.index = Index(store)
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         self.loopback = _is_loopback(str(where[0]))
         """Whether only this machine reaches it."""
-        self._http = _Http(family, (str(where[0]), int(where[1])), self.index, host, say or _stderr)
+        known = _names(self.loopback, (host, *names))
+        self._http = _Http(family, (str(where[0]), int(where[1])), self.index, known, say or _stderr)
 
     @property
     def port(self) -> int:
@@ -88,7 +99,7 @@ class _Http(ThreadingHTTPServer):
         family: socket.AddressFamily,
         where: tuple[str, int],
         index: Index,
-        host: str,
+        names: Container[str],
         say: Callable[[str], object],
     ) -> None:
         self.address_family = family
@@ -96,9 +107,8 @@ class _Http(ThreadingHTTPServer):
         self.say = say
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self.names = names
         super().__init__(where, _Handler)
-        # A page of another site may not use a name that it made point at this machine (DNS rebinding).
-        self.hosts = (*LOOPBACK, host.lower()) if _is_loopback(where[0]) else None
 
     def server_bind(self) -> None:
         """As the base's, without asking a name server who this machine is."""
@@ -136,6 +146,25 @@ def _is_loopback(host: str) -> bool:
     return host == "::1" or host.startswith("127.")
 
 
+class _Names(frozenset[str]):
+    """Names, and all addresses: a page of another site has a name that its owner made point at this machine (DNS rebinding)."""
+
+    def __contains__(self, name: object) -> bool:
+        with contextlib.suppress(ValueError):
+            ipaddress.ip_address(str(name).removeprefix("[").removesuffix("]"))
+            return True
+        return super().__contains__(name)
+
+
+def _names(loopback: bool, given: Iterable[str]) -> Container[str]:
+    """By which names browsers may ask, in lower case. No name server is asked."""
+    own = {*map(str.lower, given), "localhost"}
+    if loopback:
+        return frozenset({*LOOPBACK, *own})
+    machine = socket.gethostname().lower()
+    return _Names({*own, machine, machine.partition(".")[0]})
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: _Http
     timeout = IDLE
@@ -157,8 +186,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         host = (self.headers.get("Host") or "").lower()
         name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        if self.server.hosts is not None and host and name not in self.server.hosts:
-            return self._send(error(HTTPStatus.MISDIRECTED_REQUEST, "This server does not have that name."))
+        if host and name.removesuffix(".") not in self.server.names:
+            return self._send(
+                error(HTTPStatus.MISDIRECTED_REQUEST, f"This server does not have the name {name[:100]!r}. {_REMEDY}")
+            )
         if not self.path.startswith("/"):
             return self._send(error(HTTPStatus.BAD_REQUEST, "The address must begin with a slash."))
         try:

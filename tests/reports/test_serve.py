@@ -143,7 +143,7 @@ def test_a_filter_shows_the_runs_that_it_names(server: Server, query: dict[str, 
 
 def test_a_broken_run_is_shown_as_broken_with_the_reason(server: Server) -> None:
     text = ask(server, "/?verdict=broken")[2]
-    assert "results.json: cannot be parsed" in text and "! broken" in text
+    assert "results.json:1: not JSON from here on" in text and "! broken" in text
     assert ask(server, "/store/quick/20260103T000000.000Z/")[0] == 200
 
 
@@ -151,12 +151,12 @@ def test_a_broken_run_is_shown_as_broken_with_the_reason(server: Server) -> None
     ("name", "content", "why"),
     [
         ("plan.yaml", None, "plan.yaml: missing"),
-        ("plan.yaml", "a: [", "plan.yaml: cannot be parsed"),
-        ("plan.yaml", "- a", "plan.yaml: not a mapping"),
-        ("run.json", "[]", "run.json: not a mapping"),
-        ("run.json", "\xff".encode("latin-1"), "run.json: cannot be parsed"),
+        ("plan.yaml", "a: [", "plan.yaml:1: not YAML from here on"),
+        ("plan.yaml", "- a", "plan.yaml: must be a mapping, the plan of a run"),
+        ("run.json", "[]", "run.json: must be a mapping"),
+        ("run.json", "\xff".encode("latin-1"), "run.json: not UTF-8 text: byte 1 is no part of a character"),
         ("history.jsonl", None, "history.jsonl: missing"),
-        ("results.json", "[" * 100_000, "results.json: cannot be parsed"),
+        ("results.json", "[" * 100_000, "results.json: nested deeper than 100 levels"),
     ],
 )
 def test_what_is_missing_or_no_record_makes_a_run_broken(
@@ -206,7 +206,9 @@ def test_a_file_has_its_content_type_and_its_bytes(server: Server, store: Path, 
     status, headers, text = ask(server, f"/store/{RUN}/{name}")
     assert (status, headers["content-type"], headers["content-length"], text) == (200, content_type, "4", "<x/>")
     assert headers["x-content-type-options"] == "nosniff"
-    assert ("sandbox" in headers["content-security-policy"]) == (not name.endswith(".html"))
+    policy = [part.split() for part in headers["content-security-policy"].split(";")]
+    (sandbox,) = (part[1:] for part in policy if part[0] == "sandbox")
+    assert ("allow-scripts" in sandbox) == name.endswith(".html") and "allow-same-origin" not in sandbox
 
 
 def test_every_answer_has_the_security_headers(server: Server) -> None:
@@ -290,8 +292,31 @@ def test_only_a_regular_file_is_opened(store: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(Outside):
         files.opened(pipe)
-    with pytest.raises(OSError):
+    with pytest.raises(Outside):
         files.opened(store / "file-out")
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("page.html", "<p>another page</p>"),
+        ("../../../secret.txt", "plan.yaml"),
+        ("/dev/zero", "plan.yaml"),
+        ("pipe", "plan.yaml"),
+    ],
+)
+def test_a_page_that_is_a_link_is_followed_within_the_store_only(
+    server: Server, store: Path, target: str, shown: str
+) -> None:
+    page = store / RUN / "report.html"
+    (store / RUN / "page.html").write_text("<p>another page</p>")
+    os.mkfifo(store / RUN / "pipe")
+    page.unlink()
+    page.symlink_to(target)
+    status, headers, text = ask(server, f"/store/{RUN}/")
+    assert (status, shown in text, SECRET in text) == (200, True, False), text
+    assert ("allow-scripts" in headers["content-security-policy"]) == (shown != "plan.yaml")
+    assert ask(server, f"/store/{RUN}/report.html")[0] == (200 if shown != "plan.yaml" else 404)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"])
@@ -321,6 +346,33 @@ def test_head_is_get_without_a_body(server: Server) -> None:
 )
 def test_another_name_is_not_answered_on_loopback(server: Server, host: str, status: int) -> None:
     assert ask(server, "/", Host=host)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:1", 200),
+        ("192.0.2.7:8765", 200),
+        ("[2001:db8::1]:80", 200),
+        ("localhost", 200),
+        (socket.gethostname().upper(), 200),
+        ("lab.example.org:80", 200),
+        ("evil.example:80", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("<script>", 421),
+    ],
+)
+def test_on_all_addresses_only_names_of_this_machine_are_answered(store: Path, host: str, status: int) -> None:
+    with Server(store, "0.0.0.0", names=["Lab.example.org"]) as server:
+        thread = threading.Thread(target=server.serve)
+        thread.start()
+        try:
+            got, _, text = ask(server, "/", Host=host)
+        finally:
+            server.stop()
+            thread.join(ENOUGH)
+    assert got == status and "<script" not in text
+    assert ("--name" in text) == (status == 421)
 
 
 @pytest.mark.parametrize(
