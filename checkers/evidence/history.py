@@ -55,6 +55,10 @@ PLACES = 3
 LATEST = (1 << 62) - 1
 """Nanoseconds since the start of the run, at most: 146 years. Numbers of 64 bits hold it and its sum with a length of time."""
 
+LONGEST = 1_000
+"""Characters of a name: of a process, an operation, its kind or its table. Sentences and pages repeat them."""
+Name = Annotated[str, msgspec.Meta(max_length=LONGEST)]
+
 EventType = Literal["invoke", "ok", "fail", "info"]
 TYPES: tuple[EventType, ...] = get_args(EventType)
 Process = int | str
@@ -129,11 +133,11 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     index: Annotated[int, msgspec.Meta(ge=0)]
     time: Annotated[int, msgspec.Meta(ge=-LATEST, le=LATEST)]
     type: EventType
-    process: int | str
-    f: str
-    table: str | None = None
+    process: int | Name
+    f: Name
+    table: Name | None = None
     value: Any = None
-    op: str | None = None
+    op: Name | None = None
     error: list[Annotated[list[str], msgspec.Meta(min_length=2, max_length=2)]] | None = None
     phase: Any = msgspec.UNSET
     engine: Any = msgspec.UNSET
@@ -176,16 +180,7 @@ def _event(record: dict[str, Any]) -> Event:
         take("value", None),
         take("error", None),
     )
-    usual = type(index) is int and type(at) is int and type(process) is int and type(f) is str and error is None
-    if not (
-        usual
-        and index >= 0
-        and abs(at) <= LATEST
-        and kind in TYPES
-        and isinstance(op, str | None)
-        and isinstance(table, str | None)
-    ):
-        _check(record)
+    _check(record)
     return Event(index, at, kind, process, intern(f), intern(table) if table else table, value, op, error, rest)
 
 
@@ -205,6 +200,9 @@ def _check(record: dict[str, Any]) -> None:
     op, table, error = (record.get(k) for k in ("op", "table", "error"))
     must(isinstance(op, str | None), "op", "a string", op)
     must(isinstance(table, str | None), "table", "a string", table)
+    for key, name in (("process", process), ("f", f), ("op", op), ("table", table)):
+        short = not isinstance(name, str) or len(name) <= LONGEST
+        must(short, key, f"a string of at most {LONGEST:,} characters", name)
     must(error is None or _is_chain(error), "error", "[[class, message], ...]", error)
 
 

@@ -39,11 +39,11 @@ class StoreError(ValueError):
     """A store or run folder is unusable; the message is one line with the remedy."""
 
 
-def mapping_in(path: Path, loader: Any = plainyaml.FAST) -> dict[str, Any]:
+def mapping_in(path: Path, *, words: bool = False) -> dict[str, Any]:
     """A document of a run's folder, JSON or (any other name) YAML, that is a mapping.
 
     Args:
-        loader: of YAML; another one may take all values for words.
+        words: of YAML, numbers and the like stay words.
 
     Raises:
         StoreError: it cannot be read, or is no such document; names file and line.
@@ -57,7 +57,7 @@ def mapping_in(path: Path, loader: Any = plainyaml.FAST) -> dict[str, Any]:
                 raise StoreError(f"{path}: nested deeper than {DEPTH} levels")
             value = json.loads(text)
         else:
-            value = plainyaml.value_of(text, loader)
+            value = plainyaml.value_of(text, words=words)
     except (FileNotFoundError, StoreError):
         raise
     except OSError as e:

@@ -13,15 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from checkers.evidence import runfolder
 from checkers.evidence.runfolder import RunFolder
 from checkers.verdict import Anomaly, Verdict, own_findings
 from reports.run.results import mapping, verdict_from_json, verdict_words
 
-_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-"""The one in C is ten times as fast, and not everywhere. Numbers stay words, as they are only shown; to recognise them takes half the time."""
 STAMP = "%Y%m%dT%H%M%S.%fZ"
 """How the store names the folder of a run."""
 
@@ -141,7 +137,7 @@ def _stamp(name: str) -> datetime:
 def _mapping(path: Path, broken: list[str], *, needed: bool) -> dict[str, Any]:
     """A file of YAML or JSON as a mapping; empty, and a sentence more in ``broken``, if it is none."""
     try:
-        return {str(k): v for k, v in runfolder.mapping_in(path, _LOADER).items()}
+        return {str(k): v for k, v in runfolder.mapping_in(path, words=True).items()}
     except FileNotFoundError:
         if needed:
             broken.append(f"{path.name}: missing")
