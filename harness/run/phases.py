@@ -120,6 +120,7 @@ class Phases:
         self._stop = run.settings.stop
         self._watch = Watch(run.workload.writers)
         self._unreadable: list[str] = []
+        self._equality_deletes: set[str] = set()
         self._ended: list[str] = []
         self._enough = threading.Event()
         self._completing = threading.Lock()
@@ -167,7 +168,7 @@ class Phases:
             self._enough.set()
 
     def final_reads(self) -> None:
-        """Read every table, by all writers or by one."""
+        """Read every table, by all writers that can read what it may hold, or by one. One of Spark's is always among them, and can."""
         self._progress.ended()
         self._run.say("reading every table")
         reads, run = generator.final_reads(self._run.workload), self._run
@@ -175,8 +176,12 @@ class Phases:
             each = run.shares(reads, run.able("read"))
         else:
             readers = run.able("read", besides=True)
-            each = [reads if n in readers else [] for n in range(run.writers)]
+            each = [[r for r in reads if n in readers and self._reads(n, r)] for n in range(run.writers)]
         self._everybody(each, "final-reads")
+
+    def _reads(self, n: int, read: PlannedOperation) -> bool:
+        """Whether a writer's engine can read what a table may hold."""
+        return read.table.name not in self._equality_deletes or ENGINES[self._run.engines[n]].reads_equality_deletes
 
     def maintainer(self) -> Callable[[Fault], str | None] | None:
         """A function that runs the nemesis's operations on their own writer and returns the outcome; None if the nemesis has no operations."""
@@ -327,6 +332,8 @@ class Phases:
             broken = not kind.two_tables and self._watch.completed(table, op, invoked.time, done.time, result, error)
             if broken:
                 self._became_unreadable(table)
+        if result != "fail" and engine.writes_equality_deletes(planned.f):
+            self._equality_deletes.add(table)
         if result == "ok" and kind.commits:
             for name in {planned.table.name, kind.second(planned.value) or planned.table.name}:
                 self._follower.committed(name)

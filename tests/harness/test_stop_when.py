@@ -92,8 +92,8 @@ def context(folder: Path, stop_when: str, heard: Heard, ops: int = 40) -> RunCon
 
 
 @contextmanager
-def slots(folder: Path, good: int, then: str = MISSING) -> Iterator[list[WriterSlot]]:
-    """Two connected writers whose drivers answer well so often; ``then``: the error of later answers, or ``hangs``."""
+def slots(folder: Path, good: int, then: str = MISSING, writers: int = 2) -> Iterator[list[WriterSlot]]:
+    """Connected writers whose drivers answer well so often; ``then``: the error of later answers, or ``hangs``."""
 
     def launch(name: str, generation: int) -> Writer:
         path = folder / f"{name}.{generation}"
@@ -101,7 +101,7 @@ def slots(folder: Path, good: int, then: str = MISSING) -> Iterator[list[WriterS
 
     with ExitStack() as stack:
         out = []
-        for n in range(2):
+        for n in range(writers):
             out.append(slot := WriterSlot(f"w{n}", launch, PATIENCE))
             stack.callback(slot.kill)
         for slot in out:

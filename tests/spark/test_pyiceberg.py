@@ -20,7 +20,10 @@ from workloads.file import workload as schema
 
 pytestmark = pytest.mark.spark
 
-SHOWN = ("pyiceberg-duplicate-insert", "pyiceberg-duplicate-delete", "pyiceberg-upsert-race")
+SHOWN = (
+    *("pyiceberg-duplicate-insert", "pyiceberg-duplicate-delete", "pyiceberg-upsert-race"),
+    *("pyiceberg-equality-delete", "pyiceberg-equality-delete-refused"),
+)
 MIXED = """\
 workload: spark-and-pyiceberg
 catalog: {catalog}

@@ -164,6 +164,13 @@ class Engine:
     """Classes of errors that mean that an operation had no effect."""
     conflicts: ClassVar[frozenset[str]] = frozenset()
     """Classes by which it gives up because of a concurrent commit."""
+    reads_equality_deletes: ClassVar[bool] = True
+    """Whether it reads a table that has equality deletes."""
+
+    def writes_equality_deletes(self, f: str) -> bool:
+        """Whether its operations of a kind leave equality deletes in the table."""
+        own = self.commits.get(f)
+        return KINDS[f].equality_deletes if own is None else own.writes == "equality deletes"
 
     def can(self, f: str, table: TableSpec) -> bool:
         """Whether it can do operations of a kind on a table."""

@@ -165,6 +165,7 @@ class PyIceberg(Guest):
     }
     definite = frozenset({f"{__name__}.{Unstaged.__qualname__}", *REFUSED, *DEFINITE})
     conflicts = frozenset(REFUSED)
+    reads_equality_deletes = False  # https://github.com/apache/iceberg/issues/6568
 
     def open(self, access: Access) -> _Client:
         return _Client(access)
