@@ -1,4 +1,4 @@
-"""The recipes of docs/ci: each is what its system reads, and each command in it can be typed."""
+"""The recipes of docs/ci: each is what its system reads, each command in it can be typed, and each runs the whole library every night."""
 
 from __future__ import annotations
 
@@ -16,13 +16,22 @@ import typer
 import yaml
 
 from checkers.verdict import exit_code
+from compose.catalogs import nessie
+from compose.catalogs.registry import CATALOGS
+from compose.install import ensure, jdk
 from harness.cli.app import app
 from tests.test_ci import TARGETS
 from tests.test_docs import ROOT
+from workloads.engines.engine import Foreign
+from workloads.engines.engines import ENGINES
+from workloads.file import scenario
 
 FOLDER = ROOT / "docs" / "ci"
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 PROGRAM: Any = typer.main.get_command(app)
+NIGHT, LIBRARY = "night", "library"
+"""The two jobs of a recipe: a soak, and every scenario."""
+SYSTEMS = ("github", "gitlab", "cron", "kubernetes")
 CRON = re.compile(r"^(\S+) (\S+) (\S+) (\S+) (\S+) (.+)$")
 OURS = re.compile(r"(?:^|(?<=[ \n]))((?:\./icequake|make) [^|&;>\n]*?)(?= *(?:2>|[|&;>\n]|$))")
 """A command of ours in a script, to what the shell adds."""
@@ -40,23 +49,23 @@ def github() -> dict[Any, Any]:
     return found
 
 
-def gitlab() -> dict[str, Any]:
+def gitlab(name: str = NIGHT) -> dict[str, Any]:
+    """One of its two jobs, with what it extends."""
     found = yaml.safe_load(text("gitlab.yml"))
-    assert isinstance(found, dict)
-    (job,) = found.values()
-    assert isinstance(job, dict)
-    return job
+    assert set(found) == {".icequake", f"icequake {NIGHT}", f"icequake {LIBRARY}"}
+    job = dict(found[f"icequake {name}"])
+    return {**found[job.pop("extends")], **job}
 
 
-def kubernetes() -> tuple[dict[str, Any], dict[str, Any]]:
-    claim, job = yaml.safe_load_all(text("kubernetes.yaml"))
-    return claim, job
+def kubernetes() -> tuple[dict[str, Any], ...]:
+    """The volume and the two jobs."""
+    claim, *jobs = yaml.safe_load_all(text("kubernetes.yaml"))
+    assert [job["metadata"]["name"] for job in jobs] == [f"icequake-{NIGHT}", f"icequake-{LIBRARY}"]
+    return claim, *jobs
 
 
-def pod() -> dict[str, Any]:
-    spec = kubernetes()[1]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    assert isinstance(spec, dict)
-    return spec
+def pods() -> list[dict[str, Any]]:
+    return [job["spec"]["jobTemplate"]["spec"]["template"]["spec"] for job in kubernetes()[1:]]
 
 
 def crontab() -> list[tuple[tuple[str, ...], str]]:
@@ -70,11 +79,13 @@ def scripts() -> Iterator[tuple[str, str]]:
     """Where a script stands, and the script."""
     for job in github()["jobs"].values():
         yield from (("github", step["run"]) for step in job["steps"] if "run" in step)
-    for part in ("before_script", "script", "after_script"):
-        yield from (("gitlab", line) for line in gitlab()[part])
+    for job in map(gitlab, (NIGHT, LIBRARY)):
+        for part in ("before_script", "script", "after_script"):
+            yield from (("gitlab", line) for line in job.get(part, ()))
     yield from (("cron", command) for _, command in crontab())
-    for container in (*pod()["initContainers"], *pod()["containers"]):
-        yield "kubernetes", shlex.join(container["command"])
+    for pod in pods():
+        for container in (*pod["initContainers"], *pod["containers"]):
+            yield "kubernetes", shlex.join(container["command"])
 
 
 def commands() -> list[tuple[str, list[str]]]:
@@ -94,21 +105,63 @@ def test_every_command_can_be_typed(where: str, words: list[str]) -> None:
         assert not context.args
 
 
-@pytest.mark.parametrize("system", ["github", "gitlab", "cron", "kubernetes"])
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_every_system_soaks_with_a_bound_and_the_same_store(system: str) -> None:
     (soak,) = [words for where, words in commands() if where == system and words[1] == "soak"]
     assert soak[2] == "nightly" and "--for" in soak and "--keep" in soak and "--store" in soak
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_proves_the_whole_library_with_everything_that_it_needs(system: str) -> None:
+    (prove,) = [words[2:] for where, words in commands() if where == system and words[1] == "prove"]
+    with PROGRAM.commands["prove"].make_context("prove", prove) as context:
+        assert not context.params["names"] and context.params["times"] == 1 and context.params["iceberg"] is None
+    setups = [words[2:] for where, words in commands() if where == system and words[1] == "setup"]
+    with PROGRAM.commands["setup"].make_context("setup", setups[-1]) as context:
+        catalogs, engines = set(context.params["catalogs"]), set(context.params["engine"])
+    library = scenario.find([])
+    used = [CATALOGS[s.catalog] for s in library]
+    assert {jar for entry in used for jar in (*entry.jars, *entry.server_jars)} <= {*catalogs, *ensure.CONFS}
+    needed = {needs_of(name) for s in library for name in s.engines.values()} - {None}
+    assert needed and needed <= {needs_of(name) for name in engines}
+
+
+def needs_of(name: str) -> str | None:
+    """What is to be installed for an engine."""
+    engine = ENGINES[name]
+    return engine.needs if isinstance(engine, Foreign) else None
+
+
+def test_no_system_passes_over_the_exit_code_of_prove() -> None:
+    steps = github()["jobs"][LIBRARY]["steps"]
+    assert [s["run"] for s in steps if "prove" in s.get("run", "")] == [
+        "./icequake prove --store library --json library/proofs.json"
+    ]
+    assert not any("continue-on-error" in s for s in steps) and "allow_failure" not in gitlab(LIBRARY)
+    assert gitlab(LIBRARY)["script"] == ["./icequake prove --store library --json library/proofs.json"]
+    assert pods()[1]["containers"][0]["command"][:2] == ["./icequake", "prove"]
+
+
+def test_the_jdk_of_every_system_runs_spark_and_every_server() -> None:
+    of_github = [s["with"]["java-version"] for j in github()["jobs"].values() for s in j["steps"] if "java" in str(s)]
+    packages = re.findall(r"openjdk-(\d+)-jdk", text("gitlab.yml") + text("Dockerfile"))
+    of_cron = re.findall(r"JAVA_HOME=\S*java-(\d+)-", text("crontab"))
+    found = {int(v) for v in (*of_github, *packages, *of_cron)}
+    assert len(of_github) == 2 and len(packages) == 3 and len(of_cron) == 1
+    assert found <= {*jdk.SPARK} & {*nessie.JAVA}
 
 
 def test_the_workflow_has_what_github_needs() -> None:
     w = github()
     assert {"schedule", "workflow_dispatch"} == set(w[True]), "YAML reads the key `on` as true"
     assert w["permissions"] == {"contents": "read"} and w["concurrency"]["group"]
-    (job,) = w["jobs"].values()
-    assert job["runs-on"] and 300 < job["timeout-minutes"] < 360
-    steps = job["steps"]
-    assert all(("uses" in s) != ("run" in s) for s in steps)
-    assert all(re.fullmatch(r"actions/[a-z-]+(/[a-z]+)?@v\d+", s["uses"]) for s in steps if "uses" in s)
+    assert set(w["jobs"]) == {NIGHT, LIBRARY}
+    for job in w["jobs"].values():
+        assert job["runs-on"] and 120 < job["timeout-minutes"] < 360
+        assert all(("uses" in s) != ("run" in s) for s in job["steps"])
+        assert all(re.fullmatch(r"actions/[a-z-]+(/[a-z]+)?@v\d+", s["uses"]) for s in job["steps"] if "uses" in s)
+    assert w["jobs"][NIGHT]["timeout-minutes"] > 300
+    steps = w["jobs"][NIGHT]["steps"]
     used = [s["uses"].partition("@")[0] for s in steps if "uses" in s]
     assert used.index("actions/cache/restore") < used.index("actions/cache/save")
     kept = [s for s in steps if s.get("uses", "").startswith(("actions/upload-artifact", "actions/cache/save"))]
@@ -117,7 +170,7 @@ def test_the_workflow_has_what_github_needs() -> None:
 
 
 def test_the_workflow_keeps_the_same_files_that_it_restores() -> None:
-    (job,) = github()["jobs"].values()
+    job = github()["jobs"][NIGHT]
     by_use = {s["uses"].partition("@")[0]: s["with"] for s in job["steps"] if "uses" in s}
     saved, restored = by_use["actions/cache/save"], by_use["actions/cache/restore"]
     assert saved["path"] == restored["path"] == "store/soak/*/runs.jsonl"
@@ -127,7 +180,7 @@ def test_the_workflow_keeps_the_same_files_that_it_restores() -> None:
 
 def test_a_pipe_gives_the_exit_code_of_icequake() -> None:
     """Without ``pipefail``, which GitHub sets for ``shell: bash`` only, it would be that of tee."""
-    (job,) = github()["jobs"].values()
+    job = github()["jobs"][NIGHT]
     (soak,) = [s for s in job["steps"] if "icequake soak" in s.get("run", "")]
     assert "| tee" in soak["run"] and "|| code=$?" in soak["run"] and soak["shell"] == "bash"
 
@@ -138,7 +191,7 @@ def test_the_job_has_what_gitlab_needs() -> None:
         *("image", "rules", "resource_group", "interruptible", "timeout", "variables", "cache"),
         *("before_script", "script", "after_script", "allow_failure", "artifacts"),
     }
-    assert set(job) <= known
+    assert set(job) <= known and set(gitlab(LIBRARY)) <= known
     assert len(job["cache"]) <= 4 and all(c["paths"] for c in job["cache"])
     (files,) = [c["key"]["files"] for c in job["cache"] if isinstance(c["key"], dict)]
     assert len(files) <= 2 and all((ROOT / f).is_file() for f in files), "GitLab takes two files at most"
@@ -149,7 +202,7 @@ def test_the_job_has_what_gitlab_needs() -> None:
 
 def test_the_crontab_is_one_that_cron_reads() -> None:
     lines = crontab()
-    assert len(lines) == 2
+    assert len(lines) == 3
     for times, command in lines:
         for field, (low, high) in zip(times, RANGES, strict=True):
             assert field == "*" or low <= int(field) <= high
@@ -181,6 +234,18 @@ def test_a_night_that_still_runs_is_no_anomaly_to_cron(tmp_path: Path) -> None:
     assert cron()[0] == 255
 
 
+@pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
+@pytest.mark.parametrize("code", [0, 1, 255])
+def test_cron_mails_that_a_scenario_is_not_reproduced(tmp_path: Path, code: int) -> None:
+    (_, command) = crontab()[2]
+    program = tmp_path / "icequake"
+    program.touch(0o755)
+    program.write_text(f'#!/bin/sh\ntest "$1" = setup || exit {code}\n')
+    line = ["/bin/sh", "-c", command.replace("/opt/icequake", str(tmp_path))]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (code, f"the library: exit code {code}\n" if code else "")
+
+
 def test_what_cron_removes_is_not_what_the_trend_needs() -> None:
     (_, command) = crontab()[1]
     assert "runs.jsonl" not in command and command.count("-name") == 3
@@ -188,27 +253,29 @@ def test_what_cron_removes_is_not_what_the_trend_needs() -> None:
 
 
 def test_the_manifest_has_what_kubernetes_needs() -> None:
-    claim, job = kubernetes()
+    claim, *jobs = kubernetes()
     assert (claim["apiVersion"], claim["kind"]) == ("v1", "PersistentVolumeClaim")
-    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "CronJob")
-    spec = job["spec"]
-    assert CRON.match(spec["schedule"] + " x") and spec["concurrencyPolicy"] == "Forbid"
-    assert spec["jobTemplate"]["spec"]["backoffLimit"] == 0 and pod()["restartPolicy"] == "Never"
-    volumes = {v["name"]: v for v in pod()["volumes"]}
-    assert volumes["icequake"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
-    for container in (*pod()["initContainers"], *pod()["containers"]):
-        assert {m["name"] for m in container["volumeMounts"]} <= set(volumes)
-        assert container["securityContext"]["allowPrivilegeEscalation"] is False
-    (night,) = pod()["containers"]
-    assert night["command"][0] == "./icequake", "a shell would not pass SIGTERM on"
+    for job, pod in zip(jobs, pods(), strict=True):
+        assert (job["apiVersion"], job["kind"]) == ("batch/v1", "CronJob")
+        spec = job["spec"]
+        assert CRON.match(spec["schedule"] + " x") and spec["concurrencyPolicy"] == "Forbid"
+        assert spec["jobTemplate"]["spec"]["backoffLimit"] == 0 and pod["restartPolicy"] == "Never"
+        volumes = {v["name"]: v for v in pod["volumes"]}
+        assert volumes["icequake"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+        for container in (*pod["initContainers"], *pod["containers"]):
+            assert {m["name"] for m in container["volumeMounts"]} <= set(volumes)
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        (one,) = pod["containers"]
+        assert one["command"][0] == "./icequake", "a shell would not pass SIGTERM on"
 
 
-def test_the_image_has_a_user_for_the_pod() -> None:
+def test_the_image_has_a_user_for_the_pods() -> None:
     docker = text("Dockerfile")
-    assert f"--uid {pod()['securityContext']['runAsUser']} " in docker
     home = re.findall(r"ICEQUAKE_HOME=(\S+)", docker)
-    (mount,) = [m["mountPath"] for m in pod()["containers"][0]["volumeMounts"] if m["name"] == "icequake"]
-    assert home and home[0].startswith(mount + "/")
+    for pod in pods():
+        assert f"--uid {pod['securityContext']['runAsUser']} " in docker
+        (mount,) = [m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] == "icequake"]
+        assert home and home[0].startswith(mount + "/")
 
 
 def test_the_page_names_every_recipe() -> None:

@@ -181,7 +181,8 @@ class Phases:
 
     def _reads(self, n: int, read: PlannedOperation) -> bool:
         """Whether a writer's engine can read what a table may hold."""
-        return read.table.name not in self._equality_deletes or ENGINES[self._run.engines[n]].reads_equality_deletes
+        engine, table = ENGINES[self._run.engines[n]], read.table
+        return table.name not in self._equality_deletes or engine.reads_equality_deletes(table)
 
     def maintainer(self) -> Callable[[Fault], str | None] | None:
         """A function that runs the nemesis's operations on their own writer and returns the outcome; None if the nemesis has no operations."""

@@ -27,7 +27,10 @@ from workloads.tables import TableSpec
 
 TEXT = """\
 workload: w
-tables: [{{name: t, mode: merge-on-read}}, {{name: other, mode: merge-on-read}}]
+tables:
+  - {{name: t, mode: merge-on-read}}
+  - {{name: other, mode: merge-on-read}}
+  - {{name: plain, mode: merge-on-read, partitioned: false}}
 writers: {writers}
 length: {{ops: 1}}
 operations: {{insert: 1}}
@@ -37,11 +40,11 @@ UNKNOWN = [["org.apache.iceberg.exceptions.CommitStateUnknownException", "who kn
 
 
 def run_of(folder: Path, writers: str, f: str) -> RunContext:
-    """A run in which the first writer invokes one operation on the table t."""
+    """A run in which the first writer invokes one operation on each table but ``other``."""
 
     def operations(w: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
         if writer == 0:
-            yield PlannedOperation(f, w.tables[0], {"ids": [1]})
+            yield from (PlannedOperation(f, t, {"ids": [1]}) for t in w.tables if t.name != "other")
 
     nowhere = folder / "nowhere"
     parts = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
@@ -63,7 +66,7 @@ def readers(folder: Path, writers: str, f: str, error: list[list[str]] | None = 
             phases.final_reads()
         finally:
             watchdog.close()
-    found: dict[str, list[str]] = {"t": [], "other": []}
+    found: dict[str, list[str]] = {t.name: [] for t in run.workload.tables}
     for o in history.read(run.folder.history).operations():
         if o.invoked.extra.get("phase") == "final-reads":
             assert o.table is not None
@@ -72,23 +75,23 @@ def readers(folder: Path, writers: str, f: str, error: list[list[str]] | None = 
 
 
 @pytest.mark.parametrize(
-    ("writers", "f", "error", "of_t"),
+    ("writers", "f", "error", "of_t", "of_plain"),
     [
-        ("[spark, pyiceberg]", "equality-delete", None, ["spark"]),
-        ("[spark, pyiceberg]", "equality-upsert", None, ["spark"]),
-        ("[spark, pyiceberg]", "equality-delete", UNKNOWN, ["spark"]),
-        ("[spark, pyiceberg]", "equality-delete", REFUSED, ["pyiceberg", "spark"]),
-        ("[flink, pyiceberg]", "upsert", None, ["spark"]),
-        ("[spark, pyiceberg]", "delete", None, ["pyiceberg", "spark"]),
-        ("[spark, duckdb]", "equality-delete", None, ["duckdb", "spark"]),
-        ("[spark, committer]", "equality-delete", None, ["committer", "spark"]),
+        ("[spark, pyiceberg]", "equality-delete", None, "spark", "spark"),
+        ("[spark, pyiceberg]", "equality-upsert", None, "spark", "spark"),
+        ("[spark, pyiceberg]", "equality-delete", UNKNOWN, "spark", "spark"),
+        ("[spark, pyiceberg]", "equality-delete", REFUSED, "pyiceberg spark", "pyiceberg spark"),
+        ("[flink, pyiceberg]", "upsert", None, "spark", "spark"),
+        ("[spark, pyiceberg]", "delete", None, "pyiceberg spark", "pyiceberg spark"),
+        ("[spark, duckdb]", "equality-delete", None, "spark", "duckdb spark"),
+        ("[spark, committer]", "equality-delete", None, "committer spark", "committer spark"),
     ],
 )
 def test_a_table_with_equality_deletes_is_read_at_the_end_by_the_writers_that_can_read_them(
-    tmp_path: Path, writers: str, f: str, error: list[list[str]] | None, of_t: list[str]
+    tmp_path: Path, writers: str, f: str, error: list[list[str]] | None, of_t: str, of_plain: str
 ) -> None:
     found = readers(tmp_path, writers, f, error)
-    assert found["t"] == of_t
+    assert (found["t"], found["plain"]) == (of_t.split(), of_plain.split())
     assert len(found["other"]) == 2, "the other table has none"
 
 
@@ -96,7 +99,7 @@ def test_a_table_with_equality_deletes_is_read_at_the_end_by_the_writers_that_ca
 def test_a_writer_of_every_run_reads_whatever_a_table_holds(tmp_path: Path, name: str) -> None:
     run = run_of(tmp_path, f"[{name}]", "insert")
     (spark,) = (n for n in run.able("read", besides=True) if run.engines[n] == SPARK)
-    assert spark == 1 and ENGINES[SPARK].reads_equality_deletes
+    assert spark == 1 and all(ENGINES[SPARK].reads_equality_deletes(t) for t in run.workload.tables)
 
 
 def test_equality_deletes_are_known_whoever_writes_them() -> None:

@@ -93,15 +93,6 @@ def test_every_kind_does_in_duckdb_what_it_means_and_spark_reads_it(
             assert sorted(Row(*r) for r in by_spark(table, "r", "read", {})) == state.rows(), f
 
 
-@pytest.mark.parametrize("table", [V2, V3], ids=lambda t: t.name)
-def test_duckdb_reads_what_equality_deletes_left(client: Client, by_spark: BySpark, table: TableSpec) -> None:
-    by_spark(table, "w0-8", "insert", {"ids": [300, 301, 302]})
-    by_spark(table, "w0-9", "equality-delete", {"ids": [301]})
-    read = client.execute("w1-93", "read", {}, table, (NAMESPACE, table.name))
-    assert ENGINES["duckdb"].reads_equality_deletes and sorted(read) == sorted(by_spark(table, "r", "read", {}))
-    assert {300, 302} <= {row[0] for row in read} and 301 not in {row[0] for row in read}
-
-
 def test_a_transfer_of_duckdb_is_one_transaction(client: Client, by_spark: BySpark) -> None:
     for table in (V2, V3):
         by_spark(table, "w0-1", "insert", {"ids": [100]})

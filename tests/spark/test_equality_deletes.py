@@ -8,13 +8,22 @@ from typing import Any, Literal
 
 import pytest
 
+from checkers.evidence import history
+from checkers.evidence.runfolder import RunFolder
+from compose.install.installation import Installation
 from compose.stack.pointers import table_pointer
 from compose.stack.stack import Stack
+from harness.cli.check import publish
+from harness.experiments.prove import prove
+from harness.run.bench import Bench
 from harness.run.tables import CREATE_NAMESPACE, create_table
 from harness.tablefiles.reader import ObjectStore, TableReader
 from harness.writers.session import Session
 from harness.writers.slot import request
+from tests.support.runs import Silent
 from tests.support.timetravel import assert_spark_reads_the_log
+from workloads.engines.engines import ENGINES
+from workloads.file import scenario
 from workloads.operations.kind import Arguments
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, State, TableSpec
@@ -96,3 +105,37 @@ def test_equality_deletes_with_position_deletes_and_vectors(
             assert c.removed_files == () and c.operation == ("delete" if f == "equality-delete" else "overwrite")
             assert {x.content for x in c.added_files} - {"data"} == {"equality-deletes"}
             assert all(r.by in {x.path for x in c.added_files} for r in c.removed or ())
+
+
+READ_BY = """\
+scenario: read-by-{engine}
+description: Equality deletes by Spark in a table with partitions and in one without.
+link: https://iceberg.apache.org/spec/#equality-delete-files
+affected: none
+engines: {{"0": {engine}}}
+tables:
+  - {{name: parts, mode: merge-on-read, seed_rows: 2}}
+  - {{name: plain, mode: merge-on-read, partitioned: false, seed_rows: 2}}
+operations:
+  - {{name: insert, writer: 0, do: insert, table: parts, value: {{ids: [10, 11, 12, 13]}}}}
+  - {{name: insert-too, writer: 0, do: insert, table: plain, value: {{ids: [10, 11, 12, 13]}}}}
+  - {{name: deletes, writer: 1, do: equality-delete, table: parts, value: {{ids: [1, 12]}}, after: {{insert: completed}}}}
+  - {{name: deletes-too, writer: 1, do: equality-delete, table: plain, value: {{ids: [1, 12]}}, after: {{insert-too: completed}}}}
+final: {{parts: [0, 10, 11, 13], plain: [0, 10, 11, 13]}}
+"""
+
+
+def test_every_engine_that_is_said_to_read_equality_deletes_does_and_the_others_are_not_asked(
+    tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    scenarios = [scenario.parse(READ_BY.format(engine=name)) for name in ("committer", "duckdb", "pyiceberg")]
+    proofs, _ = prove(scenarios, installation, tmp_path / "store", Silent(), publish, on=bench)
+    assert {p.scenario: (p.state, p.why) for p in proofs} == {s.scenario: ("reproduced", ()) for s in scenarios}
+    for s, proof in zip(scenarios, proofs, strict=True):
+        assert proof.folder is not None
+        done = history.read(RunFolder(Path(proof.folder)).history).operations()
+        last = [o for o in done if o.invoked.extra.get("phase") == "final-reads"]
+        engine = ENGINES[s.engines[0]]
+        theirs = {t.name for t in s.tables if engine.reads_equality_deletes(t)}
+        assert {o.table for o in last if o.engine == engine.name} == theirs
+        assert {o.table for o in last if o.engine != engine.name} == {"parts", "plain"}

@@ -186,6 +186,10 @@ class DuckDB(Guest):
         mode = table.properties.get("write.delete.mode", table.mode)
         return f in self.promises and (mode == "merge-on-read" or not KINDS[f].deletes)
 
+    def reads_equality_deletes(self, table: TableSpec) -> bool:
+        """Delete files by key and partition end it with an internal error: https://github.com/duckdb/duckdb-iceberg/pull/1217."""
+        return not table.partitioned
+
     def outcome(self, f: str, error: ErrorChain) -> Literal["fail", "info"]:
         """No effect have errors before a COMMIT, and a COMMIT answered with 4xx. But a transfer of several requests may be in one table."""
         name, text = error[0]

@@ -164,17 +164,19 @@ class Engine:
     """Classes of errors that mean that an operation had no effect."""
     conflicts: ClassVar[frozenset[str]] = frozenset()
     """Classes by which it gives up because of a concurrent commit."""
-    reads_equality_deletes: ClassVar[bool] = True
-    """Whether it reads a table that has equality deletes."""
+
+    def can(self, f: str, table: TableSpec) -> bool:
+        """Whether it can do operations of a kind on a table."""
+        return f in self.promises
 
     def writes_equality_deletes(self, f: str) -> bool:
         """Whether its operations of a kind leave equality deletes in the table."""
         own = self.commits.get(f)
         return KINDS[f].equality_deletes if own is None else own.writes == "equality deletes"
 
-    def can(self, f: str, table: TableSpec) -> bool:
-        """Whether it can do operations of a kind on a table."""
-        return f in self.promises
+    def reads_equality_deletes(self, table: TableSpec) -> bool:
+        """Whether it can read a table that has equality deletes."""
+        return True
 
     def promise(self, f: str, table: TableSpec) -> Promise:
         """What it promises of a kind on a table; the default promise for a kind that it does not know."""

@@ -165,7 +165,6 @@ class PyIceberg(Guest):
     }
     definite = frozenset({f"{__name__}.{Unstaged.__qualname__}", *REFUSED, *DEFINITE})
     conflicts = frozenset(REFUSED)
-    reads_equality_deletes = False  # https://github.com/apache/iceberg/issues/6568
 
     def open(self, access: Access) -> _Client:
         return _Client(access)
@@ -175,6 +174,10 @@ class PyIceberg(Guest):
         if f in READS:
             return True
         return f in self.promises and table.format_version < 3 and (f != "overwrite-partitions" or table.partitioned)
+
+    def reads_equality_deletes(self, table: TableSpec) -> bool:
+        """It refuses: https://github.com/apache/iceberg/issues/6568."""
+        return False
 
     def promise(self, f: str, table: TableSpec) -> Promise:
         """``delete()`` asks for the level of DELETE, ``overwrite()`` and what is built on it for that of UPDATE
