@@ -18,6 +18,7 @@ from urllib.parse import quote
 from compose.catalogs import bootstrap
 from compose.catalogs.bootstrap import CATALOG, CLIENT_ID, CLIENT_SECRET, REALM, SCOPE
 from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, Server, Site
+from compose.catalogs.probe import DELEGATION
 from compose.endpoints import Endpoints
 from compose.processes.container import Container, engine, have
 from compose.processes.ports import LOOPBACK
@@ -162,7 +163,7 @@ POLARIS = Catalog(
         "rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_MS),
     },
     pointer=pointer,
-    pyiceberg=_client,
+    pyiceberg=lambda e: {**_client(e), DELEGATION: ""},  # there is no STS: writers bring their own credentials
     hands_out_store=True,
     rest=True,
     check=check,

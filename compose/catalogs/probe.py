@@ -29,6 +29,9 @@ from compose.processes.service import ServiceError
 from compose.processes.watchdog import marked_environment
 
 START_SECONDS = 60.0
+DELEGATION = "header.X-Iceberg-Access-Delegation"
+"""The property by which PyIceberg says whether it wants credentials for the store from a REST catalog: it does unless this is empty. A server
+that has none to hand out, as Polaris without STS, then refuses to load a table."""
 _PASSED_ON = ("AWS_", "REQUESTS_CA_BUNDLE", "SSL_CERT_")
 
 
@@ -36,7 +39,8 @@ class ProbeError(Exception):
     """A question that was not answered as it should be; the text says what came instead, in one line.
 
     Attributes:
-        kind: ``refused``, ``unknown host``, ``silent``, ``denied`` (401, 403, a wrong key), ``missing``, ``server`` (5xx), or ``other``.
+        kind: ``refused``, ``unknown host``, ``silent``, ``denied`` (401, 403, a wrong key), ``vending`` (it has no credentials to hand out),
+            ``missing``, ``server`` (5xx), or ``other``.
     """
 
     def __init__(self, kind: str, text: str):
@@ -50,11 +54,15 @@ class Probe:
     Args:
         name: what to call the server in errors.
         catalogs: at most one: its name, and the properties of ``pyiceberg.catalog.load_catalog``.
+        file: the user's file that describes the catalog, for remedies.
         run_id: marks the child, so that the run's watchdog ends it too.
     """
 
-    def __init__(self, name: str, catalogs: Mapping[str, Any] | None = None, *, run_id: str = "") -> None:
+    def __init__(
+        self, name: str, catalogs: Mapping[str, Any] | None = None, *, file: str = "", run_id: str = ""
+    ) -> None:
         self._name = name
+        self._file = file
         self._catalogs = dict(catalogs or {})
         self._run_id = run_id
         self._child: subprocess.Popen[bytes] | None = None
@@ -68,7 +76,8 @@ class Probe:
         try:
             answer = self.ask({"pointer": [namespace, table]}, timeout)
         except ProbeError as e:
-            raise ServiceError(self._name, f"no metadata location of {namespace}.{table}: {e}") from e
+            remedy = f'; write {DELEGATION}: "" below pyiceberg: in {self._file}' if e.kind == "vending" else ""
+            raise ServiceError(self._name, f"no metadata location of {namespace}.{table}: {e}{remedy}") from e
         return None if answer is None else str(answer)
 
     def ask(self, question: Mapping[str, Any], timeout: float, *, start: float = START_SECONDS) -> Any:
@@ -256,6 +265,8 @@ def described(error: BaseException) -> tuple[str, str]:
         return "denied", text
     if status is not None and status[1] in ("401", "403"):
         return "denied", text
+    if re.search(r"credential vending was requested", texts, re.I):
+        return "vending", text
     if names & {"ServerError", "ServiceUnavailableError"} or (status is not None and status[1].startswith("5")):
         return "server", text
     if re.search(r"NO_SUCH_BUCKET|bucket does not exist", texts, re.I) or (status is not None and status[1] == "404"):

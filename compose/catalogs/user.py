@@ -87,4 +87,4 @@ def entry(own: UserCatalogFile) -> Catalog:
 
 def probe(own: UserCatalogFile, run_id: str = "") -> Probe:
     """A process that asks the catalog for its tables' pointers. A Hadoop catalog has none to ask."""
-    return Probe(own.name, {SPARK_NAME: own.pyiceberg}, run_id=run_id)
+    return Probe(own.name, {SPARK_NAME: own.pyiceberg}, file=own.file, run_id=run_id)

@@ -22,6 +22,10 @@ is_file = properties.is_file
 """Whether ``catalog: NAME`` names a file of this kind, not a catalog of ``compose.catalogs.registry``."""
 
 
+_NAMES_A_CATALOG = frozenset({"type", "uri", "py-catalog-impl"})
+"""Keys of ``pyiceberg:`` that say which catalog it is; without one, what stands there is added to what follows from ``spark:``."""
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -115,9 +119,10 @@ def _made(file: _File, source: Source) -> UserCatalogFile:
     _check(file, source)
     jars = source.jars(file.jars)
     pyiceberg = file.pyiceberg
-    if pyiceberg is None and file.spark.get("type") != "hadoop":
+    complete = pyiceberg is not None and not _NAMES_A_CATALOG.isdisjoint(pyiceberg)
+    if not complete and file.spark.get("type") != "hadoop":
         try:
-            pyiceberg = derived(file.spark)
+            pyiceberg = {**derived(file.spark), **(pyiceberg or {})}
         except ValueError as e:
             source.fail(("spark",), f"pyiceberg: missing, and cannot be derived from spark: {e}")
     return UserCatalogFile(
