@@ -124,6 +124,22 @@ def test_pyiceberg_is_told_what_spark_is_told(spark: dict[str, str], expected: d
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{header.x: "", scope: B}', {"type": "rest", "uri": "http://h", "scope": "B", "header.x": ""}),
+        ("{}", {"type": "rest", "uri": "http://h", "scope": "A"}),
+        ("{type: rest, header.x: y}", {"type": "rest", "header.x": "y"}),
+        ("{uri: http://i}", {"uri": "http://i"}),
+    ],
+)
+def test_what_stands_under_pyiceberg_is_added_unless_it_says_which_catalog_it_is(
+    tmp_path: Path, text: str, expected: dict[str, str]
+) -> None:
+    mine = described(tmp_path, f"spark: {{type: rest, uri: http://h, scope: A}}\npyiceberg: {text}")
+    assert mine.pyiceberg == expected
+
+
+@pytest.mark.parametrize(
     "spark", [{"type": "nessie"}, {"catalog-impl": "x.Y"}, {"type": "jdbc", "uri": "jdbc:mysql://h/d"}]
 )
 def test_what_pyiceberg_cannot_be_told_is_asked_for(spark: dict[str, str]) -> None:
