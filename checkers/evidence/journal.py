@@ -31,6 +31,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from checkers.evidence import runfolder
+from workloads.file.opened import document
 
 T = TypeVar("T")
 Values = Mapping[str, Any]
@@ -81,7 +82,7 @@ def read(path: Path, form: Form[T]) -> tuple[dict[str, Any], list[T]]:
         Exception: ``form.error``: it is no such journal, a line cannot be read, or the file cannot be.
     """
     try:
-        data = path.read_bytes()
+        data = document(path)
     except OSError as e:
         raise form.error(f"{path}: cannot be read: {e.strerror}") from None
     return _decoded(path, form, data)
@@ -188,7 +189,7 @@ class Journal(Generic[T]):
 
     def _begin(self) -> None:
         with _said(self.path, self._form.error):
-            data = self.path.read_bytes() if self.path.exists() else b""
+            data = document(self.path) if self.path.exists() else b""
             if not data:
                 if not self._form.bare:
                     said = {"format": self._form.version, **self._shared, **self._also}

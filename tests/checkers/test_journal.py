@@ -151,6 +151,15 @@ def test_a_file_that_cannot_be_read_is_said(path: Path) -> None:
         raise AssertionError("it was opened")
 
 
+def test_a_pipe_in_its_place_is_said_and_nobody_waits(path: Path) -> None:
+    path.parent.mkdir()
+    os.mkfifo(path)
+    with pytest.raises(WorkError, match=r"work\.jsonl: cannot be read: not a regular file"):
+        journal.read(path, FORM)
+    with pytest.raises(WorkError, match="not a regular file"), Journal(path, FORM):
+        raise AssertionError("it was opened")
+
+
 @pytest.mark.parametrize(
     ("header", "says"),
     [
