@@ -101,6 +101,9 @@ class WarmStacks(Generic[S]):
         layered: whether the stack of a key stands on the first one that is up of such keys: on its object store, Spark cluster and writers.
         secrets: what must not stay in the logs of any stack.
         ended: called with the folder of the logs of a stack that was closed, when they are clean.
+
+    Attributes:
+        hide: takes the secrets out of what is said of a stack or of a run on it; the error of a start has none.
     """
 
     def __init__(
@@ -127,7 +130,7 @@ class WarmStacks(Generic[S]):
         self._failed: dict[Key, list[str]] = {}
         """Key → why its last tries failed."""
         self._layered = layered
-        self._hide = Redaction(secrets)
+        self.hide = Redaction(secrets)
         self._ended = ended
         self._up: list[_Up[S]] = []
         """In the order in which they were started."""
@@ -216,6 +219,7 @@ class WarmStacks(Generic[S]):
                 stack = inside.enter_context(self._start(key, logs, None if below is None else below.stack))
                 up = _Up(key, stack, logs, inside.pop_all(), self._seats(stack))
         except BaseException as e:
+            self.hide.error(e)
             self._failed.setdefault(key, []).append(" ".join(str(e).split()))
             self._cleaned(logs)
             raise
@@ -253,14 +257,14 @@ class WarmStacks(Generic[S]):
     def _cleaned(self, logs: Path) -> None:
         """Take the secrets from logs; a log that cannot be cleaned goes."""
         try:
-            for gone in self._hide.folder(logs):
+            for gone in self.hide.folder(logs):
                 self._say(f"{gone}: removed, because its secrets could not be")
         except SecretsLeft as e:
             self._left.append(e)
             self._say(str(e))
 
 
-def secrets_in(catalogs: Iterable[str]) -> list[str]:
+def secrets_of_files(catalogs: Iterable[str]) -> list[str]:
     """The secrets in the files of the user's own catalogs among these. A file that cannot be read has none: its stack says why."""
     found: list[str] = []
     for catalog in catalogs:

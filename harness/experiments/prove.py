@@ -32,7 +32,7 @@ from compose.processes.service import ServiceError
 from compose.redaction import Redaction
 from harness.campaign import errors
 from harness.campaign.errors import is_full, keep_details
-from harness.campaign.stacks import Key, Lease, WarmStacks, secrets_in
+from harness.campaign.stacks import Key, Lease, WarmStacks, secrets_of_files
 from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
 from harness.run.ordering import patience
@@ -220,8 +220,9 @@ def prove_once(
     except Exception as e:  # whatever it is, the other scenarios go on
         if is_full(e):
             raise
-        keep_details(e, folder.logs, Redaction(bench.secrets))
-        state, why = "not run", (errors.why(e),)
+        hide = Redaction(bench.secrets)
+        keep_details(e, folder.logs, hide)
+        state, why = "not run", (errors.why(e, hide),)
     seconds = round(time.monotonic() - began, 1)
     return Proof(scenario.scenario, state, why, str(folder.path), seconds, found, tuple(struck))
 
@@ -279,7 +280,7 @@ def prove(
         most=None,
         runs=None,
         layered=lambda key: on is None and key[0] not in own,
-        secrets=secrets_in(own),
+        secrets=secrets_of_files(own),
     ) as stacks:
         for catalog in dict.fromkeys(s.catalog for s in scenarios):
             mine = [s for s in scenarios if s.catalog == catalog]

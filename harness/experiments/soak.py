@@ -44,9 +44,9 @@ from checkers.nights.finds import Find
 from checkers.nights.night import Night
 from checkers.nights.record import Ended, Line, NightError, Sample
 from checkers.timeline.timeline import timelines
-from compose.redaction import Redaction, secrets_of
+from compose.redaction import secrets_of
 from harness.campaign.errors import is_full, keep_details, why
-from harness.campaign.stacks import STACK_RUNS, Key, Lease, WarmStacks, secrets_in
+from harness.campaign.stacks import STACK_RUNS, Key, Lease, WarmStacks, secrets_of_files
 from harness.experiments import soakfinds, soakfolder
 from harness.experiments.soakfinds import Job, OpenRunner
 from harness.experiments.soakfolder import WITHOUT_VERDICT, Kept
@@ -218,7 +218,7 @@ class Soak:
         self._journal = Journal(into / record.RUNS, record.LINES, shared, also={"started": self._started})
         self._sampled = Journal(into / record.SAMPLES, record.SAMPLED, alone=False)
         self._found = Journal(into / finds.FILE, finds.FINDS, alone=False)
-        hidden = secrets_in({o.file.catalog_of(c) for c in o.file.cells})
+        hidden = secrets_of_files({o.file.catalog_of(c) for c in o.file.cells})
         hidden += [s for w in o.file.workloads.values() for s in secrets_of(w.catalog_properties)]
         self._stacks: WarmStacks[WarmStack] = WarmStacks(
             self._start,
@@ -441,7 +441,7 @@ class Soak:
             raise FullDisk(little)
         if work.error is not None or work.late is not None or strikes_processes(workload):
             lease.spoil()  # the next run gets a new one
-        line = self._line_of(blank, work, folder, workload)
+        line = self._line_of(blank, work, folder)
         self._add(replace(line, took=round(self.clock() - began, 3), used=round(self.used, 3)))
         evidence = None if work.judged is None else work.judged.evidence
         self._settle(line, folder, evidence)
@@ -499,9 +499,9 @@ class Soak:
             self._left += 1
             work.late = f"{work.late}; what is left of it was left alone"
 
-    def _line_of(self, blank: Line, work: _Work, folder: RunFolder, workload: Workload) -> Line:
+    def _line_of(self, blank: Line, work: _Work, folder: RunFolder) -> Line:
         """The line of a run that is over."""
-        hide = Redaction(secrets_of(workload.catalog_properties))
+        hide = self._stacks.hide
         reason = work.late
         if work.error is not None:
             reason = "; ".join(filter(None, (work.late, why(work.error, hide))))
@@ -631,7 +631,7 @@ class Soak:
             raise FullDisk(little)
         found = work.find
         if found is None:
-            reason = late or ("" if work.error is None else why(work.error))
+            reason = late or ("" if work.error is None else why(work.error, self._stacks.hide))
             found = replace(job.find(), reason=reason, seconds=round(spent + self.clock() - began, 1))
         if late is not None or found.became == "failed" or strikes_processes(self._workload(job.line.cell)):
             lease.spoil()  # the next run gets a new one
@@ -778,7 +778,7 @@ class Soak:
             if work.error is not None:
                 if is_full(work.error):
                     raise work.error
-                reason = f"it cannot be judged: {' '.join(str(work.error).split())}"
+                reason = f"it cannot be judged: {self._stacks.hide.text(' '.join(str(work.error).split()))}"
                 line = replace(line, ended="error" if complete else "incomplete", reason=reason)
         judged = None if work.error is not None else work.judged
         line = replace(line, disk=soakfolder.size_of(folder.path), used=self.used)

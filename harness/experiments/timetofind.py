@@ -32,7 +32,6 @@ from compose import setup
 from compose.catalogs.registry import CATALOGS
 from compose.install import releases
 from compose.install.installation import Installation
-from compose.redaction import Redaction
 from harness.campaign.errors import TOLD, is_full, keep_details, why
 from harness.campaign.stacks import Key, Lease, WarmStacks
 from harness.experiments.soakfolder import remove
@@ -300,7 +299,7 @@ class TimeToFind:
                 if is_full(e):
                     raise
                 if folder is not None:
-                    keep_details(e, folder.logs, Redaction(()))
+                    keep_details(e, folder.logs, self._stacks.hide)
                 where = "" if folder is None else f"{folder.path}: "
                 return replace(s, wall=round(s.wall + self.clock() - began, 3), reason=f"{where}{why(e)}")
             except BaseException:
