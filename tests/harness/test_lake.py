@@ -409,6 +409,22 @@ def aged(lake: Lake, folder: RunFolder) -> list[dict[str, object]]:
     return content(lake, COMMITS.name)
 
 
+def test_two_upkeeps_at_once_do_not_meet(one_run: Path, tmp_path: Path) -> None:
+    """One has read the table before the other removed the files of its old snapshots."""
+
+    class Behind(Lake):
+        def table(self, name: str) -> Table:
+            return stale.pop() if stale else super().table(name)
+
+    with opened(embedded(tmp_path), make=True) as lake:
+        before = aged(lake, copied(one_run, tmp_path))
+        stale = [lake.table(COMMITS.name)]
+        assert upkeep.expire(lake, COMMITS, time() + LATER)
+        files = files_on_disk(lake, COMMITS.name)
+        assert upkeep.expire(Behind(lake.place, lake.catalog), COMMITS, time() + LATER)
+        assert files_on_disk(lake, COMMITS.name) == files and content(lake, COMMITS.name) == before
+
+
 def test_a_file_that_cannot_be_removed_is_said(one_run: Path, tmp_path: Path) -> None:
     with opened(embedded(tmp_path), make=True) as lake:
         before = aged(lake, copied(one_run, tmp_path))
