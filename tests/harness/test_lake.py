@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
 from time import time
@@ -37,6 +37,7 @@ from harness.lake.lake import VERSION_KEY, Lake, opened, summary, within
 from harness.lake.place import embedded
 from harness.lake.spark import readable
 from tests.support.lakes import adding, content, copied, files_on_disk
+from tests.support.peers import PATIENCE
 from tests.support.refusing import refusing
 from tests.support.runs import ROOT
 from workloads.file.yamlfile import FileError
@@ -632,26 +633,20 @@ def test_a_file_names_a_catalog_of_the_users(one_run: Path, tmp_path: Path) -> N
 
 
 @contextlib.contextmanager
-def silent(answers: bytes = b"") -> Iterator[int]:
-    """A port whose server answers the first request, if at all, and no other one."""
-    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as held:
+def silent(answer: bytes) -> Iterator[int]:
+    """A port whose server takes connections and answers the first request, if it has an answer, and no other one."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as pool:
+        server.settimeout(PATIENCE)
 
         def serve() -> None:
-            with contextlib.suppress(OSError):  # the end
-                end = held.enter_context(server.accept()[0])
-                if answers:
-                    end.recv(1 << 16)
-                    end.sendall(answers)
-                while True:
-                    held.enter_context(server.accept()[0])
+            with server.accept()[0] as end:
+                end.recv(1 << 16)
+                end.sendall(answer)
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            server.shutdown(socket.SHUT_RDWR)
-            thread.join()
+        done = pool.submit(serve) if answer else None
+        yield server.getsockname()[1]
+        if done is not None:
+            done.result()
 
 
 CONFIG = b'{"defaults": {}, "overrides": {}}'
@@ -659,7 +654,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: clos
 
 
 @pytest.mark.parametrize(
-    ("uri", "answers", "says"),
+    ("uri", "answer", "says"),
     [
         ("http://{}", b"", "its catalog cannot be opened: ReadTimeout"),
         ("http://{}", ANSWER % (len(CONFIG), CONFIG), "its tables cannot be made: ReadTimeout"),
@@ -668,11 +663,11 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: clos
     ids=["rest", "rest, later", "postgresql"],
 )
 def test_a_catalog_that_does_not_answer_is_said_and_not_waited_for_without_end(
-    monkeypatch: pytest.MonkeyPatch, uri: str, answers: bytes, says: str
+    monkeypatch: pytest.MonkeyPatch, uri: str, answer: bytes, says: str
 ) -> None:
     monkeypatch.setattr("harness.lake.rest.ANSWER_S", 0.2)
     monkeypatch.setattr("harness.lake.lake.CONNECT_S", 1)
-    with silent(answers) as port:
+    with silent(answer) as port:
         mine = place.Place("my.yaml", None, {"uri": uri.format(f"127.0.0.1:{port}"), "warehouse": "w"})
         with pytest.raises(LakeError, match=f"my.yaml: {says}"), opened(mine, make=True):
             pass
