@@ -83,7 +83,10 @@ def decide(scenario: Scenario, told: history.History, results: Results, iceberg:
     ``iceberg`` is the version that ran. A defect that does not show in a version from ``fixed`` on is ``fixed``; one that shows in a version
     that surely has the fix is ``back``. Any difference in a version before ``since`` is ``later``.
     """
-    why = [*_outcomes(scenario, told), *_found(scenario, results), *_final(scenario, told)]
+    try:
+        why = [*_outcomes(scenario, told), *_found(scenario, results), *_final(scenario, told)]
+    except history.UnpairedError as e:
+        return "not reproduced", (str(e),)
     if not why and scenario.fixed is not None and surely_has(iceberg, scenario.fixed):
         return "back", (f"it is fixed since {scenario.fixed}, and this {iceberg} shows it",)
     if not why:

@@ -256,12 +256,16 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
     results = _read_mapping(folder / "results.json", problems)
     if evidence is not None:
         told, logs = evidence.history, dict(evidence.logs)
-        operations = tuple(told.operations())
     else:
-        told, operations = _history(folder, run or {}, problems)
+        told = _history(folder, run or {}, problems)
         attempts = attempts_by_op(told.events)
         logs = {name: counted(log, attempts) for name, log in _logs(folder, problems).items()}
     problems += told.problems
+    try:
+        operations = tuple(told.operations())
+    except history.UnpairedError as e:
+        problems.append(str(e))
+        operations = ()
     problems += [p.why for log in logs.values() for p in log.problems]
     checked = (results or {}).get("checkers")
     verdicts = [verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
@@ -281,13 +285,12 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
     )
 
 
-def _history(folder: Path, run: Mapping[str, Any], problems: list[str]) -> tuple[History, tuple[Operation, ...]]:
+def _history(folder: Path, run: Mapping[str, Any], problems: list[str]) -> History:
     try:
-        told = whole(history.read(folder / "history.jsonl"), run)
-        return told, tuple(told.operations())
+        return whole(history.read(folder / "history.jsonl"), run)
     except history.HistoryError as e:
         problems.append(str(e).replace(f"{folder}/", ""))
-        return History({}, ()), ()
+        return History({}, ())
 
 
 def _logs(folder: Path, problems: list[str]) -> dict[str, TableLog]:

@@ -113,6 +113,11 @@ def test_what_is_no_file_of_a_run_is_refused_with_its_name_and_line(
         *(("run.json", change, "run.json: cannot be read: not a regular file") for change in (pipe, device)),
         ("run.json", lambda p: p.write_text('{\n"state": "complete\n'), "run.json:2: not JSON from here on"),
         ("run.json", lambda p: p.write_text("[" * 5_000), "run.json: nested deeper than 100 levels"),
+        (
+            "history.jsonl",
+            event(12, lambda e: e.update(process=77)),
+            "events of the history do not pair",
+        ),
         *(("proxy.jsonl", change, "proxy.jsonl: cannot be read: not a regular file") for change in (pipe, device)),
         ("proxy.jsonl", lambda p: p.write_bytes(b"\x00garbage\xff\n"), "proxy.jsonl:1: not UTF-8 text"),
         ("proxy.jsonl", lambda p: p.write_text("garbage"), "proxy.jsonl:1: the last line is torn (7 bytes)"),
