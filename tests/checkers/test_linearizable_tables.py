@@ -15,6 +15,7 @@ from checkers.evidence.history import Event, History
 from checkers.judge.check import check
 from checkers.judge.runfolder import Promises
 from checkers.linearizable import Limits, Linearizable
+from checkers.linearizable.checker import MOST
 from checkers.linearizable.rows import SeenRows, rows_of
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Checker, Verdict
@@ -326,6 +327,27 @@ def test_beyond_its_limits_an_id_is_unknown() -> None:
     v = t.verdict(limits=Limits(steps=1000))
     assert v.valid == "unknown" and v.stats["tables"]["t"]["undecided"] == [1]
     assert "the search was given up" in v.notes[0]
+
+
+def test_a_statement_on_many_ids_is_one_call_on_each_with_that_id_alone() -> None:
+    t, ids = Told(partitions=4), [*range(1_000)]
+    t.did("s", "insert", ids=ids)
+    t.did("o", "overwrite-partitions", ids=[3, 7])
+    history = History({"format": 1}, tuple(t.events))
+    parts = [*SeenRows.of(t.spec, history.operations()).parts()]
+    inserted = [(p.ids, c.value.value["ids"]) for p in parts for c in p.calls if c.op == "s"]
+    assert inserted == [({i}, [i]) for i in ids]
+    # What replaces partitions names these by its ids, so it keeps them where it replaces rows of others.
+    assert [c.value.value["ids"] for p in parts for c in p.calls if c.op == "o"] == [[3, 7]] * 250
+
+
+def test_beyond_the_anomalies_that_are_reported_no_id_is_judged() -> None:
+    t = Told()
+    t.did("s", "insert", ids=[*range(300)])
+    t.read("r")
+    v = t.verdict()
+    assert len(v.anomalies) == MOST == v.stats["tables"]["t"]["ids"]
+    assert v.notes == ("t: not all ids were judged: 100 anomalies are reported, at most",)
 
 
 def test_rows_are_sorted_and_of_a_form() -> None:
