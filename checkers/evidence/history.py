@@ -431,7 +431,8 @@ def read(path: Path) -> History:
     A torn last line (the run was killed during a write) is dropped and named in ``problems``.
 
     Raises:
-        HistoryError: no header, an unknown format, a broken line that is not the last, indices that are not dense, or no regular file.
+        HistoryError: no header, an unknown format, a broken line that is not the last, indices that are not dense, or a file that is not
+            opened (``workloads.file.opened``).
     """
     events: list[Event] = []
     problems: list[str] = []

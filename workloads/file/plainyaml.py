@@ -80,7 +80,7 @@ def composed(reader: Any) -> yaml.Node | None:
         TooMuch: it is too deep, or has too many values.
         yaml.YAMLError: it is no YAML.
     """
-    node = reader.get_single_node()
+    node: yaml.Node | None = reader.get_single_node()
     if node is not None:
         _size(node, 0, {})
     return node
