@@ -1,17 +1,23 @@
 """Whether a figure of a night is worse than it was in the nights before: the rule of the soak's page and of ``icequake trend``.
 
-Let b be the median of the earlier nights' values (each the median over the runs of a night), and s their noise, 1.4826 times the median
-of their distances from b (the median absolute deviation; the factor makes it the standard deviation of normal noise). The newest value is
-a *regression* if all of this holds: it is worse than each earlier one; it is worse than b by more than 3 s; it is worse than b by more
-than a tenth of b (a share: by more than 0.02). If the same holds in the other direction, it is *better*. With fewer than :data:`FEWEST`
-earlier nights there are *too few* to say. ``docs/lake.md`` says how often noise alone makes a regression.
+Each night has one value, the median over its runs. Let b be the median of the earlier nights' values. The *least difference* is a tenth of
+b (of a share: 0.02). An earlier value is an *outlier* if it differs from b by more than the least difference and by more than
+:data:`OUTLIER` robust deviations (1.4826 times the median distance from b, which is the standard deviation of normal noise, and which a
+few bad nights do not change). The noise s is the standard deviation of the n earlier values that are no outliers, times the square root of
+1 + 1/n: it is that of one more such value about their middle.
+
+The newest value is a *regression* if it is worse than b by more than 3 s and by more than the least difference; if the same holds in the
+other direction, it is *better*. So a bad night hides no later one, neither by its value nor by the noise that it would add. With fewer
+than :data:`FEWEST` earlier nights there are *too few* to say. A value that is no number, or that is missing although an earlier night has
+one, is *no number*, however few nights there are. ``docs/lake.md`` says how often noise alone makes a regression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from math import isfinite, sqrt
+from statistics import median, stdev
 from typing import Literal
 
 from checkers.costs.measures import Figure
@@ -20,8 +26,12 @@ FEWEST = 5
 """Earlier nights that the rule needs."""
 NOISES, SHARE, ABSOLUTE = 3.0, 0.1, 0.02
 """By how much a regression is worse: so many times the noise, and this part of the median (of a share: this much)."""
+OUTLIER = 4.0
+"""Robust deviations beyond which an earlier night does not count for the noise. Simulated: with 3, five earlier nights lose so many ordinary
+values that noise alone makes more regressions than docs/lake.md says; with 5, one bad night hides a fifth of the later ones."""
 TO_DEVIATION = 1.4826
-State = Literal["regression", "better", "noise", "too few"]
+State = Literal["regression", "better", "noise", "too few", "no number"]
+FAILURES: tuple[State, ...] = ("regression", "no number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +41,7 @@ class Against:
     Attributes:
         before: their median; None without any.
         noise: s of the module's text.
-        nights: how many there are.
+        nights: how many have a number.
     """
 
     state: State
@@ -40,17 +50,31 @@ class Against:
     nights: int
 
 
-def against(value: float, before: Sequence[float], figure: Figure) -> Against:
-    """What the rule says of a figure's value after those of earlier nights, in the figure's unit."""
-    if not before:
-        return Against("too few", None, None, 0)
-    b = median(before)
-    s = TO_DEVIATION * median(abs(x - b) for x in before)
-    if len(before) < FEWEST:
-        return Against("too few", b, s, len(before))
-    least = max(NOISES * s, ABSOLUTE if figure.unit == "share" else SHARE * abs(b))
-    up, down = value > max(before) and value - b > least, value < min(before) and b - value > least
+def against(value: float | None, before: Sequence[float], figure: Figure) -> Against:
+    """What the rule says of a figure's value after those of earlier nights, in the figure's unit.
+
+    Args:
+        value: None: nothing was measured.
+    """
+    earlier = [x for x in before if isfinite(x)]
+    lost = value is None or not isfinite(value)
+    if not earlier:
+        return Against("no number" if lost and value is not None else "too few", None, None, 0)
+    b = median(earlier)
+    least = ABSOLUTE if figure.unit == "share" else SHARE * abs(b)
+    s = _noise(earlier, b, least)
     state: State = "noise"
-    if up or down:
-        state = "better" if up == (figure.better == "more") else "regression"
-    return Against(state, b, s, len(before))
+    if value is None or lost:
+        state = "no number"
+    elif len(earlier) < FEWEST:
+        state = "too few"
+    elif abs(value - b) > max(NOISES * s, least):
+        state = "better" if (value > b) == (figure.better == "more") else "regression"
+    return Against(state, b, s, len(earlier))
+
+
+def _noise(earlier: Sequence[float], b: float, least: float) -> float:
+    """s of the module's text."""
+    furthest = max(least, OUTLIER * TO_DEVIATION * median(abs(x - b) for x in earlier))
+    usual = [x for x in earlier if abs(x - b) <= furthest]
+    return stdev(usual) * sqrt(1 + 1 / len(usual)) if len(usual) > 1 else 0.0
