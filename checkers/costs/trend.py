@@ -4,7 +4,7 @@ A *series* is a workload on a catalog with a release of Iceberg, in runs that we
 Its points are nights: the median of a figure over the runs of that night. The newest night is compared with up to ``nights`` nights before it.
 
 The rule is that of :mod:`checkers.costs.worse`. Beside it, an anomaly that Iceberg does not document as possible, and that no earlier night of
-the series had, is a regression, however few nights there are.
+the series had, is a regression, however few nights there are. So is a series without any figure that had some before (:func:`missing`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import date
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkers.costs.measures import FIGURES, Figure
-from checkers.costs.worse import State, against
+from checkers.costs.worse import FAILURES, FEWEST, State, against
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,6 +60,11 @@ class Point:
     median: float
     low: float
     high: float
+
+    @property
+    def is_number(self) -> bool:
+        """Whether every run has a number."""
+        return all(map(isfinite, (self.median, self.low, self.high)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +127,7 @@ class Finding:
     """What is said of a figure of a series in the newest night.
 
     Attributes:
-        value: the newest point.
+        value: the newest point; None if a run of it has no number there.
         before: the median of the earlier points; None without any.
         noise: of the earlier points, as the rule counts it.
         nights: earlier points.
@@ -130,9 +136,18 @@ class Finding:
     series: Series
     figure: str
     state: State
-    value: float
+    value: float | None
     before: float | None
     noise: float | None
+    nights: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A series without any figure in the newest night, although it had some in ``nights`` earlier ones; it ran ``runs`` times."""
+
+    series: Series
+    runs: int
     nights: int
 
 
@@ -142,7 +157,8 @@ class Trend:
 
     Attributes:
         newest: the night that is compared; None if there are no runs.
-        nights: the nights that were read.
+        nights: the nights with runs that were read.
+        points: without those that are no numbers; ``findings`` has these.
         fresh: anomalies of the newest night that are regressions.
     """
 
@@ -155,23 +171,29 @@ class Trend:
     pairs: tuple[Pair, ...]
     findings: tuple[Finding, ...]
     fresh: tuple[Found, ...]
+    missing: tuple[Missing, ...]
+
+    @property
+    def ran(self) -> bool:
+        """Whether the newest night has a run; a night that was asked for may have none."""
+        return self.newest in self.nights
 
     @property
     def regressions(self) -> tuple[Finding, ...]:
-        """The figures that are worse."""
-        return tuple(f for f in self.findings if f.state == "regression")
+        """The figures that are worse, or no numbers."""
+        return tuple(f for f in self.findings if f.state in FAILURES)
 
     @property
     def worse(self) -> bool:
         """Whether anything is a regression."""
-        return bool(self.regressions or self.fresh)
+        return bool(self.regressions or self.fresh or self.missing)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; dates are words."""
         said: dict[str, Any] = {"newest": _word(self.newest), "nights": [_word(n) for n in self.nights]}
-        for name in ("runs", "points", "kinds", "anomalies", "pairs", "findings", "fresh"):
+        for name in ("runs", "points", "kinds", "anomalies", "pairs", "findings", "fresh", "missing"):
             said[name] = [_plain(x) for x in getattr(self, name)]
-        return {**said, "worse": self.worse}
+        return {**said, "ran": self.ran, "worse": self.worse}
 
 
 def _word(night: date | None) -> str | None:
@@ -284,7 +306,7 @@ def trend(
             rows = dict(zip(frames, pool.map(_rows, frames.values()), strict=True))
     finally:
         runs.unpersist()
-    return told({"nights": by_night, **rows})
+    return told({"nights": by_night, **rows}, night)
 
 
 def _of_days(frame: DataFrame, days: Sequence[date]) -> DataFrame:
@@ -300,10 +322,14 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
 # --- what it says -----------------------------------------------------------------------------------------------------
 
 
-def told(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Trend:
-    """The trend of rows with the columns of the classes above, by ``nights``, ``points``, ``kinds``, ``anomalies``, ``pairs``."""
+def told(rows: Mapping[str, Sequence[Mapping[str, Any]]], night: date | None = None) -> Trend:
+    """The trend of rows with the columns of the classes above, by ``nights``, ``points``, ``kinds``, ``anomalies``, ``pairs``.
+
+    Args:
+        night: that was asked for; the newest one of the rows for None.
+    """
     every = sorted({r["night"] for r in rows["nights"]})
-    newest = every[-1] if every else None
+    newest = night or (every[-1] if every else None)
     runs = sorted((_of_series(Night, r) for r in rows["nights"]), key=lambda r: (r.night, r.series))
     found = sorted(
         (_of_series(Point, r) for r in rows["points"] if r["figure"] in BY_KEY),
@@ -314,12 +340,13 @@ def told(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Trend:
         newest,
         tuple(every),
         tuple(runs),
-        tuple(found),
+        tuple(p for p in found if p.is_number),
         tuple(sorted((Kind(**r) for r in rows["kinds"]), key=lambda k: (k.night, k.catalog, k.iceberg, k.f))),
         tuple(seen),
         tuple(sorted((Pair(**r) for r in rows["pairs"]), key=lambda p: (-p.count, p.catalog, p.iceberg, p.kind, p.by))),
         tuple(findings(found, newest)),
         tuple(fresh(seen, newest)),
+        tuple(missing(runs, found, newest)),
     )
 
 
@@ -338,15 +365,15 @@ def findings(found: Iterable[Point], newest: date | None) -> list[Finding]:
     for (series, figure), line in sorted(lines.items(), key=lambda x: (x[0][0], order.index(x[0][1]))):
         last = next((p for p in line if p.night == newest), None)
         if last is not None:
-            before = [p.median for p in line if p.night != newest]
-            out.append(finding(series, BY_KEY[figure], last.median, before))
+            before = [p.median for p in line if p.night != newest and p.is_number]
+            out.append(finding(series, BY_KEY[figure], last.median if last.is_number else nan, before))
     return out
 
 
 def finding(series: Series, f: Figure, value: float, before: Sequence[float]) -> Finding:
     """What the rule says of a value after earlier ones."""
     told = against(value, before, f)
-    return Finding(series, f.key, told.state, value, told.before, told.noise, told.nights)
+    return Finding(series, f.key, told.state, value if isfinite(value) else None, told.before, told.noise, told.nights)
 
 
 def fresh(seen: Iterable[Found], newest: date | None) -> list[Found]:
@@ -354,3 +381,31 @@ def fresh(seen: Iterable[Found], newest: date | None) -> list[Found]:
     every = list(seen)
     before = {(a.series, a.name) for a in every if a.night != newest}
     return [a for a in every if a.night == newest and not a.documented and (a.series, a.name) not in before]
+
+
+def missing(runs: Iterable[Night], found: Iterable[Point], newest: date | None) -> list[Missing]:
+    """The series without any figure in the newest night that had some before; none if nothing ran in it.
+
+    One that ran is missing if any earlier night has a figure of it. One that did not run is missing if more than half of the earlier nights
+    (at least :data:`checkers.costs.worse.FEWEST`) have one, and if no other series of its workload and catalog took its place: such as one
+    with another release or setup, which began after its last night.
+    """
+    ran: dict[Series, dict[date, int]] = {}
+    for r in runs:
+        ran.setdefault(r.series, {})[r.night] = r.runs
+    measured: dict[Series, set[date]] = {}
+    for p in found:
+        measured.setdefault(p.series, set()).add(p.night)
+    nights = {n for of in ran.values() for n in of}
+    earlier = len(nights - {newest})
+    if newest not in nights:
+        return []
+    out = []
+    for s, of in sorted(measured.items()):
+        if newest in of:
+            continue
+        followed = any((s[:2], newest) == (o[:2], max(by)) and min(by) > max(ran[s]) for o, by in ran.items())
+        usual = earlier >= FEWEST and 2 * len(of) > earlier
+        if newest in ran[s] or (usual and not followed):
+            out.append(Missing(s, ran[s].get(newest, 0), len(of)))
+    return out

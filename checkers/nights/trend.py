@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite, nan
 from pathlib import Path
 
 from checkers.costs import worse
@@ -84,6 +85,9 @@ def _spread(values: Iterable[float | None]) -> Spread | None:
 
 def against(now: Spread | None, before: Iterable[Spread | None], figure: Figure) -> worse.State:
     """How the median of this night's runs compares with those of the earlier nights, by the rule of :mod:`checkers.costs.worse`."""
-    if now is None:
-        return "too few"
-    return worse.against(now.median, [s.median for s in before if s is not None], figure).state
+    return worse.against(_median(now), [m for s in before if (m := _median(s)) is not None], figure).state
+
+
+def _median(s: Spread | None) -> float | None:
+    """NaN if a run has no number there."""
+    return None if s is None else s.median if all(map(isfinite, s.values)) else nan

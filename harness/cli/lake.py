@@ -252,12 +252,14 @@ def trend(
     into: Annotated[Path | None, typer.Option(help="Folder of the page; default: STORE/trend.")] = None,
     output: Annotated[Path | None, typer.Option("--json", help="File for the numbers as JSON.")] = None,
     fail_on_regression: Annotated[
-        bool, typer.Option("--fail-on-regression", help="Exit code 1 if anything is worse than before.")
+        bool,
+        typer.Option("--fail-on-regression", help="Exit code 1 if anything is worse than before, or without figures."),
     ] = False,
 ) -> int:
     """Compare the newest night with the nights before it: throughput, latency, retries, anomalies, of every workload, catalog and release."""
     from checkers.costs import trend as costs
     from checkers.evidence.runfolder import replace_file
+    from checkers.verdict import exit_code
     from harness.cli.terminal import console
     from harness.lake.lake import opened
     from harness.lake.spark import BEHIND, session
@@ -277,7 +279,7 @@ def trend(
                 night=chosen,
                 suite=suite,
             )
-        if told.newest is None:
+        if not told.nights:
             raise BadArgument(
                 f"trend: {place.name} has no runs{_which(chosen, suite)}; add some with `{command()} lake add`"
             )
@@ -290,7 +292,9 @@ def trend(
     for shown in page.shown(told):
         _echo(shown, console(highlight=False).print)
     typer.echo(f"\n  page  {written}\n  json  {into / page.JSON}")
-    return 1 if fail_on_regression and told.worse else 0
+    if not told.ran:
+        return exit_code("unknown")  # with or without the option: it was to compare this night
+    return exit_code(not (fail_on_regression and told.worse))
 
 
 def _echo(what: object, table: Callable[[object], None]) -> None:

@@ -36,7 +36,7 @@ from workloads.file.suite import Cell
 PAGE, JSON = "soak.html", "soak.json"
 MOST_FAILURES = 500
 """Failures that the page shows; soak.json has all."""
-MARKS = {"better": "▲", "regression": "▼", "noise": "≈", "too few": ""}
+MARKS = {"better": "▲", "regression": "▼", "noise": "≈", "too few": "", "no number": "✕"}
 
 _BY_KEY = {f.key: f for f in FIGURES}
 
@@ -111,16 +111,16 @@ def _knowns(night: Night) -> list[dict[str, Any]]:
 
 
 def _trend(night: Night, past: Sequence[Past]) -> list[dict[str, Any]]:
-    """A row for each cell that ran in this night: its point in each earlier night and in this one."""
+    """A row for each cell that had a turn in this night, and a run that was judged in it or in an earlier one: its points."""
     rows = []
     for cell in night.cells:
         now = trend.point(night.lines, cell)
-        if now is None:
-            continue
         before = [trend.point(p.lines, cell) for p in past]
         there = [b for b in before if b is not None]
-        faster = trend.against(now.throughput, (b.throughput for b in there), _BY_KEY["commits_per_s"])
-        fewer = trend.against(now.retries, (b.retries for b in there), _BY_KEY["retried"])
+        if now is None and not (there and night.by_cell[cell]):
+            continue
+        faster = trend.against(now and now.throughput, (b.throughput for b in there), _BY_KEY["commits_per_s"])
+        fewer = trend.against(now and now.retries, (b.retries for b in there), _BY_KEY["retried"])
         rows.append(
             {
                 "cell": cell,

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.costs.measures import Figure
-from checkers.costs.trend import BY_KEY, Finding, Night, Point, Series, Trend
-from checkers.costs.worse import ABSOLUTE, FEWEST, NOISES, SHARE
+from checkers.costs.trend import BY_KEY, Finding, Missing, Night, Point, Series, Trend
+from checkers.costs.worse import ABSOLUTE, FAILURES, FEWEST, NOISES, OUTLIER, SHARE
 from checkers.evidence.runfolder import replace_file
 from reports.compare.words import shown as number
 from reports.drawing import svg, words
@@ -40,6 +40,7 @@ STATES = {
     "better": "better",
     "noise": "no difference beyond noise",
     "too few": "too few nights to say",
+    "no number": "no number",
 }
 
 
@@ -63,14 +64,18 @@ class Names:
 
 def banner(t: Trend) -> Banner:
     """The headline and one sentence."""
+    if not t.ran:
+        last = f"The newest night before it that has runs is that of {t.nights[-1]}" if t.nights else "No night has any"
+        return Banner("unknown", f"No run in the night of {t.newest}", f"So nothing was compared. {last}.")
     tonight = [r for r in t.runs if r.night == t.newest]
-    runs, tested = sum(r.runs for r in tonight), [f for f in t.findings if f.state != "too few"]
+    runs, tested = sum(r.runs for r in tonight), [f for f in t.findings if f.state not in ("too few", "no number")]
     sentence = (
         f"The night of {t.newest}: {words.plural(runs, 'run')} of {words.plural(len(tonight), 'series', 'series')}, against "
         f"{words.plural(len(t.nights) - 1, 'earlier night')}. {words.plural(len(tested), 'figure')} could be compared."
     )
     if t.worse:
         parts = [words.plural(len(t.regressions), "figure")] if t.regressions else []
+        parts += [f"{words.plural(len(t.missing), 'series', 'series')} without figures"] if t.missing else []
         parts += [words.plural(len(t.fresh), "new anomaly", "new anomalies")] if t.fresh else []
         return Banner("invalid", f"Worse than before: {' and '.join(parts)}", sentence)
     if not tested:
@@ -84,18 +89,30 @@ def said(t: Trend) -> list[str]:
     out = [
         f"{names[a.series]}: {a.name} ×{a.count} in {words.plural(a.runs, 'run')}, in no earlier night" for a in t.fresh
     ]
-    for state in ("regression", "better"):
+    out += [f"{names[m.series]}: {_without(m)}" for m in t.missing]
+    for state in (*reversed(FAILURES), "better"):
         out += [_sentence(f, names) for f in t.findings if f.state == state]
     return out
 
 
+def _without(m: Missing) -> str:
+    ran = f"ran in {words.plural(m.runs, 'run')} without any figure" if m.runs else "did not run"
+    return f"{ran}; {words.plural(m.nights, 'earlier night has', 'earlier nights have')} figures of it"
+
+
 def _sentence(f: Finding, names: Names) -> str:
     figure = BY_KEY[f.figure]
-    assert f.before is not None and f.noise is not None
+    what = f"{names[f.series]}: {STATES[f.state]}: {figure.group.lower()}, {figure.name}"
+    if f.before is None:
+        return what
     return (
-        f"{names[f.series]}: {STATES[f.state]}: {figure.group.lower()}, {figure.name}: {number(figure, f.value)} instead of "
-        f"{number(figure, f.before)} (noise {number(figure, f.noise)}, {words.plural(f.nights, 'night')})"
+        f"{what}: {_value(figure, f.value)} instead of {number(figure, f.before)} (noise {_value(figure, f.noise)}, "
+        f"{words.plural(f.nights, 'night')})"
     )
+
+
+def _value(f: Figure, value: float | None) -> str:
+    return "–" if value is None else number(f, value)
 
 
 def _names(t: Trend) -> Names:
@@ -103,9 +120,11 @@ def _names(t: Trend) -> Names:
 
 
 RULE = (
-    f"A figure is worse if its median over the newest night's runs is worse than that of every earlier night, worse than their median by more "
-    f"than {NOISES:g} times their noise (1.4826 times the median absolute deviation), and by more than {SHARE:.0%} of it (a share: by more "
-    f"than {ABSOLUTE:g}). It takes {FEWEST} earlier nights of the same series: workload, catalog, release and setup. A new anomaly is one "
+    "A figure is worse if its median over the newest night's runs is worse than the median of the earlier nights by more than "
+    f"{NOISES:g} times their noise, and by more than {SHARE:.0%} of it (a share: by more than {ABSOLUTE:g}). The noise is the standard "
+    f"deviation of the earlier nights without their outliers (further from the median than that, and than {OUTLIER:g} times 1.4826 times "
+    "the median absolute deviation), times the square root of 1 + 1/n for n nights. "
+    f"It takes {FEWEST} earlier nights of the same series: workload, catalog, release and setup. A new anomaly is one "
     "that Iceberg does not document as possible and that no earlier night of its series had."
 )
 
@@ -175,7 +194,7 @@ def view(t: Trend) -> dict[str, Any]:
     runs: dict[Series, list[Night]] = {}
     for r in t.runs:
         runs.setdefault(r.series, []).append(r)
-    worst = {f.series for f in t.regressions} | {a.series for a in t.fresh}
+    worst = {x.series for x in (*t.regressions, *t.fresh, *t.missing)}
     tonight = [s for s in runs if runs[s][-1].night == t.newest]
     order = sorted(tonight, key=lambda s: (s not in worst, names[s]))
     rows = []
@@ -226,9 +245,9 @@ def _row(f: Finding, names: Names) -> dict[str, Any]:
         "figure": figure.name,
         "state": f.state,
         "words": STATES[f.state],
-        "value": number(figure, f.value),
-        "before": "–" if f.before is None else number(figure, f.before),
-        "noise": "–" if f.noise is None else number(figure, f.noise),
+        "value": _value(figure, f.value),
+        "before": _value(figure, f.before),
+        "noise": _value(figure, f.noise),
         "nights": f.nights,
     }
 
@@ -262,8 +281,8 @@ def shown(t: Trend) -> list[str | Table]:
         cells = []
         for key in keys:
             f = found.get((r.series, key))
-            mark = "" if f is None else {"regression": " ▼", "better": " ▲"}.get(f.state, "")
-            cells.append("–" if f is None else number(BY_KEY[key], f.value) + mark)
+            mark = "" if f is None else " ▼" if f.state in FAILURES else " ▲" if f.state == "better" else ""
+            cells.append("–" if f is None else _value(BY_KEY[key], f.value) + mark)
         counts = (str(r.runs), str(r.invalid), str(r.anomalies))
         table.add_row(*(Text(words.printable(cell)) for cell in (names[r.series], *counts, *cells)))
     head = banner(t)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -239,8 +240,21 @@ def test_a_cell_is_better_or_worse_by_the_rule_of_the_trend(tmp_path: Path) -> N
         assert trend.against(now.throughput, [p.throughput for p in before], speeds) == speed
         assert trend.against(now.retries, [p.retries for p in before], shares) == again
     assert trend.against(point(9.0).throughput, [p.throughput for p in before[1:]], speeds) == "too few"
-    assert trend.against(None, [p.throughput for p in before], speeds) == "too few"
+    assert trend.against(None, [p.throughput for p in before], speeds) == "no number"
+    assert trend.against(None, [None] * 5, speeds) == "too few"
+    for values in ((math.nan,), (math.nan, 2.0, 2.0), (2.0, 2.0, math.nan)):
+        assert trend.against(point(*values).throughput, [p.throughput for p in before], speeds) == "no number"
     assert trend.point([line(REST, "error"), line(JDBC)], REST) is None
+
+
+@pytest.mark.parametrize(("runs", "marks"), [(("error",), 2), ((), 0), (("valid",), 0)])
+def test_a_cell_whose_runs_were_not_judged_is_marked_if_an_earlier_night_has_figures_of_it(
+    tmp_path: Path, runs: tuple[Ended, ...], marks: int
+) -> None:
+    stored(tmp_path, "before", "2026-11-01T00:00:00", line(REST), line(JDBC))
+    mine = stored(tmp_path, "mine", "2026-11-20T00:00:00", line(JDBC))
+    text = page.render(a_night(mine, line(JDBC), *(line(REST, ended) for ended in runs)), AGAIN, trend.earlier(mine))
+    assert text.count("<td>✕</td>") == marks
 
 
 # --- what fails a run -------------------------------------------------------------------------------------------------

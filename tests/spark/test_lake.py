@@ -55,14 +55,19 @@ with opened(embedded(store)) as lake, session(ensure(), lake, "local[1]") as spa
 """
 
 
-def lake_of(store: Path, place: Path) -> list[Rows]:
-    """A lake of :data:`NIGHTS` nights, with rows of one more run that is not in ``runs``; what it has."""
+def rows_of_a_run(place: Path) -> Rows:
+    """The rows of a recorded run."""
     folder = place / "quick-120"
     with zipfile.ZipFile(Path(recorded.__file__).with_name("recorded") / "quick-120.zip") as z:
         z.extractall(folder)
     run = copied(folder, place / "base")
     judge_run(RunFolder(run.path), publish)
-    base = read(run)
+    return read(run)
+
+
+def lake_of(store: Path, place: Path) -> list[Rows]:
+    """A lake of :data:`NIGHTS` nights, with rows of one more run that is not in ``runs``; what it has."""
+    base = rows_of_a_run(place)
     lost = {
         "name": ["lost-commit"],
         "checker": ["commits"],
@@ -146,6 +151,17 @@ def test_the_trend_is_that_of_a_plain_computation_and_statements_only_read(
     assert {k: r["count"] for k, r in keyed(t["pairs"], "catalog", "iceberg", "kind", "by").items()} == pytest.approx(
         {tuple(map(str, k)): v for k, v in pairs.items()}
     )
+
+
+def test_a_night_without_a_run_is_not_green(installation: Installation, tmp_path: Path) -> None:
+    with opened(embedded(tmp_path), make=True) as lake:
+        lake.add([rows_of_a_run(tmp_path)])
+    options = ["--night", "2030-01-01", "--store", str(tmp_path), "--spark", "local[1]", "--fail-on-regression"]
+    command = [sys.executable, "-m", "harness.cli.app", "trend", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment())
+    assert done.returncode == 2, done.stderr
+    assert "No run in the night of 2030-01-01. So nothing was compared. The newest night before it" in done.stdout
+    assert json.loads((tmp_path / "trend" / "trend.json").read_text())["ran"] is False
 
 
 def assert_nights(said: list[dict[str, Any]], head: pd.DataFrame) -> None:

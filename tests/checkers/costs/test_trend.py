@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Sequence
 from datetime import date, timedelta
 from math import sqrt
 from statistics import stdev
@@ -10,7 +13,7 @@ from typing import Any
 import pytest
 
 from checkers.costs.measures import FIGURES
-from checkers.costs.trend import BY_KEY, Found, Series, Trend, finding, fresh, told
+from checkers.costs.trend import BY_KEY, Found, Missing, Series, Trend, finding, fresh, told
 from checkers.costs.worse import FEWEST
 from reports.trend import page
 
@@ -130,6 +133,68 @@ def test_a_series_that_did_not_run_in_the_newest_night_is_not_judged() -> None:
     assert "Not run in the newest night: mixed, jdbc, 1.12.0." in page.render(t)
 
 
+def without(found: dict[str, list[dict[str, Any]]], nights: Sequence[date], *tables: str) -> dict[str, Any]:
+    """The rows, of these tables without those of these nights."""
+    return {k: [r for r in v if k not in tables or r["night"] not in nights] for k, v in found.items()}
+
+
+def of(found: dict[str, list[dict[str, Any]]], nights: Sequence[date], **other: str) -> dict[str, Any]:
+    """The rows of these nights, of another series."""
+    mine = {k: [r for r in v if r.get("night") in nights] for k, v in found.items()}
+    return {k: [{**r, **other} for r in v] if k in ("nights", "points") else v for k, v in mine.items()}
+
+
+def both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    return {k: [*v, *other[k]] for k, v in one.items()}
+
+
+@pytest.mark.parametrize("bad", ["median", "low", "high"])
+def test_what_is_no_number_in_the_newest_night_is_worse(bad: str) -> None:
+    found = rows()
+    found["points"][-1][bad] = math.nan
+    t = told(found)
+    assert t.worse and [(f.figure, f.state, f.value) for f in t.regressions] == [("write_p50_ms", "no number", None)]
+    assert "Worse than before: 1 figure" in page.render(t)
+    assert "no number: latency of writes, median: – instead of 10" in page.render(t)
+    assert not any("nan" in str(x).lower() for x in (page.render(t), json.dumps(t.to_json()), *page.shown(t)))
+
+
+def test_a_series_that_ran_without_any_figure_is_worse_if_an_earlier_night_had_some() -> None:
+    t = told(without(rows(), NIGHTS[1:], "points"))
+    assert t.worse and t.missing == (Missing(ONE, 2, 1),)
+    assert "Worse than before: 1 series without figures" in page.render(t)
+    assert "mixed, rest, 1.12.0: ran in 2 runs without any figure; 1 earlier night has figures of it" in page.render(t)
+    assert not told(without(rows(), NIGHTS, "points")).worse, "it never had any"
+
+
+def test_a_series_that_most_nights_have_is_worse_when_it_does_not_run() -> None:
+    other = of(rows(), NIGHTS, catalog="jdbc")
+    gone = both(without(rows(), NIGHTS[-1:], "nights", "points"), other)
+    t = told(gone)
+    assert t.worse and t.missing == (Missing(ONE, 0, 7),)
+    assert "mixed, rest, 1.12.0: did not run; 7 earlier nights have figures of it" in page.render(t)
+    assert not told(both(without(rows(), NIGHTS[3:], "nights", "points"), other)).worse, "it ran in 3 of 7"
+    few = {k: [r for r in v if r.get("night", NIGHTS[-1]) >= NIGHTS[-FEWEST]] for k, v in gone.items()}
+    assert not told(few).worse, "too few nights to say that most have it"
+
+
+@pytest.mark.parametrize("change", [{"iceberg": "1.13.0"}, {"setup": "def"}])
+def test_a_series_with_another_release_or_setup_takes_the_place_of_the_one_before(change: dict[str, str]) -> None:
+    before, after = without(rows(), NIGHTS[-2:], "nights", "points"), of(rows(), NIGHTS[-2:], **change)
+    assert not told(both(before, after)).worse
+    beside = of(rows(), NIGHTS, **change)
+    assert told(both(before, beside)).worse, "one that ran beside it took no place"
+
+
+def test_a_night_that_was_asked_for_and_has_no_run_is_not_compared() -> None:
+    tonight = NIGHTS[-1] + timedelta(days=1)
+    t = told(rows(newest=30.0), tonight)
+    assert (t.newest, t.ran, t.worse, t.findings) == (tonight, False, False, ())
+    assert page.banner(t).status == "unknown" and page.banner(t).headline == f"No run in the night of {tonight}"
+    assert f"The newest night before it that has runs is that of {NIGHTS[-1]}" in page.render(t)
+    assert t.to_json()["ran"] is False and told(rows()).to_json()["ran"] is True
+
+
 def test_a_lake_without_runs_has_no_trend() -> None:
     empty: dict[str, list[dict[str, Any]]] = {k: [] for k in rows()}
     t: Trend = told(empty)
@@ -137,8 +202,6 @@ def test_a_lake_without_runs_has_no_trend() -> None:
 
 
 def test_it_is_json() -> None:
-    import json
-
     said = json.loads(json.dumps(told(rows(newest=30.0, anomaly=True)).to_json()))
     assert said["worse"] is True and said["newest"] == "2026-11-08"
     assert said["findings"][0]["series"] == {
