@@ -102,6 +102,7 @@ def run(
     from compose.redaction import secrets_of
     from harness.cli.terminal import Voice
     from harness.run import standing as kept_stack
+    from harness.run.hidden import revealed
     from harness.run.resolve import read_workload
     from harness.run.run import Run
     from harness.run.settings import OnlineSettings, Settings
@@ -170,7 +171,7 @@ def run(
     words += ["--stop-on-anomaly"] if stop_on_anomaly else [] if online else ["--no-online"]
     words += ["--store", os.path.abspath(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
-    known = (*external.secrets, *secrets_of(spec.catalog_properties))
+    known = (*external.secrets, *secrets_of(revealed(spec.catalog_properties)))
     with Voice(quiet=quiet) as voice, details_in(store, known):
         settings = Settings(
             seed=seed,

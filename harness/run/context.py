@@ -13,6 +13,7 @@ from compose.catalogs import user_file
 from compose.external.external import External, external
 from compose.install.installation import Installation
 from compose.redaction import Redaction, secrets_of, too_short
+from harness.run.hidden import revealed
 from harness.run.settings import Settings, Watcher
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.workload import Workload
@@ -95,15 +96,18 @@ class RunContext:
 def context_of(
     workload: Workload, folder: RunFolder, installation: Installation, settings: Settings, watcher: Watcher
 ) -> RunContext:
-    """The context of a new run; the catalog may be the user's own file.
+    """The context of a new run; the catalog may be the user's own file. Properties that a recorded plan hides come from the environment.
 
     Raises:
         ExternalError, WorkloadError: the user's file cannot be used.
+        RunError: a hidden property is not in the environment.
     """
+    properties = revealed(workload.catalog_properties)
+    workload = workload.model_copy(update={"catalog_properties": properties})
     theirs = settings.external
     if theirs.catalog is None and user_file.is_file(workload.catalog):
         theirs = external(user_file.load(Path(workload.catalog)), None, None)
-    known = theirs.secrets | secrets_of(workload.catalog_properties)
+    known = theirs.secrets | secrets_of(properties)
     return RunContext(
         workload,
         folder,

@@ -27,6 +27,7 @@ from checkers.evidence.plan import Plan
 from checkers.evidence.proxylog import ACCEPTED
 from checkers.evidence.record import RecordError, decoded
 from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds
+from harness.run.hidden import revealed
 from harness.run.settings import RunError
 from nemesis.faults.fault import Fault
 from nemesis.faults.fields import RequestKind, Service
@@ -36,7 +37,6 @@ from workloads.file import recording as recordings
 from workloads.file.opened import lines
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
 from workloads.file.workload import Workload
-from workloads.file.yamlfile import HIDDEN
 from workloads.operations.kinds import KINDS
 
 AHEAD = 64
@@ -85,7 +85,7 @@ class _Window:
 
 
 def recording_of(folder: RunFolder) -> Recording:
-    """The recording of a stored run, from ``plan.yaml``, ``history.jsonl`` and ``proxy.jsonl``.
+    """The recording of a stored run, from ``plan.yaml``, ``history.jsonl`` and ``proxy.jsonl``. Its workload hides what the plan hides.
 
     Raises:
         RunError: it has no proxy log, or a file cannot be used.
@@ -138,7 +138,9 @@ def recording_at(path: Path) -> Recording:
         FileError: the file is no recording.
     """
     if path.is_file() and path.name not in ("plan.yaml", "history.jsonl", "proxy.jsonl", "run.json", "results.json"):
-        return recordings.read(path)
+        recording = recordings.read(path)
+        revealed(recording.workload.catalog_properties, str(path))
+        return recording
     folder = runfolder.find(path)
     recording = recording_of(folder)
     _can_be_replayed(recording, folder)
@@ -146,7 +148,8 @@ def recording_at(path: Path) -> Recording:
 
 
 def _can_be_replayed(recording: Recording, folder: RunFolder) -> None:
-    """Raises RunError for a run whose files do not belong together, or in which nothing happened."""
+    """Raises RunError for a run whose files do not belong together, in which nothing happened, or whose secrets nobody gives."""
+    revealed(recording.workload.catalog_properties, str(folder.plan))
     if not recording.operations:
         raise RunError(f"{folder.path}: no operation was recorded, so there is nothing to replay; name another run")
     w = recording.workload
@@ -176,7 +179,6 @@ def _writer(op: str) -> int | None:
 def _workload(plan: Plan, folder: RunFolder) -> Workload:
     """The workload of a plan."""
     more = plan.model_extra or {}
-    properties = {k: v for k, v in plan.catalog_properties.items() if HIDDEN not in v}
     phases = [p.model_dump(exclude_none=True, exclude={"writers"}) for p in plan.phases]
     mix: dict[str, Any] = {}
     for p in phases:
@@ -185,7 +187,7 @@ def _workload(plan: Plan, folder: RunFolder) -> Workload:
         "workload": plan.workload,
         "description": plan.description,
         "catalog": "" if plan.catalog is None else plan.catalog.name,
-        "catalog_properties": properties,
+        "catalog_properties": plan.catalog_properties,
         "tables": [t.model_dump() for t in plan.tables or ()],
         "writers": plan.engines or plan.writers,
         "keys": plan.keys,

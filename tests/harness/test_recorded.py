@@ -20,6 +20,7 @@ from nemesis.faults.fault import Fault
 from tests.support.runs import inside
 from workloads.file.recording import Recording
 from workloads.file.workload import parse
+from workloads.file.yamlfile import HIDDEN
 
 PLAN = {
     "workload": "w",
@@ -226,6 +227,57 @@ def test_a_recording_is_read_from_a_folder_or_a_file(run: Run, tmp_path: Path) -
     assert recording_at(file) == recording_at(run.folder.path) == recording_at(run.folder.history) == recording
     with pytest.raises(StoreError, match="no such run"):
         recording_at(tmp_path / "nothing")
+
+
+SECRET, ADDRESS = "eyJhbGciOi", "jdbc:postgresql://app:hunter22+=@db/lake"
+PROPERTIES = {"token": SECRET, "cache-enabled": "true", "uri": ADDRESS}
+GIVEN = {"ICEQUAKE_CATALOG_TOKEN": SECRET, "ICEQUAKE_CATALOG_URI": ADDRESS}
+
+
+def hiding(folder: RunFolder) -> RunFolder:
+    """The run's folder as a run with these properties would have left it."""
+    hidden = {**PROPERTIES, "token": HIDDEN, "uri": f"jdbc:postgresql://app:{HIDDEN}@db/lake"}
+    folder.write_plan(Plan.model_validate(PLAN | {"catalog_properties": hidden}))
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "token is a secret that was not stored; set the environment variable ICEQUAKE_CATALOG_TOKEN to its value; uri is a secret"),
+        (GIVEN | {"ICEQUAKE_CATALOG_TOKEN": ""}, "set the environment variable ICEQUAKE_CATALOG_TOKEN to its value"),
+        (GIVEN | {"ICEQUAKE_CATALOG_TOKEN": HIDDEN}, "ICEQUAKE_CATALOG_TOKEN is something else"),
+        (GIVEN | {"ICEQUAKE_CATALOG_URI": "jdbc:sqlite:x"}, "ICEQUAKE_CATALOG_URI is something else"),
+    ],
+)
+def test_a_run_with_hidden_properties_is_not_replayed_without_them(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], says: str, kind: str
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    recorded(run)
+    place = hiding(run.folder).path
+    if kind == "file":
+        (place := tmp_path / "recording.json").write_text(recording_of(run.folder).to_json())
+    with pytest.raises(RunError) as e:
+        recording_at(place)
+    where = run.folder.plan if kind == "folder" else place
+    assert str(e.value).startswith(f"{where}: catalog_properties: ") and says in str(e.value)
+    assert SECRET not in str(e.value) and "sqlite" not in str(e.value)
+
+
+def test_a_recording_of_a_run_with_hidden_properties_holds_none_of_them(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in GIVEN.items():
+        monkeypatch.setenv(name, value)
+    recorded(run)
+    recording = recording_at(hiding(run.folder).path)
+    (file := tmp_path / "recording.json").write_text(recording.to_json())
+    assert SECRET not in file.read_text() and "hunter22" not in file.read_text()
+    assert recording_at(file) == recording
+    assert recording.workload.catalog_properties.keys() == PROPERTIES.keys()
 
 
 FOREIGN = "is a run of w, not of quick; replay it with that workload"

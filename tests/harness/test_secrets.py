@@ -28,6 +28,7 @@ from harness.cli.crash import Crash, details_in
 from harness.cli.failures import explain
 from harness.experiments.compare import Order, _written_down
 from harness.run import standing
+from harness.run.context import context_of
 from harness.run.run import Run
 from harness.run.settings import RunError, Settings, StandingStack
 from reports.run import page
@@ -262,6 +263,24 @@ def test_a_run_says_once_whose_secret_is_too_short_to_be_searched_for(tmp_path: 
     (told,) = folder.state()["notes"]
     assert told.startswith("jdbc.password, uri: a secret with fewer than 8 characters") and run.notes == [told]
     assert folder.state()["error"] == f"RuntimeError: pyiceberg knows {HIDDEN}, {HIDDEN} and icequake"
+
+
+def test_a_run_of_a_recorded_plan_takes_hidden_properties_from_the_environment_and_hides_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = schema.load(workload(tmp_path, PROPERTIES))
+    recorded = spec.model_copy(update={"catalog_properties": masked(PROPERTIES)})
+    folder, nowhere = runfolder.create(tmp_path, "small"), tmp_path / "nowhere"
+    installation = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
+    with pytest.raises(RunError, match="token is a secret that was not stored; set the environment variable ICEQUAKE_CATALOG_TOKEN to"):
+        context_of(recorded, folder, installation, Settings(seed=1, command="icequake run small"), Silent())
+    monkeypatch.setenv("ICEQUAKE_CATALOG_TOKEN", TOKEN)
+    monkeypatch.setenv("ICEQUAKE_CATALOG_URI", ADDRESSES[0])
+    context = context_of(recorded, folder, installation, Settings(seed=1, command="icequake run small"), Silent())
+    assert context.workload == spec
+    left = failed(recorded, tmp_path, f"401: {TOKEN}, {PASSWORD}", External()).decode()
+    assert TOKEN not in left and PASSWORD not in left and WRITTEN not in left
+    assert f"token: {HIDDEN}" in left and "cache-enabled: 'true'" in left
 
 
 def test_the_page_of_an_older_plan_shows_no_secret_property(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from workloads.file.recording import Recording
 from workloads.file.repeated import repeated, stride_of
 from workloads.file.suite import Cell, Shrinking
 from workloads.file.workload import WorkloadError
+from workloads.file.yamlfile import HIDDEN, FileError
 from workloads.tables import TableSpec
 
 SUITE = """\
@@ -123,6 +124,26 @@ def test_what_cannot_be_shrunk_is_tried_with_another_run_and_then_no_more(failin
     assert night.finds[0].replays == "0 of 2"
     assert "shows again in 0 of 2 replays; not shrunk: nothing showed it again" in find_of(night.finds[0])
     assert night.verdict is False
+
+
+def test_a_find_with_a_hidden_property_is_not_replayed_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = failed_run(tmp_path / "recorded", catalog_properties={"token": HIDDEN})
+    (found,) = went(failing, tmp_path / "night", runs=1).finds
+    assert (found.became, found.replays) == ("failed", None)
+    assert "token is a secret that was not stored; set the environment variable ICEQUAKE_CATALOG_TOKEN to" in found.reason
+    monkeypatch.setenv("ICEQUAKE_CATALOG_TOKEN", "eyJhbGciOi")
+    (found,) = went(failing, tmp_path / "other", runs=1).finds
+    assert (found.became, found.replays) == ("shrunk", "2 of 2")
+    texts = [
+        p.read_text() for p in (tmp_path / "other").rglob("*.*") if p.suffix in (".json", ".jsonl", ".yaml", ".html")
+    ]
+    assert not any("eyJhbGciOi" in text for text in texts)
+    with pytest.raises(
+        FileError, match="token: ‹hidden› stands for a secret that was not stored; put the secret there"
+    ):
+        scenario.load(tmp_path / "other" / str(found.scenario))
 
 
 def test_without_shrink_nothing_is_shrunk_and_nothing_recorded(failing: Path, tmp_path: Path) -> None:

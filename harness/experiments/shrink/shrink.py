@@ -39,6 +39,7 @@ from harness.experiments.shrink.translate import (
     translate,
 )
 from harness.experiments.shrink.trials import Trials
+from harness.run.hidden import revealed
 from harness.run.recorded import recording_of
 from harness.run.settings import RunError, Watcher
 from reports.drawing.words import plural
@@ -82,7 +83,7 @@ def failed(folder: RunFolder, name: str | None) -> Failed:
 
     Raises:
         NothingToShrink: it found nothing of that name, or nothing at all.
-        StoreError, HistoryError, TableLogError, RunError: a file of the run cannot be read, or its order is not known.
+        StoreError, HistoryError, TableLogError, RunError: a file of the run cannot be read, or its order or a secret of it is not known.
     """
     if not folder.proxy.exists():
         raise RunError(
@@ -106,8 +107,9 @@ def failed(folder: RunFolder, name: str | None) -> Failed:
     if not mine:
         has = f"it found {', '.join(names)}" if names else "it found no anomaly"
         raise NothingToShrink(f"{folder.path}: nothing to shrink, it did not find {name}; {has}")
-    versions = folder.read_plan().versions
-    return Failed(folder, evidence, results, name, mine, recording_of(folder), versions)
+    recording = recording_of(folder)
+    revealed(recording.workload.catalog_properties, str(folder.plan))
+    return Failed(folder, evidence, results, name, mine, recording, folder.read_plan().versions)
 
 
 def stand_in(run: Failed) -> frozenset[str]:

@@ -17,6 +17,7 @@ from harness.experiments.shrink.log import ShrinkError
 from harness.experiments.shrink.shrink import failed
 from tests.harness.shrink.failedrun import failed_run
 from tests.support.runs import inside
+from workloads.file.yamlfile import HIDDEN
 
 
 def broken_plan(run: Path) -> None:
@@ -87,6 +88,14 @@ def test_a_valid_run_has_nothing_to_shrink(tmp_path: Path) -> None:
     done = inside("shrink", failed_run(tmp_path, allow=["undelete"]), cwd=tmp_path)
     assert done.returncode == 254
     assert "nothing to shrink, no checker found an anomaly that may not be; it found undelete" in done.stderr
+
+
+def test_a_run_with_a_hidden_property_is_refused_and_the_variable_is_named(tmp_path: Path) -> None:
+    run = failed_run(tmp_path, catalog_properties={"token": HIDDEN})
+    done = inside("shrink", run, cwd=tmp_path)
+    assert done.returncode == 254
+    assert f"{run / 'plan.yaml'}: catalog_properties: token is a secret that was not stored" in done.stderr
+    assert "set the environment variable ICEQUAKE_CATALOG_TOKEN to" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_the_folder_of_another_shrink_is_refused(tmp_path: Path) -> None:
