@@ -192,12 +192,17 @@ class Replaying(Ordering):
         self._report = threading.Lock()
         self._current: tuple[int, RecordedFault] | None = None
         self._late: list[str] = []
+        self._load_over = threading.Event()
         places = {m: n for n, m in reversed([*enumerate(recording.order)])}
         self._timed = [
             (n, f, 0 if f.after is None else places.get(f.after, -1) + 1)
             for n, f in enumerate(self._faults)
             if not f.of_requests and not _only_slow(f.fault)
         ]
+        if self._timed and recording.workload.nemesis is None:
+            names = ", ".join(f.fault.name for _, f, _ in self._timed)
+            self._late.append(f"the recording's workload has no nemesis, so none of these began: {names}")
+            self._timed = []
         self.policy: Replay = Replay(
             recording.order,
             [
@@ -208,6 +213,8 @@ class Replaying(Ordering):
             [Fence(str(n), at) for n, _, at in self._timed],
             struck=self._strikes,
         )
+        for op in self._undrawn():
+            self.policy.not_invoked(op)
 
     # -- the workload ----------------------------------------------------------------------------------------------------
 
@@ -235,6 +242,13 @@ class Replaying(Ordering):
     def _count(self, phase: Phase) -> int:
         return sum(o.phase == phase.name for o in self.recording.operations)
 
+    def _undrawn(self) -> set[str]:
+        """The operations that no writer's stream has, and no fault that is to begin."""
+        w = self.recording.workload
+        streams = {(p.name, n) for p in w.phases or w.resolved_phases() for n in w.members(p)}
+        aimed_at = {f.target for _, f, _ in self._timed if f.fault.verb == "maintain"}
+        return {o.op for o in self.recording.operations if (o.phase, o.writer) not in streams} - aimed_at
+
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
         """A writer's operations (:attr:`harness.run.settings.Settings.operations`), each after those that it came after."""
         tables = {t.name: t for t in workload.tables}
@@ -244,9 +258,9 @@ class Replaying(Ordering):
             for o in mine:
                 self._wait_for(o)
                 self.policy.expects(writer, o.op)
-                left.discard(o.op)
                 yield PlannedOperation(o.f, tables[o.table], dict(o.value))
                 self.policy.over(o.op)
+                left.discard(o.op)
         finally:
             for op in left:
                 self.policy.not_invoked(op)
@@ -294,6 +308,7 @@ class Replaying(Ordering):
                 self._left[number] = hits
 
     def ends(self) -> None:
+        self._load_over.set()
         with self._report:
             self._stop_all()
             self._recorder = None
@@ -301,12 +316,14 @@ class Replaying(Ordering):
     def schedule(self) -> Iterator[PlannedFault]:
         for n, f, at in self._timed:
             while not self.policy.has_passed(at):
-                if self._stop.wait(POLL_S):
+                if self._stop.wait(POLL_S) or self._load_over.is_set():  # then nobody asks the policy any more
                     return
             self._current = (n, f)
             fault = _aimed(f, self.recording.workload.writers)
             yield PlannedFault(0.0, fault, f.fault.duration or 0.001)
             self.began()
+            if f.fault.verb == "maintain" and f.target is not None:
+                self.policy.not_invoked(f.target)  # else it has ended
 
     def began(self) -> None:
         if self._current is not None:

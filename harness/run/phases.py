@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from checkers.evidence import error_chain
@@ -234,6 +234,9 @@ class Phases:
             except BaseException as e:
                 self._errors.append(e)
                 self._stop.set()
+            finally:
+                if isinstance(stream, Generator):  # others may wait for what it still has
+                    stream.close()
 
         threads = [
             threading.Thread(target=work, args=(n, stream), name=f"writer-{n}", daemon=True)

@@ -292,14 +292,14 @@ def _served(requests: Sequence[_Request]) -> list[_Request]:
     order = sorted(requests, key=lambda r: (r.end, r.start))
     made = {r.made: r.end for r in order if r.moment.kind == "commit" and r.accepted and r.made}
     for i in range(len(order)):
-        moved = True
-        while moved:
-            moved = False
-            for j in range(i + 1, min(i + AHEAD, len(order))):
-                if order[j].start < order[i].end and _first(order[j], order[i], made):
-                    order.insert(i, order.pop(j))
-                    moved = j > i + 1 or not _first(order[i + 1], order[i], made)
-                    break
+        for _ in range(AHEAD):  # what contradicts itself would go round and round
+            ahead = range(i + 1, min(i + AHEAD, len(order)))
+            j = next((j for j in ahead if order[j].start < order[i].end and _first(order[j], order[i], made)), None)
+            if j is None:
+                break
+            order.insert(i, order.pop(j))
+            if j == i + 1 and _first(order[j], order[i], made):
+                break
     late = {r.moment for r in order if r.again and any(f.startswith("late") for f in r.faults)}
     return [r for r in order if not r.again or r.moment in late]
 

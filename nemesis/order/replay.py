@@ -130,7 +130,7 @@ class Replay(Policy):
 
     def invoked(self, writer: int, op: str, now: float) -> None:
         label = self._next.pop(writer, None)
-        if label is not None:
+        if label is not None and label not in self._never:
             self._labels[op] = label
 
     def completed(self, writer: int, op: str, now: float) -> None:
@@ -152,17 +152,22 @@ class Replay(Policy):
         return {**self._labels}
 
     def not_invoked(self, label: str) -> None:
-        """An operation of the recording will not be invoked."""
-        self._ended.add(label)
-        self._never.add(label)
+        """An operation of the recording will not be invoked; nothing changes if it has ended."""
+        if label not in self._ended:
+            self._never.add(label)
+            self._ended.add(label)
 
     def happened(self, name: str) -> None:
         """What a fence waits for has happened."""
         self._fences = {n: places for n, places in self._fences.items() if n != name}
 
     def has_passed(self, places: int) -> bool:
-        """Whether the first so many places of the order are done with."""
-        return self._at >= places
+        """Whether the first so many places of the order are done with, or nothing comes for them any more."""
+        return all(
+            p.state in ("passed", "given up")
+            or (p.state == "expected" and p.moment.op in self._ended and p.moment not in self._sent_later)
+            for p in self._places[self._at : places]
+        )
 
     @property
     def done(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from harness.run.ordering import Prioritised, Replaying, expected, ordering_of
 from harness.run.recorded import recording_at, recording_of
 from harness.run.settings import RunError
 from nemesis.faults.fault import Fault
+from nemesis.order.policy import Held
 from tests.support.runs import inside
 from workloads.file.recording import Recording
 from workloads.file.workload import parse
-from workloads.file.yamlfile import HIDDEN
+from workloads.file.yamlfile import HIDDEN, FileError
 
 PLAN = {
     "workload": "w",
@@ -245,7 +247,10 @@ def hiding(folder: RunFolder) -> RunFolder:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({}, "token is a secret that was not stored; set the environment variable ICEQUAKE_CATALOG_TOKEN to its value; uri is a secret"),
+        (
+            {},
+            "token is a secret that was not stored; set the environment variable ICEQUAKE_CATALOG_TOKEN to its value; uri is a secret",
+        ),
         (GIVEN | {"ICEQUAKE_CATALOG_TOKEN": ""}, "set the environment variable ICEQUAKE_CATALOG_TOKEN to its value"),
         (GIVEN | {"ICEQUAKE_CATALOG_TOKEN": HIDDEN}, "ICEQUAKE_CATALOG_TOKEN is something else"),
         (GIVEN | {"ICEQUAKE_CATALOG_URI": "jdbc:sqlite:x"}, "ICEQUAKE_CATALOG_URI is something else"),
@@ -397,6 +402,128 @@ def test_the_schedule_of_a_replay_begins_a_fault_when_its_moment_has_passed(run:
     conductor.join(60)
     (planned,) = found
     assert (planned.pause, planned.duration, planned.fault.verb, planned.fault.writers) == (0.0, 1.0, "kill", (1,))
+
+
+MAINTAIN = Fault(verb="maintain", do="rewrite-data-files")
+
+
+def maintained(run: Run, *windows: tuple[int, int]) -> Recording:
+    """The nemesis invokes w2-0, w2-1, … in these windows; w0-1 began when all of them had ended. No window: w2-0 has no fault."""
+    for n, (began, ended) in enumerate(windows):
+        fault(run, began, None, MAINTAIN)
+        run.operation(f"w2-{n}", began + 1, ended - 1, "nemesis")
+        run.request(f"w2-{n}", "load", began + 2, began + 3)
+        run.at(ended).record("info", NEMESIS, f"stop-{MAINTAIN.slug}", value={"name": MAINTAIN.name})
+    if not windows:
+        run.operation("w2-0", 1, 9, "nemesis")
+    run.operation("w0-1", 50, 60)
+    run.request("w0-1", "load", 51, 52)
+    return run.recording()
+
+
+def follows(replaying: Replaying) -> threading.Thread:
+    """A thread that draws the operation of w0."""
+    (phase,) = replaying.workload().resolved_phases()
+    stream = replaying.operations(replaying.workload(), phase, 0, 7)
+    thread = threading.Thread(target=lambda: next(stream), daemon=True)
+    thread.start()
+    return thread
+
+
+def goes(thread: threading.Thread) -> bool:
+    """Whether it ends well before the longest wait for an operation."""
+    thread.join(60)
+    return not thread.is_alive()
+
+
+def test_nobody_waits_for_an_operation_of_the_nemesis_that_no_fault_invokes(run: Run) -> None:
+    recording = maintained(run)
+    assert recording.operations[1].after == ("w2-0",)
+    assert goes(follows(Replaying(recording, threading.Event())))
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_nobody_waits_for_an_operation_of_the_nemesis_whose_fault_is_over(run: Run, asked: bool) -> None:
+    """The nemesis has no writer that could perform it, or its expiry is passed over."""
+    replaying = Replaying(maintained(run, (0, 10)), threading.Event())
+    waiting = follows(replaying)
+    for planned in replaying.schedule():
+        assert waiting.is_alive() and not replaying.policy.ended("w2-0")
+        if asked:
+            assert replaying.maintenance(planned.fault) is not None
+    assert goes(waiting) and replaying.policy.done is False
+    replaying.policy.invoked(2, "w2-7", 0.0)
+    assert replaying.policy.labels == {}, "another operation of the same writer"
+
+
+def test_a_fault_begins_though_the_operation_of_the_one_before_it_was_not_invoked(run: Run) -> None:
+    replaying = Replaying(maintained(run, (0, 10), (20, 30)), threading.Event())
+    planned: list[Any] = []
+    conductor = threading.Thread(target=lambda: planned.extend(replaying.schedule()), daemon=True)
+    conductor.start()
+    assert goes(conductor) and len(planned) == 2
+    assert goes(follows(replaying))
+
+
+def test_an_operation_of_the_nemesis_that_was_invoked_is_its_own(run: Run) -> None:
+    replaying = Replaying(maintained(run, (0, 10)), threading.Event())
+    for planned in replaying.schedule():
+        assert replaying.maintenance(planned.fault) is not None
+        replaying.policy.invoked(2, "w2-7", 0.0)
+        replaying.policy.completed(2, "w2-7", 0.0)
+    assert replaying.policy.labels == {"w2-7": "w2-0"} and goes(follows(replaying))
+    replaying.policy.decide(0.0)
+    assert replaying.policy.unforced()[0] == "w2-0 load 1: w2-0 ended without it"
+
+
+def test_a_recording_whose_workload_has_no_nemesis_begins_no_fault_and_waits_for_none(run: Run) -> None:
+    recording = maintained(run, (0, 10))
+    without = replace(recording, workload=recording.workload.model_copy(update={"nemesis": None}))
+    replaying = Replaying(without, threading.Event())
+    assert list(replaying.schedule()) == [] and goes(follows(replaying))
+    assert replaying.outcome(run.folder)["unforced"][-1].endswith(f"none of these began: {MAINTAIN.name}")
+    held = Held(1, 0, replace(without.order[-1], op="w0-7"), 0.0)
+    replaying.policy.invoked(0, "w0-7", 0.0)
+    replaying.policy.arrives(held)
+    assert replaying.policy.decide(0.0) == [held], "no fence is before it"
+
+
+def test_no_fault_is_waited_for_when_the_load_is_over(run: Run) -> None:
+    replaying = Replaying(maintained(run, (100, 110)), threading.Event())
+    conductor = threading.Thread(target=lambda: [*replaying.schedule()], daemon=True)
+    conductor.start()
+    replaying.ends()
+    assert goes(conductor)
+
+
+def test_what_a_stream_still_had_when_it_was_closed_is_not_waited_for(run: Run) -> None:
+    replaying = Replaying(recorded(run), threading.Event())
+    (phase,) = replaying.workload().resolved_phases()
+    stream = replaying.operations(replaying.workload(), phase, 0, 7)
+    assert next(stream).value == {"ids": [1]}
+    stream.close()  # type: ignore[attr-defined]
+    assert replaying.policy.ended("w0-1") and replaying.policy.ended("w0-2")
+
+
+def test_an_operation_that_comes_after_one_that_is_not_there_is_refused(run: Run, tmp_path: Path) -> None:
+    recording = recorded(run)
+    late = replace(recording.operations[1], after=("w5-1",))
+    (file := tmp_path / "recording.json").write_text(
+        replace(recording, operations=(recording.operations[0], late, *recording.operations[2:])).to_json()
+    )
+    with pytest.raises(FileError, match="after: there is no operation w5-1"):
+        recording_at(file)
+
+
+def test_requests_that_contradict_each_other_have_some_order(run: Run) -> None:
+    """Three commits, each built on what the next one made, as no catalog has them."""
+    run.operation("w0-1", 0, 90)
+    for n in range(3):
+        run.request("w0-1", "commit", 10 + n, 40 + n, base=str(n), new=str((n + 1) % 3))
+    found: list[str] = []
+    reading = threading.Thread(target=lambda: found.extend(texts(run.recording())), daemon=True)
+    reading.start()
+    assert goes(reading) and sorted(found) == [f"w0-1 commit {n}" for n in (1, 2, 3)]
 
 
 WORKLOAD = "workload: w\ntables: [{name: t}]\nwriters: 2\noperations: {insert: 1}\n"

@@ -272,7 +272,9 @@ def test_a_run_of_a_recorded_plan_takes_hidden_properties_from_the_environment_a
     recorded = spec.model_copy(update={"catalog_properties": masked(PROPERTIES)})
     folder, nowhere = runfolder.create(tmp_path, "small"), tmp_path / "nowhere"
     installation = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
-    with pytest.raises(RunError, match="token is a secret that was not stored; set the environment variable ICEQUAKE_CATALOG_TOKEN to"):
+    with pytest.raises(
+        RunError, match="token is a secret that was not stored; set the environment variable ICEQUAKE_CATALOG_TOKEN to"
+    ):
         context_of(recorded, folder, installation, Settings(seed=1, command="icequake run small"), Silent())
     monkeypatch.setenv("ICEQUAKE_CATALOG_TOKEN", TOKEN)
     monkeypatch.setenv("ICEQUAKE_CATALOG_URI", ADDRESSES[0])

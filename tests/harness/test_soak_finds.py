@@ -132,7 +132,9 @@ def test_a_find_with_a_hidden_property_is_not_replayed_without_it(
     failing = failed_run(tmp_path / "recorded", catalog_properties={"token": HIDDEN})
     (found,) = went(failing, tmp_path / "night", runs=1).finds
     assert (found.became, found.replays) == ("failed", None)
-    assert "token is a secret that was not stored; set the environment variable ICEQUAKE_CATALOG_TOKEN to" in found.reason
+    assert (
+        "token is a secret that was not stored; set the environment variable ICEQUAKE_CATALOG_TOKEN to" in found.reason
+    )
     monkeypatch.setenv("ICEQUAKE_CATALOG_TOKEN", "eyJhbGciOi")
     (found,) = went(failing, tmp_path / "other", runs=1).finds
     assert (found.became, found.replays) == ("shrunk", "2 of 2")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from harness.run.settings import Settings
 from harness.tablefiles.follower import Follower
 from harness.writers.slot import Writer, WriterSlot
 from workloads.file import workload
+from workloads.generator import PlannedOperation
 
 PATIENCE = 300.0
 
@@ -126,6 +129,35 @@ def executed(
         finally:
             watchdog.close()
     return history.read(run.folder.history).operations(), heard, phases.ended_by
+
+
+def test_a_writer_that_invokes_nothing_more_closes_its_stream_at_once(tmp_path: Path) -> None:
+    """Another writer may wait for what its stream still has, as in a replay."""
+    heard, closed, waited = Heard(), threading.Event(), []
+
+    def operations(w: workload.Workload, phase: workload.Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
+        read = PlannedOperation("read", w.tables[0], {})
+        if writer == 1:
+            waited.append(closed.wait(60))
+            return
+        try:
+            yield read
+            phases.end_load("enough")
+            yield read
+        finally:
+            closed.set()
+
+    made = context(tmp_path, "", heard)
+    run = replace(made, settings=replace(made.settings, operations=operations))
+    watchdog = Watchdog(run.run_id, remove=[])
+    with slots(tmp_path, 3) as writers, Recorder(run.folder.history, {}) as recorder:
+        follower = Follower({}, lambda table: None, recorder.now, None)
+        phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, run.workload))
+        try:
+            phases.phase(run.workload.resolved_phases()[0])
+        finally:
+            watchdog.close()
+    assert waited == [True]
 
 
 def of_phase(operations: list[Operation], phase: str) -> int:

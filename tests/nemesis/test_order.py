@@ -505,6 +505,35 @@ def test_nothing_behind_a_fence_goes_before_it_is_opened() -> None:
     assert replay.decide(0.2) == [held[1]]
 
 
+def test_nobody_waits_for_a_request_of_an_operation_that_will_not_be_invoked() -> None:
+    replay = Replay(moments("w2-0 load 1", "w2-0 commit 1", "w0-1 load 1"))
+    load = Held(1, 0, moment("w0-1 load 1"), 0.0)
+    replay.expects(0, "w0-1")
+    replay.invoked(0, "w0-1", 0.0)
+    replay.arrives(load)
+    assert replay.decide(0.0) == []
+    replay.not_invoked("w2-0")
+    assert replay.decide(0.0) == [load] and replay.ended("w2-0")
+    assert replay.unforced() == ("w2-0 load 1: w2-0 was not invoked", "w2-0 commit 1: w2-0 was not invoked")
+
+
+def test_places_of_operations_that_are_over_are_done_with_though_no_request_comes() -> None:
+    replay = Replay(moments("w2-0 load 1", "w2-0 commit 1", "w0-1 load 1"))
+    assert not replay.has_passed(1)
+    replay.not_invoked("w2-0")
+    assert replay.has_passed(2) and not replay.has_passed(3)
+    replay.over("w0-1")
+    assert replay.has_passed(3)
+
+
+def test_what_was_expected_and_is_not_invoked_is_no_other_operation() -> None:
+    replay = Replay(moments("w2-0 load 1"))
+    replay.expects(2, "w2-0")
+    replay.not_invoked("w2-0")
+    replay.invoked(2, "w2-5", 0.0)
+    assert replay.labels == {}
+
+
 @pytest.mark.parametrize("counted", [False, True])
 def test_a_request_behind_a_fence_is_dropped_though_the_reply_before_it_is_not_counted_yet(counted: bool) -> None:
     replay = Replay(moments("w0-1 load 1", "w1-1 load 1"), fences=[Fence("a kill", 1)])

@@ -265,6 +265,10 @@ def _problems(file: _File) -> Iterable[Problem]:
                 (*at, "writer"),
                 f"writer: there is no writer {o.writer}; the workload has {file.workload.writers}, from 0",
             )
+    for i, o in enumerate(file.operations):
+        for j, op in enumerate(o.after):
+            if op not in known:
+                yield (("operations", i, "after", j), f"after: there is no operation {op}")
     for i, moment in enumerate(file.order):
         if moment.op not in known:
             yield (("order", i), f"order: there is no operation {moment.op}")

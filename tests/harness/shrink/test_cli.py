@@ -95,7 +95,9 @@ def test_a_run_with_a_hidden_property_is_refused_and_the_variable_is_named(tmp_p
     done = inside("shrink", run, cwd=tmp_path)
     assert done.returncode == 254
     assert f"{run / 'plan.yaml'}: catalog_properties: token is a secret that was not stored" in done.stderr
-    assert "set the environment variable ICEQUAKE_CATALOG_TOKEN to" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert (
+        "set the environment variable ICEQUAKE_CATALOG_TOKEN to" in done.stderr and len(done.stderr.splitlines()) == 1
+    )
 
 
 def test_the_folder_of_another_shrink_is_refused(tmp_path: Path) -> None:
