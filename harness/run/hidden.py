@@ -35,9 +35,13 @@ def revealed(
     for name, value in hidden.items():
         given = known.get(variable(name), "")
         if not given:
-            wrong.append(f"{name} is a secret that was not stored; set the environment variable {variable(name)} to its value")
+            wrong.append(
+                f"{name} is a secret that was not stored; set the environment variable {variable(name)} to its value"
+            )
         elif HIDDEN in given or not re.fullmatch(".+".join(map(re.escape, value.split(HIDDEN))), given, re.DOTALL):
-            wrong.append(f"{name} was {value}, and {variable(name)} is something else; set it to the value that the run had")
+            wrong.append(
+                f"{name} was {value}, and {variable(name)} is something else; set it to the value that the run had"
+            )
     if wrong:
         raise RunError(f"{where}: catalog_properties: {'; '.join(wrong)}")
     return {name: known[variable(name)] if name in hidden else value for name, value in properties.items()}

@@ -204,12 +204,14 @@ class FaultedRequest:
     async def send_later(self, seconds: float, label: str) -> None:
         """Send the request to the service later, on a connection that the client no longer uses. Notes the strike."""
         link, hold = self._link, self._plan.hold
-        await link.keep_whole(self._request)
-        server = link.give_up_server()
-        if server is None:
+        try:
+            await link.keep_whole(self._request)
+            if (server := link.give_up_server()) is None:
+                raise Gone
+        except BaseException:  # the client left in the middle of it, for example: the service never gets it
             if hold is not None:
                 hold.passed.set()
-            raise Gone
+            raise
         self.note_strike()
         if hold is not None:
             hold.reached.set()

@@ -119,8 +119,9 @@ def _trend(night: Night, past: Sequence[Past]) -> list[dict[str, Any]]:
         there = [b for b in before if b is not None]
         if now is None and not (there and night.by_cell[cell]):
             continue
-        faster = trend.against(now and now.throughput, (b.throughput for b in there), _BY_KEY["commits_per_s"])
-        fewer = trend.against(now and now.retries, (b.retries for b in there), _BY_KEY["retried"])
+        speed, again = (None, None) if now is None else (now.throughput, now.retries)
+        faster = trend.against(speed, (b.throughput for b in there), _BY_KEY["commits_per_s"])
+        fewer = trend.against(again, (b.retries for b in there), _BY_KEY["retried"])
         rows.append(
             {
                 "cell": cell,

@@ -194,7 +194,7 @@ def view(t: Trend) -> dict[str, Any]:
     runs: dict[Series, list[Night]] = {}
     for r in t.runs:
         runs.setdefault(r.series, []).append(r)
-    worst = {x.series for x in (*t.regressions, *t.fresh, *t.missing)}
+    worst = {f.series for f in t.regressions} | {a.series for a in t.fresh} | {m.series for m in t.missing}
     tonight = [s for s in runs if runs[s][-1].night == t.newest]
     order = sorted(tonight, key=lambda s: (s not in worst, names[s]))
     rows = []

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import http.server
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -315,6 +316,26 @@ def test_what_a_fault_sent_late_reaches_the_service_in_its_recorded_place(catalo
         pass
     assert catalog.seen == ["w1-1 load 1", "w1-1 commit 1", "w0-1 commit 1", "w1-1 load 2"]
     assert (replay.forced, replay.unforced()) == (5, ())
+
+
+def test_nobody_waits_for_what_would_be_sent_late_if_its_writer_left_in_the_middle_of_it(catalog: Catalog) -> None:
+    late = Forced(0, Fault(verb="late", status=504, seconds=1.0), moments("w0-1 commit 1"))
+    struck: list[int] = []
+    order = moments("w0-1 commit 1", "w0-1 commit 1", "w1-1 load 1")
+    replay = Replay(order, [late], struck=lambda n, m: struck.append(n))
+    catalog.board.follow(replay)
+    last = writer(catalog, 1, [("w1-1", ("load",))], replay)
+    with together([last]):
+        assert held(catalog, 1, [last])
+        replay.expects(0, "w0-1")
+        catalog.board.invoked(0, "w0-1")
+        with socket.create_connection(("127.0.0.1", catalog.listeners[0].port), PATIENCE) as leaving:
+            leaving.sendall(
+                f"POST {TABLE} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n".encode()
+            )
+            eventually(lambda: bool(struck))
+        catalog.board.completed(0, "w0-1")
+    assert catalog.seen == ["w1-1 load 1"]
 
 
 def test_a_fault_that_cannot_strike_is_said(catalog: Catalog) -> None:
