@@ -148,12 +148,14 @@ class Checker(Protocol):
         name: its name in verdicts and on the command line.
         names: names of all anomalies that it can report.
         reducible: whether its anomalies are reduced to a minimal history. It must find the anomaly again in a part of the history.
+        by_level: the names among them of what a table that promises snapshot isolation may show, and a serializable one may not.
         second_opinion: whether it finds by other means what other checkers find, so that an anomaly of it can be ``same_as`` one of theirs.
         stats_type: the ``TypedDict`` of its verdicts' ``stats``, with the meaning and the unit of each key; ``dict`` when it declares none.
     """
 
     name: str
     names: frozenset[str]
+    by_level: frozenset[str] = frozenset()
     reducible: bool = False
     second_opinion: bool = False
     stats_type: type[Any] = dict

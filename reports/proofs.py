@@ -17,7 +17,7 @@ def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[s
         mine = [p for p in proofs if p.scenario == s.scenario]
         worst = min(mine, key=lambda p: (p.as_said, p.state != "not run"))
         said = f"{sum(p.as_said for p in mine)} of {len(mine)}"
-        seen = ", ".join(s.anomalies) or "no anomaly"
+        seen = ", ".join(map(str, s.anomalies)) or "no anomaly"
         out.append((s.scenario, WORDS[worst.state], said, "; ".join(worst.why) or seen))
     return out
 

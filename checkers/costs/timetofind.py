@@ -17,6 +17,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.timeline.operation_columns import AROUND
 from checkers.verdict import Anomaly
+from workloads.file.anomalies import Entries
 
 S = 1_000_000_000
 
@@ -77,19 +78,17 @@ def spent(evidence: Evidence) -> Spent:
     return Spent(len(ops), (max(map(_ended, ops), default=start) - start) / S)
 
 
-def found_in(
-    evidence: Evidence, anomalies: Iterable[Anomaly], names: Collection[str], tables: Collection[str]
-) -> Spent | None:
+def found_in(evidence: Evidence, anomalies: Iterable[Anomaly], found: Entries, tables: Collection[str]) -> Spent | None:
     """What the run took until the first of these anomalies was complete; None if it shows none of them.
 
     Args:
-        names: of the anomalies that count; ``tables``: those on which they count, all if empty.
+        found: the anomalies that count; ``tables``: those on which they count, all if empty.
     """
     ops, whole = _of_workload(evidence), spent(evidence)
     start = min((o.start for o in ops), default=0)
     moments = []
     for a in anomalies:
-        if a.name in names and (not tables or a.table in tables):
+        if any(e.on(a.table) and e.named(a) for e in found) and (not tables or a.table in tables):
             ends = [_ended(o) for o in ops if o.op in a.ops]
             moments.append(max(ends) if ends else start + round(whole.seconds * S))
     if not moments:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from checkers.evidence.record import shown
+from workloads.file.anomalies import Entries
 from workloads.tables import TableSpec
 
 FORMAT = 2
@@ -85,8 +86,8 @@ class Plan(_Part):
     clocks: dict[int, str] = {}
     nemesis: dict[str, Any] = {}
     phases: tuple[PlannedPhase, ...] = ()
-    expect: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
+    expect: Entries = ()
+    allow: Entries = ()
     assertions: Annotated[dict[str, str], Field(alias="assert")] = {}
 
     @model_validator(mode="before")

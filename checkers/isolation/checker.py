@@ -41,6 +41,7 @@ from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 PROMISES = {"serializable": "strict-serializable", "snapshot": "strong-session-snapshot-isolation"}
 """A table's isolation level → what its operations must satisfy."""
+_WEAKER = PROMISES["snapshot"]
 
 
 class IsolationTable(TypedDict):
@@ -86,6 +87,7 @@ class Isolation(Checker):
     reducible = True
     second_opinion = True
     names = frozenset({"lost-update", *(cycle + variant for cycle in CYCLES for variant in VARIANTS)})
+    by_level = frozenset(name for name in names if not forbids(_WEAKER, name))
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies named as in ``levels``: ``lost-update``, ``G-single``, ``G-nonadjacent``, ``G2-item``, ``G2``, ``G0-realtime``, …

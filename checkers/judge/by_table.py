@@ -49,6 +49,7 @@ from checkers.evidence.paths import normalise
 from checkers.evidence.runfolder import RunFolder, load_kinds
 from checkers.evidence.tablelog import TableLog
 from checkers.evidence.uncollected import uncollected
+from checkers.judge.accepted import Accepted
 from checkers.judge.assertions import Assertions
 from checkers.judge.check import ALL, LONG, Engine
 from checkers.judge.proof import PLANNED
@@ -368,7 +369,8 @@ class _Run:
         if self.promises.thresholds:
             verdicts.append(Assertions(self.promises.thresholds).of_metrics(metrics, complete=True))
         _must(all(v.valid is True and not v.anomalies for v in verdicts), "a verdict that is not true")
-        return Results(tuple(verdicts), True, allowed=tuple(sorted({*self.promises.allow})))
+        accepted = Accepted.of((), self.promises.allow, self.specs.values())
+        return Results(tuple(verdicts), True, accepted=accepted)
 
     def _in_order(self, columns: OperationColumns) -> int:
         """The time of the last event; all events are there, and their times go up with their indices."""

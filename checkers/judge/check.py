@@ -16,6 +16,7 @@ from checkers.columns import check_columns
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import UnpairedError
 from checkers.evidence.uncollected import uncollected
+from checkers.judge.accepted import FINDERS, Accepted
 from checkers.judge.assertions import Assertions
 from checkers.judge.known import Ran
 from checkers.judge.minimal import with_minimal
@@ -29,7 +30,7 @@ from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 ALL: tuple[Checker, ...] = find()
 """The checkers that judge every run."""
-ANOMALIES = frozenset[str]().union(Assertions.names, *(c.names for c in ALL))
+ANOMALIES = frozenset(FINDERS)
 """The names of all anomalies that checkers can find; a workload may expect these."""
 
 UNPAIRED = "not judged: the history does not pair (see history)"
@@ -63,7 +64,8 @@ def check(
     With ``expect`` the run is valid if exactly those anomalies were found; a missing one is reported as ``expected-not-found``,
     because a scenario that no longer shows its bug must be noticed. Anomalies of ``allow`` may be found and fail nothing. What the checkers
     ``isolation`` and ``linearizable`` report of the same rows (a deleted row that lives on is a ``lost-update`` of its id, and
-    ``nonlinearizable`` for its readers) is expected or allowed, too.
+    ``nonlinearizable`` for its readers) is expected or allowed, too. An entry that says too little for what was found
+    (:mod:`checkers.judge.accepted`) does not accept it, and the results' notes name the entry to write.
     If the evidence is incomplete or a checker undecided, absence proves nothing.
     """
     with uncollected():
@@ -98,18 +100,17 @@ def _check(
     if promises.thresholds:
         verdicts.append(_one(Assertions(promises.thresholds), evidence))
     ended: Validity = True if evidence.complete else "unknown"
-    expected, allowed = frozenset(promises.expect), frozenset(promises.allow)
-    may_be = expected | allowed
-    found = {a.name for v in verdicts for a in v.anomalies}
-    missing = sorted(expected - found)
-    surprised = any(not {a.name, a.same_as} & may_be for v in verdicts for a in v.anomalies)
+    accepted = Accepted.of(promises.expect, promises.allow, evidence.tables.values())
+    found = [a for v in verdicts for a in v.anomalies]
+    missing = sorted({str(e) for e in accepted.missing(found)})
+    surprised = any(not accepted.mark(a) for a in found)
     surprised = surprised or any(v.valid is False and not v.anomalies for v in verdicts)
     undecided = ended == "unknown" or any(v.valid == "unknown" for v in verdicts)
-    if expected:
-        verdicts.append(_expectation(missing, sorted(expected & found), undecided))
+    if accepted.expect:
+        verdicts.append(_expectation(missing, sorted({str(e) for e in accepted.expect} - {*missing}), undecided))
     valid: Validity = False if surprised or (missing and not undecided) else "unknown" if undecided else True
     told = tell(evidence, verdicts, ran)
-    return Results(tuple(verdicts), valid, evidence.complete, tuple(sorted(expected)), tuple(sorted(allowed)), told)
+    return Results(tuple(verdicts), valid, evidence.complete, accepted, accepted.too_little(found), told)
 
 
 def _cross_referenced(verdicts: Sequence[Verdict], second_opinions: frozenset[str]) -> list[Verdict]:

@@ -28,6 +28,7 @@ from checkers.judge.releases import newer, surely_has
 from checkers.timeline.two_tables import tables_of
 from checkers.verdict import Anomaly
 from workloads.engines.engines import ENGINES, SPARK
+from workloads.file.anomalies import entries_of
 from workloads.file.scenario import LIBRARY
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -75,7 +76,6 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
     library = _library(LIBRARY)
     if ran.workload in library:
         return ()
-    names = {a.name for a in found}
     operations = {o.op: o for o in evidence.history.operations()}
     tables = {a.table for a in found}
     kinds = {(o.f, o.engine) for o in operations.values() if tables & {*tables_of(o), None}}
@@ -86,8 +86,10 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
     by_endpoint = any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in found)
     fits = []
     for name, s in library.items():
-        shown = set(s.get("anomalies") or ())
-        if not shown or not shown <= names or not _of_catalog(s, ran.catalog) or not _in_range(s, ran.iceberg):
+        entries = entries_of(*(s.get("anomalies") or ()))
+        shown = {e.name for e in entries}
+        there = all(any(e.named(a) for a in found) for e in entries)
+        if not shown or not there or not _of_catalog(s, ran.catalog) or not _in_range(s, ran.iceberg):
             continue
         steps = s["operations"]
         engines = s.get("engines") or {}

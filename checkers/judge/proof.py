@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
 from checkers.evidence import history
 from checkers.evidence.runfolder import RunFolder
+from checkers.judge.accepted import Accepted, Mark
 from checkers.judge.releases import newer, surely_has
 from checkers.judge.runfolder import Outcome, Results, State
 from checkers.judge.undecided import left_open_by
@@ -29,6 +30,9 @@ PLANNED = "scenario"
 """Key of the plan that holds the scenario of a run."""
 PROBLEMS = "scenario_problems"
 """Key of ``run.json``: what the gate of a scenario did not do, one sentence each."""
+
+_KEYS: Mapping[Mark, str] = {"expected": "anomalies", "allowed": "allow"}
+"""What an anomaly is → the key of a scenario's entry that says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def decide(scenario: Scenario, told: history.History, results: Results, iceberg:
     if not why:
         return "reproduced", ()
     fixed = scenario.fixed is not None and newer(iceberg, scenario.fixed)
-    if fixed and not {a.name for v in results.verdicts for a in v.anomalies} & set(scenario.anomalies):
+    if fixed and not any(e.named(a) for e in scenario.anomalies for a in results.anomalies):
         return "fixed", tuple(why)
     if scenario.since is not None and re.match(r"\d", iceberg) and not newer(iceberg, scenario.since):
         return "later", tuple(why)
@@ -121,17 +125,18 @@ def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
 
 def _found(scenario: Scenario, results: Results) -> Iterator[str]:
     """Checkers must have decided, except with an unreadable table, and except what an expected anomaly leaves open."""
-    expected = frozenset(scenario.anomalies)
-    may_be = expected | {*scenario.allow}
+    accepted = Accepted.of(scenario.anomalies, scenario.allow, scenario.tables)
     every = [a for v in results.verdicts for a in v.anomalies if v.checker != "expect"]
-    surprises = sorted({f"{a.name} ({a.checker})" for a in every if not {a.name, a.same_as} & may_be})
+    surprises = sorted({f"{a.name} ({a.checker})" for a in every if not accepted.mark(a)})
     if surprises:
         yield f"found {', '.join(surprises)}, which it does not expect"
-    if missing := sorted(expected - {a.name for a in every}):
+    yield from accepted.too_little(every, _KEYS)
+    if missing := sorted(map(str, accepted.missing(every))):
         yield f"did not find {', '.join(missing)}"
     if "unreadable" not in scenario.final.values():
+        expected = [a for a in every if any(e.on(a.table) and e.named(a) for e in scenario.anomalies)]
         for v in results.verdicts:
-            if v.valid == "unknown" and not left_open_by(v, [a for a in every if a.name in expected]):
+            if v.valid == "unknown" and not left_open_by(v, expected):
                 yield f"{v.checker} could not decide: {'; '.join(v.notes)}"
     if not results.complete:
         yield "the run did not come to its end"

@@ -14,10 +14,12 @@ from checkers.evidence.history import UnpairedError
 from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.runfolder import UNREADABLE, RunFolder, StoreError, load_kinds, replace_file
 from checkers.evidence.uncollected import uncollected
+from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
 from checkers.judge.known import Ran
 from checkers.judge.stories import NOTHING_TOLD, Told
 from checkers.timeline.timeline import named
-from checkers.verdict import Validity, Verdict
+from checkers.verdict import Anomaly, Validity, Verdict
+from workloads.file.anomalies import Entries
 
 State = Literal["reproduced", "fixed", "later", "back", "not reproduced", "not run"]
 """What came of a scenario."""
@@ -36,7 +38,8 @@ class Results:
     """The verdicts of one run, in the order of the checkers, and the run's validity.
 
     Attributes:
-        expected: names of the anomalies that the workload expects; ``allowed``: those that may happen.
+        accepted: the anomalies that the workload expects or allows.
+        notes: what a person must know of the verdict besides the verdicts, a sentence each.
         told: the anomalies that have one cause, and the known defects that they look like.
         scenario: what came of the scenario; None for the run of a workload.
     """
@@ -44,18 +47,26 @@ class Results:
     verdicts: tuple[Verdict, ...]
     valid: Validity
     complete: bool = True
-    expected: tuple[str, ...] = ()
-    allowed: tuple[str, ...] = ()
+    accepted: Accepted = NOTHING_ACCEPTED
+    notes: tuple[str, ...] = ()
     told: Told = NOTHING_TOLD
     scenario: Outcome | None = None
 
+    @property
+    def anomalies(self) -> list[Anomaly]:
+        """All anomalies, in the order of the checkers."""
+        return [a for v in self.verdicts for a in v.anomalies]
+
     def to_json(self) -> dict[str, Any]:
         """The content of ``results.json``."""
+        swallowed = self.accepted.swallowed(self.anomalies)
         return {
             "valid": self.valid,
             "complete": self.complete,
-            "expected": list(self.expected),
-            "allowed": list(self.allowed),
+            "expected": [e.model_dump() for e in self.accepted.expect],
+            "allowed": [e.model_dump() for e in self.accepted.allow],
+            **({"swallowed": [s.to_json() for s in swallowed]} if swallowed else {}),
+            **({"notes": list(self.notes)} if self.notes else {}),
             **({} if self.scenario is None else {"scenario": asdict(self.scenario)}),
             **self.told.to_json(),
             "checkers": [v.to_json() for v in self.verdicts],
@@ -72,9 +83,9 @@ class Promises:
         allow: anomalies that may be found.
     """
 
-    expect: tuple[str, ...] = ()
+    expect: Entries = ()
     thresholds: Mapping[str, str] = field(default_factory=dict)
-    allow: tuple[str, ...] = ()
+    allow: Entries = ()
 
 
 NO_PROMISES = Promises()

@@ -353,8 +353,7 @@ def _anomalies(results: Results) -> dict[str, Sequence[Any]]:
             k: [getattr(a, k) for a in found]
             for k in ("name", "checker", "table", "explanation", "documented", "same_as")
         },
-        "expected": [a.name in results.expected for a in found],
-        "allowed": [a.name in results.allowed for a in found],
+        **{mark: [results.accepted.mark(a) == mark for a in found] for mark in ("expected", "allowed")},
         **{k: [list(getattr(a, k)) for a in found] for k in lists},
     }
 

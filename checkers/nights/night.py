@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from checkers.judge.accepted import covers, too_little
 from checkers.nights import record
 from checkers.nights.finds import Find
-from checkers.nights.record import Line, Sample
+from checkers.nights.record import Line, Sample, Seen
 from checkers.verdict import Validity, exit_code
 from workloads.file.suite import Cell, Known, Suite
 
@@ -57,13 +58,24 @@ class Night:
     stopped: str | None = None
     finds: tuple[Find, ...] = ()
 
-    def known_of(self, anomaly: str, cell: Cell) -> Known | None:
+    def known_of(self, seen: Seen, cell: Cell) -> Known | None:
         """The known anomaly that one of a cell is."""
-        return next((k for k in self.suite.known if k.explains(anomaly, cell)), None)
+        return next((k for k in self.suite.known if _explains(k, seen, cell)), None)
 
     def new_of(self, line: Line) -> dict[str, int]:
-        """The anomalies of a run that nobody knows."""
-        return {name: n for name, n in line.anomalies.items() if self.known_of(name, line.cell) is None}
+        """The anomalies of a run that nobody knows, by name."""
+        return record.tally(s for s in line.kinds if self.known_of(s, line.cell) is None)
+
+    def runs_with(self, known: Known) -> list[Line]:
+        """The runs that showed a known anomaly."""
+        return [x for x in self.lines if any(_explains(known, s, x.cell) for s in x.kinds)]
+
+    @cached_property
+    def too_little(self) -> tuple[str, ...]:
+        """Why an entry of ``known`` does not cover a new anomaly that it means, and what does, a sentence each."""
+        new = ((s, x.cell) for x in self.lines for s in x.kinds if self.known_of(s, x.cell) is None)
+        every = ((e, s) for s, cell in new for k in self.suite.known if k.of(cell) for e in k.anomaly if e.means(s))
+        return tuple(dict.fromkeys(f"known: {too_little(e, s, s.strict)}" for e, s in every))
 
     def showed(self, line: Line) -> Showed:
         """What a run showed."""
@@ -106,8 +118,7 @@ class Night:
         found = []
         for known in self.suite.known:
             ran = [x for x in self.runs if known.of(x.cell) and x.ended in ("valid", "invalid", "unknown")]
-            shown = any({*known.anomaly} & x.anomalies.keys() for x in self.lines if known.of(x.cell))
-            if len(ran) >= known.runs and not shown:
+            if len(ran) >= known.runs and not self.runs_with(known):
                 found.append(Missing(known, len(ran)))
         return tuple(found)
 
@@ -140,6 +151,11 @@ class Night:
     def used(self) -> float:
         """Seconds that it has taken."""
         return max(record.used(self.lines, self.samples), *(f.used for f in self.finds), 0.0)
+
+
+def _explains(known: Known, seen: Seen, cell: Cell) -> bool:
+    """Whether anomalies of a cell's run are known ones."""
+    return known.of(cell) and any(covers(e, seen, seen.strict) for e in known.anomaly)
 
 
 def numbers(lines: Iterable[Line]) -> Counter[Cell]:

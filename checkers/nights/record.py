@@ -5,15 +5,17 @@ Both are journals (:mod:`checkers.evidence.journal`); the header of ``runs.jsonl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from checkers.costs.measures import Measures
 from checkers.evidence import journal
 from checkers.evidence.journal import Form
-from checkers.verdict import Verdict
+from checkers.judge.runfolder import Results
+from checkers.verdict import own_findings
 from workloads.file.suite import Cell
 
 RUNS, SAMPLES = "runs.jsonl", "samples.jsonl"
@@ -29,6 +31,26 @@ class NightError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """So many anomalies of a kind.
+
+    Attributes:
+        checker: who found them; None: no line says so.
+        documented: whether Iceberg documents them as possible.
+        same_as: the name of the anomaly that they confirm.
+        strict: whether their table promises more than others of the run.
+    """
+
+    name: str
+    checker: str | None = None
+    table: str | None = None
+    documented: bool = False
+    same_as: str | None = None
+    strict: bool = False
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """One run of a night.
 
@@ -37,6 +59,7 @@ class Line:
         started: wall clock, ISO format.
         ended: how it ended.
         anomalies: name → how many, those that fail the run only.
+        seen: the same, by all that a suite's ``known`` can ask for; empty in a line of an older icequake.
         reason: why there is no verdict, or why the run was cut short.
         operations, commits: of the workload's phases.
         figures: key of :data:`checkers.costs.measures.FIGURES` → number.
@@ -69,6 +92,12 @@ class Line:
     stack: str | None = None
     command: str | None = None
     used: float = 0.0
+    seen: tuple[Seen, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[Seen, ...]:
+        """The anomalies by kind; in a line of an older icequake by name alone, as it judged them."""
+        return self.seen or tuple(Seen(name, count=n) for name, n in self.anomalies.items())
 
     @property
     def counts(self) -> bool:
@@ -103,23 +132,24 @@ class Sample:
     free: int
 
 
-def failing(verdicts: Iterable[Verdict], valid: object, may_be: Iterable[str]) -> dict[str, int]:
-    """The anomalies that fail a run, name → how many: without those that only confirm another, and those that the workload expects or allows.
+def failing(results: Results) -> tuple[Seen, ...]:
+    """The anomalies that fail a run: without those that only confirm another, and those that the workload expects or allows."""
+    if results.valid is not False:
+        return ()
+    accepted = results.accepted
+    found = Counter(
+        Seen(a.name, a.checker, a.table, a.documented is not None, a.same_as, a.table in accepted.strict)
+        for a in own_findings([a for a in results.anomalies if not accepted.mark(a)])
+    )
+    return tuple(replace(s, count=n) for s, n in found.items()) or (Seen(NOT_VALID),)
 
-    Args:
-        valid: the run's validity.
-        may_be: what the workload expects or allows.
-    """
-    if valid is not False:
-        return {}
-    allowed = frozenset(may_be)
-    every = [a for v in verdicts for a in v.anomalies if not {a.name, a.same_as} & allowed]
-    names = {a.name for a in every if a.same_as is None}
+
+def tally(seen: Iterable[Seen]) -> dict[str, int]:
+    """Name → how many."""
     found: dict[str, int] = {}
-    for a in every:
-        if a.same_as not in names:
-            found[a.name] = found.get(a.name, 0) + 1
-    return found or {NOT_VALID: 1}
+    for s in seen:
+        found[s.name] = found.get(s.name, 0) + s.count
+    return found
 
 
 def figures_of(m: Measures) -> dict[str, float | None]:

@@ -92,6 +92,7 @@ class Replay(Checker):
             "missing-file",
         }
     )
+    by_level = frozenset({"undelete", "write-skew"})
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``undelete``, ``lost-update``, ``resurrected-row``, ``duplicate-row``, ``write-skew``, ``stale-scan``,

@@ -802,6 +802,7 @@ def judged_line(line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
     """The line with what the checkers say. A run that was cut short is an error, unless it certainly shows an anomaly."""
     results, evidence = judged.results, judged.evidence
     measured = measures.measure(evidence, results, measures.requests(folder.proxy))
+    seen = record.failing(results)
     ended: Ended = "unknown" if results.valid == "unknown" else "valid" if results.valid else "invalid"
     if ended != "invalid" and (line.reason is not None or not results.complete):
         ended = "error"
@@ -816,7 +817,8 @@ def judged_line(line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
         line,
         ended=ended,
         reason=reason,
-        anomalies=record.failing(results.verdicts, results.valid, (*results.expected, *results.allowed)),
+        anomalies=record.tally(seen),
+        seen=seen,
         operations=measured.operations,
         commits=measured.commits,
         figures=record.figures_of(measured),

@@ -19,7 +19,8 @@ from harness.lake.errors import Collision
 from harness.lake.lake import Lake, opened
 from harness.lake.place import Place
 from harness.lake.upkeep import Tended, tend
-from reports.run.results import mapping, strings, verdict_from_json
+from reports.run.results import accepted_from_json, mapping, verdict_from_json
+from workloads.tables import TableSpec
 
 BATCH = 32
 """Runs that one commit of each table has when a store is added."""
@@ -36,12 +37,13 @@ def read(folder: RunFolder, evidence: Evidence | None = None) -> Rows:
     """
     if evidence is None:
         evidence = load_evidence(folder.path)
-    found = results_of(folder.results, complete=evidence.complete)
-    told = Told(folder.path, folder.read_plan(), folder.state(), evidence, found, requests_of(folder.proxy))
+    plan = folder.read_plan()
+    found = results_of(folder.results, plan.tables or (), complete=evidence.complete)
+    told = Told(folder.path, plan, folder.state(), evidence, found, requests_of(folder.proxy))
     return rows_of(told, datetime.now(UTC))
 
 
-def results_of(path: Path, *, complete: bool) -> Results | None:
+def results_of(path: Path, tables: Iterable[TableSpec], *, complete: bool) -> Results | None:
     """What a ``results.json`` says; None without one, or if it is not one: the run is not judged.
 
     Raises:
@@ -58,8 +60,7 @@ def results_of(path: Path, *, complete: bool) -> Results | None:
         tuple(verdict_from_json(v) for v in said["checkers"] if isinstance(v, Mapping)),
         valid if isinstance(valid, bool) else "unknown",
         complete,
-        strings(said.get("expected")),
-        strings(said.get("allowed")),
+        accepted_from_json(said, tables),
     )
     state: Any = mapping(said.get("scenario")).get("state")
     return replace(results, scenario=Outcome(state)) if state in WORDS else results

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from checkers.judge.check import ANOMALIES
+from pydantic import ValidationError
+
+from checkers.judge.accepted import unknown_entries
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
 from compose.install import releases
@@ -27,6 +30,7 @@ from workloads.file import defect as defects
 from workloads.file import experiment, scenario
 from workloads.file import suite as suites
 from workloads.file import workload as schema
+from workloads.file.anomalies import entries_of, tables_problems
 from workloads.file.defect import Defect
 from workloads.file.experiment import Experiment
 from workloads.file.meant import unknown
@@ -106,7 +110,7 @@ def read_workload(path: Path, warn: Warn = _unheard) -> WorkloadFile:
 def _looked_up(workload: Workload, lines: Lines, path: Path, warn: Warn) -> WorkloadFile:
     own = user_file.is_file(workload.catalog)
     catalog = _absent_file(path.parent / workload.catalog) if own else _unknown_catalog(workload.catalog, OWN)
-    anomalies = (*_unknown_anomalies("expect", workload.expect), *_unknown_anomalies("allow", workload.allow))
+    anomalies = (*unknown_entries("expect", workload.expect), *unknown_entries("allow", workload.allow))
     refuse([*schema.problems(workload), *catalog, *anomalies], lines, str(path))
     _warn_of(schema.property_doubts(workload.tables), lines, path, warn)
     if own:
@@ -124,8 +128,8 @@ def read_defect(path: Path, warn: Warn = _unheard) -> Defect:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
     found, lines = defects.shape(read_text(path), str(path), lambda data: _names_in(data, "found"))
-    wrong = [*defects.problems(found), *_unknown_anomalies("found", found.found)]
-    wrong += [*_unknown_anomalies("expect", found.expect), *_unknown_anomalies("allow", found.allow)]
+    wrong = [*defects.problems(found), *unknown_entries("found", found.found)]
+    wrong += [*unknown_entries("expect", found.expect), *unknown_entries("allow", found.allow)]
     if found.defect != path.stem:
         wrong.append((("defect",), f"defect: must be {path.stem}, as the file is called, not {found.defect}"))
     try:
@@ -153,7 +157,7 @@ def read_scenario(path: Path, warn: Warn = _unheard) -> Scenario:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
     found, lines = scenario.shape(read_text(path), str(path), lambda data: _names_in(data, "anomalies", OWN))
-    anomalies = (*_unknown_anomalies("anomalies", found.anomalies), *_unknown_anomalies("allow", found.allow))
+    anomalies = (*unknown_entries("anomalies", found.anomalies), *unknown_entries("allow", found.allow))
     own = user_file.is_file(found.catalog)
     catalog = _absent_file(path.parent / found.catalog) if own else _unknown_catalog(found.catalog, OWN)
     refuse([*scenario.problems(found), *catalog, *anomalies], lines, str(path))
@@ -229,10 +233,11 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
             releases.find(number)
         except (releases.UnknownRelease, OwnJarError) as e:
             wrong.append((("cells", "iceberg", i), f"iceberg: {e}"))
+    tables = sorted({t.name for file in read.values() for t in file.workload.tables})
     for i, known in enumerate(suite.known):
-        for name in known.anomaly:
-            if name not in ANOMALIES:
-                wrong.append((("known", i, "anomaly"), f"anomaly: {unknown('anomaly', name, sorted(ANOMALIES))}"))
+        at = ("known", i)
+        wrong += [((*at, *place), message) for place, message in unknown_entries("anomaly", known.anomaly)]
+        wrong += [((*at, *place), message) for place, message in tables_problems("anomaly", known.anomaly, tables)]
     refuse(wrong, lines, str(path))
     cells = suites.cells_of(suite, releases.DEFAULT.iceberg)
     if not cells:
@@ -284,8 +289,8 @@ def _names_in(data: Any, anomalies: str, more: str = "") -> Iterator[Problem]:
             yield from _unknown_catalog(name, more)
     for key in (anomalies, "allow"):
         for _, names in entries(data, key):
-            if isinstance(names, list) and all(isinstance(name, str) for name in names):
-                yield from _unknown_anomalies(key, tuple(names))
+            with suppress(ValidationError):  # said with the other wrong values
+                yield from unknown_entries(key, entries_of(*names) if isinstance(names, list) else ())
 
 
 def _warn_of(doubts: Iterable[Problem], lines: Lines, path: Path, warn: Warn) -> None:
@@ -302,11 +307,3 @@ def _unknown_catalog(name: str, more: str = "") -> Iterator[Problem]:
     """``more``: what is allowed besides the name of a catalog."""
     if name not in CATALOGS:
         yield ("catalog",), f"{unknown('catalog', name, CATALOGS)}{more}"
-
-
-def _unknown_anomalies(key: str, names: tuple[str, ...]) -> Iterator[Problem]:
-    allowed = sorted(ANOMALIES)
-    for i, name in enumerate(names):
-        if name not in ANOMALIES:
-            at: KeyPath = (key, i)
-            yield at, f"{key}: {unknown('anomaly', name, allowed)}"

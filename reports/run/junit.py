@@ -89,6 +89,9 @@ def render(run_folder: Path | Stored) -> str:
     elif run.valid is False and not any(v.valid is False for v in run.verdicts):
         failures += 1
         _put(case, "failure", verdict.sentence, "\n".join(run.problems), "verdict")
+    said = [*run.notes, *(f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies))]
+    if said:
+        ET.SubElement(case, "system-out").text = words.printable("\n".join(said))
     for v in run.verdicts:
         case = _case(suite, v.checker, run)
         fails = v.valid is False and not (v.anomalies and all(map(run.mark, v.anomalies)))

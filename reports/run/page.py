@@ -110,6 +110,7 @@ def view(run: Stored) -> dict[str, Any]:
         "banner": banner(run),
         "symbols": SYMBOLS,
         "names": names,
+        "accepted": run.accepted.swallowed(found),
         "description": run.plan.description,
         "catalog": run.plan.catalog.name if run.plan.catalog else None,
         "seed": None if seed is None else str(seed),

@@ -20,10 +20,11 @@ from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.proxylog import ChangeRequest, change_requests
 from checkers.evidence.tablelog import Commit, TableLog
+from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
 from checkers.judge.runfolder import whole
 from checkers.judge.stories import Told
 from checkers.verdict import Anomaly, Validity, Verdict
-from reports.run.results import mapping, strings, told_from_json, verdict_from_json
+from reports.run.results import accepted_from_json, mapping, strings, told_from_json, verdict_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class Stored:
     problems: tuple[str, ...]
     change_requests: dict[str, list[ChangeRequest]] = field(default_factory=dict)
     """Operation id → its change requests."""
+    accepted: Accepted = NOTHING_ACCEPTED
+    """The anomalies that the workload expects or allows, as the results say."""
 
     @property
     def workload(self) -> str:
@@ -94,11 +97,12 @@ class Stored:
 
     def mark(self, a: Anomaly) -> str:
         """``expected`` or ``allowed`` if the workload says that the anomaly must, or may, be found; else empty."""
-        names = {a.name, a.same_as}
-        for word in ("expected", "allowed"):
-            if names & {*strings((self.results or {}).get(word))}:
-                return word
-        return ""
+        return self.accepted.mark(a)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person must know of the verdict besides the verdicts, a sentence each."""
+        return strings((self.results or {}).get("notes"))
 
     @property
     def reproduced(self) -> str:
@@ -282,6 +286,7 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
         files_of(folder),
         tuple(problems),
         change_requests(folder / "proxy.jsonl"),
+        accepted_from_json(results or {}, plan.tables or ()),
     )
 
 

@@ -72,6 +72,8 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
 
     out = ["", paint(f"{banner.SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
     out += wrap(verdict.sentence, "  ")
+    for note in run.notes:
+        out += wrap(note, "  ")
     for name, text, href in stories_view.scenario_facts(run):
         out += wrap(f"{name}: {text}" + (f", {href}" if href else ""), "  ")
     for story in stories_view.stories(run):
@@ -153,6 +155,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
     if legal:
         listed = ", ".join(f"{words.shorten(name, 40)} ×{words.grouped(n)}" for name, n in list(legal.items())[:8])
         rows.append(("allowed", f"{listed}: legal at the level of their table"))
+    rows += [(a.key, str(a)) for a in run.accepted.swallowed(run.anomalies)]
     rows += [("problem", words.shorten(" ".join(p.split()), 300)) for p in run.problems[:3]]
     report = run.folder / "report.html"
     rows.append(("page", str(report)) if report.exists() else ("folder", str(run.folder)))

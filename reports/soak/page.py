@@ -103,7 +103,7 @@ def _knowns(night: Night) -> list[dict[str, Any]]:
     out = []
     for known in night.suite.known:
         mine = [x for x in night.runs if known.of(x.cell)]
-        seen = sum(bool({*known.anomaly} & x.anomalies.keys()) for x in mine)
+        seen = len(night.runs_with(known))
         gone = any(m.known is known for m in night.missing)
         where = [(d, " or ".join(v)) for d in ("workload", "catalog", "faults", "iceberg") if (v := getattr(known, d))]
         out.append({"known": known, "runs": len(mine), "seen": seen, "gone": gone, "where": where})
@@ -194,7 +194,10 @@ def to_json(night: Night) -> dict[str, Any]:
         "stopped": night.stopped,
         "cells": [{**_cell_json(night, c), "name": c.name} for c in night.cells],
         "left_out": {c.name: why for c, why in night.left_out.items()},
-        "missing": [{"anomaly": list(m.known.anomaly), "link": m.known.link, "runs": m.runs} for m in night.missing],
+        "missing": [
+            {"anomaly": [e.model_dump() for e in m.known.anomaly], "link": m.known.link, "runs": m.runs}
+            for m in night.missing
+        ],
         "runs": [{**asdict(x), "showed": night.showed(x)} for x in night.lines],
         "finds": [asdict(f) for f in night.finds],
     }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from checkers.nights import record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
-from checkers.nights.record import Line
+from checkers.nights.record import Line, Seen
 from reports.drawing import words
 from reports.run.banner import Banner
 
@@ -32,9 +33,15 @@ def findings(night: Night, line: Line) -> str:
     """The anomalies of a run, those that are known with their link."""
     new = night.new_of(line)
     parts = [tally(new)] if new else []
-    for name, n in line.anomalies.items():
-        if (known := night.known_of(name, line.cell)) is not None:
-            parts.append(f"{tally({name: n})} (known: {words.link_label(known.link)})")
+    links: dict[str, list[Seen]] = {}
+    for seen in line.kinds:
+        if (known := night.known_of(seen, line.cell)) is not None:
+            links.setdefault(known.link, []).append(seen)
+    parts += [
+        f"{tally({name: n})} (known: {words.link_label(link)})"
+        for link, found in links.items()
+        for name, n in record.tally(found).items()
+    ]
     return ", ".join(parts)
 
 
@@ -103,7 +110,7 @@ def banner(night: Night) -> Banner:
 
 def notes(night: Night) -> list[str]:
     """What a person should know besides the failures, a sentence each."""
-    out = []
+    out = [*night.too_little]
     for missing in night.missing:
         k = missing.known
         where = ", ".join(

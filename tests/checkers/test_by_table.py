@@ -28,6 +28,7 @@ from checkers.judge.runfolder import Results, load_evidence, load_promises, load
 from checkers.liveness import Liveness, unanswered
 from checkers.timeline import fault_windows
 from checkers.timeline.operation_columns import OperationColumns
+from workloads.file.anomalies import entries_of
 
 Line = dict[str, Any]
 S = 1_000_000_000
@@ -101,9 +102,11 @@ def test_the_results_are_those_of_the_whole_run(clean: Path, processes: int) -> 
 def test_thresholds_and_what_is_allowed_are_told_alike(run: Path) -> None:
     folder = RunFolder(run)
     plan = folder.read_plan()
-    folder.write_plan(plan.model_copy(update={"allow": ("lost-update",), "assertions": {"retry_rate": "<=100%"}}))
+    folder.write_plan(
+        plan.model_copy(update={"allow": entries_of("lost-update"), "assertions": {"retry_rate": "<=100%"}})
+    )
     assert fast(run) == whole(run)
-    assert fast(run).allowed == ("lost-update",)
+    assert fast(run).accepted.allow == entries_of("lost-update")
     assert fast(run).verdicts[-1].checker == "assert"
     folder.write_plan(plan.model_copy(update={"assertions": {"retry_rate": "<0%"}}))
     with pytest.raises(Unusual, match="not true"):
@@ -318,7 +321,7 @@ def fault_that_nothing_ends(folder: Path) -> None:
 
 def expected(folder: Path) -> None:
     run = RunFolder(folder)
-    run.write_plan(run.read_plan().model_copy(update={"expect": ("lost-update",)}))
+    run.write_plan(run.read_plan().model_copy(update={"expect": entries_of("lost-update")}))
 
 
 def of_a_scenario(folder: Path) -> None:

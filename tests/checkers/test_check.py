@@ -27,6 +27,7 @@ from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from tests.support.drawing import Drawing, row
 from tests.support.judging import UNREDUCED
 from tests.support.simulator import Defects, Simulation, simulate
+from workloads.file.anomalies import entries_of
 from workloads.tables import TableSpec
 
 SPECS = [
@@ -158,7 +159,7 @@ def test_a_run_that_ended_early_is_unknown_at_best() -> None:
     e = replace(good(), complete=False)
     assert check(e, [saying()]).valid == "unknown"
     assert check(e, [saying("lost-commit")]).valid is False
-    assert check(e, [saying("undelete")], Promises(("undelete",))).valid == "unknown"
+    assert check(e, [saying("undelete")], Promises(entries_of("undelete"))).valid == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_a_run_that_ended_early_is_unknown_at_best() -> None:
 def test_what_is_expected_must_be_found_and_nothing_else(
     found: list[str], expected: list[str], valid: Validity
 ) -> None:
-    assert check(good(), [saying(*found)], Promises(tuple(expected))).valid is valid
+    assert check(good(), [saying(*found)], Promises(entries_of(*expected))).valid is valid
 
 
 @pytest.mark.parametrize(
@@ -195,13 +196,13 @@ def test_what_is_expected_must_be_found_and_nothing_else(
 def test_what_is_allowed_may_be_found_and_fails_nothing(
     found: list[str], expected: list[str], allowed: list[str], valid: Validity
 ) -> None:
-    results = check(good(), [saying(*found)], Promises(tuple(expected), allow=tuple(allowed)))
-    assert results.valid is valid and results.allowed == tuple(allowed)
+    results = check(good(), [saying(*found)], Promises(entries_of(*expected), allow=entries_of(*allowed)))
+    assert results.valid is valid and results.accepted.allow == entries_of(*allowed)
     assert results.to_json()["allowed"] == allowed
 
 
 def test_what_is_allowed_does_not_make_an_undecided_or_early_ended_run_valid() -> None:
-    may = Promises(allow=("undelete",))
+    may = Promises(allow=entries_of("undelete"))
     assert check(good(), [saying("undelete"), Says("c", "unknown")], may).valid == "unknown"
     assert check(replace(good(), complete=False), [saying("undelete")], may).valid == "unknown"
     assert check(good(), [Says("c", False)], may).valid is False, "a checker that fails without an anomaly"
@@ -225,8 +226,8 @@ def test_second_opinions_say_what_they_confirm_and_are_expected_with_it(format_v
     assert {a.documented for a in found.values()} == {found["undelete"].documented}
     assert (found["undelete"].documented is not None) is (format_version == 2)
     assert found["lost-update"].same_as == found["nonlinearizable"].same_as == "undelete"
-    assert check(d.evidence(), checkers, Promises(("undelete",))).valid is True
-    assert check(d.evidence(), checkers, Promises(("stale-read",))).valid is False
+    assert check(d.evidence(), checkers, Promises(entries_of("undelete"))).valid is True
+    assert check(d.evidence(), checkers, Promises(entries_of("stale-read"))).valid is False
 
 
 def test_a_second_opinion_on_other_rows_is_a_surprise() -> None:
@@ -234,7 +235,7 @@ def test_a_second_opinion_on_other_rows_is_a_surprise() -> None:
         said = Anomaly(name, checker, "t", "", ops=(op,), keys=(key,))
         return Says(checker, False, (said,), second_opinion=checker in ("isolation", "linearizable"))
 
-    expecting = Promises(("undelete",))
+    expecting = Promises(entries_of("undelete"))
     undelete = of("replay", "undelete", 1, "d")
     for other, valid in (
         (of("isolation", "G-single", 1, "d"), True),
@@ -245,11 +246,11 @@ def test_a_second_opinion_on_other_rows_is_a_surprise() -> None:
         (of("reads", "stale-read", 1, "d"), False),
     ):
         assert check(good(), [undelete, other], expecting).valid is valid, other
-        assert check(good(), [undelete, other], Promises(allow=("undelete",))).valid is valid, other
+        assert check(good(), [undelete, other], Promises(allow=entries_of("undelete"))).valid is valid, other
 
 
 def test_an_expected_anomaly_that_is_not_found_is_named() -> None:
-    results = check(good(), [saying()], Promises(("undelete", "write-skew")))
+    results = check(good(), [saying()], Promises(entries_of("undelete", "write-skew")))
     assert [a.name for v in results.verdicts for a in v.anomalies] == ["expected-not-found"] * 2
     assert [a.evidence for a in results.verdicts[-1].anomalies] == [
         {"expected": "undelete"},

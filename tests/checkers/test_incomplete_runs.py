@@ -17,6 +17,7 @@ from checkers.judge.check import check
 from checkers.judge.runfolder import Promises, load_evidence
 from checkers.selftest import recorded
 from tests.support.drawing import Drawing, row
+from workloads.file.anomalies import entries_of
 
 
 def drawn() -> Evidence:
@@ -64,11 +65,11 @@ def test_a_complete_run_whose_history_lost_its_end_is_unknown_and_says_why(
 
 
 def test_an_expected_anomaly_may_be_in_what_an_incomplete_run_did_not_record() -> None:
-    results = check(replace(drawn(), complete=False), promises=Promises(expect=("undelete",)))
+    results = check(replace(drawn(), complete=False), promises=Promises(expect=entries_of("undelete")))
     assert results.valid == "unknown"
     assert not [a for v in results.verdicts for a in v.anomalies]
     assert "undelete" in results.verdicts[-1].notes[0]
-    assert check(drawn(), promises=Promises(expect=("undelete",))).valid is False
+    assert check(drawn(), promises=Promises(expect=entries_of("undelete"))).valid is False
 
 
 def test_a_threshold_is_not_broken_by_a_run_that_ended_before_it_was_due() -> None:

@@ -22,6 +22,7 @@ from checkers.verdict import Anomaly, Checker, Verdict
 from tests.checkers.test_clean_histories import tables
 from tests.support.judging import UNREDUCED
 from tests.support.simulator import ROW_BY_ROW, Defects, simulate
+from workloads.file.anomalies import entries_of
 from workloads.operations.kind import WriteSet
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
@@ -281,10 +282,10 @@ def test_what_a_workload_expects_may_be_seen_by_clients() -> None:
     t.did("d", "delete", ids=[1])
     t.read("r", row(1, "s"), row(2, "s"))
     evidence = Evidence(History({"format": 1}, tuple(t.events)), {}, {"t": t.spec})
-    assert check(evidence, [Says(), Linearizable()], Promises(("undelete",))).valid is True
+    assert check(evidence, [Says(), Linearizable()], Promises(entries_of("undelete"))).valid is True
     t.read("q", row(1, "s"))
     evidence = replace(evidence, history=History({"format": 1}, tuple(t.events)))
-    assert check(evidence, [Says(), Linearizable()], Promises(("undelete",))).valid is False
+    assert check(evidence, [Says(), Linearizable()], Promises(entries_of("undelete"))).valid is False
 
 
 # --- what cannot be judged --------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from tests.support.runs import inside
 from tests.support.soaks import Heard, judged_once, page_alone, put, spoil
 from workloads.file import defect as files
 from workloads.file import scenario
+from workloads.file.anomalies import entries_of
 from workloads.file.defect import Defect
 from workloads.file.suite import Cell
 from workloads.file.workload import Workload, WorkloadError
@@ -218,13 +219,13 @@ def test_what_was_spent_counts_up_to_the_end_of_the_operations_of_the_first_anom
     evidence = load_evidence(run)
     ops = [o for o in evidence.history.operations() if o.invoked.extra.get("phase") not in ("setup", "final-reads")]
     first, last = ops[2], ops[-1]
-    one = timetofind.found_in(evidence, [anomaly("a", "t", last.op), anomaly("a", "t", first.op)], ["a"], [])
+    one = timetofind.found_in(evidence, [anomaly("a", "t", last.op), anomaly("a", "t", first.op)], entries_of("a"), [])
     assert one is not None and one.operations < len(ops)
     assert first.completed is not None
     assert math.isclose(one.seconds, (first.completed.time - min(o.start for o in ops)) / 1e9)
-    assert timetofind.found_in(evidence, [anomaly("a", "t", first.op)], ["b"], []) is None
-    assert timetofind.found_in(evidence, [anomaly("a", "t", first.op)], ["a"], ["u"]) is None
-    assert timetofind.found_in(evidence, [anomaly("a", "t")], ["a"], ["t"]) == timetofind.spent(evidence)
+    assert timetofind.found_in(evidence, [anomaly("a", "t", first.op)], entries_of("b"), []) is None
+    assert timetofind.found_in(evidence, [anomaly("a", "t", first.op)], entries_of("a"), ["u"]) is None
+    assert timetofind.found_in(evidence, [anomaly("a", "t")], entries_of("a"), ["t"]) == timetofind.spent(evidence)
 
 
 def search(seed: int, operations: int, found: bool = True, order: str = "free", reason: str | None = None) -> Search:
@@ -300,7 +301,7 @@ def test_a_definition_of_the_library_can_be_read(path: Path) -> None:
     warned: list[str] = []
     found = read_defect(path, warned.append)
     shown = [read_scenario(scenario.LIBRARY / f"{s}.yaml") for s in found.scenarios]
-    assert not warned and all({*found.found} & {*s.anomalies} for s in shown)
+    assert not warned and all({e.name for e in found.found} & {e.name for e in s.anomalies} for s in shown)
     assert {s.catalog for s in shown} == {found.catalog}
 
 

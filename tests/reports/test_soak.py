@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.costs.trend import BY_KEY
+from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
+from checkers.judge.runfolder import Results
 from checkers.nights import record, trend
 from checkers.nights.night import Night
 from checkers.nights.record import Ended, Line, Sample
@@ -23,6 +25,7 @@ from tests.reports.test_report import HOSTILE
 from tests.reports.test_summary import validate
 from tests.support.soaks import SUITE
 from workloads.file import suite as suites
+from workloads.file.anomalies import entries_of
 from workloads.file.suite import Cell, Suite
 
 TINY: Suite = suites.parse(SUITE)[0]
@@ -269,10 +272,18 @@ def test_what_fails_a_run_is_what_is_neither_allowed_nor_only_confirms_another()
         Verdict("a", False, (found("lost-commit"), found("lost-commit"), found("undelete"))),
         Verdict("b", False, (found("nonlinearizable", same_as="lost-commit"), found("stale-read", same_as="gone"))),
     ]
-    assert record.failing(verdicts, False, ()) == {"lost-commit": 2, "undelete": 1, "stale-read": 1}
-    assert record.failing(verdicts, False, ("lost-commit",)) == {"undelete": 1, "stale-read": 1}
-    assert record.failing(verdicts, True, ()) == {} == record.failing(verdicts, "unknown", ())
-    assert record.failing([Verdict("c", False)], False, ()) == {record.NOT_VALID: 1}
+    every = tuple(verdicts)
+    allowed = Accepted(allow=entries_of("lost-commit"))
+
+    def failing(
+        verdicts: tuple[Verdict, ...], valid: Validity, accepted: Accepted = NOTHING_ACCEPTED
+    ) -> dict[str, int]:
+        return record.tally(record.failing(Results(verdicts, valid, accepted=accepted)))
+
+    assert failing(every, False) == {"lost-commit": 2, "undelete": 1, "stale-read": 1}
+    assert failing(every, False, allowed) == {"undelete": 1, "stale-read": 1}
+    assert failing(every, True) == {} == failing(every, "unknown")
+    assert failing((Verdict("c", False),), False) == {record.NOT_VALID: 1}
 
 
 def test_a_line_and_a_sample_are_stored_as_they_are() -> None:

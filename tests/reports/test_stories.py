@@ -15,6 +15,7 @@ import yaml
 from checkers.evidence import tablelog
 from checkers.evidence.history import Recorder
 from checkers.evidence.runfolder import RunFolder
+from checkers.judge.accepted import Accepted
 from checkers.judge.known import Known
 from checkers.judge.runfolder import Outcome, Results, write_results
 from checkers.judge.stories import Step, Story, Told
@@ -28,10 +29,12 @@ from reports.run import anomalies, banner, junit, page, stored, summary, timelin
 from reports.run.results import verdict_words
 from tests.support.unreadable import broken
 from workloads.file import scenario
+from workloads.file.anomalies import entries_of
 
 UNDELETE = Anomaly("undelete", "replay", "t", "Id 1 is still there.", ops=("w0-1",), documented="https://a.org/x")
 LATER = replace(UNDELETE, name="nonlinearizable", checker="linearizable", same_as="undelete")
 STALE = Anomaly("stale-read", "reads", "t", "It is old.", ops=("w1-1",))
+EXPECTED, ALLOWED = Accepted(entries_of("undelete")), Accepted(allow=entries_of("undelete"))
 UNMET = Anomaly("expected-not-found", "expect", None, "Not there.", evidence={"expected": "undelete"})
 
 
@@ -58,7 +61,7 @@ def terminal(folder: Path) -> str:
 
 
 def test_allowed_anomalies_are_listed_as_allowed_and_fail_nothing(tmp_path: Path) -> None:
-    folder = run(tmp_path, said(UNDELETE, LATER, allowed=("undelete",)))
+    folder = run(tmp_path, said(UNDELETE, LATER, accepted=ALLOWED))
     text = terminal(folder)
     assert "✓ mine: Valid" in text and "found only what is allowed: undelete" in text
     assert "1 undelete  on t, found by replay, confirmed by linearizable, documented, allowed" in text
@@ -75,14 +78,14 @@ def test_allowed_anomalies_are_listed_as_allowed_and_fail_nothing(tmp_path: Path
 
 
 def test_what_is_neither_expected_nor_allowed_fails_beside_what_is(tmp_path: Path) -> None:
-    folder = run(tmp_path, said(UNDELETE, STALE, valid=False, allowed=("undelete",)))
+    folder = run(tmp_path, said(UNDELETE, STALE, valid=False, accepted=ALLOWED))
     assert "2 anomalies found" in terminal(folder)
     assert "stale-read, the first one:" in terminal(folder)
     assert [x.get("message") for x in ET.fromstring(junit.render(folder)).iter("failure")] == ["stale-read ×1"]
 
 
 def test_an_unmet_expectation_is_the_headline_and_no_anomaly(tmp_path: Path) -> None:
-    results = said(UNMET, valid=False, expected=("undelete",))
+    results = said(UNMET, valid=False, accepted=EXPECTED)
     folder = run(tmp_path / "a", results)
     assert terminal(folder).splitlines()[1] == "✕ mine: expected undelete, not seen"
     assert "expected-not-found" not in terminal(folder) and "belongs under allow" in terminal(folder)
@@ -91,7 +94,7 @@ def test_an_unmet_expectation_is_the_headline_and_no_anomaly(tmp_path: Path) -> 
         "expected undelete, not seen"
     ]
     assert verdict_words(results.to_json()) == "expected undelete, not seen"
-    more = banner.banner(stored.load(run(tmp_path / "b", said(UNMET, STALE, valid=False, expected=("undelete",)))))
+    more = banner.banner(stored.load(run(tmp_path / "b", said(UNMET, STALE, valid=False, accepted=EXPECTED))))
     assert more.headline == "expected undelete, not seen; 1 anomaly found" and "They found stale-read." in more.sentence
 
 
@@ -196,7 +199,7 @@ def shown(folder: Path, name: str, outcome: Outcome, valid: Validity, *found: An
         "tables": [t.model_dump() for t in s.tables],
         "scenario": s.model_dump(mode="json", exclude_defaults=True),
     }
-    return run(folder, said(*found, valid=valid, expected=s.anomalies, scenario=outcome), plan)
+    return run(folder, said(*found, valid=valid, accepted=Accepted(s.anomalies), scenario=outcome), plan)
 
 
 def test_a_reproduced_scenario_is_headed_by_what_it_shows(tmp_path: Path) -> None:

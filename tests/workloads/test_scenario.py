@@ -21,6 +21,7 @@ from harness.run.settings import RunError
 from nemesis.proxy.board import Board
 from reports.proofs import rows
 from workloads.file import scenario
+from workloads.file.anomalies import entries_of
 from workloads.file.scenario import Scenario
 from workloads.file.workload import WorkloadError
 
@@ -175,7 +176,7 @@ def test_what_a_scenario_allows_may_be_found_too(tmp_path: Path) -> None:
     assert decide(s, history, found("undelete", "stale-read"), "1.12.0")[0] == "reproduced"
     assert decide(s, history, found("undelete"), "1.12.0")[0] == "reproduced"
     assert decide(s, history, found("stale-read"), "1.12.0")[0] == "not reproduced"
-    assert s.workload().allow == ("stale-read",)
+    assert s.workload().allow == entries_of("stale-read")
 
 
 def test_a_run_folder_tells_what_came_of_its_scenario(tmp_path: Path) -> None:

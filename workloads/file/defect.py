@@ -23,6 +23,7 @@ from pydantic import Field
 
 from workloads.file import plainyaml
 from workloads.file import workload as schema
+from workloads.file.anomalies import Entries
 from workloads.file.meant import suggest, unknown
 from workloads.file.workload import LIBRARY as WORKLOADS
 from workloads.file.workload import Workload, WorkloadError
@@ -48,7 +49,7 @@ class Defect(Workload):
 
     defect: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
     scenarios: Annotated[tuple[str, ...], Field(min_length=1)]
-    found: Annotated[tuple[str, ...], Field(min_length=1)]
+    found: Annotated[Entries, Field(min_length=1)]
     tables_of: Annotated[tuple[str, ...], Field(alias="found_on")] = ()
     iceberg: str | None = None
     use: str | None = None

@@ -22,6 +22,7 @@ from nemesis.faults.registry import VERBS
 from nemesis.faults.verb import RequestVerb
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import workload as schema
+from workloads.file.anomalies import Entries, tables_problems
 from workloads.file.meant import suggest, unknown
 from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
 from workloads.file.yamlfile import KeyPath, Lines, LookUp, Problem, entries, nothing, read_text, refuse, validated
@@ -114,7 +115,7 @@ class Scenario(_Model):
     Attributes:
         headline: what it shows, as one short sentence of plain words that can follow “Reproduced:”; see :attr:`shows`.
         remedy: what a user can do about the defect, one sentence; empty if nothing is known, or nothing is needed.
-        allow: anomalies that may be found, too.
+        anomalies: that must be found; ``allow``: that may be found, too.
         catalog: the catalog that it is about.
         catalog_properties: more catalog properties for every writer, such as ``cache-enabled``.
         since: the first Iceberg version that has the defect or keeps the promise; none when all do.
@@ -139,8 +140,8 @@ class Scenario(_Model):
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
     engines: dict[Annotated[int, Field(ge=0, le=7)], str] = {}
     operations: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
-    anomalies: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
+    anomalies: Entries = ()
+    allow: Entries = ()
     final: Annotated[dict[str, tuple[int, ...] | Literal["unreadable", "unchecked"]], Field(min_length=1)]
     op_timeout: Seconds = 90.0
     repeat: Annotated[int, Field(ge=1, le=MOST_REPEATED)] = 1
@@ -278,6 +279,8 @@ def problems(s: Scenario) -> Iterator[Problem]:
         for table, rows in s.final.items():
             if rows not in ("unchecked", "unreadable"):
                 yield (("final", table), "final: does not go with repeat; write unchecked")
+    yield from tables_problems("anomalies", s.anomalies, tables)
+    yield from tables_problems("allow", s.allow, tables)
     for table in s.final:
         if table not in tables:
             yield (("final", table), f"final: unknown table {table!r}; allowed: {', '.join(tables)}")

@@ -31,6 +31,7 @@ from nemesis.faults.packages import PACKAGES
 from workloads.engines.engines import ENGINES
 from workloads.file import order as orders
 from workloads.file import parameters
+from workloads.file.anomalies import SomeEntries
 from workloads.file.meant import suggest, unknown
 from workloads.file.sizes import Bytes
 from workloads.file.workload import LIBRARY as WORKLOADS
@@ -170,12 +171,12 @@ class Known(_Model):
     """Anomalies that are known, and do not fail a night, on the cells that the other keys describe; all cells if there are none.
 
     Attributes:
-        anomaly: their names; several if one defect shows as any of them.
+        anomaly: one, or several if one defect shows as any of them.
         link: where it is discussed.
         runs: so many runs of these cells without any of them are worth a line.
     """
 
-    anomaly: Words
+    anomaly: SomeEntries
     workload: Words | None = None
     catalog: Words | None = None
     faults: Words | None = None
@@ -189,14 +190,10 @@ class Known(_Model):
         dimensions = ("workload", "catalog", "faults", "iceberg")
         return all(wanted is None or getattr(cell, d) in wanted for d in dimensions for wanted in (getattr(self, d),))
 
-    def explains(self, anomaly: str, cell: Cell) -> bool:
-        """Whether an anomaly of a cell's run is one of these."""
-        return anomaly in self.anomaly and self.of(cell)
-
     @property
     def name(self) -> str:
         """``lost-commit``; ``lost-commit, missing-file`` for several."""
-        return ", ".join(self.anomaly)
+        return ", ".join(map(str, self.anomaly))
 
 
 class Cells(_Model):

@@ -24,6 +24,7 @@ from workloads.backoff import OWN, POLICIES, Backoff, Retries
 from workloads.engines.engine import Pooled
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import own_kinds, tableproperties
+from workloads.file.anomalies import Entries, tables_problems
 from workloads.file.assertions import METRICS, Threshold, wrong
 from workloads.file.meant import suggest, unknown
 from workloads.file.order import OrderText
@@ -254,8 +255,8 @@ class Workload(_Model):
     clocks: dict[
         Annotated[int, Field(ge=0, le=63)], Annotated[str, Field(pattern=r"^[+-]\d+[smhd]$"), BeforeValidator(_shift)]
     ] = {}
-    expect: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
+    expect: Entries = ()
+    allow: Entries = ()
     stop_when: Literal["unreadable"] | None = None
     order: OrderText | None = None
     assertions: Annotated[dict[str, Threshold], Field(alias="assert")] = {}
@@ -470,11 +471,13 @@ def problems(w: Workload) -> Iterator[Problem]:
             )
         if n >= w.writers:
             yield (("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
-    for i, name in enumerate(w.allow):
-        if name in w.expect:
+    yield from tables_problems("expect", w.expect, names)
+    yield from tables_problems("allow", w.allow, names)
+    for i, entry in enumerate(w.allow):
+        if entry in w.expect:
             yield (
                 ("allow", i),
-                f"allow: {name} is in expect, too; keep it in expect if it must be found, in allow if it may be",
+                f"allow: {entry} is in expect, too; keep it in expect if it must be found, in allow if it may be",
             )
     yield from _engine_problems(w)
     yield from _backoff_problems(w)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from checkers.judge.accepted import everything_named
 from harness.experiments.shrink.candidates import tables_of
 from harness.experiments.shrink.log import Trial
 from harness.experiments.shrink.reduction import Pass, Reduced, Spent, Tries, reduced
@@ -20,6 +21,7 @@ from harness.run.reach import unreachable
 from harness.run.settings import Watcher
 from reports.drawing.words import plural
 from workloads.engines.engines import ENGINES, SPARK
+from workloads.file.anomalies import Entry
 from workloads.file.recording import RecordedOperation, Recording
 from workloads.file.repeated import repeatable
 from workloads.file.scenario import MOST_REPEATED, Scenario, Step, problems
@@ -86,7 +88,8 @@ def search(
 def settled(rare: Rare, asked: Trials, times: int) -> Rare:
     """The same, run as often as the result must show it, or as the time allows; what else these runs found may be found."""
     s = rare.scenario
-    s = s.model_copy(update={"allow": tuple(x for x in rare.shown.found if x not in s.anomalies)})
+    entries = (e for name in rare.shown.found for e in everything_named(name, s.tables))
+    s = s.model_copy(update={"allow": tuple(e for e in entries if e not in s.anomalies)})
     shown, of = rare.seen
     done = made = 0
     for n in range(times):
@@ -199,7 +202,7 @@ def _scenario(
         tables=tuple(tables.values()),
         engines={i: e for i, e in engines.items() if e != SPARK},
         operations=tuple(steps),
-        anomalies=(name,),
+        anomalies=(Entry(name=name),),
         final=dict.fromkeys(tables, "unchecked"),
         op_timeout=run.workload.op_timeout,
         repeat=CHEAP if committers else DEAR,

@@ -16,6 +16,7 @@ from typing import Any
 from checkers.evidence import error_chain
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder, replace_file
+from checkers.judge.accepted import least, stricter
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
 from checkers.judge.stories import Told
@@ -90,13 +91,11 @@ def failed(folder: RunFolder, name: str | None) -> Failed:
             f"{folder.path}: the run has no proxy log, so the order of its requests is not known; a run with a nemesis or an order has one"
         )
     evidence = load_evidence(folder.path)
-    promises = load_promises(folder.path)
-    results = check(evidence, ALL, promises, ran=load_ran(folder.path))
+    results = check(evidence, ALL, load_promises(folder.path), ran=load_ran(folder.path))
     found = own_findings([a for v in results.verdicts for a in v.anomalies if v.checker not in ("expect", "assert")])
-    tolerated = {*promises.expect, *promises.allow}
-    names = list(dict.fromkeys(a.name for a in sorted(found, key=lambda a: bool({a.name, a.same_as} & tolerated))))
+    names = list(dict.fromkeys(a.name for a in sorted(found, key=lambda a: bool(results.accepted.mark(a)))))
     if name is None:
-        surprising = [a.name for a in found if not {a.name, a.same_as} & tolerated]
+        surprising = [a.name for a in found if not results.accepted.mark(a)]
         if not surprising:
             more = f"; it found {', '.join(names)}, which its workload allows: name it with --anomaly" if names else ""
             raise NothingToShrink(
@@ -361,7 +360,8 @@ class Shrink:
         evidence = load_evidence(shown.path)
         results = check(evidence, ALL, load_promises(shown.path), ran=load_ran(shown.path))
         found = own_findings([a for v in results.verdicts for a in v.anomalies if v.checker != "expect"])
-        names = tuple(sorted({a.name for a in found}))
+        strict = stricter(evidence.tables.values())
+        entries = {least(a, a.table in strict) for a in found}
         version = shown.read_plan().versions
         link = self._link(results.told)
         return About(
@@ -369,7 +369,7 @@ class Shrink:
             headline=f"{self.run.name} with {plural(len(r.operations), 'operation')}"[:100],
             link=link,
             affected=f"seen with Iceberg {version.get('iceberg', 'unknown')}; other versions were not tried",
-            anomalies=names,
+            anomalies=tuple(sorted(entries, key=str)),
             allow=(),
             final=final_rows(evidence),
             ends=ends_of(evidence, r),

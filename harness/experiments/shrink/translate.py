@@ -27,6 +27,7 @@ from nemesis.order.moment import Moment
 from reports.drawing.words import arguments
 from workloads.engines.engines import SPARK
 from workloads.file import own_kinds
+from workloads.file.anomalies import Entries
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
 from workloads.file.scenario import AT_A_GATE, Outcome, Scenario, Step, problems
 from workloads.file.workload import BackoffSpec
@@ -52,8 +53,8 @@ class About:
     headline: str
     link: str
     affected: str
-    anomalies: tuple[str, ...]
-    allow: tuple[str, ...]
+    anomalies: Entries
+    allow: Entries
     final: Mapping[str, Any]
     ends: Mapping[str, Outcome]
     description: str = ""

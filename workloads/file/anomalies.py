@@ -1,0 +1,123 @@
+"""Which anomalies a file means: the entries of ``expect``, ``allow`` and ``known``, and of a scenario's ``anomalies``.
+
+::
+
+    undelete                                   every checker's, on every table
+    isolation/lost-update                      one checker's
+    {name: write-skew, tables: [lax]}          on some tables
+    {name: replay/write-skew, tables: [lax]}   both; also {name: write-skew, checker: replay, tables: [lax]}
+
+Which anomalies exist, who finds them, and when a name alone says too little, is known to ``checkers.judge.accepted``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Protocol
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_serializer, model_validator
+
+from workloads.file.meant import unknown
+from workloads.file.yamlfile import Problem
+
+FORMS = "a name, CHECKER/NAME, or {name: NAME, checker: CHECKER, tables: [TABLE]}"
+CHECKER, TABLES = "checker", "tables"
+"""The keys that make an entry say more than a name."""
+
+
+class Found(Protocol):
+    """What an entry looks at in an anomaly (:class:`checkers.verdict.Anomaly`); an older record may lack the checker."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def checker(self) -> str | None: ...
+    @property
+    def table(self) -> str | None: ...
+    @property
+    def documented(self) -> object: ...
+    @property
+    def same_as(self) -> str | None: ...
+
+
+class Entry(BaseModel):
+    """Some anomalies.
+
+    Attributes:
+        checker: who finds them; None: whoever does.
+        tables: on which tables; none: on any, and those of no table.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    checker: str | None = None
+    tables: Annotated[tuple[str, ...] | None, Field(min_length=1)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: object) -> object:
+        if isinstance(value, Entry):
+            return value
+        said = {"name": value} if isinstance(value, str) else value
+        if not isinstance(said, Mapping):
+            raise ValueError(f"an anomaly must be {FORMS}, not {value!r}")
+        name = said.get("name")
+        if not isinstance(name, str) or "/" not in name:
+            return said
+        checker, _, rest = name.partition("/")
+        if not checker or not rest or "/" in rest:
+            raise ValueError(f"an anomaly must be {FORMS}, not {name!r}")
+        if said.get("checker", checker) != checker:
+            raise ValueError(f"{name} names the checker {checker}, and checker: another one; leave one of them out")
+        return {**said, "name": rest, "checker": checker}
+
+    @model_serializer
+    def _written(self) -> str | dict[str, Any]:
+        name = str(self.model_copy(update={"tables": None}))
+        return name if self.tables is None else {"name": name, "tables": list(self.tables)}
+
+    def __str__(self) -> str:
+        """As it is written in a file."""
+        name = self.name if self.checker is None else f"{self.checker}/{self.name}"
+        return name if self.tables is None else f"{{name: {name}, tables: [{', '.join(self.tables)}]}}"
+
+    @property
+    def says(self) -> frozenset[str]:
+        """What it says besides a name: :data:`CHECKER`, :data:`TABLES`."""
+        return frozenset(k for k, v in ((CHECKER, self.checker), (TABLES, self.tables)) if v is not None)
+
+    def named(self, a: Found) -> bool:
+        """Whether an anomaly is one of these, whatever its table."""
+        return self.name == a.name and (self.checker is None or a.checker in (None, self.checker))
+
+    def on(self, table: str | None) -> bool:
+        """Whether it says anything of a table."""
+        return self.tables is None or table in self.tables
+
+    def means(self, a: Found) -> bool:
+        """Whether an anomaly, or the one that it confirms (``same_as``), is one of these."""
+        return self.on(a.table) and (self.named(a) or self.name == a.same_as)  # who found the other one, it says itself
+
+
+def _listed(value: object) -> object:
+    """One entry stands for a list of it."""
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+Entries = tuple[Entry, ...]
+SomeEntries = Annotated[tuple[Entry, ...], Field(min_length=1), BeforeValidator(_listed)]
+
+
+def entries_of(*written: str | Mapping[str, Any]) -> Entries:
+    """Entries from what a file says. Raises ValueError if one has another form."""
+    return tuple(Entry.model_validate(w) for w in written)
+
+
+def tables_problems(key: str, entries: Iterable[Entry], tables: Iterable[str]) -> Iterator[Problem]:
+    """The tables of entries under a key that there are not."""
+    there = list(tables)
+    for i, entry in enumerate(entries):
+        for name in entry.tables or ():
+            if name not in there:
+                yield (key, i, TABLES), f"{key}: {unknown('table', name, there)}"
