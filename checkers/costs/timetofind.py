@@ -88,7 +88,7 @@ def found_in(evidence: Evidence, anomalies: Iterable[Anomaly], found: Entries, t
     start = min((o.start for o in ops), default=0)
     moments = []
     for a in anomalies:
-        if any(e.on(a.table) and e.named(a) for e in found) and (not tables or a.table in tables):
+        if any(e.finds(a) for e in found) and (not tables or a.table in tables):
             ends = [_ended(o) for o in ops if o.op in a.ops]
             moments.append(max(ends) if ends else start + round(whole.seconds * S))
     if not moments:

@@ -137,7 +137,7 @@ class Accepted:
     def missing(self, found: Iterable[Anomaly]) -> Entries:
         """The expected entries that mean none of these anomalies."""
         every = [*found]
-        return tuple(e for e in self.expect if not any(e.on(a.table) and e.named(a) for a in every))
+        return tuple(e for e in self.expect if not any(e.finds(a) for a in every))
 
     def swallowed(self, found: Iterable[Anomaly]) -> tuple[Swallowed, ...]:
         """What each entry covers of these anomalies."""
@@ -154,7 +154,7 @@ class Accepted:
         """A sentence for each kind of anomaly that an entry means and does not cover: why, and what to write under which of the keys."""
         said: dict[str, None] = {}
         for a in found:
-            meant = next((x for x in self._each() if x[1].means(a)), None)
+            meant = next((x for x in self._each() if x[1].finds(a)), None)
             if meant is not None and self.by(a) is None:
                 said.setdefault(f"{keys[meant[0]]}: {too_little(meant[1], a, a.table in self.strict)}")
         return tuple(said)
@@ -195,4 +195,5 @@ def unknown_entries(key: str, entries: Iterable[Entry]) -> Iterable[Problem]:
         elif entry.checker is not None and entry.checker not in checkers:
             yield (key, i), f"{key}: {unknown('checker', entry.checker, finders)}"
         elif entry.checker is not None and entry.checker not in finders:
-            yield (key, i), f"{key}: {entry.checker} does not find {entry.name}; {' and '.join(finders)} do"
+            allowed = ", ".join(f"{finder}/{entry.name}" for finder in finders)
+            yield (key, i), f"{key}: {entry.checker} does not find {entry.name}; allowed: {allowed}"

@@ -3,7 +3,8 @@
 It is a short cut of :func:`checkers.judge.runfolder.load_evidence` and :func:`checkers.judge.check.check` for runs in which nothing is found,
 with the same results. The lines of the history are sorted by table, without being parsed. Each process reads the lines and the log
 of a table, as the evidence of a run on that table alone, and the checkers that ask about one table at a time judge it. Checkers of the
-whole run get counts and a few columns of numbers (:mod:`checkers.timeline.operation_columns`) from each table.
+whole run get counts and a few columns of numbers (:mod:`checkers.timeline.operation_columns`) from each table. A checker that is not
+icequake's own, such as that of docs/extending.md, gets the evidence of the whole run when all tables are done: it needs the memory for that.
 
 That is the whole run's verdict only if its tables have nothing to do with each other, and no words of an explanation are needed. So whatever
 is not as usual ends it, and the run is judged as any other: :class:`Unusual` says why. Among that is
@@ -32,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from checkers.atomicity import Atomicity, AtomicityStats
-from checkers.columns.engine import CHECKERS, Judged, check_columns, merge
+from checkers.columns.engine import Judged, check_columns, merge
 from checkers.evidence import proxylog, tablelog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import (
@@ -51,9 +52,9 @@ from checkers.evidence.tablelog import TableLog
 from checkers.evidence.uncollected import uncollected
 from checkers.judge.accepted import Accepted
 from checkers.judge.assertions import Assertions
-from checkers.judge.check import ALL, LONG, Engine
+from checkers.judge.check import ALL, LONG, Engine, verdict_of
 from checkers.judge.proof import PLANNED
-from checkers.judge.runfolder import Promises, Results
+from checkers.judge.runfolder import Promises, Results, load_evidence
 from checkers.linearizable.checker import Linearizable
 from checkers.liveness import Liveness, unanswered
 from checkers.load import Load, LoadCounts, none_succeeded
@@ -163,7 +164,6 @@ class _Run:
         self.specs: dict[str, TableSpec] = {t.name: t for t in plan.tables or ()}
         self.promises = Promises(plan.expect, plan.assertions, plan.allow)
         _must(not plan.expect and len(self.specs) > 0, "anomalies are expected, or there are no tables")
-        _must({type(c) for c in ALL if c.name not in CHECKERS} == {*OF_A_TABLE, *OF_THE_RUN}, "other checkers")
         self.state = self.run.state()
         _must(self.state.get("state") == "complete", "the run ended early")
         with opened(self.run.history) as file:
@@ -365,6 +365,9 @@ class _Run:
         worked = int((columns.ended - columns.start)[columns.measured].sum())
         found[Retries.name] = Retries().of_parts([p.retries for p in parts], metrics, worked, _faults(columns, windows))
         found[Load.name] = self._load(parts, columns, end)
+        if guests := [c for c in ALL if c.name not in found]:
+            evidence = load_evidence(self.run.path)
+            found |= {c.name: verdict_of(c, evidence) for c in guests}
         verdicts = [found[c.name] for c in ALL]
         if self.promises.thresholds:
             verdicts.append(Assertions(self.promises.thresholds).of_metrics(metrics, complete=True))

@@ -83,7 +83,7 @@ def _check(
         evidence.known.update(before)
         proven = _by_columns(evidence)
     verdicts = _cross_referenced(
-        [proven.get(c.name) or _one(c, evidence) for c in checkers],
+        [proven.get(c.name) or verdict_of(c, evidence) for c in checkers],
         second_opinions=frozenset(c.name for c in checkers if c.second_opinion),
     )
     verdicts = _caused(verdicts)
@@ -98,7 +98,7 @@ def _check(
     if problems:
         verdicts.append(Verdict("history", "unknown", notes=problems))
     if promises.thresholds:
-        verdicts.append(_one(Assertions(promises.thresholds), evidence))
+        verdicts.append(verdict_of(Assertions(promises.thresholds), evidence))
     ended: Validity = True if evidence.complete else "unknown"
     accepted = Accepted.of(promises.expect, promises.allow, evidence.tables.values())
     found = [a for v in verdicts for a in v.anomalies]
@@ -223,7 +223,8 @@ def _unknown_engines(evidence: Evidence) -> tuple[str, ...]:
     return (not_known(found),) if found else ()
 
 
-def _one(checker: Checker, evidence: Evidence) -> Verdict:
+def verdict_of(checker: Checker, evidence: Evidence) -> Verdict:
+    """What a checker says; ``unknown`` with the reason if it raises, or if the history does not pair."""
     try:
         return checker.check(evidence)
     except UnpairedError:

@@ -134,7 +134,7 @@ def _found(scenario: Scenario, results: Results) -> Iterator[str]:
     if missing := sorted(map(str, accepted.missing(every))):
         yield f"did not find {', '.join(missing)}"
     if "unreadable" not in scenario.final.values():
-        expected = [a for a in every if any(e.on(a.table) and e.named(a) for e in scenario.anomalies)]
+        expected = [a for a in every if any(e.finds(a) for e in scenario.anomalies)]
         for v in results.verdicts:
             if v.valid == "unknown" and not left_open_by(v, expected):
                 yield f"{v.checker} could not decide: {'; '.join(v.notes)}"

@@ -74,7 +74,7 @@ class Night:
     def too_little(self) -> tuple[str, ...]:
         """Why an entry of ``known`` does not cover a new anomaly that it means, and what does, a sentence each."""
         new = ((s, x.cell) for x in self.lines for s in x.kinds if self.known_of(s, x.cell) is None)
-        every = ((e, s) for s, cell in new for k in self.suite.known if k.of(cell) for e in k.anomaly if e.means(s))
+        every = ((e, s) for s, cell in new for k in self.suite.known if k.of(cell) for e in k.anomaly if e.finds(s))
         return tuple(dict.fromkeys(f"known: {too_little(e, s, s.strict)}" for e, s in every))
 
     def showed(self, line: Line) -> Showed:

@@ -28,6 +28,7 @@ from checkers.judge.runfolder import Results, load_evidence, load_promises, load
 from checkers.liveness import Liveness, unanswered
 from checkers.timeline import fault_windows
 from checkers.timeline.operation_columns import OperationColumns
+from checkers.verdict import Checker, Validity, Verdict
 from workloads.file.anomalies import entries_of
 
 Line = dict[str, Any]
@@ -97,6 +98,38 @@ def test_the_results_are_those_of_the_whole_run(clean: Path, processes: int) -> 
     assert json.dumps(found.to_json(), sort_keys=True) == json.dumps(whole(clean).to_json(), sort_keys=True)
     assert found == by_table.judged(clean, "columns", processes)
     assert next(v for v in found.verdicts if v.checker == "retries").stats["faults"]["windows"] == 2
+
+
+class Own(Checker):
+    """A checker that is not icequake's own."""
+
+    name = "own"
+    names = frozenset({"odd"})
+    says: Validity = True
+
+    def check(self, evidence: Evidence) -> Verdict:
+        return Verdict(self.name, self.says, stats={"operations": len(evidence.history.operations())})
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_checker_of_ones_own_is_judged_beside_the_tables(
+    clean: Path, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = (*ALL, Own())
+    monkeypatch.setattr(by_table, "ALL", every)
+    evidence = load_evidence(clean)
+    together = check(evidence, every, load_promises(clean), ran=load_ran(clean), engine="columns")
+    found = by_table.judged(clean, "columns", processes)
+    assert found == together
+    assert found is not None and found.verdicts[-1].stats == {"operations": len(evidence.history.operations())}
+
+
+def test_a_checker_of_ones_own_that_is_not_content_has_the_run_judged_as_a_whole(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Own, "says", "unknown")
+    monkeypatch.setattr(by_table, "ALL", (*ALL, Own()))
+    assert by_table.judged(clean, "columns", 1) is None
 
 
 def test_thresholds_and_what_is_allowed_are_told_alike(run: Path) -> None:

@@ -94,6 +94,16 @@ def test_the_example_speaks_of_a_clock_that_went_back(own: tuple[Checker, ...], 
     assert "clock-went-back" in junit.render(folder)
 
 
+def test_the_example_answers_unknown_for_a_table_without_a_log(own: tuple[Checker, ...]) -> None:
+    whole = simulate(1, SPECS, ops=25).evidence()
+    clocks = next(c for c in own if c.name == "clocks")
+    for e in (replace(whole, logs={}), replace(whole, logs={"a": whole.logs["a"]})):
+        verdict = clocks.check(e)
+        assert verdict.valid == "unknown" and "b: there is no table log to check against" in verdict.notes
+    broken, _ = one_clock_behind(simulate(1, SPECS, ops=25))
+    assert clocks.check(replace(broken, logs={"a": broken.logs["a"]})).valid is False, "what is there says enough"
+
+
 def test_what_the_example_finds_can_be_expected(own: tuple[Checker, ...]) -> None:
     e, _ = one_clock_behind(simulate(1, SPECS, ops=25))
     names = {a.name for v in check(e, own).verdicts for a in v.anomalies}

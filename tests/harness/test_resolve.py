@@ -15,7 +15,7 @@ from checkers.selftest import ALL as PLANTED
 from checkers.verdict import Checker
 from harness.run import resolve
 from tests.support.runs import inside
-from workloads.file import scenario, workload
+from workloads.file import scenario, suite, workload
 from workloads.file.workload import WorkloadError
 
 FILE = """\
@@ -62,6 +62,53 @@ def test_a_misspelt_anomaly_that_is_allowed_is_an_error_too(tmp_path: Path) -> N
     text = (scenario.LIBRARY / "undelete.yaml").read_text() + "allow: [stale-raed]\n"
     with pytest.raises(WorkloadError, match=r"allow: unknown anomaly 'stale-raed'"):
         resolve.read_scenario(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("pointr/lost-update", "allow: unknown checker 'pointr' (did you mean pointer?); allowed: replay, isolation, pointer"),
+        ("pointer/lost-updat", "allow: unknown anomaly 'lost-updat' (did you mean lost-update?)"),
+        ("pointer/undelete", "allow: pointer does not find undelete; allowed: replay/undelete"),
+        ("{name: undelete, tables: [hott]}", "allow: unknown table 'hott'; allowed: t"),
+        ("{name: undelete, tabels: [t]}", "unknown key 'tabels' (did you mean tables?); allowed: name, checker, tables"),
+        ("{name: undelete, tables: []}", "tables: is empty; give at least one"),
+        ("{tables: [t]}", "missing key 'name'"),
+        ("a/b/c", "allow: must be a name, CHECKER/NAME, or {name: NAME, checker: CHECKER, tables: [TABLE]}, not 'a/b/c'"),
+        ("5", "allow: must be a name, CHECKER/NAME, or {name: NAME, checker: CHECKER, tables: [TABLE]}, not 5"),
+        ("{name: a/b, checker: c}", "allow: a/b names another checker than checker: does; leave one of them out"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_means_nothing_is_an_error_with_what_is_allowed(tmp_path: Path, entry: str, said: str) -> None:
+    file = written(tmp_path, FILE + f"allow:\n  - stale-read\n  - {entry}\n")
+    with pytest.raises(WorkloadError) as error:
+        resolve.read_workload(file)
+    assert str(error.value) == f"{file}:11: {said}"
+    text = (scenario.LIBRARY / "undelete.yaml").read_text() + f"allow:\n  - stale-read\n  - {entry}\n"
+    with pytest.raises(WorkloadError) as error:
+        resolve.read_scenario(written(tmp_path, text))
+    assert str(error.value) == f"{file}:{len(text.splitlines())}: {said}"
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("pointr/lost-update", "anomaly: unknown checker 'pointr' (did you mean pointer?); allowed: replay, isolation, pointer"),
+        ("{name: undelete, tables: [hott]}", "anomaly: unknown table 'hott' (did you mean hot?); allowed: hot"),
+        ("a/b/c", "anomaly: must be a name, CHECKER/NAME, or {name: NAME, checker: CHECKER, tables: [TABLE]}, not 'a/b/c'"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_entry_of_a_suite_that_means_nothing_is_an_error_too(
+    tmp_path: Path, entry: str, said: str, listed: bool
+) -> None:
+    text = (suite.LIBRARY / "smoke.yaml").read_text()
+    known = "[lost-commit, false-failure, replay/missing-file, metadata/missing-file]"
+    (line, *_) = (n for n, x in enumerate(text.splitlines(), 1) if known in x)
+    file = written(tmp_path, text.replace(known, f"[undelete, {entry}]" if listed else entry, 1))
+    with pytest.raises(WorkloadError) as error:
+        resolve.read_suite(file)
+    assert str(error.value) == f"{file}:{line}: {said}"
 
 
 def test_a_misspelt_anomaly_of_a_scenario_is_an_error(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_moment_reads_back_as_it_was_written(text: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("w0-3 load 1", "w0-3 lod 1", "r.json:13: 'w0-3 lod 1': no request is of the kind 'lod'"),
+        ("w0-3 load 1", "w0-3 lod 1", "r.json:13: order: 'w0-3 lod 1': no request is of the kind 'lod'"),
         ("w0-3 load 1", "w0-9 load 1", "r.json:13: order: there is no operation w0-9"),
         ('"w0-3 load 1",', '"w0-3 store write 1",', "r.json:13: order: w0-3 store write 1: only loads"),
         ('"seed": 7', '"seed": "x"', "r.json:1: seed: must be a whole number"),

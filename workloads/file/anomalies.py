@@ -61,15 +61,15 @@ class Entry(BaseModel):
             return value
         said = {"name": value} if isinstance(value, str) else value
         if not isinstance(said, Mapping):
-            raise ValueError(f"an anomaly must be {FORMS}, not {value!r}")
+            raise ValueError(f"must be {FORMS}, not {value!r}")
         name = said.get("name")
         if not isinstance(name, str) or "/" not in name:
             return said
         checker, _, rest = name.partition("/")
         if not checker or not rest or "/" in rest:
-            raise ValueError(f"an anomaly must be {FORMS}, not {name!r}")
+            raise ValueError(f"must be {FORMS}, not {name!r}")
         if said.get("checker", checker) != checker:
-            raise ValueError(f"{name} names the checker {checker}, and checker: another one; leave one of them out")
+            raise ValueError(f"{name} names another checker than checker: does; leave one of them out")
         return {**said, "name": rest, "checker": checker}
 
     @model_serializer
@@ -91,13 +91,16 @@ class Entry(BaseModel):
         """Whether an anomaly is one of these, whatever its table."""
         return self.name == a.name and (self.checker is None or a.checker in (None, self.checker))
 
-    def on(self, table: str | None) -> bool:
-        """Whether it says anything of a table."""
-        return self.tables is None or table in self.tables
+    def finds(self, a: Found) -> bool:
+        """Whether an anomaly is one of these."""
+        return self._on(a.table) and self.named(a)
 
     def means(self, a: Found) -> bool:
-        """Whether an anomaly, or the one that it confirms (``same_as``), is one of these."""
-        return self.on(a.table) and (self.named(a) or self.name == a.same_as)  # who found the other one, it says itself
+        """Whether an anomaly, or the one that it confirms (``same_as``), is one of these; the other one says itself who found it."""
+        return self._on(a.table) and (self.named(a) or self.name == a.same_as)
+
+    def _on(self, table: str | None) -> bool:
+        return self.tables is None or table in self.tables
 
 
 def _listed(value: object) -> object:
