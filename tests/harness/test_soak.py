@@ -126,7 +126,7 @@ def test_the_command_of_a_run_names_everything_that_its_cell_is(tmp_path: Path, 
 
 
 def test_a_known_anomaly_does_not_fail_the_night_and_a_new_one_beside_it_does(good: Path, tmp_path: Path) -> None:
-    text = SMALL.replace("anomaly: lost-commit, catalog: jdbc", "anomaly: fractured-read, catalog: jdbc")
+    text = SMALL.replace("anomaly: lost-commit, catalog: jdbc", "anomaly: reads/fractured-read, catalog: jdbc")
     file = suite_file(tmp_path, text)
     with soak(file, tmp_path / "a", Recorded(good, lambda c, n: c.catalog == "jdbc"), runs=4) as whole:
         known = whole.go()

@@ -84,6 +84,34 @@ def test_what_is_neither_expected_nor_allowed_fails_beside_what_is(tmp_path: Pat
     assert [x.get("message") for x in ET.fromstring(junit.render(folder)).iter("failure")] == ["stale-read ×1"]
 
 
+def test_page_terminal_and_junit_say_what_each_entry_covered_and_what_to_write(tmp_path: Path) -> None:
+    swap = Anomaly("lost-update", "pointer", "t", "Two swaps of one version.", ops=("w1-1",))
+    accepted = Accepted(entries_of("undelete"), entries_of("lost-update"))
+    note = accepted.too_little([swap])[0]
+    assert note.endswith("write pointer/lost-update")
+    folder = run(tmp_path, said(UNDELETE, UNDELETE, LATER, swap, valid=False, accepted=accepted, notes=(note,)))
+    covered = ("undelete covers 2 undelete of replay on t", "undelete covers 1 nonlinearizable of linearizable on t")
+    text, html, xml = terminal(folder), page.render(folder), junit.render(folder)
+    (outs,) = [x.find("system-out") for x in ET.fromstring(xml).iter("testcase") if x.get("name") == "run"]
+    assert outs is not None and outs.text is not None
+    for line in covered:
+        assert f"expect      {line}" in text and f"expect: {line}" in html and f"expect: {line}" in outs.text
+    for where in (" ".join(text.split()), html, outs.text):
+        assert note in where
+    assert (
+        "1 lost-update  on t, found by pointer" in text and "lost-update  on t, found by pointer, allowed" not in text
+    )
+    assert [x.get("message") for x in ET.fromstring(xml).iter("failure")] == ["lost-update ×1"]
+
+
+def test_results_of_an_older_icequake_are_read_by_their_names(tmp_path: Path) -> None:
+    folder = run(tmp_path, said(UNDELETE, LATER, accepted=ALLOWED))
+    results = json.loads((folder / "results.json").read_text())
+    assert results.pop("swallowed") and results["allowed"] == ["undelete"] and results["expected"] == []
+    (folder / "results.json").write_text(json.dumps(results))
+    assert "found only what is allowed: undelete" in terminal(folder)
+
+
 def test_an_unmet_expectation_is_the_headline_and_no_anomaly(tmp_path: Path) -> None:
     results = said(UNMET, valid=False, accepted=EXPECTED)
     folder = run(tmp_path / "a", results)

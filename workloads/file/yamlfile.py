@@ -148,7 +148,9 @@ def _message(error: ErrorDetails, location: KeyPath, root: type[BaseModel]) -> s
         return f"missing key {key!r}"
     name = f"{key}: " if isinstance(key, str) else ""
     if kind in ("value_error", "assertion_error"):
-        name = next((f"{k}: " for k in reversed(location) if isinstance(k, str)), "")  # of an entry of a list, the list's
+        name = next(
+            (f"{k}: " for k in reversed(location) if isinstance(k, str)), ""
+        )  # of an entry of a list, the list's
         return f"{name}{str(error['ctx']['error']) if 'ctx' in error else error['msg']}"
     if kind in ("model_type", "dict_type"):
         allowed = _allowed_keys(location, root)

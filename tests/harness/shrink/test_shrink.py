@@ -37,6 +37,7 @@ from tests.harness.shrink.byrule import ByRule, needs_both
 from tests.harness.shrink.failedrun import failed_run
 from tests.support.runs import Silent
 from workloads.file import scenario
+from workloads.file.anomalies import entries_of
 from workloads.file.recording import FILE as RECORDING
 from workloads.file.recording import RecordedOperation, Recording, read
 from workloads.file.scenario import Scenario
@@ -82,7 +83,7 @@ def test_two_operations_are_left_and_their_scenario(tmp_path: Path) -> None:
     assert str(found.tries) == "3 of 3"
     result = shrunk(one, left, minimal, found, proves="prove it", replays="run it", goes_on="on")
     made = scenario.load(into / SCENARIO)
-    assert made.anomalies == ("undelete",)
+    assert made.anomalies == entries_of("undelete")
     assert [(s.name, s.expect.type) for s in made.operations] == [("delete", "ok"), ("update-register", "ok")]
     assert made.link == "https://github.com/apache/iceberg/issues/10720"
     assert made.final == {"t": (0, 1, 2, 3)}
@@ -224,7 +225,7 @@ def test_what_shows_rarely_is_repeated_until_it_shows_and_the_scenario_says_how_
     )
     result = shrunk(one, left, minimal, found, proves="prove it", replays="run it", goes_on="on")
     again = scenario.load(into / SCENARIO)
-    assert (again.repeat, again.showed, again.anomalies) == (s.repeat, result.rate, ("undelete",))
+    assert (again.repeat, again.showed, again.anomalies) == (s.repeat, result.rate, entries_of("undelete"))
     assert f"It shows rarely: in {result.rate} of these operations." in shown.render(result)
     asked = len(done)
     _, same, _, _ = shrink(run, into, runner)

@@ -22,6 +22,7 @@ from nemesis.faults.fault import Fault
 from nemesis.order.moment import Moment
 from tests.harness.shrink.made import Machine, about, conflicting, recording, recordings
 from workloads.file import scenario
+from workloads.file.anomalies import entries_of
 from workloads.file.recording import RecordedFault, Recording
 from workloads.file.workload import BackoffSpec
 
@@ -77,7 +78,7 @@ def test_no_wait_can_be_left_out_without_another_order(r: Recording) -> None:
 
 @given(r=recordings())
 def test_the_file_reads_back_as_the_scenario(r: Recording) -> None:
-    made = translate(r, about(anomalies=("undelete",))).scenario
+    made = translate(r, about(anomalies=entries_of("undelete"))).scenario
     assert scenario.parse(to_yaml(made, ["a comment"])) == made
 
 
