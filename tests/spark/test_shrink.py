@@ -15,6 +15,7 @@ from harness.experiments.shrink.trials import RUNS, Budget, OnBench, Trials
 from harness.run.bench import Bench
 from tests.harness.shrink.failedrun import failed_run
 from tests.support.runs import Silent
+from workloads.file.anomalies import entries_of
 
 pytestmark = pytest.mark.spark
 
@@ -31,4 +32,4 @@ def test_an_undelete_is_shrunk_to_a_scenario_that_is_reproduced(
     assert sorted(o.f for o in left.operations) == ["delete", "update-register"]
     assert found.said is not None, found
     assert str(found.tries) == "1 of 1"
-    assert found.said.scenario.anomalies == ("undelete",)
+    assert found.said.scenario.anomalies == entries_of("undelete")
