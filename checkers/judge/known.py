@@ -4,7 +4,7 @@ A scenario is one operation sequence with a known outcome (``workloads/scenarios
 
 * it is about the run's catalog, or about Iceberg on any (it names no catalog and has no fault),
 * the run's Iceberg is in its range (``since``, ``fixed``),
-* every anomaly that it shows is among the anomalies, and
+* every anomaly that it shows is among the anomalies (of one that several checkers find, what one of them finds is enough), and
 * what it needs was there: its special operations, and those of other engines than Spark, were invoked on the table by the same engines,
   and its fault's verb was among the faults of the same service. Operations by transaction are there
   if proxies saw an anomaly's commit come by that endpoint, whoever sent it.
@@ -88,8 +88,12 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
     for name, s in library.items():
         entries = entries_of(*(s.get("anomalies") or ()))
         shown = {e.name for e in entries}
-        there = all(any(e.named(a) for a in found) for e in entries)
-        if not shown or not there or not _of_catalog(s, ran.catalog) or not _in_range(s, ran.iceberg):
+        if (
+            not shown
+            or not shown <= {e.name for e in entries if any(map(e.named, found))}
+            or not _of_catalog(s, ran.catalog)
+            or not _in_range(s, ran.iceberg)
+        ):
             continue
         steps = s["operations"]
         engines = s.get("engines") or {}

@@ -100,6 +100,13 @@ def test_a_defect_of_a_special_operation_needs_that_operation() -> None:
     assert [k.scenario for k in known_defects(Ran("m", "rest", "1.12.0"), alone, removed)] == ["orphan-files-in-flight"]
 
 
+@pytest.mark.parametrize(("checker", "named"), [("pointer", ["hadoop-lost-update"]), ("isolation", []), ("replay", [])])
+def test_a_defect_is_named_for_the_checker_that_finds_it(checker: str, named: list[str]) -> None:
+    both = [Anomaly("lost-commit", "commits", "orders", "gone"), Anomaly("lost-update", checker, "orders", "gone")]
+    found = known_defects(Ran("m", "hadoop", "1.12.0"), both, recorded.load("quick-120"))
+    assert [k.scenario for k in found] == named
+
+
 def test_a_single_anomaly_has_no_story_and_still_its_known_defect() -> None:
     found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=("w0-1",))] * 2
     told = tell(recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], Ran("mine", "rest", "1.12.0"))
