@@ -29,7 +29,7 @@ from compose.external.external import external
 from compose.external.preflight import preflight
 from compose.install.installation import Installation
 from compose.processes.service import ServiceError
-from compose.redaction import Redaction
+from compose.redaction import Redaction, secrets_of
 from harness.campaign import errors
 from harness.campaign.errors import is_full, keep_details
 from harness.campaign.stacks import Key, Lease, WarmStacks, secrets_of_files
@@ -187,6 +187,7 @@ def prove_once(
     folder = runfolder.create(runs, scenario.scenario)
     found: dict[str, str] = {}
     struck: list[str] = []
+    hide = Redaction((*bench.secrets, *secrets_of(scenario.catalog_properties)))
     try:
         with ScenarioScript(scenario, bench.groups[group].board, stop) as script:
             workload = scenario.workload()
@@ -202,7 +203,7 @@ def prove_once(
                 progress=len(bench.groups) == 1,
                 stop=stop,
                 capture_interval=None,
-                about={PLANNED: scenario.model_dump(mode="json", exclude_defaults=True)},
+                about={PLANNED: hide.value(scenario.model_dump(mode="json", exclude_defaults=True))},
             )
             if problems := script.problems():
                 folder.write_state({**folder.state(), PROBLEMS: list(problems)})
@@ -220,7 +221,6 @@ def prove_once(
     except Exception as e:  # whatever it is, the other scenarios go on
         if is_full(e):
             raise
-        hide = Redaction(bench.secrets)
         keep_details(e, folder.logs, hide)
         state, why = "not run", (errors.why(e, hide),)
     seconds = round(time.monotonic() - began, 1)
