@@ -25,7 +25,7 @@ from compose.install import engine
 from compose.install.cache import SetupError
 from compose.install.ensure import ensure
 from compose.install.installation import Installation
-from compose.processes.container import answers, client_of, sweep
+from compose.processes.container import answers, client_of, others, sweep
 
 USAGE = 254
 ENV_FILE = "images.env"
@@ -77,7 +77,8 @@ def running(
         if found.started:
             client = client_of(found.address)
             try:
-                sweep(client)
+                for run_id in (None, *others(client)):  # none outlives its engine
+                    sweep(client, run_id)
             finally:
                 client.close()
             engine.stop(installation.home)

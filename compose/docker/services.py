@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import psutil
-
 from compose.catalogs.catalog import Catalog, Site
 from compose.catalogs.hive import Metastore
 from compose.catalogs.nessie import Nessie
@@ -22,7 +20,7 @@ from compose.catalogs.rest import RestCatalog
 from compose.docker import composefile, packets
 from compose.docker.composefile import Spec
 from compose.install.installation import Installation
-from compose.processes.container import HARNESS, LABEL, Kept, engine, have, identity, sweep
+from compose.processes.container import LABEL, Kept, engine, have, owned, sweep
 from compose.processes.ports import Ports
 from compose.processes.process import LocalProcess
 from compose.processes.service import ServiceError
@@ -85,9 +83,8 @@ class Project:
             for name in services:
                 if name in known:
                     have(client, name, known[name].image, REMEDY)
-            labels = {LABEL: self.run_id, HARNESS: identity(psutil.Process())}
             if not client.networks.list(names=[f"^{self.network}$"]):
-                client.networks.create(self.network, driver="bridge", labels=labels)
+                client.networks.create(self.network, driver="bridge", labels=owned(self.run_id))
         except (DockerException, OSError) as e:
             raise ServiceError(
                 "docker", f"the network of the run cannot be made: {' '.join(str(e).split())[:300]}"
@@ -220,8 +217,7 @@ class _InProject(WithDisk):
         codes: list[int] = []
 
         def act(client: Any) -> None:
-            labels = {LABEL: self.project.run_id, HARNESS: identity(psutil.Process())}
-            codes.append(packets.run(client, self.container, commands, labels))
+            codes.append(packets.run(client, self.container, commands, owned(self.project.run_id)))
 
         self._ask("strike the packets of", act)
         return codes[0]

@@ -1,7 +1,7 @@
 """A service in a container: a small local process, its keeper, starts it, passes on what it prints, and ends it.
 
 The keeper is a service like any other. It is marked with the run, so the watchdog ends it when the harness cannot, and the container with it.
-If the keeper itself was killed, the next start finds its containers by their label.
+If the keeper itself was killed, the next start on the same host finds its containers by their labels.
 
 Run as a program::
 
@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import socket
 import subprocess
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ from compose.processes.watchdog import MARK
 LABEL = "icequake.run"
 KEEPER, HARNESS = "icequake.keeper", "icequake.harness"
 """Labels with the process id and the start time of the keeper, and of the process that starts and ends the run's services."""
+HOST = "icequake.host"
+"""Label that says where those ids are valid (:func:`host`). Engines are shared: by jobs of CI with one socket, by machines with one address."""
 SERVICE = "icequake.service"
 SWEEP = "--sweep"
 CLIENT_SECONDS = 60
@@ -153,7 +157,7 @@ class Kept(LocalProcess):
             self._tell("remove")  # it could not bind its port; the next one gets another
         spec = self.folder / "spec.json"
         spec.touch(mode=0o600)
-        labels = {LABEL: self._run_id, HARNESS: identity(psutil.Process()), SERVICE: self.name}
+        labels = {**owned(self._run_id), SERVICE: self.name}
         spec.write_text(
             json.dumps({"name": self.container, "labels": labels, "keeps": self.keeps_container, "how": how})
         )
@@ -283,43 +287,61 @@ def lives(label: str) -> bool:
         return False
 
 
+def host() -> str:
+    """Where a process id is valid: this start of this machine, and the namespace of process ids in it, which a container has for itself."""
+    try:
+        start = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{start}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # no Linux, so no namespaces
+        return f"{platform.node()}/{psutil.boot_time():.0f}"
+
+
+def owned(run_id: str) -> dict[str, str]:
+    """The labels of everything that this process has the engine make for a run."""
+    return {LABEL: run_id, HARNESS: identity(psutil.Process()), HOST: host()}
+
+
+def _everything(client: Any, label: str) -> Iterator[tuple[Mapping[str, str], Any, Mapping[str, bool]]]:
+    """What has a label: containers, then volumes and networks; each with all its labels and the arguments of its removal."""
+    filters = {"label": label}
+    for one in client.containers.list(all=True, filters=filters, ignore_removed=True):
+        yield one.labels, one, {"force": True, "v": True}
+    for kind in (client.volumes, client.networks):
+        for one in kind.list(filters=filters):
+            yield one.attrs.get("Labels") or {}, one, {}
+
+
 def sweep(client: Any, run_id: str | None = None) -> list[str]:
     """Remove what runs left in the engine: containers with their volumes, then volumes and networks.
 
     Args:
-        run_id: of the run whose things are removed; None: of every run whose harness is gone.
+        run_id: of the run whose things are removed, wherever it was made; None: of every run of this host whose harness is gone. Nothing is
+            known of other hosts' runs (:func:`others`), so they are left alone.
 
     Returns:
         The names of what was removed.
     """
     from docker.errors import DockerException
 
-    label = LABEL if run_id is None else f"{LABEL}={run_id}"
-    gone: list[str] = []
-
-    def theirs(labels: Mapping[str, str] | None) -> bool:
-        labels = labels or {}
-        if run_id is not None:
-            return True
-        return not lives(labels[KEEPER] if KEEPER in labels else labels.get(HARNESS, ""))
-
-    filters = {"label": label}
-    for container in client.containers.list(all=True, filters=filters, ignore_removed=True):
-        if theirs(container.labels):
-            try:
-                container.remove(force=True, v=True)
-                gone.append(container.name)
-            except DockerException:
-                pass  # another process removes it
-    for kind in (client.volumes, client.networks):
-        for one in kind.list(filters=filters):
-            if theirs(one.attrs.get("Labels")):
-                try:
-                    one.remove()
-                    gone.append(one.name)
-                except DockerException:
-                    pass  # another process removes it, or a container of a living run uses it
+    here, gone = host(), []
+    for labels, one, how in _everything(client, LABEL if run_id is None else f"{LABEL}={run_id}"):
+        if run_id is None and (
+            labels.get(HOST) != here or lives(labels[KEEPER] if KEEPER in labels else labels.get(HARNESS, ""))
+        ):
+            continue
+        try:
+            one.remove(**how)
+            gone.append(one.name)
+        except DockerException:
+            pass  # another process removes it, or a container of a living run uses it
     return gone
+
+
+def others(client: Any) -> dict[str, int]:
+    """The runs of which nobody here knows whether they go on, each with the number of its things in the engine: of another machine, of another
+    container, from before this machine was started again, or of an older release, whose things have no label of a host."""
+    here = host()
+    return dict(Counter(labels[LABEL] for labels, _, _ in _everything(client, LABEL) if labels.get(HOST) != here))
 
 
 def keep(spec: Mapping[str, Any]) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.failures import HARNESS_FAILED
-from harness.cli.options import BadArgument, IcebergOption, command, known_catalog, known_engines, release_of
+from harness.cli.options import BadArgument, IcebergOption, command, known_catalog, known_engines, release_of, warn
 
 
 def doctor() -> int:
@@ -107,19 +107,37 @@ def up(
     return 0
 
 
-def down() -> int:
-    """Stop the stack that `up` started, and remove what crashed runs left in a Docker engine."""
+def down(
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Remove everything of this run from the Docker engine, wherever it was made; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Stop the stack that `up` started, and remove what crashed runs of this machine left in a Docker engine."""
     from compose.install import ensure
-    from compose.processes.container import answers, client_of, sweep
+    from compose.processes.container import answers, engine, others, sweep
     from harness.run import standing
 
     typer.echo("down" if standing.down(ensure.home()) else "nothing was up")
-    if (address := answers()) is not None:
-        client = client_of(address)
+    if run or answers() is not None:
+        client = engine("docker")
         try:
-            left = sweep(client)
+            of_runs = {one: sweep(client, one) for one in (*(run or ()), None)}
+            left = others(client)
         finally:
             client.close()
+        for one, names in of_runs.items():
+            if one and not names:
+                warn(f"--run {one}: the Docker engine has nothing of this run")
+        if gone := [name for names in of_runs.values() for name in names]:
+            typer.echo(f"removed from the Docker engine: {', '.join(gone)}")
         if left:
-            typer.echo(f"removed from the Docker engine: {', '.join(left)}")
+            each = ", ".join(f"{number} of run {one}" for one, number in left.items())
+            typer.echo(
+                f"left in the Docker engine, because another machine, an earlier start of this one or an older release made it: {each}; "
+                f"remove a run that has ended by `{command()} down --run RUN`"
+            )
     return 0

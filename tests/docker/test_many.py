@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from compose.docker import packets
-from compose.processes.container import HARNESS, KEEPER, LABEL, address, lives
+from compose.processes.container import HARNESS, HOST, KEEPER, LABEL, address, host, lives
 from tests.support.peers import eventually
 from tests.support.runs import environment, icequake
 
@@ -62,7 +62,9 @@ def of_others(labels: Mapping[str, str] | None) -> bool:
     """Whether a thing of the engine belongs to a run that goes on, to ``docker compose`` or to testcontainers."""
     labels = labels or {}
     foreign = "com.docker.compose.project" in labels or "org.testcontainers" in labels
-    return foreign or (LABEL in labels and lives(labels.get(KEEPER, labels.get(HARNESS, ""))))
+    if LABEL not in labels:
+        return foreign
+    return labels.get(HOST) != host() or lives(labels.get(KEEPER, labels.get(HARNESS, "")))
 
 
 def in_the_engine(client: Any, images: Iterable[str]) -> dict[str, set[str]]:

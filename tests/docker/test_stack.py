@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from pyarrow import fs
 
 from compose.docker import packets
 from compose.docker.services import PostgresContainer, RestContainer
-from compose.processes.container import HARNESS, LABEL, Kept, identity, sweep
+from compose.processes.container import HARNESS, HOST, LABEL, Kept, identity, others, owned, sweep
 from compose.processes.ports import LOOPBACK, PortInUse
 from compose.processes.process import NotReady, http_get
 from compose.processes.service import Service, ServiceError
@@ -375,7 +375,7 @@ def test_a_harness_that_is_killed_while_its_containers_are_stopped_leaves_nothin
     """The container takes no notice of SIGTERM, so the keeper waits for it when the harness is killed."""
     run_id, spec = "test-killed-stopping", tmp_path / "spec.json"
     harness = subprocess.Popen(["sleep", "600"])
-    labels = {LABEL: run_id, HARNESS: identity(psutil.Process(harness.pid))}
+    labels = {**owned(run_id), HARNESS: identity(psutil.Process(harness.pid))}
     how = {"image": images["minio"], "entrypoint": ["sleep", "600"]}
     spec.write_text(json.dumps({"name": f"icequake-{run_id}", "labels": labels, "keeps": True, "how": how}))
     keeper = subprocess.Popen([sys.executable, "-m", "compose.processes.container", str(spec)], env=environment())
@@ -439,18 +439,77 @@ def of_run(run_id: str) -> list[psutil.Process]:
     return found
 
 
-def test_what_nobody_ended_goes_at_icequake_down_and_what_lives_stays(client: Any, images: dict[str, str]) -> None:
-    gone, mine = "1/1.0", identity(psutil.Process())
-    made = []
+@contextlib.contextmanager
+def left_behind(client: Any, image: str, runs: Mapping[str, Mapping[str, str]]) -> Iterator[None]:
+    """A container, a network and a volume of each run, with these labels besides that of the run; gone after the block."""
     try:
-        for name, harness in (("dead", gone), ("alive", mine)):
-            labels = {LABEL: f"test-down-{name}", HARNESS: harness}
-            made.append(client.networks.create(f"icequake-test-down-{name}", labels=labels))
-            made.append(client.volumes.create(f"icequake-test-down-{name}", labels=labels))
-            made.append(client.containers.create(images["minio"], name=f"icequake-test-down-{name}", labels=labels))
+        for run_id, more in runs.items():
+            labels = {LABEL: run_id, **more}
+            client.networks.create(f"icequake-{run_id}", labels=labels)
+            client.volumes.create(f"icequake-{run_id}", labels=labels)
+            client.containers.create(image, name=f"icequake-{run_id}", labels=labels)
+        yield
+    finally:
+        for run_id in runs:
+            sweep(client, run_id)
+
+
+GONE = "1/1.0"
+"""A process that does not live here."""
+
+
+def test_what_nobody_ended_goes_at_icequake_down_and_what_lives_stays(client: Any, images: dict[str, str]) -> None:
+    dead, alive = {**owned("x"), HARNESS: GONE}, owned("x")
+    runs = {
+        f"test-down-{name}": {k: v for k, v in of.items() if k != LABEL}
+        for name, of in (("dead", dead), ("alive", alive))
+    }
+    with left_behind(client, images["minio"], runs):
         done = icequake("down")
         assert done.returncode == 0 and done.stdout.count("icequake-test-down-dead") == 3
         assert left(client, "test-down-dead") == [] and len(left(client, "test-down-alive")) == 3
+        assert "test-down-alive" not in done.stdout
+
+
+def test_what_another_host_or_an_older_release_made_stays_until_its_run_is_named(
+    client: Any, images: dict[str, str], tmp_path: Path
+) -> None:
+    """Its process ids mean nothing here, so it may belong to a run that goes on."""
+    runs = {
+        "test-other-machine": {HARNESS: GONE, HOST: "another-boot/pid:[4026531836]"},
+        "test-older-release": {HARNESS: GONE},
+    }
+    with left_behind(client, images["minio"], runs):
+        done = icequake("down")
+        assert done.returncode == 0, done.stderr
+        said = done.stdout.rpartition("left in the Docker engine")[2]
+        for run_id in runs:
+            assert len(left(client, run_id)) == 3 and f"3 of run {run_id}" in said and "down --run RUN" in said
+        ended = icequake("down", "--run", "test-older-release", "--run", "test-no-such-run")
+        assert ended.stdout.count("icequake-test-older-release") == 3 and left(client, "test-older-release") == []
+        assert "--run test-no-such-run: the Docker engine has nothing of this run" in ended.stderr
+        assert [len(left(client, run_id)) for run_id in runs] == [3, 0]
+
+
+IN_A_CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""Gives a command process ids of its own, as a container does."""
+OF_A_JOB = """
+import sys
+from compose.processes.container import engine, owned
+engine("docker").networks.create("icequake-" + sys.argv[1], labels=owned(sys.argv[1]))
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_jobs_in_containers_that_share_an_engine_leave_each_other_s_runs_alone(client: Any) -> None:
+    run_id = "test-other-container"
+    words = [*IN_A_CONTAINER, sys.executable, "-c", OF_A_JOB, run_id]
+    job = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), text=True)
+    try:
+        assert job.stdout is not None and job.stdout.readline() == "up\n"
+        assert f"icequake-{run_id}" not in sweep(client)
+        assert left(client, run_id) == [f"icequake-{run_id}"] and others(client)[run_id] == 1
     finally:
-        for run_id in ("test-down-dead", "test-down-alive"):
-            sweep(client, run_id)
+        job.communicate()
+        sweep(client, run_id)
