@@ -139,7 +139,7 @@ def main(arguments: Sequence[str]) -> int:
             installation = ensure()
             place = answers()
             if place is None:
-                raise SetupError("no Docker engine answers: python -m compose.docker.local start")
+                raise SetupError(f"no Docker engine answers; start one by `{engine.typed('start')}`")
             values = {**engine.environment(installation.home), **variables(installation, place, used_by(words))}
             return _command([*compose_command(installation.home), *words], values)
         case _:

@@ -19,6 +19,7 @@ from compose.catalogs.polaris import Polaris
 from compose.catalogs.rest import RestCatalog
 from compose.docker import composefile, packets
 from compose.docker.composefile import Spec
+from compose.install.engine import impossible, typed
 from compose.install.installation import Installation
 from compose.processes.container import LABEL, Kept, engine, have, owned, sweep
 from compose.processes.ports import Ports
@@ -29,8 +30,9 @@ from compose.servers.postgres import Postgres
 from nemesis.faults.packets import Packets
 
 REMEDY = (
-    "start a Docker engine that has or gets the images, name other images by the variables of compose/docker/compose.yaml, or make "
-    "stand-ins by `python -m compose.docker.local run -- COMMAND` (docs/docker.md)"
+    "start a Docker engine that has or gets the images, or name other images by the variables of compose/docker/compose.yaml"
+    + (f", or have it done, with stand-in images, by `{typed('run', '--', 'COMMAND')}`" if impossible() is None else "")
+    + " (docs/docker.md)"
 )
 DRIVER = "postgresql-"
 CHECK_NS = 60 * 10**9

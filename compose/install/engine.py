@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -72,6 +73,14 @@ def environment(place: Path | None = None) -> dict[str, str]:
         "XTABLES_LIBDIR": next((f"{one}/xtables" for one in libraries), ""),
         "DOCKER_CONFIG": str(root / "icequake" / "config"),
     }
+
+
+def typed(*words: str) -> str:
+    """A command of ``compose.docker.local`` as it is typed in any folder: in a checkout by ``bootstrap.py``, which gives it its packages."""
+    bootstrap = Path(__file__).with_name("bootstrap.py")
+    checkout = (bootstrap.parents[2] / "icequake").is_file()
+    python = ["python3", str(bootstrap), "python"] if checkout else [sys.executable]
+    return shlex.join([*python, "-m", "compose.docker.local", *words])
 
 
 def start(*, place: Path | None = None, progress: Progress | None = None) -> Engine:

@@ -34,7 +34,7 @@ from harness.cli import (
 )
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, explain, report_failure
-from harness.cli.options import INTERRUPTED, WITHOUT_END, TyperError, help_command
+from harness.cli.options import INTERRUPTED, WITHOUT_END, Command, TyperError, help_command
 from harness.cli.stopping import Stopped, Stopping
 
 FILES = 1 << 16
@@ -88,6 +88,9 @@ app.command("doctor", short_help="Show what is missing here.")(machine.doctor)
 app.command("setup", short_help="Download what a run needs.")(machine.setup)
 app.command("up", short_help="Keep a stack for the next runs.")(machine.up)
 app.command("down", short_help="Stop the stack of `up`.")(machine.down)
+
+for registered in app.registered_commands:
+    registered.cls = Command
 
 
 def main() -> None:

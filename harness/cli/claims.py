@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import shlex
 import sys
 import textwrap
@@ -19,7 +18,16 @@ import typer
 
 from harness.cli import stopping
 from harness.cli.crash import Crash
-from harness.cli.options import INTERRUPTED, BadArgument, StoreOption, TyperError, anywhere, command, write_output
+from harness.cli.options import (
+    INTERRUPTED,
+    BadArgument,
+    StoreOption,
+    TyperError,
+    anywhere,
+    command,
+    store_words,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from workloads.file.claims import Claim, Claims, Command
@@ -151,7 +159,7 @@ def _complete(program: Any, given: Command, store: Path) -> list[str]:
     takes = {option for p in program.commands[given.words[0]].params for option in p.opts}
     words = list(given.words)
     if "--store" in takes and "--store" not in words:
-        return [*words, "--store", str(store)] if store != Path("store") else words
+        return [*words, *store_words(store)]
     if "--into" in takes and "--into" not in words:
         time_stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         return [*words, "--into", str(store / "claims" / f"{words[0]}-{time_stamp}")]
@@ -173,7 +181,7 @@ def _measure(program: Any, found: Claims, chosen: Sequence[Claim], store: Path, 
     ran: dict[tuple[str, ...], Again] = {}
     stop = stopping.current()
     for n, claim in enumerate(chosen):
-        left = shlex.join([anywhere(), "claims", *(str(c.number) for c in chosen[n:]), *_stored(store)])
+        left = shlex.join([anywhere(), "claims", *(str(c.number) for c in chosen[n:]), *store_words(store)])
         stopped = f"{n} of {len(chosen)} claims are measured; measure the others with: {left}"
         for given in claim.commands:
             if given.words not in ran:
@@ -193,10 +201,6 @@ def _measure(program: Any, found: Claims, chosen: Sequence[Claim], store: Path, 
     if not all(a.as_recorded for a in ran.values()):
         return 1
     return 0 if all(c.commands for c in chosen) else 2
-
-
-def _stored(store: Path) -> list[str]:
-    return ["--store", os.path.abspath(store)] if store != Path("store") else []
 
 
 def _run(program: Any, words: Sequence[str], recorded: int) -> Again:

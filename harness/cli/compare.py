@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shlex
 from dataclasses import replace
@@ -29,6 +28,7 @@ from harness.cli.options import (
     reachable,
     release_of,
     say_own_jar,
+    store_words,
     user_services,
     warn,
     write_output,
@@ -125,7 +125,7 @@ def compare(
     shared = [f"--{k}={v}" for k, v in given if v is not None]
     shared += ["--no-nemesis"] if no_nemesis else []
     shared += ["--clean"] if clean else []
-    shared += ["--store", os.path.abspath(store)] if store != Path("store") else []
+    shared += store_words(store)
     shared += [f"--lake={path_anywhere(lake)}"] if lake is not None else []
 
     def once(c: Contender) -> list[str]:
@@ -162,9 +162,9 @@ def compare(
         *(f"--vary={text}" for text in vary or []),
         *shared,
     ]
-    words += ["--seed", str(seed), "--seeds", str(seeds), "--into", os.path.abspath(into)]
+    words += ["--seed", str(seed), "--seeds", str(seeds), "--into", str(into)]
     words += ["--parallel", str(parallel)] if parallel > 1 else []
-    words += ["--store", os.path.abspath(store)] if "--store" not in words else []
+    words += ["--store", str(store)] if "--store" not in words else []
     goes_on = shlex.join([anywhere(), *words])
     releases = {label: release for label, (_, release) in chosen.items()}
     order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean, releases)

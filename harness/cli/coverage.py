@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +39,7 @@ def coverage(
     from reports.run.interleavings import PAGE
 
     if not where and not store.is_dir():
-        raise BadArgument(f"there is no store {os.path.abspath(store)}; name folders of runs, or give --store")
+        raise BadArgument(f"there is no store {store}; name folders of runs, or give --store")
     folders = [run_in(store, path) for path in where] if where else [store]
     stopping.current().way_on = lambda: "nothing is lost"
     unread: list[str] = []

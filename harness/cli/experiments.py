@@ -16,9 +16,11 @@ from harness.cli.check import publish
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
+    STORE,
     BadArgument,
     IcebergOption,
     StoreOption,
+    absolute,
     anywhere,
     known_catalog,
     known_engines,
@@ -27,6 +29,7 @@ from harness.cli.options import (
     reachable,
     release_of,
     say_own_jar,
+    store_words,
     warn,
     write_output,
 )
@@ -90,7 +93,7 @@ def prove(
             left = [_typed(p) for p, s in zip(paths, scenarios, strict=True) if ran[s.scenario] < times]
             words = [again, *left] if len(left) < len(scenarios) or names else [again]
             words += ["--times", str(times)] if times > 1 else []
-            words += ["--store", shlex.quote(os.path.abspath(store))] if store != Path("store") else []
+            words += map(shlex.quote, store_words(store))
             done = f"{len(finished)} of {times * len(scenarios)} scenarios are done, their runs are in {store}"
             raise stopping.Stopped(f"{done}; run the others with: {' '.join(words)}") from e
     if output is not None:
@@ -193,16 +196,16 @@ def matrix(
             else "no cell has all of this; docs/matrix.md says which have"
         )
         raise BadArgument(f"--only {' --only '.join(only or ())}: {why}")
-    into = into or Path("store/engine-matrix" if engines else "store/matrix")
+    into = into or absolute(STORE) / ("engine-matrix" if engines else "matrix")
     other = None if against is None else _other_matrix(against)
     release = release_of(iceberg)
     words = ["matrix", *(w for k in only or () for w in ("--only", k))]
-    words += [*(["--engine", ",".join(engines)] if engines else []), "--into", os.path.abspath(into)]
+    words += [*(["--engine", ",".join(engines)] if engines else []), "--into", str(into)]
     words += ["--catalog", catalog]
     words += ["--limit", str(limit)] if limit else []
     words += ["--keep-runs"] if keep_runs else []
     words += ["--iceberg", path_anywhere(iceberg)] if iceberg else []
-    words += ["--against", os.path.abspath(against)] if against else []
+    words += ["--against", str(against)] if against else []
     goes_on = f"the same command continues: {shlex.join([anywhere(), *words])}"
     stopping.current().way_on = lambda: goes_on
     with Voice(quiet=quiet, unit="cells") as voice, details_in(into):

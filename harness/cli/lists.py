@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -129,7 +128,7 @@ def list_(
 
         if not store.is_dir():
             raise BadArgument(
-                f"there is no store {os.path.abspath(store)}; give the folder of the runs with --store, or run a workload first"
+                f"there is no store {store}; give the folder of the runs with --store, or run a workload first"
             )
         columns, rows = ("run", "state", "verdict"), [_run_row(r) for r in stored.runs(store)]
         if not rows:

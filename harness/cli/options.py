@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from compose.external.external import External
@@ -60,6 +61,31 @@ OperationsOption = Annotated[
 
 
 StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs.", show_default=True)]
+STORE = Path("store")
+"""The default of ``--store``: a folder of the one in which the command is typed."""
+
+
+class Command(TyperCommand):
+    """A command whose options hold absolute paths: a container, a later command and a process in another folder need them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        left = super().parse_args(ctx, args)
+        for param in self.params:
+            if param.param_type_name == "option" and param.name in ctx.params:
+                ctx.params[param.name] = absolute(ctx.params[param.name])
+        return left
+
+
+def absolute(value: Any) -> Any:
+    """The value of an option, in which paths, also those of a list, are absolute."""
+    if isinstance(value, list | tuple):
+        return [absolute(one) for one in value]
+    return Path(os.path.abspath(value)) if isinstance(value, Path) else value
+
+
+def store_words(store: Path) -> list[str]:
+    """The option that names a store in a command that is printed; none for the default."""
+    return [] if store == absolute(STORE) else ["--store", str(store)]
 
 
 WITHOUT_END = 10_000
@@ -411,10 +437,10 @@ def run_in(store: Path, run: Path | None) -> Path:
     if run is None:
         if not store.is_dir():
             raise BadArgument(
-                f"there is no store {os.path.abspath(store)}; name a run's folder, or give the folder of the runs with --store"
+                f"there is no store {store}; name a run's folder, or give the folder of the runs with --store"
             )
         return store / "latest"
-    return run if run.exists() or not (store / run).exists() else store / run
+    return absolute(run) if run.exists() or not (store / run).exists() else store / run
 
 
 def listed(option: str, text: str | None) -> list[str]:

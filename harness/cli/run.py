@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shlex
 import threading
@@ -33,6 +32,7 @@ from harness.cli.options import (
     reachable,
     release_of,
     say_own_jar,
+    store_words,
     user_services,
     warn,
     without_containers,
@@ -169,7 +169,7 @@ def run(
     words += ["--clean"] if clean else []
     words += ["--lake", path_anywhere(lake)] if lake is not None else []
     words += ["--stop-on-anomaly"] if stop_on_anomaly else [] if online else ["--no-online"]
-    words += ["--store", os.path.abspath(store)] if store != Path("store") else []
+    words += store_words(store)
     words += [w for pair in port or () for w in ("--port", pair)]
     known = (*external.secrets, *secrets_of(revealed(spec.catalog_properties)))
     with Voice(quiet=quiet) as voice, details_in(store, known):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +31,7 @@ def serve(
     from reports.serve.server import Server
 
     if not store.is_dir():
-        raise BadArgument(f"there is no store {os.path.abspath(store)}; give the folder of the runs with --store")
+        raise BadArgument(f"there is no store {store}; give the folder of the runs with --store")
     try:
         server = Server(store, host, port, lambda line: typer.echo(line, err=True), name or ())
     except OSError as e:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,12 +101,12 @@ def shrink(
     words = ["shrink", str(folder.path), "--anomaly", found.name, "--catalog", path_anywhere(at)]
     words += ["--iceberg", path_anywhere(iceberg)] if iceberg else []
     words += ["--budget", budget, *(["--runs", str(runs)] if runs else [])]
-    words += ["--tries", str(tries), "--times", str(times), "--into", os.path.abspath(into)]
+    words += ["--tries", str(tries), "--times", str(times), "--into", str(into)]
     words += ["--keep-runs"] if keep_runs else []
     goes_on = shlex.join([anywhere(), *words])
     named = [] if iceberg is None else ["--iceberg", path_anywhere(iceberg)]
-    proves = shlex.join([anywhere(), "prove", os.path.abspath(into / SCENARIO), *named])
-    replays = replay_command(found, os.path.abspath(into / FILE), [*named, "--catalog", path_anywhere(at)])
+    proves = shlex.join([anywhere(), "prove", str(into / SCENARIO), *named])
+    replays = replay_command(found, str(into / FILE), [*named, "--catalog", path_anywhere(at)])
     log = Log(into, trials.about(folder.path, found.name, at, release.label))
     with log, Voice(quiet=quiet, unit="runs") as voice, details_in(into, external.secrets):
         installation = setup.ensure_release(release)

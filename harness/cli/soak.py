@@ -19,7 +19,14 @@ from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
-from harness.cli.options import BadArgument, StoreOption, anywhere, path_anywhere, warn
+from harness.cli.options import (
+    BadArgument,
+    StoreOption,
+    anywhere,
+    path_anywhere,
+    store_words,
+    warn,
+)
 
 if TYPE_CHECKING:
     from checkers.nights.night import Night
@@ -127,9 +134,9 @@ def soak(
     words += ["--keep-up"] if keep_up else []
     words += [] if shrink is None else ["--shrink" if shrink else "--no-shrink"]
     words += ["--lake", path_anywhere(lake)] if lake is not None else []
-    words += ["--seed", str(seed), "--into", os.path.abspath(into), "--store", os.path.abspath(store)]
+    words += ["--seed", str(seed), "--into", str(into), "--store", str(store)]
     goes_on = shlex.join([anywhere(), *words])
-    shared = ["--store", os.path.abspath(store)] if store != Path("store") else []
+    shared = store_words(store)
     again = repeating(file, shared, records=changed.shrink is not None)
     order = soaking.Order(file, changed, seed, again, budget, runs, icequake=anywhere())
 

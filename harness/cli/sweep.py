@@ -157,7 +157,7 @@ def sweep(
         return shlex.join([anywhere(), *words([c.catalog], {k: (v,) for k, v in c.varied}, seed, 1)])
 
     into = into or store / "sweep" / comparing.new_folder(store, spec.workload).name
-    ends = ["--into", os.path.abspath(into), "--store", os.path.abspath(store), *(["--simulate"] if simulate else [])]
+    ends = ["--into", str(into), "--store", str(store), *(["--simulate"] if simulate else [])]
     goes_on = shlex.join([anywhere(), *words(catalogs, values, seed, count), *ends])
     order = comparing.Order(
         spec, contenders, tuple(range(seed, seed + count)), again, releases={release.label: release}

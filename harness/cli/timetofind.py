@@ -88,7 +88,7 @@ def time_to_find(
     options = ["--seeds", str(seeds), "--seed", str(seed), "--order", ",".join(orders), "--budget", budget]
     options += ["--without", ",".join(skipped)] if skipped else []
     options += ["--lake", path_anywhere(lake)] if lake is not None else []
-    ends = ["--into", os.path.abspath(into), "--store", os.path.abspath(store)]
+    ends = ["--into", str(into), "--store", str(store)]
     words = ["time-to-find", *map(path_anywhere, defects or ()), *options, *ends]
     goes_on = shlex.join([anywhere(), *words])
 

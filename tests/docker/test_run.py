@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,9 +18,9 @@ import yaml
 
 from checkers.evidence import history
 from checkers.evidence.plan import Plan
-from compose.processes.container import LABEL, SERVICE
+from compose.processes.container import LABEL, SERVICE, address
 from tests.docker.conftest import left
-from tests.support.runs import command, environment, icequake
+from tests.support.runs import ROOT, command, environment, icequake
 
 pytestmark = pytest.mark.docker
 
@@ -70,6 +74,35 @@ def test_a_run_whose_containers_are_struck_is_valid_and_leaves_nothing(
 
 def plan_of(folder: Path) -> Plan:
     return Plan.model_validate(yaml.safe_load((folder / "plan.yaml").read_text()))
+
+
+def test_the_readme_s_command_needs_no_other_option(client: Any, images: dict[str, str], tmp_path: Path) -> None:
+    """Its store is the default one, a folder of the current one. Fewer operations than by itself."""
+    (line,) = re.findall(r"`\./icequake (run [^`]*--docker)`", (ROOT / "README.md").read_text())
+    done = icequake(*shlex.split(line), "--ops", "40", "--seed", "5", cwd=tmp_path, timeout=580)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = (tmp_path / "store" / "latest").resolve()
+    assert folder.parent == tmp_path / "store" / "quick" and f"{tmp_path}/store/quick/" in done.stdout
+    assert left(client, run_of(folder)) == []
+
+
+def test_the_line_that_is_said_without_an_engine_starts_one_for_any_command(
+    client: Any, images: dict[str, str], tmp_path: Path
+) -> None:
+    """Typed by a user, whose Python has no package of icequake, in a folder of their own; here an engine answers already."""
+    nowhere = environment(DOCKER_HOST=f"unix://{tmp_path}/docker.sock")
+    said = icequake("run", "quick", "--docker", env=nowhere, cwd=tmp_path)
+    assert said.returncode == 255 and not (tmp_path / "store").exists()
+    line = (
+        said.stderr.partition("stand-in images, by `")[2].partition("`")[0].replace("COMMAND", "printenv DOCKER_HOST")
+    )
+    of_icequake = ("PYTHONPATH", "VIRTUAL_ENV", "ICEQUAKE_PYTHONPATH", "ICEQUAKE_COMMAND")
+    mine = {name: value for name, value in environment().items() if name not in of_icequake}
+    mine["PATH"] = os.pathsep.join(
+        one for one in mine["PATH"].split(os.pathsep) if Path(one) != Path(sys.prefix, "bin")
+    )
+    done = subprocess.run(line, shell=True, env=mine, cwd=tmp_path, capture_output=True, text=True, timeout=580)
+    assert (done.returncode, done.stdout) == (0, f"{address()}\n"), line + done.stderr
 
 
 def test_a_full_scratch_disk_and_the_deaths_of_worker_and_driver_strike_and_heal(
