@@ -6,7 +6,8 @@
     python -m compose.docker.local test -m docker tests/docker            pytest beside an engine; skipped where none can be had
     python -m compose.docker.local compose --profile rest up --wait       `docker compose` with this engine, the images and compose.yaml
 
-An engine that answers already is used as it is, and never stopped.
+An engine that answers already is used as it is, and never stopped. With ICEQUAKE_DOCKER_TESTS=required `test` fails where no engine can be had.
+With ICEQUAKE_DOCKER_TESTS=where-possible it does so on a machine that names an engine, or has the system and the rights to start one.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from compose.install import engine
 from compose.install.cache import SetupError
 from compose.install.ensure import ensure
 from compose.install.installation import Installation
-from compose.processes.container import answers, client_of, others, sweep
+from compose.processes.container import DEFAULT_SOCKET, answers, client_of, others, sweep
 
 USAGE = 254
 ENV_FILE = "images.env"
+PROMISE = "ICEQUAKE_DOCKER_TESTS"
+"""The variable by which CI promises an engine."""
 
 
 def variables(installation: Installation, address: str, names: tuple[str, ...] = ()) -> dict[str, str]:
@@ -105,12 +108,30 @@ def compose_command(place: Path | None = None) -> list[str]:
     return [str(docker) if docker.is_file() else "docker", "compose", "-f", str(composefile.FILE)]
 
 
+def promised() -> bool:
+    """Whether an engine must be there for the tests. Raises SetupError if the variable has another value than it may have."""
+    match os.environ.get(PROMISE, ""):
+        case "":
+            return False
+        case "required":
+            return True
+        case "where-possible":
+            return "DOCKER_HOST" in os.environ or Path(DEFAULT_SOCKET).exists() or engine.impossible() is None
+        case other:
+            raise SetupError(f"{PROMISE} is {other!r}; it may be 'required' or 'where-possible'")
+
+
 def _test(words: Sequence[str]) -> int:
-    """Run pytest beside an engine. Where there is no engine and none can be started, say so and run nothing."""
+    """Run pytest beside an engine. Where there is none, none can be started and none is promised, say so and run nothing."""
+    must = promised()
     installation = ensure()
     try:
         found = engine.start(place=installation.home)
     except SetupError as e:
+        if must:
+            raise SetupError(
+                f"the tests in containers cannot run, and {PROMISE}={os.environ[PROMISE]} promises an engine: {e}"
+            ) from e
         print(f"icequake: the tests in containers are skipped: {' '.join(str(e).split())}")
         return 0
     with running(installation, found=found) as environment:

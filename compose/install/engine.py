@@ -134,10 +134,22 @@ def impossible() -> str | None:
         return "that needs Linux"
     if os.geteuid() != 0:
         return "that needs root"
+    if lacking := [name for name, bit in _RIGHTS.items() if not _capabilities() >> bit & 1]:
+        return f"that needs the capabilities {' and '.join(lacking)}, which a container has only if it is given them"
     missing = [name for name in ("apt-get", "dpkg-deb") if shutil.which(name) is None]
     if missing:
         return f"that needs Debian's {' and '.join(missing)}"
     return None
+
+
+_RIGHTS = {"NET_ADMIN": 12, "SYS_ADMIN": 21}
+"""What ``dockerd`` needs for networks and for file systems: name → number in capability.h of Linux."""
+
+
+def _capabilities() -> int:
+    """The capabilities of this process, as bits."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.M)
+    return int(found[1], 16) if found else 0
 
 
 def stop(place: Path | None = None) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +20,7 @@ from compose.catalogs.registry import CATALOGS
 from compose.docker import composefile, images, local, packets, services
 from compose.processes.service import ServiceError
 from compose.servers.postgres import DATABASE, USER
-from tests.support.runs import environment
+from tests.support.runs import ROOT, environment
 
 CONTENT = yaml.safe_load(composefile.FILE.read_text())["services"]
 PROFILES = tuple(profile for profile in composefile.profiles() if profile != "spark")
@@ -140,17 +142,54 @@ def test_every_stand_in_names_a_variable_of_the_file_and_has_a_dockerfile() -> N
         assert (images.HERE / one.name / "Dockerfile").read_text().count("FROM ${BASE}") == 1
 
 
+def where_no_engine_answers(tmp_path: Path, promise: str, words: Sequence[str]) -> tuple[int, str, str]:
+    """Run a command where ``DOCKER_HOST`` names an engine that does not answer: exit code, standard output, standard error."""
+    nowhere = environment(DOCKER_HOST=f"unix://{tmp_path}/docker.sock", ICEQUAKE_DOCKER_TESTS=promise)
+    command = [sys.executable, "-m", *words]
+    done = subprocess.run(command, env=nowhere, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+LOCAL = ("compose.docker.local", "test", "-m", "docker", "tests/docker")
+
+
 def test_where_no_engine_can_be_had_the_tests_in_containers_are_skipped_in_one_line(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "compose.docker.local", "test", "-m", "docker", "tests/docker"]
-    nowhere = f"unix://{tmp_path}/docker.sock"
-    done = subprocess.run(
-        words, env=environment(DOCKER_HOST=nowhere), cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
+    code, said, error = where_no_engine_answers(tmp_path, "", LOCAL)
+    assert (code, error) == (0, "")
+    assert said == (
         "icequake: the tests in containers are skipped: no Docker engine answers at "
-        f"DOCKER_HOST={nowhere}: unset it, or start one there\n"
+        f"DOCKER_HOST=unix://{tmp_path}/docker.sock: unset it, or start one there\n"
     )
+
+
+@pytest.mark.parametrize("promise", ["required", "where-possible"])
+def test_where_an_engine_is_promised_and_none_can_be_had_the_tests_in_containers_fail(
+    promise: str, tmp_path: Path
+) -> None:
+    code, said, error = where_no_engine_answers(tmp_path, promise, LOCAL)
+    assert (code, said) == (255, "")
+    assert error == (
+        f"icequake: the tests in containers cannot run, and ICEQUAKE_DOCKER_TESTS={promise} promises an engine: "
+        f"no Docker engine answers at DOCKER_HOST=unix://{tmp_path}/docker.sock: unset it, or start one there\n"
+    )
+    one = f"{ROOT}/tests/compose/test_container.py::test_its_end_is_seen_as_a_process_s"
+    code, said, _ = where_no_engine_answers(
+        tmp_path, promise, ("pytest", "-q", "-n", "0", "-p", "no:cacheprovider", one)
+    )
+    assert code == 1 and "1 error" in said, "nor are they skipped where the engine has ended meanwhile"
+
+
+def test_a_promise_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    code, _, error = where_no_engine_answers(tmp_path, "yes", LOCAL)
+    assert code == 255 and "ICEQUAKE_DOCKER_TESTS is 'yes'; it may be 'required' or 'where-possible'" in error
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or os.geteuid() != 0, reason="only root can give up rights")
+def test_a_container_without_the_rights_of_an_engine_is_not_asked_to_start_one() -> None:
+    words = [sys.executable, "-c", "from compose.install.engine import impossible; print(impossible())"]
+    without = ["setpriv", "--bounding-set", "-sys_admin", *words]
+    done = subprocess.run(without, env=environment(), capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.startswith("that needs the capabilities ") and "SYS_ADMIN" in done.stdout
 
 
 @pytest.mark.parametrize(

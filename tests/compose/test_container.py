@@ -22,6 +22,7 @@ from compose.processes.ports import LOOPBACK, Ports
 from compose.processes.process import NotReady, http_get
 from compose.processes.service import Service, ServiceError
 from compose.processes.watchdog import Watchdog
+from tests.docker.conftest import lacking
 
 pytestmark = pytest.mark.docker
 
@@ -31,11 +32,11 @@ RUN = "container-test"
 
 @pytest.fixture(scope="module")
 def docker_engine() -> Iterator[Any]:
-    """A client of a Docker engine; skips where there is none."""
+    """A client of a Docker engine."""
     try:
         client = engine("the tests")
     except ServiceError as e:
-        pytest.skip(f"no Docker engine: {e}")
+        lacking(f"no Docker engine: {e}")
     yield client
     client.close()
 

@@ -1,4 +1,4 @@
-"""The engine and the stand-in images that ``make test-docker`` has started and built; without them these tests are skipped."""
+"""The engine and the stand-in images that ``make test-docker`` has started and built."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from compose.docker import packets, services
+from compose.docker import local, packets, services
 from compose.external.external import External
 from compose.install.installation import Installation
 from compose.processes.container import LABEL, engine
@@ -20,13 +20,20 @@ from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
 
 
+def lacking(what: str) -> NoReturn:
+    """Skip the test; fail it where an engine is promised (``compose.docker.local``)."""
+    if local.promised():
+        pytest.fail(what)
+    pytest.skip(what)
+
+
 @pytest.fixture(scope="session")
 def client() -> Iterator[Any]:
     """A client of the engine."""
     try:
         found = engine("the tests")
     except ServiceError as e:
-        pytest.skip(f"{e} (make test-docker)")
+        lacking(f"{e} (make test-docker)")
     yield found
     found.close()
 
@@ -37,13 +44,13 @@ def images(client: Any) -> dict[str, str]:
     from docker.errors import ImageNotFound
 
     if not os.environ.get("ICEQUAKE_MINIO_IMAGE"):
-        pytest.skip("no images are named by ICEQUAKE_MINIO_IMAGE and others: make test-docker")
+        lacking("no images are named by ICEQUAKE_MINIO_IMAGE and others: make test-docker")
     wanted = services.images(dict.fromkeys(("minio", "postgres", "rest", "hive", "nessie", "spark-worker")))
     for image in (*wanted.values(), packets.image()):
         try:
             client.images.get(image)
         except ImageNotFound:
-            pytest.skip(f"the engine has no image {image} (make test-docker builds stand-ins)")
+            lacking(f"the engine has no image {image} (make test-docker builds stand-ins)")
     return wanted
 
 

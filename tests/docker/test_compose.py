@@ -32,6 +32,7 @@ from compose.docker import composefile
 from compose.docker.local import compose_command
 from compose.install import engine
 from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY
+from tests.docker.conftest import lacking
 from tests.support import specified
 
 pytestmark = pytest.mark.docker
@@ -94,7 +95,7 @@ def test_up_waits_until_the_set_up_service_has_made_the_catalog_and_down_leaves_
     variables = engine.environment()
     python = variables.get("ICEQUAKE_PYTHON_IMAGE")
     if not python:
-        pytest.skip("no image is named by ICEQUAKE_PYTHON_IMAGE: make test-docker")
+        lacking("no image is named by ICEQUAKE_PYTHON_IMAGE: make test-docker")
     override = tmp_path / "override.yaml"
     stands_in: dict[str, Any] = {
         "image": python,
@@ -136,7 +137,7 @@ def hive4(client: Any, images: dict[str, str], plugin: list[str]) -> Iterator[Hi
     variables = engine.environment()
     image = variables.get("ICEQUAKE_HIVE4_IMAGE")
     if not image or not client.images.list(image):
-        pytest.skip("no image is named by ICEQUAKE_HIVE4_IMAGE: make test-docker")
+        lacking("no image is named by ICEQUAKE_HIVE4_IMAGE: make test-docker")
     ports = {name: free_port() for name in ("MINIO", "POSTGRES", "HIVE4")}
     project = "icequake-test-hive4"
     environment = {**variables, **{f"ICEQUAKE_{name}_PORT": str(port) for name, port in ports.items()}}
@@ -224,7 +225,7 @@ def exclusive(database: str, table: str, user: str) -> LockRequest:
 def test_spark_comes_up_on_loopback_and_goes_without_a_trace(plugin: list[str], client: Any) -> None:
     variables = engine.environment()
     if not os.environ.get("ICEQUAKE_SPARK_IMAGE"):
-        pytest.skip("no image is named by ICEQUAKE_SPARK_IMAGE: make test-docker")
+        lacking("no image is named by ICEQUAKE_SPARK_IMAGE: make test-docker")
     ports = {f"ICEQUAKE_SPARK_{name}_PORT": str(free_port()) for name in ("MASTER", "MASTER_UI", "WORKER_UI")}
     compose = [*plugin, "-p", "icequake-test-spark", "--profile", "spark"]
 
