@@ -118,6 +118,8 @@ def _master(master: str, hosts: list[tuple[str, int]]) -> str | None:
             answers.append(f"{host}:{port}: no such host")
         except TimeoutError:
             answers.append(f"{host}:{port}: no answer within {seconds:.0f} s")
+        except ConnectionRefusedError:
+            answers.append(f"{host}:{port}: connection refused")
         except OSError as e:
             answers.append(f"{host}:{port}: {(e.strerror or str(e)).lower()}")
     return f"Spark master {master}: {', '.join(answers)}; is it up, and is the address right?"

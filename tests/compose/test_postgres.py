@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from psycopg2 import OperationalError
+from psycopg2.errors import DuplicateDatabase, UndefinedTable
 
 from compose.catalogs.jdbc import JDBC_TABLES
 from compose.catalogs.registry import CATALOGS
@@ -57,12 +59,24 @@ def test_a_percent_sign_is_itself_where_nothing_is_bound(postgres: Postgres) -> 
 
 
 def test_what_the_server_refuses_is_said_in_its_words(postgres: Postgres) -> None:
-    with pytest.raises(NotReady, match='relation "nothing" does not exist'):
+    with pytest.raises(NotReady) as unknown:
         postgres.execute("SELECT * FROM nothing")
-    with pytest.raises(NotReady, match='database "nowhere" does not exist'):
+    assert isinstance(unknown.value.__cause__, UndefinedTable) and said_by(unknown.value.__cause__) in str(
+        unknown.value
+    )
+    with pytest.raises(NotReady, match="nowhere") as absent:
         postgres.execute("SELECT 1", database="nowhere")
-    with pytest.raises(ServiceError, match='cannot create the database iceberg: database "iceberg" already exists'):
+    assert isinstance(absent.value.__cause__, OperationalError) and said_by(absent.value.__cause__) == str(absent.value)
+    with pytest.raises(ServiceError, match="cannot create the database iceberg: ") as taken:
         postgres.create_database("iceberg")
+    refused = taken.value.__cause__
+    assert refused is not None and isinstance(refused.__cause__, DuplicateDatabase)
+    assert said_by(refused.__cause__) in str(taken.value)
+
+
+def said_by(error: BaseException) -> str:
+    """What the server said, in one line."""
+    return " ".join(str(error).split())
 
 
 def test_a_paused_server_ends_the_wait(postgres: Postgres) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import psycopg2
 import pytest
+from psycopg2.errors import DiskFull
 from psycopg2.extensions import POLL_OK, POLL_READ
 from pyarrow import fs
 
@@ -72,7 +73,7 @@ def test_it_answers_on_loopback_only_and_leaves_nothing(client: Any, make: Make)
             assert container.attrs["HostConfig"]["Memory"] > 0 and container.attrs["HostConfig"]["PidsLimit"] > 0
         assert len(left(client, run_id)) >= 4  # three containers and a network
     assert left(client, run_id) == []
-    assert "listening" in (stack.services["postgres"].logs()).read_text()
+    assert stack.services["postgres"].logs().read_text()
 
 
 @pytest.mark.parametrize("strike", ["kill", "restart", "stop"])
@@ -166,8 +167,9 @@ def test_a_full_disk_takes_no_object_and_gives_those_that_it_has(client: Any, ma
 
         put("before")
         store.fill()
-        with pytest.raises(OSError, match=r"no space left on device|AWS Error"):
+        with pytest.raises(OSError):
             put("meanwhile")
+        assert files.get_file_info("warehouse/meanwhile").type == fs.FileType.NotFound
         with files.open_input_stream("warehouse/before") as kept:
             assert kept.read() == b"here"
         store.empty()
@@ -184,8 +186,9 @@ def test_a_full_disk_of_the_database_takes_no_rows_and_gives_those_that_it_has(c
         database.execute("CREATE TABLE pointer (a int)")
         database.execute("INSERT INTO pointer VALUES (1)")
         database.fill()
-        with pytest.raises(NotReady, match="No space left on device"):
+        with pytest.raises(NotReady) as refused:
             database.execute(many)
+        assert isinstance(refused.value.__cause__, DiskFull)
         database.execute("UPDATE pointer SET a = 2")  # there is room in its page, and in the log's segment
         assert database.execute("SELECT a FROM pointer") == [(2,)]
         assert database.execute("SELECT count(*) FROM kept") == [(5000,)]
@@ -194,26 +197,20 @@ def test_a_full_disk_of_the_database_takes_no_rows_and_gives_those_that_it_has(c
         assert database.execute("SELECT count(*) FROM kept") == [(10000,)]
 
 
-RESET = r"reset by peer|closed the connection"
-
-
 @pytest.mark.parametrize(
-    ("struck_by", "what"),
-    [
-        (Packets(dropped=1.0), "timed out|no answer in time"),
-        (Packets("requests", dropped=1.0), "timed out|no answer in time"),
-        (Packets("replies", dropped=1.0), "timed out|no answer in time"),
-        (Packets(reset=True), RESET),
-    ],
-    ids=lambda p: str(p) if isinstance(p, str) else f"{p.direction}{'-reset' if p.reset else ''}",
+    "struck_by",
+    [Packets(dropped=1.0), Packets("requests", dropped=1.0), Packets("replies", dropped=1.0), Packets(reset=True)],
+    ids=lambda p: f"{p.direction}{'-reset' if p.reset else ''}",
 )
-def test_packets_are_dropped_or_reset_and_pass_again(stack: Stack, struck_by: Packets, what: str) -> None:
+def test_packets_are_dropped_or_reset_and_pass_again(stack: Stack, struck_by: Packets) -> None:
+    """A client of dropped packets waits in vain; one whose connection is reset has its error long before."""
     for name in ("minio", "postgres", "rest"):
         struck = contained(stack, name)
         assert isinstance(struck, Contained)
         struck.hamper(struck_by)
-        with pytest.raises((NotReady, OSError), match=what):
-            struck.probe(1)
+        with pytest.raises((NotReady, OSError, http.client.HTTPException)) as broken:
+            struck.probe(60 if struck_by.reset else 1)
+        assert isinstance(broken.value, TimeoutError) == (not struck_by.reset), repr(broken.value)
         struck.let_pass()
         struck.ready(60)
 

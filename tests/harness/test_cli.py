@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shlex
 import subprocess
@@ -263,7 +265,10 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     done = inside("check", tmp_path, cwd=tmp_path)
     message = last_line(done.stderr)
     assert done.returncode == 255 and "internal error" not in message
-    assert "results.json: Is a directory" in message and "check that path, its owner and its permissions" in message
+    assert (
+        f"results.json: {os.strerror(errno.EISDIR)}" in message
+        and "check that path, its owner and its permissions" in message
+    )
 
 
 @pytest.mark.parametrize("process", [-5, 10**30])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -87,7 +88,7 @@ def test_a_run_cannot_begin_on_a_full_disk(tmp_path: Path) -> None:
             create(place / "store", "w")
     assert error.value.errno in FULL and str(tmp_path / "disk" / "store") in str(error.value.filename)
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="cannot be made: Not a directory"):
+    with pytest.raises(StoreError, match=f"cannot be made: {os.strerror(errno.ENOTDIR)}"):
         create(tmp_path / "file", "w")
 
 

@@ -118,7 +118,7 @@ def test_a_merge_brings_all_of_a_branch_and_the_branch_is_gone(nessie: Server) -
 def test_a_merge_that_meets_another_commit_of_one_key_brings_nothing(nessie: Server) -> None:
     nessie.put("main", "c", "old")
     nessie.put("main", "d", "old")
-    with pytest.raises(Conflict, match="changed in conflict: 'd'"):
+    with pytest.raises(Conflict):
         with Branch(f"{nessie.uri}/api/v2", "refused") as branch:
             nessie.put("refused", "c", "new")
             nessie.put("refused", "d", "new")

@@ -195,7 +195,7 @@ def test_an_upsert_of_a_key_that_two_files_have_writes_its_row_twice(tmp_path: P
     site = Site(tmp_path, TableSpec(name="t", partitioned=False))
     client = site.client()
     site.do(client, "a", "insert", ids=[1, 1, 2])
-    with pytest.raises(ValueError, match="Target table has duplicate rows") as refused:
+    with pytest.raises(ValueError) as refused:
         site.do(client, "b", "upsert", ids=[1])
     assert PYICEBERG.outcome("upsert", chain(refused.value)) == "fail"
     site.do(client, "c", "insert", ids=[2])
