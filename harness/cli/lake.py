@@ -14,7 +14,7 @@ import typer
 
 from harness.cli.crash import details_in
 from harness.cli.failures import HARNESS_FAILED, report_failure
-from harness.cli.options import BadArgument, StoreOption, absolute, command, write_output
+from harness.cli.options import BadArgument, StoreOption, command, write_output
 
 if TYPE_CHECKING:
     from checkers.evidence.evidence import Evidence
@@ -114,7 +114,7 @@ def _folders(paths: list[Path] | None, store: Path) -> list[RunFolder]:
 
     if not paths and not store.is_dir():
         raise BadArgument(f"there is no store {store}; name stores or folders of runs, or give --store")
-    return folders_in(absolute(paths) if paths else [store])
+    return folders_in(paths or [store])
 
 
 def _add(found: Any, folders: list[RunFolder], *, again: bool, quiet: bool) -> int:

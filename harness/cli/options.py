@@ -78,7 +78,7 @@ class Command(TyperCommand):
 
 def absolute(value: Any) -> Any:
     """The value of an option, in which paths, also those of a list, are absolute."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [absolute(one) for one in value]
     return Path(os.path.abspath(value)) if isinstance(value, Path) else value
 
@@ -440,7 +440,7 @@ def run_in(store: Path, run: Path | None) -> Path:
                 f"there is no store {store}; name a run's folder, or give the folder of the runs with --store"
             )
         return store / "latest"
-    return absolute(run) if run.exists() or not (store / run).exists() else store / run
+    return run if run.exists() or not (store / run).exists() else store / run
 
 
 def listed(option: str, text: str | None) -> list[str]:

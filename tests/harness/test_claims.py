@@ -118,8 +118,10 @@ def test_a_claim_is_shown_in_full_and_nothing_runs(tmp_path: Path) -> None:
     done = inside("claims", "23", "17", "--dry-run", "--store", "runs", cwd=tmp_path)
     assert done.returncode == 0 and not list(tmp_path.iterdir())
     assert done.stdout.startswith("23. ") and "\n17. " in done.stdout
-    assert "    icequake prove undelete --times 20 --store runs\n" in done.stdout
-    assert re.search(r"    icequake matrix .* --into runs/claims/matrix-\d{8}T\d{6}Z\n", done.stdout), "it begins anew"
+    assert f"    icequake prove undelete --times 20 --store {tmp_path}/runs\n" in done.stdout
+    assert re.search(rf"    icequake matrix .* --into {tmp_path}/runs/claims/matrix-\d{{8}}T\d{{6}}Z\n", done.stdout), (
+        "it begins anew"
+    )
     assert "Jack Vanlightly" in done.stdout and "Verdict: holds. 2026-11-21, Spark 4.1.4" in done.stdout
 
 

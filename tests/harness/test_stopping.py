@@ -162,7 +162,7 @@ def test_a_stopped_prove_shows_what_is_done_and_names_the_scenarios_that_are_lef
     assert done.returncode == 130
     assert done.stdout.splitlines()[1].startswith("undelete") and len(done.stdout.splitlines()) == 2
     assert done.stderr.splitlines()[-1] == (
-        "icequake: stopped by Ctrl-C; 1 of 3 scenarios are done, their runs are in runs; run the others with: "
+        f"icequake: stopped by Ctrl-C; 1 of 3 scenarios are done, their runs are in {tmp_path}/runs; run the others with: "
         f"icequake prove rest-503-lost-commit '{own}' --store {tmp_path}/runs"
     )
 
