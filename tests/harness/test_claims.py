@@ -65,16 +65,16 @@ def test_every_command_of_the_library_can_be_typed() -> None:
     ("words", "says"),
     [
         (["prove", "undelete", "--times", "3"], None),
-        (["prov", "undelete"], "unknown command 'prov' (did you mean prove?)"),
+        (["prov", "undelete"], r"unknown command 'prov' \(did you mean prove\?\)"),
         (["claims", "1"], "unknown command 'claims'"),
-        (["prove", "undelete", "--often", "3"], "prove: No such option"),
-        (["prove", "undelete", "--times", "often"], "prove: Invalid value for '--times'"),
-        (["run"], "run: Missing argument"),
+        (["prove", "undelete", "--often", "3"], "prove: .*--often"),
+        (["prove", "undelete", "--times", "often"], "prove: .*--times"),
+        (["run"], "run: .*workload"),
     ],
 )
 def test_what_cannot_be_typed_is_no_command_of_a_claim(words: list[str], says: str | None) -> None:
     found = command.wrong_command(PROGRAM, words)
-    assert found is None if says is None else found is not None and found.startswith(says)
+    assert found is None if says is None else found is not None and bool(re.match(says, found))
 
 
 def test_the_page_in_the_documents_is_that_of_the_claims() -> None:
