@@ -184,7 +184,9 @@ class Hive4:
     def schema(self) -> str:
         """The row that ``schematool`` writes: id and version of the schema, and the comment with the time of its making."""
         select = 'SELECT * FROM "VERSION"'
-        return self.compose("exec", "-T", "postgres", "psql", "-U", USER, "-tAc", select, DATABASE).strip()
+        return self.compose(
+            "exec", "-T", "postgres", "psql", "-h", "127.0.0.1", "-U", USER, "-tAc", select, DATABASE
+        ).strip()
 
     def metastore(self) -> hive.client:
         return hive.client("127.0.0.1", self.ports["HIVE4"], 60)
