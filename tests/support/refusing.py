@@ -35,6 +35,7 @@ class Refusing(ThreadingHTTPServer):
 
 class _Request(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # an answer is written in two parts
     server: Refusing
 
     def answer(self) -> None:
