@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.evidence.history import Operation
@@ -20,8 +20,8 @@ from workloads.tables import COLUMNS
 MOST = 4
 """Rows, operations or files that a sentence lists before it counts the rest."""
 
-LONGEST = 1_000
-"""Characters of an argument that a sentence shows."""
+LONGEST = 10_000
+"""Characters of a value that a sentence shows. The log of a row that was updated a thousand times has fewer."""
 MOST_KEYS = 100
 """Keys that an anomaly carries, at most."""
 
@@ -41,10 +41,10 @@ def count(n: int, one: str, many: str | None = None) -> str:
     return f"{n} {one if n == 1 else many or one + 's'}"
 
 
-def listing(items: Iterable[object], most: int = MOST) -> str:
-    """``a, b, c and 7 more``."""
+def listing(items: Iterable[Any], most: int = MOST, word: Callable[[Any], str] = str) -> str:
+    """``a, b, c and 7 more``; ``word`` is called for those that are shown."""
     found = items if isinstance(items, Sequence) else [*items]
-    shown = ", ".join(map(str, found[:most]))
+    shown = ", ".join(map(word, found[:most]))
     return shown if len(found) <= most else f"{shown} and {len(found) - most} more"
 
 
@@ -146,12 +146,12 @@ def value(v: Any, *, nothing: str = "nil") -> str:
         return "{" + ", ".join(f"{value(k)}: {value(x)}" for k, x in v.items()) + "}"
     if isinstance(v, list | tuple):
         return "[" + ", ".join(map(value, v)) + "]"
-    return repr(v)
+    return _cut(repr(v))
 
 
 def rows(found: Iterable[Sequence[Any]]) -> str:
     """Rows, shortened; ``no row`` for none."""
-    return listing(row(r) for r in found) or "no row"
+    return listing(found, word=row) or "no row"
 
 
 def place(change: RowChange) -> str:

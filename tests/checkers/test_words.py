@@ -108,3 +108,16 @@ def test_a_valid_history_is_never_said_to_be_not_even_something() -> None:
     assert "  it does not satisfy repeatable-read, which snapshot-isolation does not require" in valid
     invalid = lines(path, judge(history, "list-append", "serializable"))
     assert "  not even repeatable-read" in invalid and "  consistent with strong-snapshot-isolation" in invalid
+
+
+def test_a_value_of_any_length_is_cut_and_only_what_is_shown_is_worded() -> None:
+    long = "x" * 11_000_000
+    assert explain.row((1, long, 0, "a", 1)) == f"(id 1, val '{long[: explain.LONGEST - 1]}…, cnt 0, log 'a', part 1)"
+    assert explain.arguments({"a": long}) == f"with a = {long[: explain.LONGEST]}…"
+    worded: list[int] = []
+
+    def word(n: int) -> str:
+        worded.append(n)
+        return str(n)
+
+    assert explain.listing(range(100_000), word=word) == "0, 1, 2, 3 and 99996 more" and worded == [0, 1, 2, 3]
