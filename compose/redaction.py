@@ -161,9 +161,11 @@ class Redaction:
         at: BaseException | None = error
         while at is not None and id(at) not in seen:
             seen.add(id(at))
-            at.args = tuple(self.text(a) if isinstance(a, str) else a for a in at.args)
-            if isinstance(at, OSError) and isinstance(at.strerror, str):
-                at.strerror = self.text(at.strerror)
+            at.args = tuple(map(self.value, at.args))
+            if hasattr(at, "__notes__"):
+                at.__notes__ = self.value(at.__notes__)
+            for name in ("strerror", "filename", "filename2") if isinstance(at, OSError) else ():
+                setattr(at, name, self.value(getattr(at, name)))
             at = at.__cause__ or at.__context__
 
     def folder(self, folder: Path) -> list[Path]:

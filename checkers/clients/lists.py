@@ -11,6 +11,7 @@ any anomaly and any doubt.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from checkers.isolation.levels import LEVELS
 from checkers.isolation.listappend import tail
 from checkers.isolation.transactions import IsolationResult
 from checkers.verdict import Verdict
+from workloads.file.opened import document
 
 MODEL = "list-append"
 _NEVER = -1
@@ -53,7 +55,7 @@ def judged(path: Path, model: str | None = None, level: str | None = None) -> Ve
         return None
     with uncollected():
         try:
-            text = path.read_bytes().decode("utf-8-sig")
+            text = document(path, sys.maxsize).decode("utf-8-sig")
             return _judged(_read(text, str(path)), model, LEVELS[-1] if level is None else level)
         except (Unusual, OSError, UnicodeDecodeError, HistoryError, EdnError):
             return None

@@ -31,7 +31,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from checkers.evidence import runfolder
-from workloads.file.opened import document
+from workloads.file.opened import document, too_deep
 
 T = TypeVar("T")
 Values = Mapping[str, Any]
@@ -126,6 +126,8 @@ def _whole(data: bytes) -> int:
 
 
 def _values(line: bytes) -> Values:
+    if too_deep(line):
+        raise ValueError("it is nested too deeply")
     found = json.loads(line.decode("utf-8"))
     if not isinstance(found, dict):
         raise ValueError("a line is an object")
@@ -241,7 +243,7 @@ def _differences(key: str, found: object, wanted: object) -> Iterator[str]:
 
 @contextlib.contextmanager
 def alone(folder: Path, what: str, error: type[Exception]) -> Iterator[None]:
-    """Write in a folder alone; it is made if it does not exist. The lock ends with the process, however that ends.
+    """Write in a folder alone; it is made if it does not exist. The lock ends with the process, and with what that forked, however they end.
 
     Args:
         what: writes there, in words: ``a soak``.

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from checkers.evidence.plan import Plan, wrong_key
 from workloads.file import own_kinds, plainyaml
-from workloads.file.opened import DEPTH, document, too_deep
+from workloads.file.opened import DEPTH, document, opened, too_deep
 from workloads.operations.kinds import KindError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -186,6 +186,15 @@ class RunFolder:
     def report(self) -> Path:
         """The page."""
         return self.path / "report.html"
+
+    @property
+    def began(self) -> bool:
+        """Whether the history has an event."""
+        try:
+            with opened(self.history) as file:
+                return bool(file.readline() and file.readline())
+        except OSError:
+            return False
 
     def state(self) -> dict[str, Any]:
         """``run.json``; a run that says running but whose process is gone is ``incomplete``.

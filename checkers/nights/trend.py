@@ -45,24 +45,25 @@ class Point:
     retries: Spread | None
 
 
-def earlier(folder: Path) -> list[Past]:
-    """The nights beside a night's folder that began before it, oldest first, at most :data:`MOST_NIGHTS`; what cannot be read is left out.
+def earlier(folder: Path) -> tuple[list[Past], list[str]]:
+    """The nights beside a night's folder that began before it, oldest first, at most :data:`MOST_NIGHTS`; and why others cannot be read.
 
     Raises:
         NightError: the folder itself has no night.
     """
     mine, _ = record.read(folder)
-    found = []
+    found, unread = [], []
     for path in folder.parent.glob(f"*/{record.RUNS}"):
         if path.parent.resolve() == folder.resolve():
             continue
         try:
             header, lines = record.read(path.parent)
-        except NightError:
+        except NightError as e:
+            unread.append(str(e))
             continue
         if str(header.get("started")) < str(mine.get("started")):
             found.append(Past(path.parent.name, str(header.get("started")), tuple(lines)))
-    return sorted(found, key=lambda p: (p.started, p.name))[-MOST_NIGHTS:]
+    return sorted(found, key=lambda p: (p.started, p.name))[-MOST_NIGHTS:], sorted(unread)
 
 
 def point(lines: Iterable[Line], cell: Cell) -> Point | None:

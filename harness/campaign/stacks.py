@@ -8,15 +8,18 @@ than the machine has memory for. Its logs are in a folder of their own, from whi
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from checkers.evidence.journal import alone
 from compose.catalogs import user_file
 from compose.redaction import Redaction, SecretsLeft
 from workloads.file.yamlfile import FileError
@@ -55,7 +58,7 @@ class Lease(Generic[S]):
     Ctrl-C inside leaves the stack to :meth:`WarmStacks.close`, so that what goes on there can save what it has.
 
     Attributes:
-        stack: the stack; ``logs``: the folder of its logs.
+        stack: the stack; ``logs``: the folder of its logs; ``secrets``: what must not stay in them.
         seat: counts from 0.
     """
 
@@ -65,6 +68,7 @@ class Lease(Generic[S]):
         self._seats = frozenset(seats)
         self.stack = up.stack
         self.logs = up.logs
+        self.secrets = stacks.secrets
         self.seat = min(self._seats)
 
     def __enter__(self) -> Lease[S]:
@@ -130,7 +134,8 @@ class WarmStacks(Generic[S]):
         self._failed: dict[Key, list[str]] = {}
         """Key → why its last tries failed."""
         self._layered = layered
-        self.hide = Redaction(secrets)
+        self.secrets = tuple(secrets)
+        self.hide = Redaction(self.secrets)
         self._ended = ended
         self._up: list[_Up[S]] = []
         """In the order in which they were started."""
@@ -138,8 +143,12 @@ class WarmStacks(Generic[S]):
         self._changed = threading.Condition(threading.RLock())
 
     def __enter__(self) -> WarmStacks[S]:
-        """Take the secrets from the logs of a session that was killed."""
-        self._cleaned(self._place)
+        """Take the secrets from the logs of a session that was killed.
+
+        Raises:
+            SecretsLeft: a log may have a secret and could be neither cleaned nor removed.
+        """
+        self.hide.folder(self._place)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -187,7 +196,7 @@ class WarmStacks(Generic[S]):
         """Close all stacks, the last one first, under whatever still runs on them; any thread may.
 
         Raises:
-            SecretsLeft: of a stack of now or before, a log may have a secret and could be neither cleaned nor removed.
+            SecretsLeft: a log of these stacks may have a secret and could be neither cleaned nor removed.
         """
         while self._up:
             self._end(self._up[-1])
@@ -198,22 +207,36 @@ class WarmStacks(Generic[S]):
 
     def _ready(self, key: Key) -> _Up[S]:
         """The stack of a key: one that is up, although it may be spoiled and still leased, or a new one."""
-        found = next((u for u in self._up if u.key == key), None)
-        while found is None and self._most is not None and len(self._up) >= self._most:
+        while True:
+            found = next((u for u in self._up if u.key == key), None)
+            if found is not None or self._most is None or len(self._up) < self._most:
+                return found or self._started(key)
             idle = next((u for u in self._up if not u.taken), None)
             if idle is None:
                 self._changed.wait()
             else:
                 self._end(idle)
-        return found or self._started(key)
 
     def _started(self, key: Key) -> _Up[S]:
         failed = self._failed.get(key, [])
         if self._tries is not None and len(failed) >= self._tries:
             raise StackError(f"the stack of {' '.join(key)} does not come up: {failed[-1]}")
+        below = self._base() if self._layered(key) else None
+        try:
+            return self._start_on(key, below)
+        except Exception:
+            if below is None or below.taken:
+                raise
+        self._end(below)  # it may be what is broken
+        return self._start_on(key, None)
+
+    def _base(self) -> _Up[S] | None:
+        """The stack on which others stand."""
+        return next((u for u in self._up if self._layered(u.key)), None)
+
+    def _start_on(self, key: Key, below: _Up[S] | None) -> _Up[S]:
         self._say(f"starting the stack of {' '.join(key)}")
         logs = new_logs(self._place, key)
-        below = next((u for u in self._up if self._layered(u.key)), None) if self._layered(key) else None
         try:
             with contextlib.ExitStack() as inside:
                 stack = inside.enter_context(self._start(key, logs, None if below is None else below.stack))
@@ -241,7 +264,7 @@ class WarmStacks(Generic[S]):
         with self._changed:
             if up not in self._up:
                 return
-            if self._layered(up.key) and up is next(u for u in self._up if self._layered(u.key)):
+            if up is self._base():
                 for above in [u for u in reversed(self._up) if self._layered(u.key) and u is not up]:
                     self._end(above)
             self._up.remove(up)
@@ -250,9 +273,11 @@ class WarmStacks(Generic[S]):
                 up.inside.close()
             except Exception as e:  # whatever it is, the next stack must come up
                 self._say(f"the stack of {' '.join(up.key)} did not end in order: {' '.join(str(e).split())}")
-            self._cleaned(up.logs)
-            self._ended(up.logs)
-            self._changed.notify_all()
+            try:
+                self._cleaned(up.logs)
+                self._ended(up.logs)
+            finally:
+                self._changed.notify_all()
 
     def _cleaned(self, logs: Path) -> None:
         """Take the secrets from logs; a log that cannot be cleaned goes."""
@@ -262,6 +287,30 @@ class WarmStacks(Generic[S]):
         except SecretsLeft as e:
             self._left.append(e)
             self._say(str(e))
+
+
+class LogsError(ValueError):
+    """The logs of a session cannot be written; one line with the remedy."""
+
+
+@contextlib.contextmanager
+def session_logs(place: Path, secrets: Iterable[str]) -> Iterator[Path]:
+    """A folder in ``place`` for the logs of this session alone, where others may go on beside it.
+
+    The secrets are taken from the logs of sessions that are over, since one that was killed could not do it.
+
+    Raises:
+        LogsError: it cannot be made.
+        SecretsLeft: a log may have a secret and could be neither cleaned nor removed.
+        OSError: the disk is full.
+    """
+    hide = Redaction(secrets)
+    for old in sorted(place.iterdir()) if place.is_dir() else ():
+        with contextlib.suppress(LogsError), alone(old, "logs", LogsError):
+            hide.folder(old)
+    mine = place / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}"
+    with alone(mine, "logs", LogsError):
+        yield mine
 
 
 def secrets_of_files(catalogs: Iterable[str]) -> list[str]:

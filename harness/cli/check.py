@@ -68,7 +68,7 @@ def verdict_if_stopped(folder: RunFolder) -> Iterator[None]:
     except BaseException as e:
         if not isinstance(e, KeyboardInterrupt) and stop.number is None:
             raise
-        if began(folder) and folder.state().get("state") != "complete":  # complete: it was stopped while it was judged
+        if folder.began and folder.state().get("state") != "complete":  # complete: it was stopped while it was judged
             with contextlib.suppress(Exception):  # the last line's command says what it is
                 judge(folder)
         raise stopping.Stopped(way_on(folder)) from e
@@ -76,20 +76,9 @@ def verdict_if_stopped(folder: RunFolder) -> Iterator[None]:
 
 def way_on(folder: RunFolder) -> str:
     """How a run that did not come to its end is judged, in words."""
-    if not began(folder):
+    if not folder.began:
         return f"before the first operation, so there is nothing to judge in {folder.path}"
     return f"judge the run with: {command()} check {shlex.quote(str(folder.path))}"
-
-
-def began(folder: RunFolder) -> bool:
-    """Whether the run's history has an event."""
-    try:
-        from workloads.file.opened import opened
-
-        with opened(folder.history) as file:
-            return bool(file.readline() and file.readline())
-    except OSError:
-        return False
 
 
 ENGINES = ("auto", "exact", "columns", "process", "spark")

@@ -55,11 +55,13 @@ def prove(
 ) -> int:
     """Reproduce known defects, each as a scenario on real Spark; exit code 0 if every result is as expected for this version."""
     from compose import setup
+    from compose.redaction import SecretsLeft
     from harness.cli.terminal import Voice, console
     from harness.experiments import prove as proving
     from harness.run import disk
     from harness.run.resolve import read_scenario
     from harness.run.settings import RunError
+    from harness.run.versions import versions
     from reports import proofs as shown
     from workloads.file import scenario
 
@@ -74,6 +76,7 @@ def prove(
         installation = setup.ensure_release(release)
         say_own_jar(release, voice.say)
         finished: list[Proof] = []
+        ended: Exception | None = None
         stopping.current().way_on = lambda: f"the runs so far are in {store}"
         try:
             proofs, found = proving.prove(
@@ -87,6 +90,8 @@ def prove(
                 named=named,
                 finished=finished.append,
             )
+        except (OSError, SecretsLeft) as e:  # what was proven is shown first
+            ended, proofs, found = e, finished, versions(installation)
         except KeyboardInterrupt as e:
             ran = Counter(p.scenario for p in finished)
             console().print(_table_of([s for s in scenarios if ran[s.scenario]], finished))
@@ -98,7 +103,10 @@ def prove(
             raise stopping.Stopped(f"{done}; run the others with: {' '.join(words)}") from e
     if output is not None:
         write_output(output, shown.to_json(proofs, found))
-    console().print(_table_of(scenarios, proofs))
+    ran = Counter(p.scenario for p in proofs)
+    console().print(_table_of([s for s in scenarios if ran[s.scenario]], proofs))
+    if ended is not None:
+        raise ended
     if len(scenarios) <= 3:
         last = {p.scenario: p for p in proofs}
         for s in scenarios:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.check import began, judge, verdict_if_stopped, way_on
+from harness.cli.check import judge, verdict_if_stopped, way_on
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of
 from harness.cli.options import (
@@ -203,7 +203,7 @@ def run(
                 except BaseException as e:
                     _say_left(external, one.left, error=True)
                     _say_notes(one.notes, error=True)
-                    if isinstance(e, Exception) and began(folder):
+                    if isinstance(e, Exception) and folder.began:
                         typer.echo(f"icequake: the run did not come to its end; {way_on(folder)}", err=True)
                     raise
             voice.say("checking")

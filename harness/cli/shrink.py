@@ -69,10 +69,12 @@ def shrink(
     """Make a failed run small: the fewest operations that show its anomaly again, as a scenario file."""
     from checkers.evidence import runfolder
     from compose import setup
+    from compose.redaction import secrets_of
     from harness.cli.terminal import Voice
     from harness.experiments.shrink import trials
     from harness.experiments.shrink.log import Log
     from harness.experiments.shrink.shrink import SCENARIO, NothingToShrink, Shrink, failed, measure, on_catalog, shrunk
+    from harness.run.hidden import revealed
     from harness.run.settings import RunError
     from nemesis.faults.lengths import seconds
     from reports import shrunk as shown
@@ -108,7 +110,8 @@ def shrink(
     proves = shlex.join([anywhere(), "prove", str(into / SCENARIO), *named])
     replays = replay_command(found, str(into / FILE), [*named, "--catalog", path_anywhere(at)])
     log = Log(into, trials.about(folder.path, found.name, at, release.label))
-    with log, Voice(quiet=quiet, unit="runs") as voice, details_in(into, external.secrets):
+    hidden = (*external.secrets, *secrets_of(revealed(found.recording.workload.catalog_properties)))
+    with log, Voice(quiet=quiet, unit="runs") as voice, details_in(into, hidden):
         installation = setup.ensure_release(release)
         voice.keep(f"{found.name} of {folder.path}, {measure(found.recording)}: {into}")
         say_own_jar(release, voice.say)
@@ -120,6 +123,7 @@ def shrink(
             publish,
             catalog=at,
             external=external,
+            secrets=hidden,
             writers=min(FEW_WRITERS, found.recording.workload.writers),
             replays=replays,
             proves=proves,

@@ -106,6 +106,7 @@ def soak(
     """Run workloads × catalogs × faults × releases with fresh seeds for a night, and keep what fails."""
     from checkers.evidence.runfolder import FULL
     from checkers.nights import record
+    from compose.redaction import SecretsLeft
     from harness.cli.terminal import Voice, console
     from harness.experiments import soak as soaking
     from harness.run.resolve import read_suite
@@ -173,6 +174,7 @@ def soak(
         stopping.current().way_on = lambda: f"continue with: {goes_on}"
         whole = soaking.Soak(order, into, voice, keeping(kept_in, publish, voice.say), said=tell, stopping=meanwhile)
         whole.told = lambda found: show(f"  {soakwords.find_of(found)}")
+        left: SecretsLeft | None = None
         try:
             with whole:
                 night = whole.go()
@@ -186,6 +188,8 @@ def soak(
                 meanwhile(whole.night)
             done = f"{len(whole.night.runs)} runs are done"
             raise stopping.Stopped(f"{done}; continue with: {goes_on}") from e
+        except SecretsLeft as e:  # what the night found is shown first
+            left = e
     night = whole.night
     try:
         written = write(night)
@@ -203,6 +207,8 @@ def soak(
     typer.echo(
         f"\n  page   {written}\n  junit  {into / junit.FILE}\n  cover  {anywhere()} coverage {shlex.quote(str(into))}\n  again  {goes_on}"
     )
+    if left is not None:
+        raise left
     return night.code
 
 

@@ -168,8 +168,7 @@ def sweep(
         stopping.current().way_on = lambda: f"continue with: {goes_on}"
         whole = Sweep(order, into, store, voice, keeping(kept_in, publish, voice.keep))
         try:
-            with whole:
-                whole.measure()
+            whole.measure()
         except KeyboardInterrupt as e:
             measured = whole.comparison()
             if whole.path.exists():

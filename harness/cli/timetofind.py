@@ -109,8 +109,7 @@ def time_to_find(
             voice.keep(f"{len(chosen)} defects, {len(plan.searches())} searches: {into}")
             stopping.current().way_on = lambda: f"continue with: {goes_on}"
             try:
-                with whole:
-                    whole.measure()
+                whole.measure()
             except KeyboardInterrupt as e:
                 done = whole.searches()
                 if whole.path.exists():

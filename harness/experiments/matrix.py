@@ -369,10 +369,8 @@ class Matrix:
         self._on = on
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        ran = versions(installation)
-        self._key = (catalog, ran["iceberg"])
-        header = {"catalog": catalog, "versions": ran, "of": None if publish is None else ENGINES_WORD}
-        self._journal = Journal(self.path, CELLS, header)
+        self._key: Key = (catalog,)
+        self._lines: list[Measured | NotMeasured] = []
 
     @property
     def path(self) -> Path:
@@ -383,7 +381,7 @@ class Matrix:
     def known(self) -> Cells:
         """What is known of the cells so far."""
         chosen = {*self._cells}
-        return known(x for x in self._journal.lines if x.cell in chosen)
+        return known(x for x in self._lines if x.cell in chosen)
 
     @property
     def measured(self) -> int:
@@ -404,7 +402,10 @@ class Matrix:
             SetupError, ServiceError, WriterError: the first stack does not come up; the cells measured so far are kept.
         """
         groups, size = (GROUPS, BATCH) if self._publish is None else (1, ENGINE_BATCH)
-        with self._journal:
+        ran = versions(self._installation)
+        header = {"catalog": self._catalog, "versions": ran, "of": None if self._publish is None else ENGINES_WORD}
+        with Journal(self.path, CELLS, header) as journal:
+            self._key, self._lines = (self._catalog, ran["iceberg"]), journal.lines
             done = {m.cell for m in self.known.measured}
             left = [c for c in self._cells if c not in done]
             if not left:
@@ -417,7 +418,7 @@ class Matrix:
                 turn = iter([left[n : n + size] for n in range(0, len(left), size)])
                 self._watcher.progress(self.measured, len(self._cells))
                 with ThreadPoolExecutor(groups) as pool:
-                    working = [pool.submit(self._work, stacks, turn) for _ in range(groups)]
+                    working = [pool.submit(self._work, journal, stacks, turn) for _ in range(groups)]
                     try:
                         ended, _ = wait(working, return_when=FIRST_EXCEPTION)
                     finally:
@@ -432,7 +433,9 @@ class Matrix:
             self._installation, 2, logs, self._watcher, catalog=self._catalog, groups=groups, on=self._on or below
         )
 
-    def _work(self, stacks: WarmStacks[Bench], turn: Iterator[list[Cell]]) -> None:
+    def _work(
+        self, journal: Journal[Measured | NotMeasured], stacks: WarmStacks[Bench], turn: Iterator[list[Cell]]
+    ) -> None:
         while not self._stop.is_set():
             with self._lock:
                 cells = next(turn, None)
@@ -449,7 +452,7 @@ class Matrix:
             if self._stop.is_set():
                 return  # the run was interrupted
             with self._lock:
-                self._journal.append(*found)
+                journal.append(*found)
                 self._watcher.progress(self.measured, len(self._cells))
 
     def _batch(self, stacks: WarmStacks[Bench], cells: Sequence[Cell]) -> list[Measured]:

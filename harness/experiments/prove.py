@@ -32,7 +32,7 @@ from compose.processes.service import ServiceError
 from compose.redaction import Redaction, secrets_of
 from harness.campaign import errors
 from harness.campaign.errors import is_full, keep_details
-from harness.campaign.stacks import Key, Lease, WarmStacks, secrets_of_files
+from harness.campaign.stacks import Key, Lease, WarmStacks, secrets_of_files, session_logs
 from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
 from harness.run.ordering import patience
@@ -256,6 +256,10 @@ def prove(
 
     Returns:
         The proofs, those of one catalog together, and the versions that ran.
+
+    Raises:
+        OSError: the disk is full; ``finished`` has the proofs so far.
+        SecretsLeft: a log may have a secret; the same.
     """
     proofs: list[Proof] = []
     own = [s.catalog for s in scenarios if user_file.is_file(s.catalog)]
@@ -272,16 +276,20 @@ def prove(
         writers = max(s.writers for s in (mine if base else scenarios))
         return Bench(installation, writers, logs, watcher, catalog=catalog, groups=groups, on=base)
 
-    with WarmStacks(
-        start,
-        runs / "prove-logs",
-        watcher.say,
-        seats=lambda bench: len(bench.groups),
-        most=None,
-        runs=None,
-        layered=lambda key: on is None and key[0] not in own,
-        secrets=secrets_of_files(own),
-    ) as stacks:
+    hidden = [*secrets_of_files(own), *(x for s in scenarios for x in secrets_of(s.catalog_properties))]
+    with (
+        session_logs(runs / "prove-logs", hidden) as logs,
+        WarmStacks(
+            start,
+            logs,
+            watcher.say,
+            seats=lambda bench: len(bench.groups),
+            most=None,
+            runs=None,
+            layered=lambda key: on is None and key[0] not in own,
+            secrets=hidden,
+        ) as stacks,
+    ):
         for catalog in dict.fromkeys(s.catalog for s in scenarios):
             mine = [s for s in scenarios if s.catalog == catalog]
             one = partial(_proved, runs=runs, command=command, named=named or {}, publish=publish)
@@ -353,7 +361,7 @@ def _on_one(
         except Exception as e:  # whatever it is, the other scenarios go on
             if is_full(e):
                 raise
-            return Proof(scenario.scenario, "not run", (errors.why(e),))
+            return Proof(scenario.scenario, "not run", (errors.why(e, stacks.hide),))
 
     def work(turn: deque[tuple[Scenario, int]]) -> None:
         while True:

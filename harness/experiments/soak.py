@@ -35,10 +35,8 @@ from checkers.coverage.ledger import FILE as COVERAGE
 from checkers.coverage.ledger import Ledger, name_of
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import HistoryError
 from checkers.evidence.journal import Journal
 from checkers.evidence.runfolder import FULL, RunFolder
-from checkers.evidence.tablelog import TableLogError
 from checkers.nights import finds, night, record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
@@ -468,7 +466,7 @@ class Soak:
         except BaseException as e:
             work.error = e
         work.executed.set()
-        if not self._stopping and not is_full(work.error) and _began(folder):
+        if not self._stopping and not is_full(work.error) and folder.began:
             self._judge(work, folder)
         work.done.set()
 
@@ -509,9 +507,19 @@ class Soak:
         judged = work.judged
         line = replace(blank, reason=reason, disk=soakfolder.size_of(folder.path))
         if judged is not None:
-            line = judged_line(line, folder, judged)
+            line = self._judged(line, folder, judged)
         peak, own = folder.state().get("peak_memory_bytes"), _rss()
         return replace(line, peak_memory=peak if isinstance(peak, int) else 0, rss=own)
+
+    def _judged(self, line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
+        """As :func:`judged_line`; a run whose figures cannot be computed is an error."""
+        try:
+            return judged_line(line, folder, judged)
+        except Exception as e:  # whatever it is, the night goes on
+            if is_full(e):
+                raise
+            keep_details(e, folder.logs, self._stacks.hide)
+            return replace(line, ended="error", reason=why(e, self._stacks.hide))
 
     def _add(self, line: Line) -> None:
         """Write a line, then say it."""
@@ -534,10 +542,10 @@ class Soak:
         """Add what a run exercised to the night's coverage; without it nothing is missing but a figure."""
         try:
             self._book.append(name_of(folder.path), of_folder(folder.path, evidence))
-        except (runfolder.StoreError, HistoryError, TableLogError, OSError) as e:
-            if isinstance(e, OSError) and e.errno in FULL:
+        except Exception as e:  # whatever it is, the night goes on
+            if is_full(e):
                 raise
-            self.watcher.say(f"the coverage of {folder.path.name} is not kept: {e}")
+            self.watcher.say(f"the coverage of {folder.path.name} is not kept: {why(e)}")
 
     def _columns(self, folder: RunFolder, evidence: Evidence) -> None:
         """Keep the columns of the tables of a valid run that have some; without them nothing is missing but a second judgement."""
@@ -550,10 +558,10 @@ class Soak:
                 place = self.into / COLUMNS / folder.path.name
                 place.mkdir(parents=True)
                 write_columns(frames, place)
-        except OSError as e:
-            if e.errno in FULL:
+        except Exception as e:  # whatever it is, the night goes on
+            if is_full(e):
                 raise
-            self.watcher.say(f"the columns of {folder.path.name} are not kept: {e}")
+            self.watcher.say(f"the columns of {folder.path.name} are not kept: {why(e)}")
 
     # --- what was found -----------------------------------------------------------------------------------------------
 
@@ -752,7 +760,7 @@ class Soak:
             about = (plan.model_extra or {})[ABOUT]
             cell, number = Cell.from_json(about["cell"]), int(about["number"])
         except (runfolder.StoreError, KeyError, TypeError, ValueError) as e:
-            if not _began(folder):  # it was killed before it wrote its plan, or its first event
+            if not folder.began:  # it was killed before it wrote its plan, or its first event
                 soakfolder.remove(folder.path)
             else:
                 self.watcher.say(f"left alone: {' '.join(str(e).split()) or folder.plan}")
@@ -770,7 +778,7 @@ class Soak:
         )
         complete = state.get("state") == "complete"
         work = _Work()
-        if _began(folder):
+        if folder.began:
             threading.Thread(target=self._judge, args=(work, folder), name="judgement", daemon=True).start()
             if not _wait(work.done, self.bounds.judging):
                 self._left += 1
@@ -783,7 +791,7 @@ class Soak:
         judged = None if work.error is not None else work.judged
         line = replace(line, disk=soakfolder.size_of(folder.path), used=self.used)
         if judged is not None:
-            found = judged_line(line, folder, judged)
+            found = self._judged(line, folder, judged)
             line = found if complete or found.ended == "invalid" else replace(found, ended="incomplete", reason=None)
         if line.ended == "incomplete":
             line = replace(line, reason=line.reason or "its session was stopped or killed")
@@ -832,15 +840,6 @@ def _wait(event: threading.Event, seconds: float) -> bool:
     while not event.is_set() and time.monotonic() < deadline:
         event.wait(min(0.2, max(0.0, deadline - time.monotonic())))
     return event.is_set()
-
-
-def _began(folder: RunFolder) -> bool:
-    """Whether the run's history has an event."""
-    try:
-        with folder.history.open("rb") as file:
-            return bool(file.readline() and file.readline())
-    except OSError:
-        return False
 
 
 def _rss() -> int:

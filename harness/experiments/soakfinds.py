@@ -135,6 +135,7 @@ def on_warm(
         external=external_of(job.catalog),
         bench=lease.stack.bench if isinstance(lease.stack, OnBench) else None,
         broke=lease.end,
+        secrets=lease.secrets,
         stop=stop,
         proves=f"{job.icequake} prove",
     )

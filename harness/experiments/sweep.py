@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from checkers.costs.comparison import Contender
+from checkers.costs.comparison import Comparison, Contender
 from checkers.evidence import runfolder
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
@@ -46,7 +46,7 @@ class Warm:
 
 @dataclass
 class Sweep(Compare):
-    """Runs the combinations of an order into a folder; use in ``with``, which ends the stacks."""
+    """Runs the combinations of an order into a folder."""
 
     _stacks: WarmStacks[Warm] = field(init=False)
 
@@ -57,12 +57,9 @@ class Sweep(Compare):
             self._warm, self.into / "logs", self.watcher.say, most=None, runs=None, secrets=hidden
         )
 
-    def __enter__(self) -> Sweep:
-        self._stacks.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stacks.close()
+    def _measure(self) -> Comparison:
+        with self._stacks:
+            return super()._measure()
 
     def _execute(
         self,

@@ -32,7 +32,8 @@ from compose import setup
 from compose.catalogs.registry import CATALOGS
 from compose.install import releases
 from compose.install.installation import Installation
-from harness.campaign.errors import TOLD, is_full, keep_details, why
+from compose.redaction import secrets_of
+from harness.campaign.errors import is_full, keep_details, why
 from harness.campaign.stacks import Key, Lease, WarmStacks
 from harness.experiments.soakfolder import remove
 from harness.experiments.soakstacks import sparks, strikes_processes
@@ -208,7 +209,7 @@ def start_bench(stack: Stack, writers: int, logs: Path, watcher: Watcher) -> OnB
 
 @dataclass
 class TimeToFind:
-    """Makes the searches of an order into a folder; use in ``with``, which ends the stack that is up.
+    """Makes the searches of an order into a folder.
 
     Args:
         into: the measurement's folder.
@@ -232,14 +233,8 @@ class TimeToFind:
 
     def __post_init__(self) -> None:
         self._journal = Journal(self.path, FORM, self.order.header())
-        self._stacks = WarmStacks(self._start, self.into / LOGS, self.watcher.say, tries=1)
-
-    def __enter__(self) -> TimeToFind:
-        self._stacks.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stacks.close()
+        hidden = [s for d in self.order.defects for s in secrets_of(d.plain().catalog_properties)]
+        self._stacks = WarmStacks(self._start, self.into / LOGS, self.watcher.say, tries=1, secrets=hidden)
 
     @property
     def path(self) -> Path:
@@ -266,9 +261,10 @@ class TimeToFind:
             left = [x for x in every if (done := self._done.get((x[0].defect, x[1], x[2]))) is None or done.reason]
             if len(left) < len(every):
                 self.watcher.say(f"{len(every) - len(left)} of {len(every)} searches are made already")
-            for n, (defect, order, seed) in enumerate(left, 1):
-                self.watcher.say(f"{n}/{len(left)} {defect.defect}, {order}, seed {seed}")
-                self._add(self._search(defect, order, seed))
+            with self._stacks:
+                for n, (defect, order, seed) in enumerate(left, 1):
+                    self.watcher.say(f"{n}/{len(left)} {defect.defect}, {order}, seed {seed}")
+                    self._add(self._search(defect, order, seed))
         return self.searches()
 
     def _add(self, search: Search) -> None:
@@ -343,8 +339,10 @@ class TimeToFind:
         """The pairs of a run; without them nothing is missing but a figure, and what guides the next run."""
         try:
             return of_folder(folder.path, evidence).seen
-        except TOLD as e:
-            self.watcher.say(f"the coverage of {folder.path.name} is not known: {e}")
+        except Exception as e:  # whatever it is, the search counts
+            if is_full(e):
+                raise
+            self.watcher.say(f"the coverage of {folder.path.name} is not known: {why(e)}")
             return {}
 
 

@@ -20,6 +20,7 @@ from harness.lake.lake import Lake, opened
 from harness.lake.place import Place
 from harness.lake.upkeep import Tended, tend
 from reports.run.results import accepted_from_json, mapping, verdict_from_json
+from workloads.file.opened import opened as opened_file
 from workloads.tables import TableSpec
 
 BATCH = 32
@@ -50,6 +51,8 @@ def results_of(path: Path, tables: Iterable[TableSpec], *, complete: bool) -> Re
         OSError: it is there and cannot be read.
     """
     try:
+        with opened_file(path):
+            pass  # what is there and cannot be read is not taken for none
         said = mapping_in(path)
     except (FileNotFoundError, ValueError):
         return None

@@ -145,8 +145,8 @@ def _shown(p: Point | None) -> dict[str, Any] | None:
     }
 
 
-def view(night: Night, again: str, past: Sequence[Past]) -> dict[str, Any]:
-    """All values for the template, by name. ``past``: earlier nights, oldest first."""
+def view(night: Night, again: str, past: Sequence[Past], unread: Sequence[str]) -> dict[str, Any]:
+    """All values for the template, by name. ``past``: earlier nights, oldest first; ``unread``: why others cannot be read."""
     cells = _cells(night)
     return {
         "night": night,
@@ -163,6 +163,7 @@ def view(night: Night, again: str, past: Sequence[Past]) -> dict[str, Any]:
         "knowns": _knowns(night),
         "nights": [*((p.name, p.started[:10]) for p in past), ("this night", "this night")],
         "trend": _trend(night, past),
+        "unread": unread,
         "keep": written(night.suite.keep),
         "peak": words.size(peak) if (peak := max((x.peak_memory for x in night.lines), default=0)) else "–",
         "took": words.duration(1000 * night.used),
@@ -170,13 +171,13 @@ def view(night: Night, again: str, past: Sequence[Past]) -> dict[str, Any]:
     }
 
 
-def render(night: Night, again: str, past: Sequence[Past] = ()) -> str:
+def render(night: Night, again: str, past: Sequence[Past] = (), unread: Sequence[str] = ()) -> str:
     """The page. ``again``: the command that continues the night."""
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     script = (TEMPLATES / "compare.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = environment().get_template("soak.html")
-    values = view(night, again, past)
+    values = view(night, again, past, unread)
     return words.printable(
         page.render(style=Markup(style), script=Markup(script), script_hash=f"sha256-{digest}", **values)
     )
@@ -211,7 +212,7 @@ def write(night: Night, again: str) -> Path:
     """Write page and JSON into the night's folder; return the page's path."""
     replace_file(night.folder / JSON, json.dumps(to_json(night), indent=1, ensure_ascii=False) + "\n")
     path = night.folder / PAGE
-    replace_file(path, render(night, again, trend.earlier(night.folder)))
+    replace_file(path, render(night, again, *trend.earlier(night.folder)))
     return path
 
 

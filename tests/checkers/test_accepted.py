@@ -19,7 +19,7 @@ from checkers.judge.accepted import BY_LEVEL, FINDERS, Accepted, covers, everyth
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Promises, Results, load_promises
 from checkers.nights.night import Night
-from checkers.nights.record import Line, Seen, failing, tally
+from checkers.nights.record import LINES, Line, Seen, failing, tally
 from checkers.selftest.lostswaps import as_seen
 from checkers.verdict import Anomaly, Verdict
 from harness.run.resolve import read_scenario, read_suite
@@ -268,7 +268,7 @@ CELL = Cell("quick", "rest", "none", "1.12.0", "")
 def a_night(folder: Path, known: str, results: Results) -> Night:
     seen = failing(results)
     line = Line(CELL, 0, 7, "2026-11-22T18:00:00", "invalid", tally(seen), seen=seen)
-    assert Line.from_json(json.loads(json.dumps(line.to_json()))) == line
+    assert LINES.decode(json.loads(json.dumps(LINES.encode(line)))) == line
     return Night(folder, suite.parse(SUITE % known)[0], 1, (CELL,), (line,))
 
 

@@ -90,6 +90,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         ('{"key": "c"}', r"work\.jsonl:3: .*`done`"),
         ('{"key": 7, "done": true}', r"work\.jsonl:3: .*`str`, got `int`"),
         ("[1]", r"work\.jsonl:3: .*a line is an object"),
+        ('{"key": ' + "[" * 5000 + "]" * 5000 + "}", r"work\.jsonl:3: .*nested too deeply"),
         ('{"key": "c", "do', r"work\.jsonl:3: "),
         ("\udcff", r"work\.jsonl:3: "),
     ],

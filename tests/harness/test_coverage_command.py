@@ -83,15 +83,15 @@ def test_a_run_that_cannot_be_read_is_named_and_the_others_count(night: Path) ->
 
 def test_a_night_that_removed_its_runs_has_their_pairs_and_counts_those_that_it_kept_once(night: Path) -> None:
     kept, gone = night / "a" / "20260101T000000.000Z", night / "b" / "c" / "20260102T000000.000Z"
-    book = Ledger(night / ledger.FILE)
-    for run in (kept, gone):
-        book.append(ledger.name_of(run), of_folder(run))
+    with Ledger(night / ledger.FILE) as book:
+        for run in (kept, gone):
+            book.append(ledger.name_of(run), of_folder(run))
     shutil.rmtree(gone)
     done = inside("coverage", "night", cwd=night.parent)
     assert done.returncode == 0 and done.stdout.splitlines()[0] == "5 of 5 possible pairs (100.0 %) in 2 runs"
     (night / ledger.FILE).write_text("{}\n")
     done = inside("coverage", "night", cwd=night.parent)
-    assert done.returncode == 0 and "in 1 run" in done.stdout and "coverage.jsonl:1: not a line" in done.stderr
+    assert done.returncode == 0 and "in 1 run" in done.stdout and "coverage.jsonl:1: not the journal" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +15,7 @@ import pytest
 from checkers.conflicts.predicted import cells
 from checkers.evidence.tablelog import Growth
 from compose.install.installation import Installation
+from harness.campaign.stacks import WarmStacks
 from harness.experiments.matrix import Matrix
 from harness.experiments.prove import prove_once
 from harness.run.bench import Bench
@@ -144,6 +146,7 @@ class Asked:
         board: Board = field(default_factory=Board)
 
     groups: tuple[Group, ...] = (Group(),)
+    secrets: tuple[str, ...] = ()
 
     def run(self, *_: object, **how: Any) -> None:
         self.how.append(how)
@@ -158,7 +161,8 @@ def a_scenario(bench: Bench, folder: Path) -> None:
 def a_cell(bench: Bench, folder: Path) -> None:
     some = list(cells())[:1]
     with pytest.raises(RunError, match="no cluster"):
-        Matrix(some, folder, cast(Installation, None), Silent())._batch(bench, 0, some)
+        stacks = WarmStacks(lambda *_: nullcontext(bench), folder / "logs", lambda _: None)
+        Matrix(some, folder, cast(Installation, None), Silent())._batch(stacks, some)
 
 
 @pytest.mark.parametrize("script", [a_scenario, a_cell])

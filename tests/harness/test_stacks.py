@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,8 +14,8 @@ import pytest
 
 from compose.processes.service import ServiceError
 from compose.redaction import SecretsLeft
-from harness.campaign import stacks as campaign
-from harness.campaign.stacks import Key, StackError, WarmStacks
+from harness.campaign.stacks import Key, StackError, WarmStacks, session_logs
+from tests.support.files import disk_of
 
 REST, JDBC = ("rest", "1.12.0"), ("jdbc", "1.12.0")
 SECRET = "geheim/+=42"
@@ -110,6 +111,23 @@ def test_a_stack_that_fails_to_start_leaves_nothing_and_is_given_up_after_some_t
         with stacks.lease(JDBC):
             pass
     assert starter.up == 0
+
+
+def test_what_stands_on_a_broken_stack_is_started_anew_without_it(tmp_path: Path) -> None:
+    class OnSand(Starter):
+        @contextlib.contextmanager
+        def __call__(self, key: Key, logs: Path, below: str | None) -> Iterator[str]:
+            if below is not None:
+                raise ServiceError("s3", "is gone")
+            with super().__call__(key, logs, below) as name:
+                yield name
+
+    starter = OnSand()
+    with made(starter, tmp_path, most=None, layered=lambda _: True) as stacks:
+        for key in (REST, JDBC):
+            with stacks.lease(key):
+                pass
+    assert starter.told == ["start rest0", "close rest0", "start jdbc2", "close jdbc2"]
 
 
 def test_a_start_that_succeeds_forgets_the_tries_before(tmp_path: Path) -> None:
@@ -223,17 +241,29 @@ def test_logs_keep_no_secret_of_a_stack_that_was_closed_or_did_not_come_up_or_wa
     assert SECRET not in logs_below(tmp_path) and logs_below(tmp_path).count("of rest") == 2
 
 
-def test_a_log_that_can_neither_be_cleaned_nor_removed_is_an_error_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object) -> list[Path]:
-        raise SecretsLeft([OSError(30, "Read-only file system", str(tmp_path / "server.log"))])
-
+def test_a_log_that_can_neither_be_cleaned_nor_removed_is_an_error_at_the_end(tmp_path: Path) -> None:
+    """A folder on a disk that becomes read-only meanwhile."""
     starter = Starter()
-    monkeypatch.setattr(campaign.Redaction, "folder", fails)
-    with pytest.raises(SecretsLeft, match=r"server\.log"), made(starter, tmp_path, secrets=[SECRET]) as stacks:
-        with stacks.lease(REST):
-            pass
-        with stacks.lease(JDBC):
-            pass
-    assert starter.up == 0
+    with disk_of("1m", tmp_path / "disk") as disk:
+        with pytest.raises(SecretsLeft, match=r"server\.log"), made(starter, disk, secrets=[SECRET]) as stacks:
+            for key in (REST, JDBC):
+                with stacks.lease(key):
+                    if key == JDBC:
+                        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True, timeout=60)
+        assert starter.up == 0
+        with pytest.raises(SecretsLeft, match=r"server\.log"), made(starter, disk, secrets=[SECRET]):
+            raise AssertionError("it was opened")
+
+
+def test_sessions_beside_each_other_leave_the_logs_of_the_others_alone(tmp_path: Path) -> None:
+    place = tmp_path / "prove-logs"
+    with session_logs(place, [SECRET]) as over:
+        (over / "server.log").write_text(f"password={SECRET}\n")
+    over = over.rename(over.with_name("before"))
+    with session_logs(place, [SECRET]) as first:
+        (first / "server.log").write_text(f"password={SECRET}\n")
+        living = (first / "server.log").stat().st_ino
+        assert SECRET not in (over / "server.log").read_text()
+        with session_logs(place, [SECRET]) as other:
+            assert other != first
+        assert (first / "server.log").stat().st_ino == living and SECRET in (first / "server.log").read_text()

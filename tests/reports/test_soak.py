@@ -218,10 +218,12 @@ def test_the_trend_has_the_last_nights_of_the_store_before_this_one(tmp_path: Pa
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / record.RUNS).write_text("{")
     mine = stored(tmp_path, "mine", "2026-11-20T00:00:00", line(REST))
-    past = trend.earlier(mine)
+    past, unread = trend.earlier(mine)
+    assert len(unread) == 1 and "torn/runs.jsonl:1: not the journal of a soak" in unread[0]
     assert [p.name for p in past] == [f"n{n}" for n in range(2, 9)]
     night = a_night(mine, line(REST))
-    text = page.render(night, AGAIN, past)
+    text = page.render(night, AGAIN, past, unread)
+    assert "A night is left out: " in text
     assert "2026-11-03" in text and "2026-11-02" not in text and text.count("✕ 1 of 1: undelete") == 7
 
 
@@ -256,7 +258,7 @@ def test_a_cell_whose_runs_were_not_judged_is_marked_if_an_earlier_night_has_fig
 ) -> None:
     stored(tmp_path, "before", "2026-11-01T00:00:00", line(REST), line(JDBC))
     mine = stored(tmp_path, "mine", "2026-11-20T00:00:00", line(JDBC))
-    text = page.render(a_night(mine, line(JDBC), *(line(REST, ended) for ended in runs)), AGAIN, trend.earlier(mine))
+    text = page.render(a_night(mine, line(JDBC), *(line(REST, ended) for ended in runs)), AGAIN, *trend.earlier(mine))
     assert text.count("<td>✕</td>") == marks
 
 

@@ -53,8 +53,8 @@ RUN_S = 0.02
 """Seconds of a run: enough that a kill can come in the middle of it."""
 GONE_S = 60.0
 """Seconds after which a process that is still there was left."""
-PREFIX = "fake-bench-"
-"""With which the mark of a fake bench begins."""
+PREFIX = f"fake-bench-{os.getpid()}-"
+"""With which the mark of a fake bench of this process, and of those that it forks, begins: others test beside it."""
 
 REST, JDBC = Contender("rest", "1.12.0"), Contender("jdbc", "1.12.0")
 SPEC = Workload.model_validate(
@@ -226,8 +226,7 @@ def compared(source: Path, into: Path) -> object:
 def swept(source: Path, into: Path) -> object:
     """A sweep of two catalogs; the same."""
     whole = FakeSweep(order(), into, into / "store", Silent(), page_alone, judged_once, source=source)
-    with whole:
-        return _verdicts(whole.measure())
+    return _verdicts(whole.measure())
 
 
 def _verdicts(c: Any) -> object:

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from checkers.evidence.runfolder import RunFolder
+from checkers.evidence.runfolder import RunFolder, mapping_in
 from checkers.judge.runfolder import Results
 from checkers.verdict import own_findings
 from compose.external.external import External
 from compose.install.installation import Installation
 from harness.campaign.errors import is_full, why
-from harness.campaign.stacks import Key, WarmStacks
+from harness.campaign.stacks import Key, StackError, WarmStacks
 from harness.experiments.prove import prove_once
 from harness.experiments.replay import replay_once
 from harness.experiments.shrink.candidates import NEMESIS, key, size
@@ -38,8 +37,10 @@ from workloads.engines.engines import SPARK
 from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
 
-MOST_PROBLEMS = 3
-"""So often in succession a run may fail for reasons of the harness; then the shrink ends."""
+MOST_TRIES = 3
+"""So often a candidate is run whose run cannot be made; then it counts, in this session, as one that does not show it."""
+MOST_PROBLEMS = 2
+"""So many such candidates in succession end the shrink: the fault is the harness's, not theirs."""
 RUNS = "runs"
 """The folder of the runs, in that of the shrink."""
 REPRODUCED = "reproduced"
@@ -111,6 +112,7 @@ class OnBench:
         catalog: a name of ``compose.catalogs.registry``, or the path of the user's own file.
         external: the user's own services.
         bench: a running bench to use as long as it has enough writers; ``broke`` ends it, when a run on it could not be made.
+        secrets: of the runs; those of ``external`` are known.
         writers: of a bench that is started here, at least.
         replays: how a person repeats the run of a recording; ``proves``: that of a scenario.
         stop: when another thread sets it, the run that goes on ends soon.
@@ -128,6 +130,7 @@ class OnBench:
         external: External | None = None,
         bench: Bench | None = None,
         broke: Callable[[], object] = lambda: None,
+        secrets: Iterable[str] = (),
         writers: int = 1,
         replays: str = "icequake run",
         proves: str = "icequake prove",
@@ -145,8 +148,8 @@ class OnBench:
         self._bench = bench
         self._broke = broke
         self._least = writers
-        secrets = () if external is None else external.secrets
-        self._stacks = WarmStacks(self._start, logs, watcher.say, runs=None, secrets=secrets)
+        hidden = (*secrets, *(() if external is None else external.secrets))
+        self._stacks = WarmStacks(self._start, logs, watcher.say, runs=None, secrets=hidden)
 
     def __enter__(self) -> OnBench:
         self._stacks.__enter__()
@@ -213,6 +216,8 @@ class Trials:
         self._name = name
         self._watcher = watcher
         self._keep = keep
+        self._impossible: dict[str, Trial] = {}
+        """Key → the last try of a candidate whose run could not be made, since the last run that could."""
 
     def once(self, r: Recording, n: int = 0) -> Trial:
         """Run ``n + 1`` of a recording.
@@ -281,25 +286,33 @@ class Trials:
 
         Raises:
             Spent: there is no budget left to make it again.
-            Exception: why it could not be made :data:`MOST_PROBLEMS` times.
+            Exception: why several candidates could not be run.
         """
-        for n in range(MOST_PROBLEMS):
+        if trial.key in self._impossible:
+            return self._impossible[trial.key]
+        # One that could not be run in earlier sessions is tried once more in this one.
+        tries = max(1, MOST_TRIES - sum(t.key == trial.key for t in self.log.trials if t.could_not))
+        for n in range(tries):
             if n:
                 self.budget.take()
             began = time.monotonic()
             try:
                 ran = run()
                 break
-            except Spent:
+            except (Spent, StackError):
                 raise
             except Exception as e:
                 if is_full(e):
                     raise
-                seconds = round(time.monotonic() - began, 1)
-                self.log.add(replace(trial, could_not=why(e), seconds=seconds))
+                failing = replace(trial, could_not=why(e), seconds=round(time.monotonic() - began, 1))
+                self.log.add(failing)
                 self._watcher.say(f"run {len(self.log.trials)}: {trial.what}: could not be run: {why(e)}")
-                if n + 1 == MOST_PROBLEMS:
-                    raise
+                if n + 1 == tries:
+                    self._impossible[trial.key] = failing
+                    if len(self._impossible) >= MOST_PROBLEMS:
+                        raise
+                    return failing
+        self._impossible.clear()
         failed, folder = shows in ran.found, ran.folder
         if folder is not None and not (failed or shows == REPRODUCED or self._keep):
             shutil.rmtree(folder, ignore_errors=True)
@@ -335,7 +348,7 @@ def names_of(results: Results) -> tuple[str, ...]:
 def counts_of(folder: RunFolder) -> dict[str, int]:
     """How many anomalies of each name the results of a judged run have."""
     found: dict[str, int] = {}
-    for checker in json.loads(folder.results.read_text(encoding="utf-8"))["checkers"]:
+    for checker in mapping_in(folder.results)["checkers"]:
         for anomaly in checker["anomalies"]:
             found[anomaly["name"]] = found.get(anomaly["name"], 0) + 1
     return found

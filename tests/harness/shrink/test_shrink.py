@@ -187,7 +187,26 @@ def test_a_harness_that_fails_again_and_again_ends_the_shrink(tmp_path: Path) ->
 
     with pytest.raises(RunError, match="no stack"):
         shrink(run, into, ByRule(into, run.folder.path, broken), tries=5)
-    assert [(t.failed, t.could_not) for t in logged(into)] == [(False, "no stack")] * 3
+    assert [(t.failed, t.could_not) for t in logged(into)] == [(False, "no stack")] * 6
+    assert len({t.key for t in logged(into)}) == 2
+
+
+def test_a_candidate_that_cannot_be_run_does_not_end_the_shrink_nor_the_next_session(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+
+    def stuck(r: Recording) -> bool:
+        if len(r.operations) == 5:
+            raise RunError("a waits for b, for 60 s")
+        return needs_both(r)
+
+    _, left, minimal, _ = shrink(run, into, ByRule(into, run.folder.path, stuck), tries=2)
+    assert left is not None and minimal and [o.f for o in left.operations] == ["delete", "update-register"]
+    impossible = [t for t in logged(into) if t.could_not]
+    assert len(impossible) == 3 * len({t.key for t in impossible}) > 0
+    _, again, _, _ = shrink(run, into, ByRule(into, run.folder.path, stuck), tries=2)
+    assert again == left
+    once_more = [t for t in logged(into) if t.could_not]
+    assert len(once_more) - len(impossible) == len({t.key for t in impossible})
 
 
 @pytest.mark.parametrize("error", [RunError("no stack"), ZeroDivisionError("a bug")])
