@@ -67,6 +67,13 @@ def complaints(value: Any, schema: dict[str, Any], at: str = "") -> Iterator[str
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if number and (value < wanted or (value == wanted and keyword != "minimum")):
                 yield f"{at}: {value} is too little"
+        elif keyword in ("maximum", "exclusiveMaximum"):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if number and (value > wanted or (value == wanted and keyword != "maximum")):
+                yield f"{at}: {value} is too much"
+        elif keyword == "maxLength":
+            if isinstance(value, str) and len(value) > wanted:
+                yield f"{at}: it has {len(value)} characters, {keyword} is {wanted}"
         else:
             raise AssertionError(f"this check does not know the keyword {keyword}")
 
