@@ -165,7 +165,8 @@ class Redaction:
             if hasattr(at, "__notes__"):
                 at.__notes__ = self.value(at.__notes__)
             for name in ("strerror", "filename", "filename2") if isinstance(at, OSError) else ():
-                setattr(at, name, self.value(getattr(at, name)))
+                if isinstance(said := getattr(at, name), str):
+                    setattr(at, name, self.text(said))
             at = at.__cause__ or at.__context__
 
     def folder(self, folder: Path) -> list[Path]:

@@ -117,12 +117,15 @@ def test_the_key_of_a_secret_that_is_too_short_to_be_searched_for_is_told() -> N
 def test_an_error_and_what_it_came_from_lose_their_secrets() -> None:
     try:
         try:
-            raise OSError(5, f"no {SECRET}", "file")
+            inner = OSError(5, f"no {SECRET}", f"file of {SECRET}")
+            inner.add_note(f"with {SECRET}")
+            raise inner
         except OSError as e:
             raise RuntimeError(f"at {SECRET}", 5) from e
     except RuntimeError as e:
         Redaction([SECRET]).error(e)
-        assert e.args == (f"at {HIDDEN}", 5) and str(e.__cause__) == f"[Errno 5] no {HIDDEN}: 'file'"
+        assert e.args == (f"at {HIDDEN}", 5) and str(e.__cause__) == f"[Errno 5] no {HIDDEN}: 'file of {HIDDEN}'"
+        assert e.__cause__ is not None and e.__cause__.__notes__ == [f"with {HIDDEN}"]
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------

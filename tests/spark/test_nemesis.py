@@ -111,7 +111,7 @@ def test_lost_acknowledgements_on_jdbc_are_found_without_a_script(
     assert "missing-file" in judged.stdout or "lost-commit" in judged.stdout
 
 
-def test_a_few_cells_of_the_matrix_are_measured_and_an_interrupted_one_goes_on(
+def test_a_few_knownof_the_matrix_are_measured_and_an_interrupted_one_goes_on(
     tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
     chosen = ("matrix", "--only", "delete", "--only", "update-register", "--into", tmp_path / "matrix")
@@ -121,16 +121,17 @@ def test_a_few_cells_of_the_matrix_are_measured_and_an_interrupted_one_goes_on(
     undelete = plan.chosen([f"{dimension}={value}" for dimension, value in (pair | at).items()]).cells()
     cells += undelete
     whole = matrix.Matrix(cells, tmp_path / "matrix", installation, Silent(), on=bench, show=publish)
-    found = whole.measure()
-    assert measured.read(tmp_path / "matrix" / "cells.jsonl")[1] == found
+    known = whole.measure()
+    found = known.measured
+    assert measured.read(tmp_path / "matrix" / "cells.jsonl")[1] == known and not known.could_not
     assert len(found) == 5 and all(m.held and m.as_predicted for m in found)
     (back,) = (m for m in found if m.cell in undelete)
     assert back.anomalies == ("undelete",) and (back.first.attempts, back.requests) == (1, 1)
     assert (tmp_path / "matrix" / str(back.run) / "report.html").is_file()
     before = (tmp_path / "matrix" / "cells.jsonl").read_text()
     more = list(predicted.cells(tuple(k for k in predicted.KINDS if k in chosen)))[:6]
-    found = matrix.Matrix(more, tmp_path / "matrix", installation, Silent(), on=bench).measure()
-    assert len(found) == 7 and found[:5] == measured.read(tmp_path / "matrix" / "cells.jsonl")[1][:5]
+    found = matrix.Matrix(more, tmp_path / "matrix", installation, Silent(), on=bench).measure().measured
+    assert len(found) == 7 and found[:5] == measured.read(tmp_path / "matrix" / "cells.jsonl")[1].measured[:5]
     again = icequake(*chosen, "--limit", 6, "--against", tmp_path / "matrix")
     assert again.returncode == 0, again.stdout + again.stderr
     after = (tmp_path / "matrix" / "cells.jsonl").read_text()

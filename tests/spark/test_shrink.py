@@ -24,8 +24,10 @@ def test_an_undelete_is_shrunk_to_a_scenario_that_is_reproduced(
     bench: Bench, installation: Installation, tmp_path: Path
 ) -> None:
     run, into = failed(RunFolder(failed_run(tmp_path)), None), tmp_path / "into"
-    log = Log(into, {"run": "undelete"})
-    with OnBench(into / RUNS, into, installation, Silent(), publish, catalog="rest", bench=bench) as runner:
+    with (
+        Log(into, {"run": "undelete"}) as log,
+        OnBench(into / RUNS, into / "logs", installation, Silent(), publish, catalog="rest", bench=bench) as runner,
+    ):
         trials = Trials(runner, log, into, run.name, Budget(runs=4), Silent())
         left, _, found = Shrink(run, into, trials, Silent(), tries=1, times=1).shrink()
     assert left is not None, log.trials

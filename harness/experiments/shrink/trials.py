@@ -39,8 +39,8 @@ from workloads.file.scenario import Scenario
 
 MOST_TRIES = 3
 """So often a candidate is run whose run cannot be made; then it counts, in this session, as one that does not show it."""
-MOST_PROBLEMS = 2
-"""So many such candidates in succession end the shrink: the fault is the harness's, not theirs."""
+MOST_PROBLEMS = 4
+"""So many such candidates in succession end the shrink, or one if no run was ever made: the fault is the harness's, not theirs."""
 RUNS = "runs"
 """The folder of the runs, in that of the shrink."""
 REPRODUCED = "reproduced"
@@ -309,7 +309,8 @@ class Trials:
                 self._watcher.say(f"run {len(self.log.trials)}: {trial.what}: could not be run: {why(e)}")
                 if n + 1 == tries:
                     self._impossible[trial.key] = failing
-                    if len(self._impossible) >= MOST_PROBLEMS:
+                    made = any(not t.could_not for t in self.log.trials)
+                    if len(self._impossible) >= MOST_PROBLEMS or not made:
                         raise
                     return failing
         self._impossible.clear()

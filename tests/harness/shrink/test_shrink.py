@@ -30,7 +30,7 @@ from harness.experiments.shrink.shrink import (
     scenario_name,
     shrunk,
 )
-from harness.experiments.shrink.trials import Budget, Trials, writers_of
+from harness.experiments.shrink.trials import MOST_PROBLEMS, MOST_TRIES, Budget, Trials, writers_of
 from harness.run.settings import RunError
 from reports import shrunk as shown
 from tests.harness.shrink.byrule import ByRule, needs_both
@@ -187,15 +187,33 @@ def test_a_harness_that_fails_again_and_again_ends_the_shrink(tmp_path: Path) ->
 
     with pytest.raises(RunError, match="no stack"):
         shrink(run, into, ByRule(into, run.folder.path, broken), tries=5)
-    assert [(t.failed, t.could_not) for t in logged(into)] == [(False, "no stack")] * 6
-    assert len({t.key for t in logged(into)}) == 2
+    assert [(t.failed, t.could_not) for t in logged(into)] == [(False, "no stack")] * 3
+
+
+def test_a_harness_that_breaks_later_ends_the_shrink_too(tmp_path: Path) -> None:
+    run, into, up = busy(tmp_path), tmp_path / "out", [True]
+
+    def breaks(r: Recording) -> bool:
+        if not up:
+            raise RunError("no stack")
+        return bool(up.pop())
+
+    candidates = [replace(run.recording, operations=run.recording.operations[n:]) for n in range(MOST_PROBLEMS + 1)]
+    with Log(into, {"run": "r"}) as log:
+        trials = Trials(ByRule(into, run.folder.path, breaks), log, into, run.name, Budget(), Silent())
+        assert trials.once(candidates[0]).failed
+        for candidate in candidates[1:-1]:
+            assert not trials.once(candidate).failed and not trials.once(candidate, 1).failed
+        with pytest.raises(RunError, match="no stack"):
+            trials.once(candidates[-1])
+    assert [t.could_not for t in logged(into)] == ["", *["no stack"] * (MOST_PROBLEMS * MOST_TRIES)]
 
 
 def test_a_candidate_that_cannot_be_run_does_not_end_the_shrink_nor_the_next_session(tmp_path: Path) -> None:
     run, into = busy(tmp_path), tmp_path / "out"
 
     def stuck(r: Recording) -> bool:
-        if len(r.operations) == 5:
+        if all(o.f != "delete" for o in r.operations):
             raise RunError("a waits for b, for 60 s")
         return needs_both(r)
 
