@@ -45,7 +45,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -60,7 +59,7 @@ from checkers.evidence import history
 from checkers.evidence.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, History, HistoryError
 from checkers.evidence.record import RecordError, decoded, shown
 from checkers.evidence.uncollected import uncollected
-from workloads.file.opened import document
+from workloads.file.opened import whole
 
 HEADER = "; icequake "
 """The start of the comment with the header."""
@@ -455,7 +454,7 @@ def load(path: Path) -> History:
 
 def _load(path: Path) -> History:
     try:
-        text = document(path, sys.maxsize).decode("utf-8-sig")
+        text = whole(path).decode("utf-8-sig")
     except OSError as e:
         raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
     except UnicodeDecodeError as e:

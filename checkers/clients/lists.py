@@ -11,7 +11,6 @@ any anomaly and any doubt.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +29,7 @@ from checkers.isolation.levels import LEVELS
 from checkers.isolation.listappend import tail
 from checkers.isolation.transactions import IsolationResult
 from checkers.verdict import Verdict
-from workloads.file.opened import document
+from workloads.file.opened import whole
 
 MODEL = "list-append"
 _NEVER = -1
@@ -55,7 +54,7 @@ def judged(path: Path, model: str | None = None, level: str | None = None) -> Ve
         return None
     with uncollected():
         try:
-            text = document(path, sys.maxsize).decode("utf-8-sig")
+            text = whole(path).decode("utf-8-sig")
             return _judged(_read(text, str(path)), model, LEVELS[-1] if level is None else level)
         except (Unusual, OSError, UnicodeDecodeError, HistoryError, EdnError):
             return None

@@ -73,6 +73,12 @@ def opened(path: Path, *, follow: bool = True) -> BinaryIO:
         raise
 
 
+def whole(path: Path) -> bytes:
+    """The content of a regular file of any length. Raises OSError, as :func:`opened` does."""
+    with opened(path) as file:
+        return file.read()
+
+
 def document(path: Path, most: int = MOST) -> bytes:
     """The content of a file that is parsed as a whole; ``most``: bytes that it may have.
 
