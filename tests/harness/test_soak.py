@@ -12,11 +12,12 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,14 +33,16 @@ from checkers.nights.night import Night
 from checkers.nights.record import Line, NightError
 from checkers.selftest import recorded
 from harness.experiments import soakfolder
-from harness.experiments.soak import MOST_LEFT, RUNS, STACK_RUNS, Soak, seed_of
+from harness.experiments.soak import LOGS, MOST_LEFT, RUNS, STACK_RUNS, Soak, seed_of
 from harness.experiments.soakfolder import COLUMNS, KNOWN, NEW, WITHOUT_VERDICT, Kept, firsts, surplus
 from harness.run.judged import Judged, Publish
-from harness.run.settings import RunError
+from harness.run.settings import RunError, Watcher
 from tests.support.files import disk_of, fill
+from tests.support.planted import forms_in, planted
 from tests.support.runs import ROOT, environment
-from tests.support.soaks import QUICKLY, SUITE, Heard, Recorded, judged_once, put, soak, suite_file
+from tests.support.soaks import QUICKLY, SUITE, Heard, OnRecorded, Recorded, judged_once, put, soak, suite_file
 from workloads.file.suite import Cell
+from workloads.file.workload import LIBRARY
 
 ENOUGH = 120.0
 """Seconds after which a test gives up on what never comes."""
@@ -256,6 +259,32 @@ def test_a_stack_whose_processes_were_struck_is_not_used_again(good: Path, tmp_p
     ]
     assert after == ["close"] * 4 and stacks.up == 0
     assert len(of(stacks.told, "start")) in (4, 5), "the two others share one where they follow each other"
+
+
+KEY = "wJalrXUtn/K7MD+bPxRfi@CY:EX%AMPLE=="
+
+
+@dataclass
+class Talkative(Recorded):
+    """Stacks whose servers write a secret into their logs in forty ways."""
+
+    def start(self, stack: tuple[str, ...], writers: int, logs: Path, watcher: Watcher) -> OnRecorded:
+        for n, (_, text) in enumerate(planted(KEY)):
+            (logs / f"{n}.log").write_text(text)
+        return super().start(stack, writers, logs, watcher)
+
+
+def test_the_logs_of_a_night_s_stacks_have_a_workload_s_secret_in_none_of_forty_places(
+    good: Path, tmp_path: Path
+) -> None:
+    spec = yaml.safe_load((LIBRARY / "quick.yaml").read_text())
+    (tmp_path / "quick.yaml").write_text(yaml.safe_dump({**spec, "catalog_properties": {"s3.secret-access-key": KEY}}))
+    text = SUITE.replace("workloads: [contention, quick]", f"workloads: [{tmp_path / 'quick.yaml'}]")
+    night = went(tmp_path / "night", Talkative(good, lambda cell, number: True), 2, text=text)
+    assert {x.ended for x in night.lines} == {"invalid"}
+    logs = [*(tmp_path / "night" / LOGS).rglob("*.log")]
+    assert len(logs) >= 40 and not forms_in(KEY, b"".join(p.read_bytes() for p in logs))
+    assert not forms_in(KEY, (tmp_path / "night" / record.RUNS).read_bytes())
 
 
 # --- time -------------------------------------------------------------------------------------------------------------

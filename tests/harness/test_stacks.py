@@ -15,7 +15,8 @@ import pytest
 from compose.processes.service import ServiceError
 from compose.redaction import SecretsLeft
 from harness.campaign.stacks import Key, StackError, WarmStacks, session_logs
-from tests.support.files import disk_of
+from tests.support.files import disk_of, fill
+from tests.support.planted import forms_in, planted
 
 REST, JDBC = ("rest", "1.12.0"), ("jdbc", "1.12.0")
 SECRET = "geheim/+=42"
@@ -253,6 +254,16 @@ def test_a_log_that_can_neither_be_cleaned_nor_removed_is_an_error_at_the_end(tm
         assert starter.up == 0
         with pytest.raises(SecretsLeft, match=r"server\.log"), made(starter, disk, secrets=[SECRET]):
             raise AssertionError("it was opened")
+
+
+def test_on_a_full_disk_logs_keep_no_secret_in_any_of_forty_places(tmp_path: Path) -> None:
+    with disk_of("2m", tmp_path / "disk") as disk:
+        with made(Starter(), disk, secrets=[SECRET]) as stacks, stacks.lease(REST) as lease:
+            for n, (_, text) in enumerate(planted(SECRET)):
+                (lease.logs / f"{n}.log").write_text(text)
+            fill(disk)
+        logs = [*disk.rglob("*.log")]
+        assert len(logs) >= 40 and not forms_in(SECRET, b"".join(p.read_bytes() for p in logs))
 
 
 def test_sessions_beside_each_other_leave_the_logs_of_the_others_alone(tmp_path: Path) -> None:
