@@ -5,7 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from bench import bigstore, checkers, files, isolation, lake, linearizable, minimal, online, overhead, proxy, replays
+from bench import (
+    bigstore,
+    checkers,
+    files,
+    isolation,
+    lake,
+    linearizable,
+    minimal,
+    online,
+    overhead,
+    proxy,
+    replays,
+    statements,
+)
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "overhead": overhead.main,
@@ -17,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "minimal": minimal.main,
     "online": online.main,
     "proxy": proxy.main,
+    "statements": statements.main,
     "lake": lake.main,
     "replays": replays.main,
 }

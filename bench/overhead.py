@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bench.silent import Silent
 from checkers.evidence import history, runfolder
@@ -95,37 +96,40 @@ def harness_rate(
     return len(ends) / ((max(ends) - min(o.start for o in main)) / 1e9)
 
 
+def requests(spec: Workload, writer: int, seed: int, namespace: str) -> list[dict[str, Any]]:
+    """A writer's operations on its own table, as its driver gets them."""
+    (phase,) = spec.resolved_phases()
+    return [
+        request(
+            op := f"w{writer}-{seed}-{i}",
+            KINDS[p.f].statements(p.value, op, p.table),
+            catalog=CATALOG,
+            namespace=namespace,
+            table=p.table.name,
+        )
+        for i, p in enumerate(operations(spec, phase, writer, seed))
+    ]
+
+
+def fill(writer: Writer, spec: Workload, namespace: str) -> None:
+    """Make the namespace, the tables and their first rows."""
+    todo = [("", CREATE_NAMESPACE), *((t.name, create_table(t)) for t in spec.tables)]
+    todo += [(p.table.name, KINDS[p.f].statements(p.value, "seed", p.table)) for p in generator.seed_rows(spec)]
+    for table, statements in todo:
+        made = request("setup", statements, catalog=CATALOG, namespace=namespace, table=table)
+        assert writer.call(made, CALL_S)["ok"]
+
+
 def bare_rate(spec: Workload, seed: int, sockets: tuple[Path, ...]) -> float:
     """Operations/s of the same statements in a bare loop in the same drivers."""
     namespace = f"bare_{secrets.token_hex(4)}"
     writers = [Writer(f"w{n}", None, path) for n, path in enumerate(sockets)]
-    (phase,) = spec.resolved_phases()
     loops = []
     for n, w in enumerate(writers):
         w.connect(60)
-        planned = operations(spec, phase, n, seed)
-        loops.append(
-            [
-                request(
-                    f"w{n}-{i}",
-                    KINDS[p.f].statements(p.value, f"w{n}-{i}", p.table),
-                    catalog=CATALOG,
-                    namespace=namespace,
-                    table=p.table.name,
-                )
-                for i, p in enumerate(planned)
-            ]
-        )
+        loops.append(requests(spec, n, seed, namespace))
     try:
-        space = request("setup", CREATE_NAMESPACE, catalog=CATALOG, namespace=namespace, table="")
-        assert writers[0].call(space, CALL_S)["ok"]
-        for table in spec.tables:
-            made = request("setup", create_table(table), catalog=CATALOG, namespace=namespace, table=table.name)
-            assert writers[0].call(made, CALL_S)["ok"]
-        for p in generator.seed_rows(spec):
-            statements = KINDS[p.f].statements(p.value, "seed", p.table)
-            filled = request("seed", statements, catalog=CATALOG, namespace=namespace, table=p.table.name)
-            assert writers[0].call(filled, CALL_S)["ok"]
+        fill(writers[0], spec, namespace)
         began = time.monotonic()
         with ThreadPoolExecutor(len(writers)) as pool:
             answers = list(

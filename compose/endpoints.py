@@ -6,6 +6,18 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from workloads.file.mode import Cluster, Mode, Session
+
+
+def is_local(master: str) -> bool:
+    """Whether the executors of a Spark with this master run in the driver's process."""
+    return master.startswith("local")
+
+
+def cluster_of(master: str) -> Cluster:
+    """Where the tasks of a Spark with this master run."""
+    return "local" if is_local(master) else "standalone"
+
 
 @dataclass(frozen=True)
 class Endpoints:
@@ -19,6 +31,7 @@ class Endpoints:
             ``catalog`` is one of ``compose.catalogs.registry``.
         driver_host: where Spark's executors reach the drivers: an address of this machine.
         ship_jars: whether the executors are on other machines, and get the jars from their driver.
+        session: how the drivers' sessions are made (:mod:`workloads.file.mode`).
     """
 
     s3: str
@@ -34,11 +47,17 @@ class Endpoints:
     own: dict[str, Any] | None = None
     driver_host: str = "127.0.0.1"
     ship_jars: bool = False
+    session: Session = "spark"
 
     @property
     def near(self) -> bool:
         """Whether the executors are on this machine, as far as can be known: they reach its loopback."""
         return self.driver_host.startswith("127.") or self.driver_host in ("::1", "localhost")
+
+    @property
+    def mode(self) -> Mode:
+        """Session and cluster of the writers' drivers."""
+        return Mode(self.session, cluster_of(self.spark_master))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2)

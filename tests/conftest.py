@@ -8,6 +8,7 @@ import signal
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,14 @@ from compose.install import jdk
 from compose.install.cache import SetupError
 from compose.install.ensure import ensure
 from compose.install.installation import Installation
-from compose.processes.watchdog import Watchdog
 from compose.stack.sparkconf import spark_conf, writer_environment
 from compose.stack.stack import Stack
 from harness.run.bench import Bench
 from tests.support import store
 from tests.support.runs import Silent
 from tests.support.sharing import Sharing
+from tests.support.stacks import alone
+from workloads.file.mode import QUICK
 
 LOCAL = "local[2]"
 """Spark's master in the tests that have no cluster."""
@@ -82,39 +84,29 @@ def installation() -> Installation:
 
 @pytest.fixture(scope="session")
 def bench(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """A running stack with four warm writers: for every test that is not about the start or the end of a stack."""
-    with Bench(installation, 2, tmp_path_factory.mktemp("bench"), Silent(), groups=2) as running:
+    """A running stack with four warm writers: for every test that is not about the start or the end of a stack, or about Spark's cluster."""
+    with Bench(installation, 2, tmp_path_factory.mktemp("bench"), Silent(), groups=2, mode=QUICK) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def stack(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """MinIO, PostgreSQL and a REST catalog, without a Spark cluster: for every test that needs nothing else than ``spark`` beside them."""
-    data = Path(tempfile.mkdtemp(prefix="icequake-test-stack-"))
-    data.chmod(0o755)  # if started by root, PostgreSQL runs under another uid
-    logs = tmp_path_factory.mktemp("stack")
-    here = External(master=LOCAL)
-    with Watchdog(data.name, remove=[data]):
-        with Stack(installation, run_id=data.name, data=data / "services", logs=logs, external=here) as running:
-            yield running
-    shutil.rmtree(data, ignore_errors=True)
+    with alone(installation, tmp_path_factory.mktemp("stack"), External(master=LOCAL)) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
 def spark(installation: Installation, stack: Stack) -> Iterator[Any]:
-    """A Spark session in this process alone, on the stack's catalog, which is called ``c``.
-
-    Small plans are run as they are: to compile each takes longer than to run it.
-    """
+    """A fast Spark session in this process alone, on the stack's catalog, which is called ``c``."""
     from pyspark.sql import SparkSession
 
     scratch = Path(tempfile.mkdtemp(prefix="icequake-test-spark-"))
     kept = dict(os.environ)
     os.environ.update(writer_environment(installation, stack.endpoints))
     builder = SparkSession.builder.appName("icequake tests")
-    conf = spark_conf(installation, stack.endpoints, scratch=scratch)
-    plain = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    for key, value in (conf | plain).items():
+    conf = spark_conf(installation, replace(stack.endpoints, session="fast"), scratch=scratch)
+    for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,3 +100,34 @@ def test_the_exit_codes_of_the_page_are_those_of_a_verdict() -> None:
 
 def test_the_page_names_no_host_of_a_registry() -> None:
     assert not re.search(r"https?://", PAGE)
+
+
+def checks(place: Path, fails: str = "", minutes: str = "45") -> subprocess.CompletedProcess[str]:
+    """``.ci/run`` with a make that does nothing and fails at one target, and a clock that says 150 s more each time it is asked."""
+    scripts = {
+        "make": f'echo "$1" >> "{place}/made"; [ "$1" != "{fails}" ]',
+        "date": f'echo x >> "{place}/asked"; echo $((150 * $(wc -l < "{place}/asked")))',
+    }
+    for name, text in scripts.items():
+        (place / name).write_text(f"#!/bin/sh\n{text}\n")
+        (place / name).chmod(0o755)
+    env = {**os.environ, "PATH": f"{place}:{os.environ['PATH']}", "CI_MINUTES": minutes}
+    return subprocess.run([ROOT / ".ci" / "run"], capture_output=True, text=True, env=env, timeout=60)
+
+
+def test_the_checks_say_how_long_each_part_takes_and_end_at_the_first_that_fails(tmp_path: Path) -> None:
+    done = checks(tmp_path)
+    parts = ["setup", "lint", "test"]
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "made").read_text().split() == parts and {*parts} <= TARGETS
+    assert done.stderr == f"ci: {', '.join(f'{p} 2 min 30 s' for p in parts)}\n"
+    (tmp_path / "made").unlink()
+    failed = checks(tmp_path, fails="lint")
+    assert failed.returncode == 1 and (tmp_path / "made").read_text().split() == parts[:2]
+    assert "ci: make lint failed" in failed.stderr and "setup 2 min 30 s, lint 2 min 30 s" in failed.stderr
+
+
+def test_checks_that_take_too_long_fail_and_what_is_installed_first_does_not_count(tmp_path: Path) -> None:
+    assert checks(tmp_path, minutes="5").returncode == 0
+    late = checks(tmp_path, minutes="4")
+    assert late.returncode == 1 and "5 min are more than 4" in late.stderr

@@ -60,6 +60,7 @@ class Plan(_Part):
     Attributes:
         external: user-supplied services: catalog, object store, Spark master.
         engines: the engine of each writer; empty: all are Spark's.
+        session, cluster: how Spark ran the statements of its writers (:mod:`workloads.file.mode`).
         keys: how the workload draws shared keys.
         op_timeout: seconds that an operation may take.
         clocks: writer → offset of its clock, such as ``+1h``.
@@ -81,6 +82,8 @@ class Plan(_Part):
     tables: tuple[TableSpec, ...] | None = None
     writers: Annotated[int | None, Field(ge=1)] = None
     engines: tuple[str, ...] = ()
+    session: str | None = None
+    cluster: str | None = None
     keys: dict[str, Any] = {}
     op_timeout: float | None = None
     clocks: dict[int, str] = {}

@@ -6,7 +6,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -30,6 +30,7 @@ from checkers.judge.runfolder import Results
 from checkers.lake.tables import ANOMALIES, ATTEMPTS, COMMITS, FAULTS, METRICS, OPERATIONS, REQUESTS, RUNS, TableSchema
 from checkers.timeline import fault_windows
 from workloads.engines.engines import SPARK
+from workloads.file.mode import AS_USERS
 from workloads.file.opened import opened
 from workloads.operations.kinds import KINDS
 
@@ -210,6 +211,7 @@ _WORK = {"tables", "writers", "engines", "keys", "op_timeout", "clocks", "nemesi
 def setup_of(plan: Plan) -> str:
     """A hash of what a run was to do: runs with the same one did the same work, but for the seed and the versions."""
     said = plan.model_dump(mode="json", include=_WORK, exclude_none=True)
+    said |= {k: given for k, v in asdict(AS_USERS).items() if (given := getattr(plan, k)) not in (None, v)}
     return blake2b(json.dumps(said, sort_keys=True, default=str).encode(), digest_size=6).hexdigest()
 
 

@@ -54,7 +54,7 @@ class Night:
     lines: tuple[Line, ...]
     samples: tuple[Sample, ...] = ()
     left_out: Mapping[Cell, str] = field(default_factory=dict)
-    given_up: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    given_up: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     stopped: str | None = None
     finds: tuple[Find, ...] = ()
 

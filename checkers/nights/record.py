@@ -157,7 +157,11 @@ def figures_of(m: Measures) -> dict[str, float | None]:
     return {k: v for k, v in m.figures.items() if v is not None}
 
 
-LINES = Form("a soak", "a run", journal.as_type(Line), asdict, NightError)
+def _encoded(line: Line) -> dict[str, Any]:
+    return {**asdict(line), "cell": line.cell.to_json()}
+
+
+LINES = Form("a soak", "a run", journal.as_type(Line), _encoded, NightError)
 """``runs.jsonl``."""
 SAMPLED = Form("a soak", "a sample", journal.as_type(Sample), asdict, NightError, bare=True)
 """``samples.jsonl``."""

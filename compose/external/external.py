@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from compose.catalogs.user_file import UserCatalogFile
+from compose.endpoints import is_local
 from compose.processes.ports import LOOPBACK
 from compose.redaction import Redaction
 
@@ -137,11 +138,6 @@ def external(
                 f"--spark {master}: its executors cannot reach the object store that would be started here; give one with --s3"
             )
     return found
-
-
-def is_local(master: str) -> bool:
-    """Whether the executors run in the driver's process."""
-    return master.startswith("local")
 
 
 def masters(master: str) -> list[tuple[str, int]]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
@@ -28,8 +29,8 @@ from compose.catalogs.catalog import Server, Site
 from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.docker import services as containers
 from compose.docker import spark as spark_containers
-from compose.endpoints import Endpoints
-from compose.external.external import External, driver_host, is_local
+from compose.endpoints import Endpoints, is_local
+from compose.external.external import External, driver_host
 from compose.install import ensure
 from compose.install.installation import Installation
 from compose.processes.ports import LOOPBACK, Ports
@@ -41,7 +42,10 @@ from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from compose.servers.postgres import Postgres
 from compose.servers.spark import SparkMaster, SparkWorker
 from compose.stack.sparkconf import jars_of
+from workloads.file.mode import AS_USERS, Mode
 
+IN_DRIVER = "local[1]"
+"""Spark's master where the tasks run in the driver: a writer has one task at a time, as with its executor of one core."""
 START_SECONDS = 90.0
 CONTAINER_START_SECONDS = 180.0
 """In a container, whose limits and file system make a server start more slowly."""
@@ -70,6 +74,7 @@ class Stack:
         docker: bool = False,
         contained_spark: bool = False,
         small_disks: Collection[str] = (),
+        mode: Mode = AS_USERS,
     ):
         """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` gets a message when a
         service is ready, with the time that took; it may be called from other threads, one call at a time.
@@ -93,11 +98,16 @@ class Stack:
         ``small_disks``: which of ``store``, ``database`` and ``spark-worker`` (its scratch folder) has a small disk in memory in its
         container, which a fault can fill.
 
+        ``mode``: how the writers' sessions are made, and whether there are a master and workers. A user's own master decides the latter.
+
         Raises ValueError for fewer than one worker, a port of a service that does not exist, or a catalog that has no container.
         """
         if workers < 1:
             raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
         self._external = external or External()
+        if mode.cluster == "local" and self._external.master is None:
+            self._external = replace(self._external, master=IN_DRIVER)
+        self._session = mode.session
         supplied = self._external.catalog
         self._catalog = CATALOGS[catalog] if supplied is None else user.entry(supplied)
         self._before_database = before_database
@@ -218,6 +228,7 @@ class Stack:
             own=None if supplied is None else supplied.plain(),
             driver_host=LOOPBACK if master is None else driver_host(master),
             ship_jars=master is not None and not is_local(master),
+            session=self._session,
         )
 
     def start(self) -> None:

@@ -16,13 +16,16 @@ from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     BadArgument,
+    ClusterOption,
     OperationsOption,
+    SessionOption,
     StoreOption,
     WritersOption,
     anywhere,
     known_catalog,
     known_engines,
     listed,
+    mode_of,
     overridden,
     path_anywhere,
     reachable,
@@ -65,6 +68,8 @@ def compare(
     writers: WritersOption = None,
     operations: OperationsOption = None,
     vary: VaryOption = None,
+    session: SessionOption = None,
+    cluster: ClusterOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")] = False,
     clean: Annotated[
         bool, typer.Option("--clean", help="Drop the tables that the runs made in your own catalogs.")
@@ -87,15 +92,16 @@ def compare(
     from workloads.file import workload as schema
     from workloads.file.experiment import combinations
 
+    mode = mode_of(session, cluster)
     read = read_workload(schema.find(workload), warn)
-    spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
+    spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations, **mode)
     kept_in = place_of(lake, store)
     teams = _teams(listed("--engine", engine))
     if engine is not None and writers is not None and "=" in writers:
         raise BadArgument(f"--writers {writers}: --engine says whose the writers are; give their number")
     common = _common(spec, teams) if teams != [()] else None
     if common is not None:
-        spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=",".join(common))
+        spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=",".join(common), **mode)
     catalogs = [known_catalog(c) for c in listed("--catalog", catalog)] or [spec.catalog]
     for name in catalogs:
         user_services(name, None, None)  # reports services that do not answer before hours are spent
@@ -121,7 +127,7 @@ def compare(
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     file = path_anywhere(workload)
-    given = (("writers", writers), ("operations", operations), ("ops", ops), ("time", time))
+    given = (("writers", writers), ("operations", operations), ("ops", ops), ("time", time), *mode.items())
     shared = [f"--{k}={v}" for k, v in given if v is not None]
     shared += ["--no-nemesis"] if no_nemesis else []
     shared += ["--clean"] if clean else []

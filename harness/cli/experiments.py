@@ -6,6 +6,7 @@ import os
 import shlex
 import textwrap
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,13 +19,16 @@ from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     STORE,
     BadArgument,
+    ClusterOption,
     IcebergOption,
+    SessionOption,
     StoreOption,
     absolute,
     anywhere,
     known_catalog,
     known_engines,
     listed,
+    mode_of,
     path_anywhere,
     reachable,
     release_of,
@@ -48,6 +52,8 @@ def prove(
     names: Annotated[list[str] | None, typer.Argument(help="Scenarios, by name or file; default: all.")] = None,
     times: Annotated[int, typer.Option(min=1, max=1000, help="Repetitions of each scenario.")] = 1,
     iceberg: IcebergOption = None,
+    session: SessionOption = None,
+    cluster: ClusterOption = None,
     output: Annotated[Path | None, typer.Option("--json", help="File for the results as JSON.")] = None,
     store: StoreOption = Path("store"),
     lake: LakeOption = None,
@@ -66,10 +72,10 @@ def prove(
     from workloads.file import scenario
 
     paths = scenario.paths(names or [])
-    scenarios = [read_scenario(p, warn) for p in paths]
+    scenarios = [read_scenario(p, warn).model_copy(update=mode_of(session, cluster)) for p in paths]
     release = release_of(iceberg)
     kept_in = place_of(lake, store)
-    said = [("--iceberg", iceberg), ("--lake", lake)]
+    said = [("--iceberg", iceberg), ("--session", session), ("--cluster", cluster), ("--lake", lake)]
     again = shlex.join([anywhere(), "prove", *(w for k, v in said if v is not None for w in (k, path_anywhere(v)))])
     named = {s.scenario: path_anywhere(n) for s, n in zip(scenarios, names or [], strict=False)}
     with Voice(quiet=quiet) as voice, details_in(store):
@@ -168,6 +174,8 @@ def matrix(
     ] = None,
     catalog: Annotated[str, typer.Option(help="A catalog of `icequake list catalogs`.")] = "rest",
     iceberg: IcebergOption = None,
+    session: SessionOption = None,
+    cluster: ClusterOption = None,
     against: Annotated[Path | None, typer.Option(help="Folder of another matrix to compare with.")] = None,
     keep_runs: Annotated[
         bool, typer.Option("--keep-runs", help="Keep every run, not only those with something to see.")
@@ -183,6 +191,7 @@ def matrix(
     from harness.experiments import matrix as measuring
     from reports.matrix import page
     from workloads.file.meant import unknown
+    from workloads.file.mode import QUICK
 
     engines, named = _engines(engine), known_catalog(catalog, own_file=False)
     reachable(engines, named)
@@ -213,6 +222,8 @@ def matrix(
     words += ["--limit", str(limit)] if limit else []
     words += ["--keep-runs"] if keep_runs else []
     words += ["--iceberg", path_anywhere(iceberg)] if iceberg else []
+    given = mode_of(session, cluster)
+    words += [w for k, v in given.items() for w in (f"--{k}", v)]
     words += ["--against", str(against)] if against else []
     goes_on = f"the same command continues: {shlex.join([anywhere(), *words])}"
     stopping.current().way_on = lambda: goes_on
@@ -229,6 +240,7 @@ def matrix(
             publish=publish if engines else None,
             show=None if engines else publish,
             keep=keep_runs,
+            mode=replace(QUICK, **given),
         )
         try:
             done = whole.measure()

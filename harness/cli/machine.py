@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 from harness.cli.failures import HARNESS_FAILED
-from harness.cli.options import BadArgument, IcebergOption, command, known_catalog, known_engines, release_of, warn
+from harness.cli.options import (
+    BadArgument,
+    ClusterOption,
+    IcebergOption,
+    SessionOption,
+    command,
+    known_catalog,
+    known_engines,
+    mode_of,
+    release_of,
+    warn,
+)
 
 
 def doctor() -> int:
@@ -83,21 +94,31 @@ def up(
         str | None,
         typer.Option(help="A catalog of `icequake list catalogs`; default: rest, or that of the stack that is up."),
     ] = None,
+    session: SessionOption = None,
+    cluster: ClusterOption = None,
 ) -> int:
     """Start a stack with warm writers and keep it running for the next runs."""
     from compose.catalogs.registry import CATALOGS, DEFAULT
     from compose.endpoints import Endpoints
     from compose.install import ensure
     from harness.run import standing
+    from workloads.file.mode import Mode
 
     wanted = known_catalog(catalog or DEFAULT, own_file=False)
     CATALOGS[wanted].check()
     installation = ensure.ensure(progress=None)
-    record, started = standing.up(installation.home, writers, wanted)
+    given = mode_of(session, cluster)
+    mode = Mode(**given)
+    record, started = standing.up(installation.home, writers, wanted, mode)
     endpoints = Endpoints.from_json(record["endpoints"])
     has = endpoints.catalog
     if catalog is not None and has != catalog:
-        raise BadArgument(f"--catalog {catalog}: a stack with the catalog {has} is up; {standing.replacing(catalog)}")
+        raise BadArgument(
+            f"--catalog {catalog}: a stack with the catalog {has} is up; {standing.replacing(catalog, mode)}"
+        )
+    if given and endpoints.mode != mode:
+        words = " ".join(f"--{k} {v}" for k, v in given.items())
+        raise BadArgument(f"{words}: the stack that is up has {endpoints.mode}; {standing.replacing(has, mode)}")
     said, warm = "up" if started else "up already", len(record["sockets"])
     typer.echo(f"{said}: catalog {has} at {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}")
     typer.echo(

@@ -13,6 +13,7 @@ from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from compose.external.external import External
+    from harness.run.resolve import WorkloadFile
     from harness.run.settings import OnHost
     from workloads.file.workload import Workload
 
@@ -57,6 +58,23 @@ FaultsOption = Annotated[
 OperationsOption = Annotated[
     str | None,
     typer.Option("--operations", help="Only these kinds of operations of the file: insert,delete."),
+]
+
+
+SessionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--session", help="Settings of Spark's sessions: 'spark', as users have them, or 'fast' (docs/commands.md)."
+    ),
+]
+
+
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Where Spark's tasks run: 'standalone', in executors of a cluster, or 'local', in the writers' drivers (docs/commands.md).",
+    ),
 ]
 
 
@@ -366,6 +384,41 @@ def with_packages(workload: Any, packages: Sequence[str], *, no_nemesis: bool) -
     return with_faults(workload, AND.join(packages))
 
 
+def mode_of(session: str | None, cluster: str | None) -> dict[str, Any]:
+    """What ``--session`` and ``--cluster`` give. Raises BadArgument."""
+    from workloads.file.meant import unknown
+    from workloads.file.mode import Cluster, Session
+
+    found: dict[str, Any] = {}
+    for name, value, allowed in (("session", session, get_args(Session)), ("cluster", cluster, get_args(Cluster))):
+        if value is not None:
+            if value not in allowed:
+                raise BadArgument(f"--{name} {value}: {unknown('value', value, allowed)}")
+            found[name] = value
+    return found
+
+
+def on_cluster(file: WorkloadFile, spec: Workload, external: External, ports: Iterable[str]) -> Workload:
+    """The workload on a user's own Spark, if there is one, which decides its cluster. Raises BadArgument, WorkloadError.
+
+    Args:
+        ports: the services that have a port of the user's.
+    """
+    from compose.endpoints import cluster_of
+
+    if external.master is not None:
+        theirs = cluster_of(external.master)
+        if spec.cluster == "local" and theirs != "local":
+            raise BadArgument(
+                f"--spark {external.master}: with cluster: local the tasks run in the drivers, and not there; give --cluster standalone, or "
+                "leave --spark out"
+            )
+        spec = file.changed(spec.model_copy(update={"cluster": theirs}), f"--spark {external.master}")
+    elif spec.cluster == "local" and (absent := [p for p in ports if p.startswith("spark-")]):
+        raise BadArgument(f"--port {absent[0]}: cluster: local starts no {absent[0].removesuffix('-ui')}; leave it out")
+    return spec
+
+
 def overridden(
     file: Any,
     writers: str | None,
@@ -375,6 +428,8 @@ def overridden(
     no_nemesis: bool,
     operations: str | None = None,
     faults: str | None = None,
+    session: str | None = None,
+    cluster: str | None = None,
 ) -> Any:
     """The workload of a file, changed by the options."""
     from nemesis.faults.lengths import seconds
@@ -388,6 +443,7 @@ def overridden(
     if faults is not None:
         workload = with_packages(workload, listed("--faults", faults), no_nemesis=no_nemesis)
     update: dict[str, Any] = {"nemesis": None} if no_nemesis else {}
+    update |= mode_of(session, cluster)
     if writers is not None:
         engines = writers_of(writers, workload.engines)
         update["engines"] = engines
@@ -404,6 +460,8 @@ def overridden(
         ("--faults", faults),
         ("--ops", ops),
         ("--time", time),
+        ("--session", session),
+        ("--cluster", cluster),
     )
     options = " ".join(f"{option} {value}" for option, value in given if value is not None)
     return file.changed(workload.model_copy(update=update), options)

@@ -17,14 +17,18 @@ from harness.cli.check import judge, verdict_if_stopped, way_on
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of
 from harness.cli.options import (
+    ClusterOption,
     FaultsOption,
     IcebergOption,
     OperationsOption,
+    SessionOption,
     StoreOption,
     WritersOption,
     anywhere,
     for_containers,
     known_catalog,
+    mode_of,
+    on_cluster,
     on_host_of,
     overridden,
     path_anywhere,
@@ -60,6 +64,8 @@ def run(
         bool, typer.Option("--clean", help="Drop the tables at the end, even in your own catalog.")
     ] = False,
     iceberg: IcebergOption = None,
+    session: SessionOption = None,
+    cluster: ClusterOption = None,
     faults: FaultsOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults (control run).")] = False,
     order: Annotated[
@@ -113,7 +119,17 @@ def run(
         raise typer.BadParameter("--stop-on-anomaly needs the check during the run; leave --no-online out")
     file = read_workload(schema.find(workload), warn)
     kept_in = place_of(lake, store)
-    spec = overridden(file, writers, ops, time, no_nemesis=no_nemesis, operations=operations, faults=faults)
+    spec = overridden(
+        file,
+        writers,
+        ops,
+        time,
+        no_nemesis=no_nemesis,
+        operations=operations,
+        faults=faults,
+        session=session,
+        cluster=cluster,
+    )
     if catalog is not None:
         spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
     stop = threading.Event()
@@ -137,12 +153,15 @@ def run(
         seed = replaying.recording.seed
         if catalog is not None:
             spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
+        if given := mode_of(session, cluster):
+            spec = file.changed(spec.model_copy(update=given), " ".join(f"--{k} {v}" for k, v in given.items()))
     reachable(spec.engines, spec.catalog)
     ports = ports_of(port or [])
     release = release_of(iceberg, spec)
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     external = user_services(spec.catalog, s3, spark, docker=docker)
+    spec = on_cluster(file, spec, external, ports)
     stays = on_host_of(on_host, external, docker=docker)
     if docker:
         for_containers(spec, external, stays)
@@ -156,6 +175,8 @@ def run(
         "--ops": ops,
         "--time": time,
         "--iceberg": iceberg and path_anywhere(iceberg),
+        "--session": session,
+        "--cluster": cluster,
         "--order": order and spec.order,
     }
     overrides |= {"--catalog": catalog and path_anywhere(catalog)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +15,13 @@ from harness.cli.check import publish
 from harness.cli.crash import details_in
 from harness.cli.options import (
     BadArgument,
+    ClusterOption,
     RunArgument,
+    SessionOption,
     StoreOption,
     anywhere,
     known_catalog,
+    mode_of,
     path_anywhere,
     reachable,
     release_of,
@@ -47,6 +51,8 @@ def shrink(
         str | None,
         typer.Option(help="Release of Iceberg, or the path of a runtime jar that you built; default: the run's."),
     ] = None,
+    session: SessionOption = None,
+    cluster: ClusterOption = None,
     budget: Annotated[str, typer.Option(help="Time for the search: 10m, 90s.")] = "10m",
     runs: Annotated[
         int | None, typer.Option(min=1, help="Runs for the search, at most; default: as the time allows.")
@@ -99,9 +105,11 @@ def shrink(
     version = iceberg if iceberg is not None else recorded_release(found)
     release = release_of(version, found.recording.workload)
     found = on_catalog(found, at)
+    given = mode_of(session, cluster)
     into = into or store / "shrink" / f"{found.name}-{folder.path.parent.name}-{folder.path.name}".lower()
     words = ["shrink", str(folder.path), "--anomaly", found.name, "--catalog", path_anywhere(at)]
     words += ["--iceberg", path_anywhere(iceberg)] if iceberg else []
+    words += [w for k, v in given.items() for w in (f"--{k}", v)]
     words += ["--budget", budget, *(["--runs", str(runs)] if runs else [])]
     words += ["--tries", str(tries), "--times", str(times), "--into", str(into)]
     words += ["--keep-runs"] if keep_runs else []
@@ -124,6 +132,7 @@ def shrink(
             catalog=at,
             external=external,
             secrets=hidden,
+            mode=replace(found.recording.workload.quick_mode, **given),
             writers=min(FEW_WRITERS, found.recording.workload.writers),
             replays=replays,
             proves=proves,

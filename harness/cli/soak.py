@@ -66,6 +66,7 @@ def repeating(file: SuiteFile, shared: Sequence[str] = (), *, records: bool = Fa
             words += ["--writers", counts if {*engines} != {SPARK} else str(len(engines))]
         order = soakfinds.recordable(file.workloads[cell]).order if records else cell.order
         words += ["--order", order] if order else []
+        words += [w for k, v in file.workloads[cell].mode.given.items() for w in (f"--{k}", v)]
         return shlex.join([anywhere(), *words, *shared])
 
     return again

@@ -17,13 +17,16 @@ from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     BadArgument,
+    ClusterOption,
     IcebergOption,
     OperationsOption,
+    SessionOption,
     StoreOption,
     WritersOption,
     anywhere,
     known_catalog,
     listed,
+    mode_of,
     overridden,
     path_anywhere,
     reachable,
@@ -97,6 +100,8 @@ def sweep(
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
     writers: WritersOption = None,
     operations: OperationsOption = None,
+    session: SessionOption = None,
+    cluster: ClusterOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")] = False,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Predict the same points, and further ones, by a simulator.")
@@ -121,7 +126,8 @@ def sweep(
 
     path = experiments.find(experiment)
     read, said = read_experiment(path, warn)
-    spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
+    mode = mode_of(session, cluster)
+    spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations, **mode)
     kept_in = place_of(lake, store)
     values = {**said.vary, **varied_of(vary or [])}
     if not values:
@@ -144,6 +150,7 @@ def sweep(
         ("ops", ops),
         ("time", time),
         ("iceberg", iceberg and path_anywhere(iceberg)),
+        *mode.items(),
     )
     shared = [f"--{k}={v}" for k, v in given if v is not None] + (["--no-nemesis"] if no_nemesis else [])
     shared += [f"--lake={path_anywhere(lake)}"] if lake is not None else []

@@ -13,7 +13,18 @@ from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
-from harness.cli.options import BadArgument, StoreOption, anywhere, listed, path_anywhere, warn, write_output
+from harness.cli.options import (
+    BadArgument,
+    ClusterOption,
+    SessionOption,
+    StoreOption,
+    anywhere,
+    listed,
+    mode_of,
+    path_anywhere,
+    warn,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from checkers.costs.timetofind import Search
@@ -36,6 +47,8 @@ def time_to_find(
     without: Annotated[
         str | None, typer.Option(help="Defects that are left out, with commas.", show_default=False)
     ] = None,
+    session: SessionOption = None,
+    cluster: ClusterOption = None,
     report: Annotated[bool, typer.Option("--report", help="Run nothing: write what the folders have.")] = False,
     also: Annotated[
         list[Path] | None,
@@ -65,7 +78,8 @@ def time_to_find(
 
     skipped = listed("--without", without)
     paths = [files.find(d) for d in dict.fromkeys(defects)] if defects else files.paths()
-    read = {d.defect: d for d in (read_defect(p, warn) for p in paths)}
+    given = mode_of(session, cluster)
+    read = {d.defect: d.model_copy(update=given) for d in (read_defect(p, warn) for p in paths)}
     for name in skipped:
         if name not in read:
             raise BadArgument(f"--without {name}: is not among the defects: {', '.join(read)}")
@@ -87,6 +101,8 @@ def time_to_find(
     kept_in = place_of(lake, store)
     options = ["--seeds", str(seeds), "--seed", str(seed), "--order", ",".join(orders), "--budget", budget]
     options += ["--without", ",".join(skipped)] if skipped else []
+    mode = [w for k, v in given.items() for w in (f"--{k}", v)]
+    options += mode
     options += ["--lake", path_anywhere(lake)] if lake is not None else []
     ends = ["--into", str(into), "--store", str(store)]
     words = ["time-to-find", *map(path_anywhere, defects or ()), *options, *ends]
@@ -95,7 +111,7 @@ def time_to_find(
     def again(d: Defect, seed: int, order: str) -> str:
         path = next(p for p in paths if p.stem == d.defect)
         name = d.defect if path.parent == files.LIBRARY else os.path.abspath(path)
-        own = ["--seeds", "1", "--seed", str(seed), "--order", order, "--budget", budget]
+        own = ["--seeds", "1", "--seed", str(seed), "--order", order, "--budget", budget, *mode]
         return shlex.join([anywhere(), "time-to-find", name, *own])
 
     plan = finding.Order(chosen, orders, tuple(range(seed, seed + seeds)), bound, again)

@@ -42,6 +42,7 @@ from harness.run.settings import RunError, Watcher
 from harness.run.versions import versions
 from nemesis.proxy.board import Board, Hold
 from workloads.engines.engines import SPARK
+from workloads.file.mode import QUICK, Mode
 from workloads.file.workload import Length, Phase, Workload
 from workloads.generator import PlannedOperation
 from workloads.operations.kinds import KINDS as OPERATIONS
@@ -343,6 +344,7 @@ class Matrix:
         show: writes the page of a run of Spark's matrix that is kept: one that has a cell with an anomaly or with another outcome than the
             predicted one.
         keep: whether all runs are kept.
+        mode: how Spark runs, unless ``on`` says it.
     """
 
     def __init__(
@@ -357,7 +359,9 @@ class Matrix:
         publish: Publish[object] | None = None,
         show: Publish[object] | None = None,
         keep: bool = False,
+        mode: Mode = QUICK,
     ) -> None:
+        self._mode = mode
         self._show = show
         self._keep = keep
         self._cells = cells
@@ -403,7 +407,12 @@ class Matrix:
         """
         groups, size = (GROUPS, BATCH) if self._publish is None else (1, ENGINE_BATCH)
         ran = versions(self._installation)
-        header = {"catalog": self._catalog, "versions": ran, "of": None if self._publish is None else ENGINES_WORD}
+        header = {
+            "catalog": self._catalog,
+            "versions": ran,
+            "of": None if self._publish is None else ENGINES_WORD,
+            **{k: self._mode.given.get(k) for k in ("session", "cluster")},
+        }
         with Journal(self.path, CELLS, header) as journal:
             self._key, self._lines = (self._catalog, ran["iceberg"]), journal.lines
             done = {m.cell for m in self.known.measured}
@@ -430,7 +439,14 @@ class Matrix:
     def _start(self, key: Key, logs: Path, below: Bench | None) -> Bench:
         groups = GROUPS if self._publish is None else 1
         return Bench(
-            self._installation, 2, logs, self._watcher, catalog=self._catalog, groups=groups, on=self._on or below
+            self._installation,
+            2,
+            logs,
+            self._watcher,
+            catalog=self._catalog,
+            groups=groups,
+            on=self._on or below,
+            mode=None if self._on or below else self._mode,
         )
 
     def _work(

@@ -232,6 +232,11 @@ def alone(scenario: Scenario) -> bool:
     return any(s.service == "database" for s in scenario.operations)
 
 
+def key_of(scenario: Scenario) -> Key:
+    """The key of its stack: its catalog, and session and cluster if they are not as users have them."""
+    return (scenario.catalog, *scenario.mode.given.values())
+
+
 def prove(
     scenarios: Sequence[Scenario],
     installation: Installation,
@@ -265,16 +270,17 @@ def prove(
     own = [s.catalog for s in scenarios if user_file.is_file(s.catalog)]
 
     def start(key: Key, logs: Path, below: Bench | None) -> AbstractContextManager[Bench]:
-        base, (catalog,) = on or below, key
-        mine = [s for s in scenarios if s.catalog == catalog]
+        base, catalog = on or below, key[0]
+        mine = [s for s in scenarios if key_of(s) == key]
         if catalog in own:
             return _on_own(catalog, mine, installation, logs, watcher)
-        if base is not None and base.catalog == catalog:
+        mode = mine[0].mode
+        if base is not None and (base.catalog, base.mode) == (catalog, mode):
             return contextlib.nullcontext(base)
         many = sum(times for s in mine if not alone(s)) >= MANY
         groups = GROUPS if many and (base is None or len(base.groups) >= GROUPS) else 1
         writers = max(s.writers for s in (mine if base else scenarios))
-        return Bench(installation, writers, logs, watcher, catalog=catalog, groups=groups, on=base)
+        return Bench(installation, writers, logs, watcher, catalog=catalog, groups=groups, on=base, mode=mode)
 
     hidden = [*secrets_of_files(own), *(x for s in scenarios for x in secrets_of(s.catalog_properties))]
     with (
@@ -290,12 +296,12 @@ def prove(
             secrets=hidden,
         ) as stacks,
     ):
-        for catalog in dict.fromkeys(s.catalog for s in scenarios):
-            mine = [s for s in scenarios if s.catalog == catalog]
+        for key in dict.fromkeys(map(key_of, scenarios)):
+            mine = [s for s in scenarios if key_of(s) == key]
             one = partial(_proved, runs=runs, command=command, named=named or {}, publish=publish)
-            proofs += _on_one(stacks, (catalog,), mine, watcher, times, one, finished)
-            if on is not None or catalog in own:
-                stacks.end((catalog,))
+            proofs += _on_one(stacks, key, mine, watcher, times, one, finished)
+            if on is not None or key[0] in own:
+                stacks.end(key)
     return proofs, versions(installation)
 
 
@@ -306,7 +312,8 @@ def _on_own(
     supplied = external(user_file.load(Path(catalog)), None, None)
     preflight(supplied)
     writers = max(s.writers for s in scenarios)
-    return Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied)
+    mode = scenarios[0].mode
+    return Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied, mode=mode)
 
 
 def _cut_short(proof: Proof) -> bool:

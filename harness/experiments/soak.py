@@ -153,12 +153,6 @@ def seed_of(into: Path) -> int | None:
     return found
 
 
-def stack_of(key: Key) -> tuple[str, str]:
-    """The catalog and the release of a stack."""
-    catalog, release = key
-    return catalog, release
-
-
 def new_folder(store: Path, suite: str) -> Path:
     """The folder of a new night."""
     return store / "soak" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{suite}"
@@ -194,7 +188,7 @@ class Soak:
     open_runner: OpenRunner = soakfinds.on_warm
     stopping: Callable[[Night], object] = lambda _: None
     stopped: bool = False
-    _given_up: dict[tuple[str, str], str] = field(default_factory=dict)
+    _given_up: dict[Key, str] = field(default_factory=dict)
     _tried: Path | None = None
     """The logs of the stack that was started last."""
     _work: _Work | None = None
@@ -304,7 +298,7 @@ class Soak:
             for line in [*self._lines]:
                 self._find(line)
             while not self._enough():
-                cell = self._turns.next(night.numbers(self._lines), None if self.up is None else stack_of(self.up[0]))
+                cell = self._turns.next(night.numbers(self._lines), None if self.up is None else self.up[0])
                 if cell is None:
                     self._stopped = "no catalog's stack comes up"
                     break
@@ -393,7 +387,7 @@ class Soak:
         self._tried = logs
         mine = {c: w for c, w in self.order.file.workloads.items() if c.stack == key}
         cell, writers = next(iter(mine)), max(map(sparks, mine.values()))
-        stack = self.order.file.catalog_of(cell), cell.iceberg
+        stack = (self.order.file.catalog_of(cell), *key[1:])
         return contextlib.closing(self.start(stack, writers, logs, self.watcher))
 
     def _closed(self, logs: Path) -> None:

@@ -25,6 +25,7 @@ from harness.run.settings import Watcher
 from nemesis.faults.verb import ProcessVerb
 from workloads import generator
 from workloads.engines.engines import SPARK
+from workloads.file.mode import Mode
 from workloads.file.workload import Workload
 
 
@@ -67,8 +68,8 @@ def strikes_processes(workload: Workload) -> bool:
     return nemesis is not None and any(isinstance(f.action, ProcessVerb) for f in nemesis.all())
 
 
-Start = Callable[[tuple[str, str], int, Path, Watcher], WarmStack]
-"""(catalog or the path of a user's own, and release; number of Spark writers, folder of its logs, watcher) → a stack that is up."""
+Start = Callable[[tuple[str, ...], int, Path, Watcher], WarmStack]
+"""(catalog or the path of a user's own, release and mode; number of Spark writers, folder of its logs, watcher) → a stack that is up."""
 
 
 def sparks(workload: Workload) -> int:
@@ -125,14 +126,14 @@ class OnBench:
         return self._bench.sockets()
 
 
-def start_bench(stack: tuple[str, str], writers: int, logs: Path, watcher: Watcher) -> OnBench:
+def start_bench(stack: tuple[str, ...], writers: int, logs: Path, watcher: Watcher) -> OnBench:
     """As :data:`Start`.
 
     Raises:
         SetupError, ServiceError, WriterError: something cannot be installed, or does not come up.
         FileError, ExternalError: the user's own catalog cannot be used.
     """
-    catalog, release = stack
+    catalog, release, *mode = stack
     supplied = external_of(catalog)
     if supplied is None:
         CATALOGS[catalog].check()
@@ -140,7 +141,7 @@ def start_bench(stack: tuple[str, str], writers: int, logs: Path, watcher: Watch
         preflight(supplied)
     installation = setup.ensure_release(releases.find(release))
     inside = contextlib.ExitStack()
-    bench = Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied)
+    bench = Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied, mode=Mode.of(mode))
     return OnBench(inside.enter_context(bench), inside)
 
 

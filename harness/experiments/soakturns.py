@@ -23,8 +23,8 @@ MOST_TRIES = 3
 """How often in succession a stack may fail to come up before it is given up."""
 _LEAST = 1e-9
 
-Stack = tuple[str, str]
-"""Catalog and release."""
+Stack = tuple[str, ...]
+"""Catalog, release and mode."""
 
 
 def _alike(_: Cell) -> float:

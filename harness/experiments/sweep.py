@@ -72,8 +72,12 @@ class Sweep(Compare):
     ) -> None:
         if settings.external.catalog is not None:
             return super()._execute(contender, workload, folder, installation, settings, said)
-        with self._stacks.lease((contender.catalog, contender.iceberg)) as lease:
+        with self._stacks.lease(self._key(contender)) as lease:
             self._on_warm(lease.stack, workload, folder, installation, settings, said)
+
+    def _key(self, contender: Contender) -> Key:
+        mode = engaged(self.order.workload, contender).mode
+        return (contender.catalog, contender.iceberg, *mode.given.values())
 
     def _on_warm(
         self,
@@ -90,15 +94,16 @@ class Sweep(Compare):
     @contextlib.contextmanager
     def _warm(self, key: Key, logs: Path, _: Warm | None) -> Iterator[Warm]:
         """A stack that has had some load."""
-        mine = [c for c in self.order.contenders if (c.catalog, c.iceberg) == key]
+        mine = [c for c in self.order.contenders if self._key(c) == key]
+        workload = engaged(self.order.workload, mine[0]).model_copy(update={"catalog": key[0]})
         installation = self._installation(mine[0])
         sparks = max(1, *(engaged(self.order.workload, c).engines.count(SPARK) for c in self.order.contenders))
-        with Bench(installation, sparks, logs, self.watcher, catalog=key[0]) as bench, _scratch() as data:
+        made = Bench(installation, sparks, logs, self.watcher, catalog=key[0], mode=workload.mode)
+        with made as bench, _scratch() as data:
             shared = pools(installation, bench.endpoints, run_id=bench.run_id, data=Path(data), logs=logs)
             with contextlib.closing(shared):
                 warm = Warm(bench, shared)
-                one = engaged(self.order.workload, mine[0]).model_copy(update={"catalog": key[0]})
-                self._warm_up(one, installation, warm)
+                self._warm_up(workload, installation, warm)
                 yield warm
 
     def _warm_up(self, workload: Workload, installation: Installation, warm: Warm) -> None:

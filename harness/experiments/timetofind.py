@@ -43,6 +43,7 @@ from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack, Watcher
 from workloads import generator
 from workloads.file.defect import Defect
+from workloads.file.mode import Mode
 from workloads.file.workload import Workload
 from workloads.operations.kinds import KINDS
 
@@ -65,15 +66,15 @@ class Warm(Protocol):
         """End the stack."""
 
 
-Stack = tuple[str, str]
-"""Catalog and release."""
+Stack = tuple[str, ...]
+"""Catalog, release and mode."""
 Start = Callable[[Stack, int, Path, Watcher], Warm]
 """(catalog and release, number of Spark writers, folder of its logs, watcher) → a stack that is up."""
 
 
 def stack_of(d: Defect) -> Stack:
-    """The catalog and the release on which a defect is looked for."""
-    return d.catalog, d.iceberg or releases.DEFAULT.iceberg
+    """The catalog, the release and the mode in which a defect is looked for."""
+    return d.catalog, d.iceberg or releases.DEFAULT.iceberg, *d.mode.given.values()
 
 
 @dataclass(frozen=True)
@@ -199,11 +200,11 @@ def start_bench(stack: Stack, writers: int, logs: Path, watcher: Watcher) -> OnB
     Raises:
         SetupError, ServiceError, WriterError: something cannot be installed, or does not come up.
     """
-    catalog, release = stack
+    catalog, release, *mode = stack
     CATALOGS[catalog].check()
     installation = setup.ensure_release(releases.find(release))
     with contextlib.ExitStack() as opening:
-        bench = opening.enter_context(Bench(installation, writers, logs, watcher, catalog=catalog))
+        bench = opening.enter_context(Bench(installation, writers, logs, watcher, catalog=catalog, mode=Mode.of(mode)))
         return OnBench(bench, installation, opening.pop_all())
 
 

@@ -31,6 +31,7 @@ from harness.writers.driver import launcher
 from harness.writers.slot import WriterSlot, renew
 from nemesis.proxy.board import Board
 from nemesis.proxy.listener import Proxies
+from workloads.file.mode import AS_USERS, Mode
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 
@@ -64,9 +65,10 @@ class Bench:
         external: services that the user supplies. Its catalog, if it has one, replaces ``catalog``; each run drops
             its tables there.
         docker: whether the object store and the catalog's servers run in containers.
+        mode: how Spark runs the writers' statements; default: as on the bench ``on``, or as users run it.
         on: another bench, whose object store, Spark cluster and writers this one uses; the two must not run anything at the same time.
             Only the catalog's servers are started, with an object store beside them if they are in containers, and new drivers if the catalog
-            needs jars that the existing ones lack.
+            needs jars that the existing ones lack, or the mode is another one.
 
     Raises (on entry):
         ServiceError, WriterError: a service or a writer does not come up.
@@ -84,8 +86,10 @@ class Bench:
         on: Bench | None = None,
         external: External | None = None,
         docker: bool = False,
+        mode: Mode | None = None,
     ) -> None:
         self._docker = docker
+        self.mode: Mode = mode or (AS_USERS if on is None else on.mode)
         self._installation = installation
         self._external = external or External()
         self.catalog = catalog
@@ -127,12 +131,13 @@ class Bench:
                 before_store=proxies[0].store,
                 external=self._external if self._on is None else self._beside(self._on),
                 docker=self._docker,
+                mode=self.mode,
             )
             services.start()
             stack.callback(services.stop)
             self.stack = services
             self.endpoints = replace(services.endpoints, ship_jars=False)  # the cluster is on this machine
-            if self._on is not None and self._jars == self._on._jars:
+            if self._on is not None and (self._jars, self.mode) == (self._on._jars, self._on.mode):
                 slots = list(self._on.slots[: self.writers * self._count])
             else:
                 slots = self._launch(stack, run_id, data)
@@ -172,8 +177,12 @@ class Bench:
     def _beside(self, other: Bench) -> External:
         """The services of another bench, with the user's own catalog if there is one."""
         if self._docker:  # what runs in containers does not reach this machine's loopback
-            return External(master=other.endpoints.spark_master)
-        return replace(other.shared, catalog=self._external.catalog)
+            return External(master=self._master(other))
+        return replace(other.shared, catalog=self._external.catalog, master=self._master(other))
+
+    def _master(self, other: Bench) -> str | None:
+        """The cluster of another bench, unless this one needs another kind."""
+        return other.endpoints.spark_master if self.mode.cluster == other.mode.cluster else None
 
     @property
     def shared(self) -> External:

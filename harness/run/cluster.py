@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any
 
 from checkers.columns import spark as columns
 from checkers.evidence.runfolder import StoreError
-from compose.external.external import External, driver_host, is_local, masters
+from compose.endpoints import is_local
+from compose.external.external import External, driver_host, masters
 from compose.external.preflight import preflight
 from compose.install import jdk
 from compose.install.installation import spark_home

@@ -10,12 +10,14 @@ from typing import TypeVar
 
 from checkers.evidence.runfolder import RunFolder
 from compose.catalogs import user_file
+from compose.endpoints import cluster_of
 from compose.external.external import External, external
 from compose.install.installation import Installation
 from compose.redaction import Redaction, secrets_of, too_short
 from harness.run.hidden import revealed
 from harness.run.settings import Settings, Watcher
 from workloads.engines.engines import ENGINES, SPARK
+from workloads.file.mode import Mode
 from workloads.file.workload import Workload
 
 T = TypeVar("T")
@@ -107,6 +109,8 @@ def context_of(
     theirs = settings.external
     if theirs.catalog is None and user_file.is_file(workload.catalog):
         theirs = external(user_file.load(Path(workload.catalog)), None, None)
+    if theirs.master is not None:
+        workload = workload.in_mode(Mode(workload.session, cluster_of(theirs.master)))
     known = theirs.secrets | secrets_of(properties)
     return RunContext(
         workload,

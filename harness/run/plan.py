@@ -46,6 +46,8 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
             "tables": [t.model_dump() for t in w.tables],
             "writers": w.writers,
             "engines": list(w.engines) if {*w.engines} != {SPARK} else [],
+            "session": w.session,
+            "cluster": w.cluster,
             "keys": w.keys.model_dump(),
             "op_timeout": w.op_timeout,
             "clocks": dict(w.clocks),
@@ -82,5 +84,6 @@ def images_of(run: RunContext) -> Mapping[str, str]:
     """The images of what the run starts in containers; of Spark, which is this machine's, that of master, workers and drivers."""
     if not run.settings.docker:
         return {}
-    inside = run.settings.contained_drivers or (run.settings.contained_spark and run.external.master is None)
+    of_cluster = run.external.master is None and run.workload.cluster == "standalone"
+    inside = run.settings.contained_drivers or (run.settings.contained_spark and of_cluster)
     return {**containers.images(dict.fromkeys(our_servers(run))), **({"spark-image": spark.image()} if inside else {})}

@@ -192,6 +192,8 @@ def _workload(plan: Plan, folder: RunFolder) -> Workload:
         "writers": plan.engines or plan.writers,
         "keys": plan.keys,
         "op_timeout": plan.op_timeout,
+        "session": plan.session,
+        "cluster": plan.cluster,
         "nemesis": plan.nemesis or None,
         "clocks": plan.clocks,
         "expect": plan.expect,

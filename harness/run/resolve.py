@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -254,7 +254,7 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
             if (reason := _cannot(workload, cell)) is not None:
                 left_out[cell] = reason
             else:
-                workloads[cell] = workload
+                workloads[replace(cell, **workload.mode.given)] = workload
         except ValueError as e:
             left_out[cell] = str(e)
     if not workloads:

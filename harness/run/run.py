@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,8 @@ class Run:
         standing: StandingStack | None = None,
         watcher: Watcher,
     ) -> None:
+        if standing is not None:
+            workload = workload.in_mode(standing.endpoints.mode)
         self._run = context_of(workload, folder, installation, settings, watcher)
         self._standing = standing
         self._order = settings.order or ordering_of(workload, self._run.writers, settings.seed, settings.seen)
@@ -94,7 +97,12 @@ class Run:
             KeyboardInterrupt: the user stopped it.
         """
         run, began = self._run, time.monotonic()
-        self._state = {"state": "running", **identity(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
+        self._state = {
+            "state": "running",
+            **identity(),
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            **asdict(run.workload.mode),
+        }
         final = "failed"
         try:
             run.folder.write_state(self._state)

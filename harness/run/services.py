@@ -74,6 +74,7 @@ def services_of(
         external=run.external,
         docker=run.settings.docker,
         contained_spark=run.settings.contained_spark,
+        mode=run.workload.mode,
         small_disks={fault.target or "" for fault in faults if fault.verb == "fill"},
     )
     stack.callback(own.stop)

@@ -38,6 +38,7 @@ from compose.stack.stack import Stack
 from harness.run.settings import WRITER_START_S, StandingStack
 from harness.writers.driver import launcher
 from harness.writers.slot import WriterError, WriterSlot, renew
+from workloads.file.mode import AS_USERS, Mode
 from workloads.file.workload import Workload
 
 UP_S = 420.0
@@ -92,10 +93,13 @@ def use(home: Path, workload: Workload, release: Release, say: Callable[[str], N
 
 def _other(record: Mapping[str, Any], workload: Workload, release: Release) -> str | None:
     """Why a run cannot use the standing stack, with the remedy; None if it can."""
-    has = catalog_of_record(record)
+    there = Endpoints.from_json(record["endpoints"])
+    has = there.catalog
     if workload.catalog != has:
-        remedy = "" if user_file.is_file(workload.catalog) else f"; {replacing(workload.catalog)}"
+        remedy = "" if user_file.is_file(workload.catalog) else f"; {replacing(workload.catalog, workload.mode)}"
         return f"the one that is up has the catalog {has}, not {workload.catalog}{remedy}"
+    if workload.mode != there.mode:
+        return f"the one that is up has {there.mode}, not {workload.mode}; {replacing(has, workload.mode)}"
     if release != releases.DEFAULT:
         return f"the one that is up has Iceberg {releases.DEFAULT.iceberg}, not {release.label}"
     if workload.nemesis is not None and CATALOGS[has].hands_out_store:
@@ -103,17 +107,13 @@ def _other(record: Mapping[str, Any], workload: Workload, release: Release) -> s
     return None
 
 
-def catalog_of_record(record: Mapping[str, Any]) -> str:
-    """The name of a standing stack's catalog."""
-    return Endpoints.from_json(record["endpoints"]).catalog
+def replacing(catalog: str, mode: Mode) -> str:
+    """The commands that replace the standing stack by one with another catalog or mode."""
+    options = "".join(f" --{k} {v}" for k, v in mode.given.items())
+    return f"`icequake down`, then `icequake up --catalog {catalog}{options}`, keeps such a one"
 
 
-def replacing(catalog: str) -> str:
-    """The commands that replace the standing stack by one with another catalog."""
-    return f"`icequake down`, then `icequake up --catalog {catalog}`, keeps one with that catalog"
-
-
-def up(home: Path, writers: int, catalog: str = DEFAULT) -> tuple[dict[str, Any], bool]:
+def up(home: Path, writers: int, catalog: str = DEFAULT, mode: Mode = AS_USERS) -> tuple[dict[str, Any], bool]:
     """Start a keeper and wait until its stack and writers are ready, unless a stack is up already.
 
     Returns:
@@ -133,17 +133,17 @@ def up(home: Path, writers: int, catalog: str = DEFAULT) -> tuple[dict[str, Any]
             raise StandingError(
                 "another `icequake up` is starting a stack; wait for it, or stop it with `icequake down`"
             ) from None
-        return _start(home, writers, catalog, lock.fileno()), True
+        return _start(home, writers, catalog, mode, lock.fileno()), True
 
 
-def _start(home: Path, writers: int, catalog: str, lock: int) -> dict[str, Any]:
+def _start(home: Path, writers: int, catalog: str, mode: Mode, lock: int) -> dict[str, Any]:
     """Start a keeper, which inherits the locked file, and wait until it is up."""
     logs = home / "stack-logs"
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
     with (logs / "keeper.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness.run.standing", str(writers), str(logs), catalog],
+            [sys.executable, "-m", "harness.run.standing", str(writers), str(logs), catalog, *mode.given.values()],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -214,7 +214,7 @@ def down(home: Path) -> bool:
     return True
 
 
-def keep(writers: int, logs: Path, catalog: str) -> None:
+def keep(writers: int, logs: Path, catalog: str, mode: Mode) -> None:
     """The keeper process: start everything, write the record, wait for SIGTERM, stop everything."""
 
     def end(*_: object) -> None:
@@ -243,6 +243,7 @@ def keep(writers: int, logs: Path, catalog: str) -> None:
             logs=logs,
             worker_cores=max(8, 2 * writers),
             catalog=catalog,
+            mode=mode,
         )
         services.start()
         stack.callback(services.stop)
@@ -276,7 +277,7 @@ def _write(file: Path, record: dict[str, Any]) -> None:
 def main() -> None:
     """Entry point of the keeper process: its last line of output is the reason when it fails."""
     try:
-        keep(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+        keep(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], Mode.of(sys.argv[4:]))
     except Exception as e:
         print(f"{type(e).__name__}: {e}", file=sys.stderr)
         sys.exit(255)

@@ -36,6 +36,9 @@ commit and merge, in the Hadoop catalog the rename to ``vN.metadata.json``. ``cr
 
 Target = Literal["executor", "spark-worker", "spark-master", "driver", "catalog", "database", "store"]
 
+OF_A_CLUSTER: frozenset[Target] = frozenset(("executor", "spark-worker", "spark-master"))
+"""Processes that there are only where Spark's tasks run outside of the drivers."""
+
 Direction = Literal["both", "requests", "replies"]
 
 VERB_FIELDS = (

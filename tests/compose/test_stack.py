@@ -22,6 +22,7 @@ import pytest
 from compose import setup
 from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
+from compose.external.external import External
 from compose.install.installation import Installation
 from compose.processes.ports import FIRST, LAST, LOOPBACK, PortInUse, Ports, in_use
 from compose.processes.process import LocalProcess, NotReady, http_get
@@ -29,8 +30,9 @@ from compose.processes.service import Service, ServiceError, last_meaningful_lin
 from compose.processes.watchdog import MARK, Watchdog, marked_environment, of_run
 from compose.servers import classdata
 from compose.stack.pointers import table_pointer
-from compose.stack.sparkconf import spark_conf, writer_environment
+from compose.stack.sparkconf import FAST, spark_conf, writer_environment
 from compose.stack.stack import Stack, port_names
+from workloads.file.mode import AS_USERS, QUICK, Mode
 
 # A server with a child, that says what is in its file. The child's pid is its first line of output.
 SERVER = r"""
@@ -310,6 +312,12 @@ class TestWriterSettings:
         assert conf["spark.sql.catalog.c.uri"] == expected
         assert conf["spark.sql.catalog.c.s3.endpoint"] == "http://p:2"
 
+    def test_only_a_fast_session_has_other_settings_than_users_have(self, tmp_path: Path) -> None:
+        users = spark_conf(plain_installation(), ENDPOINTS, scratch=tmp_path)
+        fast = spark_conf(plain_installation(), replace(ENDPOINTS, session="fast"), scratch=tmp_path)
+        more = FAST | {"spark.sql.catalog.c.rest-metrics-reporting-enabled": "false"}
+        assert fast == users | more and not users.items() & more.items()
+
     def test_everything_it_writes_stays_in_its_own_folder(self, tmp_path: Path) -> None:
         conf = spark_conf(plain_installation(), ENDPOINTS, scratch=tmp_path)
         for key in ("spark.local.dir", "spark.sql.warehouse.dir"):
@@ -333,6 +341,25 @@ class TestStackArguments:
     def test_a_port_for_a_service_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"'polars'.*minio, postgres, rest"):
             Stack(plain_installation(), run_id="x", data=tmp_path, logs=tmp_path, ports={"polars": 1})
+
+    def test_where_the_tasks_run_in_the_drivers_there_is_no_cluster(self, tmp_path: Path) -> None:
+        def stack(mode: Mode, master: str | None = None) -> Stack:
+            theirs = External(master=master)
+            return Stack(
+                plain_installation(),
+                run_id="x",
+                data=tmp_path,
+                logs=tmp_path,
+                catalog="jdbc",
+                mode=mode,
+                external=theirs,
+            )
+
+        assert [*stack(QUICK).services] == ["minio", "postgres"]
+        assert [*stack(AS_USERS).services][-3:] == ["spark-master", "spark-worker-1", "spark-worker-2"]
+        assert stack(QUICK).endpoints.mode == QUICK and stack(QUICK).endpoints.driver_host == "127.0.0.1"
+        theirs = stack(QUICK, "spark://127.0.0.1:7077").endpoints
+        assert (theirs.spark_master, theirs.mode) == ("spark://127.0.0.1:7077", Mode("fast"))
 
     def test_every_service_has_named_ports(self) -> None:
         assert "spark-worker-3-ui" in port_names(3)

@@ -58,6 +58,23 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--order", "priority(0)"], "--order: priority(0): the depth must be from 1 to 100"),
         (["run", "quick", "--order", "replay"], "replay needs a run: replay RUN, with the folder of a run or its rec"),
         (["run", "quick", "--order", "replay none"], "--order replay none: none: no such run"),
+        (["run", "quick", "--session", "fsat"], "--session fsat: unknown value 'fsat' (did you mean fast?)"),
+        (
+            ["prove", "undelete", "--cluster", "yarn"],
+            "--cluster yarn: unknown value 'yarn'; allowed: standalone, local",
+        ),
+        (
+            ["run", "storm", "--cluster", "local"],
+            "with --cluster local: packages: all strikes executor and spark-master and spark-worker, and cluster: local has none",
+        ),
+        (
+            ["run", "storm", "--spark", "local[2]"],
+            "with --spark local[2]: packages: all strikes executor and spark-master and spark-worker, and cluster: local has none",
+        ),
+        (
+            ["run", "quick", "--cluster", "local", "--port", "spark-master-ui=4711"],
+            "--port spark-master-ui: cluster: local starts no spark-master; leave it out",
+        ),
         (["run", "quick", "--port", "rest"], "give SERVICE=PORT"),
         (["run", "quick", "--port", "web=80"], "services: minio"),
         (["run", "quick", "--writers", "0"], "--writers 0: must be 1 to 64 in all"),
@@ -509,9 +526,12 @@ def test_a_run_says_how_it_is_repeated_from_any_folder(tmp_path: Path, monkeypat
     monkeypatch.setattr(settings, "Settings", stopped)
     inside("run", "mine.yaml", "--seed", "3", "--store", "runs", cwd=tmp_path, ICEQUAKE_COMMAND="./icequake")
     inside("run", "quick", "--seed", "3", cwd=tmp_path, ICEQUAKE_COMMAND="icequake")
+    mode = ("--session", "fast", "--cluster", "local")
+    inside("run", "quick", "--seed", "3", *mode, cwd=tmp_path, ICEQUAKE_COMMAND="icequake")
     assert said == [
         f"{tmp_path}/icequake run {tmp_path}/mine.yaml --seed 3 --store {tmp_path}/runs",
         "icequake run quick --seed 3",
+        "icequake run quick --seed 3 --session fast --cluster local",
     ]
 
 

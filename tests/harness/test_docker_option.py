@@ -63,7 +63,7 @@ def test_a_fault_that_no_proxy_can_carry_out_is_refused(tmp_path: Path) -> None:
         ),
         (["--docker"], {"clocks": {"0": "-2h"}}, "keep the drivers on this machine by --on-host drivers"),
         (["--docker", "--on-host", "spark"], {"nemesis": SCRATCH}, "leave out --on-host spark, or the fault"),
-        (["--docker", "--spark", "local[1]"], {"nemesis": SCRATCH}, "leave out --spark, or the fault"),
+        (["--docker", "--spark", "local[1]"], {"nemesis": SCRATCH}, "and cluster: local has none; write cluster: sta"),
         ([], {"nemesis": SCRATCH}, "fill spark-worker strikes containers only: run with --docker, or leave it out"),
     ],
 )

@@ -29,6 +29,7 @@ from tests.support.campaigns import JDBC, REST, FakeCompare, FakeSweep, order, r
 from tests.support.runs import Silent
 from tests.support.soaks import Heard, judged_once, page_alone
 from workloads.file import scenario as files
+from workloads.file.mode import QUICK, Mode
 from workloads.file.scenario import Scenario
 
 BUG = ZeroDivisionError("a bug")
@@ -156,6 +157,7 @@ class _FakeBench:
     source: Path | None = None
     act: Callable[[str], None] = lambda name: None
     secrets: tuple[str, ...] = ()
+    mode: Mode = QUICK
 
     @property
     def groups(self) -> Sequence[Any]:

@@ -56,8 +56,8 @@ def test_a_dry_run_shows_the_cells_and_starts_nothing(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["soak", str(path), "--dry-run", "--store", str(tmp_path / "store")])
     assert done.exception is None and not (tmp_path / "store").exists()
     rows = done.output.splitlines()
-    assert rows[0].split() == ["workload", "catalog", "faults", "iceberg", "writers", "order", "Spark", "writers"]
-    assert "contention rest none 1.12.0 2 – 2" in [" ".join(r.split()) for r in rows]
+    assert rows[0].split() == [*suite.DIMENSIONS, "Spark", "writers"]
+    assert "contention rest none 1.12.0 2 – – – 2" in [" ".join(r.split()) for r in rows]
     assert any(r.startswith("left out: quick/jdbc/none/1.12.0/spark=1,duckdb=1: ") for r in rows)
     assert "cells on 2 stacks, 1 s of load each: a round has " in rows[-1] and rows[-1].endswith("1:00:00 in all")
 

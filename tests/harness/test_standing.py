@@ -35,7 +35,7 @@ def test_a_stack_that_another_is_starting_is_left_alone(tmp_path: Path, monkeypa
             standing.up(tmp_path, 2)
 
 
-ENDPOINTS = Endpoints("http://h:1", "a", "b", "r", "bucket", "rest", "http://h:2", "s3://bucket/w", "local[1]")
+ENDPOINTS = Endpoints("http://h:1", "a", "b", "r", "bucket", "rest", "http://h:2", "s3://bucket/w", "spark://h:3")
 
 
 def stands(home: Path, catalog: str = "rest") -> None:
@@ -77,7 +77,14 @@ def test_a_run_that_starts_its_own_stack_beside_the_one_that_is_up_says_why_and_
         False,
         [
             "this run starts a stack of its own: the one that is up has the catalog rest, not jdbc; "
-            "`icequake down`, then `icequake up --catalog jdbc`, keeps one with that catalog"
+            "`icequake down`, then `icequake up --catalog jdbc`, keeps such a one"
+        ],
+    )
+    assert used(tmp_path, spec("rest", session="fast", cluster="local")) == (
+        False,
+        [
+            "this run starts a stack of its own: the one that is up has session: spark, cluster: standalone, not session: fast, "
+            "cluster: local; `icequake down`, then `icequake up --catalog rest --session fast --cluster local`, keeps such a one"
         ],
     )
     other = releases.find("1.10.1")
@@ -113,13 +120,16 @@ def test_up_twice_says_what_is_up_and_another_catalog_is_told_the_way(
         again = inside("up", cwd=tmp_path)
         same = inside("up", "--catalog", "rest", cwd=tmp_path)
         other = inside("up", "--catalog", "jdbc", cwd=tmp_path)
+        quicker = inside("up", "--session", "fast", cwd=tmp_path)
     assert again.returncode == same.returncode == 0, again.stderr
     assert again.stdout == same.stdout
     first, second, third = again.stdout.splitlines()
     assert first.startswith("up already: catalog rest at http://h:2")
     assert second.startswith("1 warm writers; the next `icequake run` on the catalog rest uses them")
     assert third == "`icequake down` stops it"
-    assert other.returncode == 254
+    assert other.returncode == quicker.returncode == 254
+    assert "the stack that is up has session: spark, cluster: standalone; `icequake down`, then" in quicker.stderr
+    assert "icequake up --catalog rest --session fast`" in quicker.stderr
     assert "a stack with the catalog rest is up; `icequake down`, then `icequake up --catalog jdbc`" in other.stderr
 
 

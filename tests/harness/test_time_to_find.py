@@ -30,6 +30,7 @@ from workloads.file import defect as files
 from workloads.file import scenario
 from workloads.file.anomalies import entries_of
 from workloads.file.defect import Defect
+from workloads.file.mode import Mode
 from workloads.file.suite import Cell
 from workloads.file.workload import Workload, WorkloadError
 
@@ -293,6 +294,22 @@ def test_an_error_in_a_definition_names_its_line(tmp_path: Path, old: str, new: 
         defect(tmp_path, TEXT.replace(old, new))
     (said,) = [x for x in str(e.value).splitlines() if x.startswith(f"{tmp_path / 'one.yaml'}:{line}:")]
     assert any(m in said for m in message.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("more", "mode"),
+    [
+        ("", Mode("fast", "local")),
+        ("nemesis: {faults: [{verb: kill, target: executor}]}\n", Mode("fast", "standalone")),
+        ("session: spark\n", Mode("spark", "local")),
+    ],
+)
+def test_a_defect_is_looked_for_as_quickly_as_its_faults_and_its_file_allow(
+    tmp_path: Path, more: str, mode: Mode
+) -> None:
+    d = defect(tmp_path, TEXT + more)
+    assert d.mode == d.plain().mode == mode
+    assert finding.stack_of(d)[2:] == tuple(mode.given.values())
 
 
 @pytest.mark.parametrize("path", files.paths(), ids=lambda p: p.stem)

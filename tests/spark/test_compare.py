@@ -29,6 +29,7 @@ def test_two_catalogs_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     where = ("--store", tmp_path / "store", "--into", tmp_path / "c", "--json", tmp_path / "all.json")
     arguments = ("compare", tmp_path / "small.yaml", "--catalog", "rest,jdbc", "--seed", 3, "--parallel", 2, *where)
+    arguments += ("--session", "fast", "--cluster", "local")
     done = icequake(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "all.json").read_text())
@@ -44,6 +45,8 @@ def test_two_catalogs_side_by_side(tmp_path: Path) -> None:
     assert "database_requests" in found["contenders"][0]["figures"]
     runs = runfolder.runs(tmp_path / "store")
     assert len(runs) == 2 and all(r.results.exists() and r.report.exists() for r in runs)
+    assert all("--session=fast --cluster=local" in r.read_plan().command for r in runs)
+    assert {(r.state()["session"], r.state()["cluster"]) for r in runs} == {("fast", "local")}
     page = (tmp_path / "c" / "compare.html").read_text()
     assert all(f"../store/small/{r.path.name}/report.html" in page for r in runs)
     # The same seed: the same operations for both.

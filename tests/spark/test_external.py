@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,6 +13,8 @@ import pytest
 
 from checkers.evidence import history, tablelog
 from checkers.evidence.runfolder import RunFolder, find
+from compose.external.external import External
+from compose.install.installation import Installation
 from compose.objectstore import ObjectStore
 from compose.processes.watchdog import MARK
 from compose.stack.pointers import table_pointer
@@ -19,6 +22,7 @@ from compose.stack.stack import Stack
 from harness.run.bench import Bench
 from tests.support.planted import forms_in
 from tests.support.runs import environment, icequake
+from tests.support.stacks import alone
 
 pytestmark = pytest.mark.spark
 
@@ -58,18 +62,20 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> World:
-    """The test session's stack, which is not the runs': they must not take its services for their own."""
+def world(installation: Installation, bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A catalog and a Spark cluster on the test session's object store, which are not the runs': they must not take them for their own."""
     data = tmp_path_factory.mktemp("world")
     (data / "my.yaml").write_text(
         'name: theirs\nspark: {type: rest, uri: "${MY_URI}", header.x-mine: "${MY_TOKEN}", header.x-key: iq}\ncommit: {wire: http}\n'
     )
     (data / "lost.yaml").write_text(LOST)
-    return World(bench.stack, bench.run_id, data)
+    with alone(installation, tmp_path_factory.mktemp("theirs"), External(store=bench.shared.store)) as running:
+        (run_id,) = {marked()[pid] for pid in pids(running).values() if pid}
+        yield World(running, run_id, data)
 
 
-def pids(world: World) -> dict[str, int | None]:
-    return {name: getattr(service, "pid", None) for name, service in world.stack.services.items()}
+def pids(stack: Stack) -> dict[str, int | None]:
+    return {name: getattr(service, "pid", None) for name, service in stack.services.items()}
 
 
 def marked() -> dict[int, str]:
@@ -94,19 +100,19 @@ def only_theirs(world: World, folder: RunFolder) -> None:
     assert {p.name.partition("-")[0] for p in folder.logs.iterdir()} == {"writer"}
     alive = marked()
     mine = {pid for pid, run in alive.items() if run == world.run_id}
-    assert {pid for pid in pids(world).values() if pid} <= mine, "what is theirs still runs"
+    assert {pid for pid in pids(world.stack).values() if pid} <= mine, "what is theirs still runs"
     namespace = folder.read_plan().namespace
     assert namespace.removeprefix("iq_") not in set(alive.values())
     assert not forms_in(HEADER_SECRET, everything(folder))
 
 
 def test_the_same_workload_and_checks_on_what_is_not_ours(world: World, tmp_path: Path) -> None:
-    before = pids(world)
+    before = pids(world.stack)
     where = ["--catalog", world.folder / "my.yaml", *world.options, "--store", tmp_path]
     done = icequake("run", "quick", "--ops", "40", "--writers", "1", *where, env=world.environment)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = find(tmp_path / "quick" / "latest")
-    assert pids(world) == before
+    assert pids(world.stack) == before
     only_theirs(world, folder)
     assert not forms_in(HEADER_SECRET, (done.stdout + done.stderr).encode())
     assert "  secrets     header.x-key: a secret with fewer than 8 characters is too short" in done.stdout
@@ -135,13 +141,13 @@ def test_the_same_workload_and_checks_on_what_is_not_ours(world: World, tmp_path
 
 
 def test_lost_acknowledgements_of_a_catalog_that_is_not_ours(world: World, tmp_path: Path) -> None:
-    before = pids(world)
+    before = pids(world.stack)
     done = icequake(
         "run", world.folder / "lost.yaml", *world.options, "--clean", "--store", tmp_path, env=world.environment
     )
     assert done.returncode in (0, 1, 2), done.stdout + done.stderr
     folder = find(tmp_path / "lost" / "latest")
-    assert pids(world) == before, "no fault of processes strikes what is not ours"
+    assert pids(world.stack) == before, "no fault of processes strikes what is not ours"
     only_theirs(world, folder)
     assert json.loads(folder.results.read_text())["valid"] is not None
 

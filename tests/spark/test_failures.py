@@ -88,9 +88,9 @@ def lives(process: subprocess.Popen[str]) -> Callable[[], bool]:
     return look
 
 
-def start(store: Path, writers: int = 2) -> subprocess.Popen[str]:
+def start(store: Path, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command("run", "quick", "--seed", "3", "--fresh", "--writers", str(writers), "--store", store),
+        command("run", "quick", "--seed", "3", "--fresh", "--store", store, *more),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -138,7 +138,7 @@ def test_a_table_that_nobody_could_write_is_unknown_though_the_one_beside_it_is_
 
 
 def test_a_killed_run_leaves_no_process_and_what_it_recorded_is_judged_as_incomplete(tmp_path: Path) -> None:
-    process = start(tmp_path, writers=1)
+    process = start(tmp_path, "--writers", "1")
     try:
         wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-9"', lives(process))
         folder = (tmp_path / "latest").resolve()
@@ -219,7 +219,7 @@ def test_a_killed_run_has_the_log_of_a_table_from_its_first_acknowledged_commit_
 
 
 def test_ctrl_c_ends_a_run_in_order_with_its_verdict_so_far(tmp_path: Path) -> None:
-    process = start(tmp_path)
+    process = start(tmp_path, "--writers", "2", "--session", "fast", "--cluster", "local")
     wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-3"', lives(process))
     folder = next(p for p in (tmp_path / "quick").iterdir() if not p.is_symlink())
     mark = run_id(folder)
@@ -238,7 +238,7 @@ def test_ctrl_c_ends_a_run_in_order_with_its_verdict_so_far(tmp_path: Path) -> N
 
 
 def test_sigterm_while_the_services_start_ends_all_that_was_started(tmp_path: Path) -> None:
-    process = start(tmp_path)
+    process = start(tmp_path, "--writers", "2")
     wait_for(tmp_path / "latest" / "plan.yaml", "namespace: ", lives(process))
     mark = run_id(tmp_path / "latest")
     process.send_signal(signal.SIGTERM)

@@ -26,7 +26,7 @@ vary: {backoff: [iceberg, exponential+jitter]}
 def test_committers_of_two_policies(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     where = ("--store", tmp_path / "store", "--into", tmp_path / "s", "--json", tmp_path / "all.json")
-    arguments = ("sweep", tmp_path / "small.yaml", "--seed", 5, "--simulate", *where)
+    arguments = ("sweep", tmp_path / "small.yaml", "--seed", 5, "--simulate", "--cluster", "local", *where)
     done = icequake(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2/2 rest backoff=exponential+jitter" in done.stderr + done.stdout

@@ -31,10 +31,11 @@ def home(tmp_path: Path, installation: Installation) -> Path:
 def test_up_keeps_warm_writers_for_the_next_runs_and_down_ends_them(home: Path, tmp_path: Path) -> None:
     env = environment(ICEQUAKE_HOME=str(home))
     store = tmp_path / "store"
+    mode = ("--session", "fast", "--cluster", "local")
     try:
         ups = [
             subprocess.Popen(
-                command("up", "--writers", "2", "--catalog", "jdbc"), stderr=subprocess.PIPE, text=True, env=env
+                command("up", "--writers", "2", "--catalog", "jdbc", *mode), stderr=subprocess.PIPE, text=True, env=env
             )
             for _ in range(2)
         ]
@@ -48,7 +49,7 @@ def test_up_keeps_warm_writers_for_the_next_runs_and_down_ends_them(home: Path, 
         other = icequake("up", "--catalog", "rest", env=env)
         assert other.returncode == 254 and "icequake down" in other.stderr
 
-        options = ("--catalog", "jdbc", "--ops", "8", "--writers", "2", "--store", store)
+        options = (*mode, "--catalog", "jdbc", "--ops", "8", "--writers", "2", "--store", store)
         run = icequake("run", "quick", "--seed", "1", *options, env=env)
         assert run.returncode == 0, run.stdout + run.stderr
         assert "using the stack that is up" in run.stderr

@@ -33,6 +33,8 @@ EXAMPLES = {
     "isolation": ("serializable", "snapshot"),
     "mode": ("copy-on-write", "merge-on-read"),
     "format-version": ("2",),
+    "session": ("spark", "fast"),
+    "cluster": ("standalone", "local"),
     "append": ("fast", "merge"),
     "writers": ("1", "50"),
     "interval": ("0s", "500ms"),

@@ -22,6 +22,7 @@ from nemesis.proxy.board import Board
 from reports.proofs import rows
 from workloads.file import scenario
 from workloads.file.anomalies import entries_of
+from workloads.file.mode import AS_USERS, QUICK
 from workloads.file.scenario import Scenario
 from workloads.file.workload import WorkloadError
 
@@ -77,6 +78,13 @@ def test_every_scenario_has_a_headline_that_can_follow_a_colon() -> None:
 def test_without_a_headline_a_scenario_shows_the_first_sentence_of_its_description() -> None:
     s = scenario.parse(given(("description: ", "description: It breaks. Then more. ")))
     assert s.headline == "" and s.shows == "It breaks"
+
+
+def test_a_scenario_is_quick_unless_it_says_otherwise() -> None:
+    s = scenario.parse(FILE)
+    assert s.mode == s.workload().mode == QUICK
+    other = scenario.parse(f"{FILE}session: spark\ncluster: standalone\n")
+    assert other.mode == other.workload().mode == AS_USERS
 
 
 def test_a_plan_holds_a_scenario_as_it_is() -> None:

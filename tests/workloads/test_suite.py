@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harness.run.resolve import SuiteFile, read_suite, read_workload
 from nemesis.faults.packages import PACKAGES
 from workloads.file import sizes, suite
+from workloads.file.mode import QUICK, Mode
 from workloads.file.suite import Cell, with_faults, with_writers, workload_of
 from workloads.file.workload import LIBRARY, WorkloadError
 
@@ -84,6 +85,26 @@ def test_a_cell_may_say_who_decides_the_order(tmp_path: Path) -> None:
     assert not any(c.order == "free" and c.catalog == "polaris" for c in file.cells)
     cell = next(c for c in file.cells if c.name == "quick/rest/none/1.12.0/2/priority(3)")
     assert file.workloads[cell].order == "priority(3)"
+
+
+def test_a_cell_may_say_how_spark_runs_and_only_alike_cells_share_a_stack(tmp_path: Path) -> None:
+    mode = "session: [spark, fast], cluster: [standalone, local], exclude: [{session: fast, cluster: standalone}]"
+    text = f"suite: s\ncells: {{workloads: [quick, lost-acks], catalogs: rest, faults: [none, crashes], {mode}}}\n"
+    file = read(tmp_path, text)
+    stacks = {("rest", "1.12.0", s, c) for s, c in (("spark", "standalone"), ("spark", "local"), ("fast", "local"))}
+    assert {c.stack for c in file.cells} == stacks
+    assert {w.mode for w in file.workloads.values()} == {Mode.of(s[2:]) for s in stacks}
+    (cell,) = (c for c in file.cells if c.name == "quick/rest/none/1.12.0/fast/local")
+    assert file.workloads[cell].mode == QUICK and Cell.from_json(cell.to_json()) == cell
+    assert {c.cluster for c in file.left_out} == {"local"} and all(
+        "cluster: local" in w for w in file.left_out.values()
+    )
+
+
+def test_a_cell_whose_workload_file_says_how_spark_runs_has_a_stack_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text((LIBRARY / "quick.yaml").read_text() + "session: fast\ncluster: local\n")
+    file = read(tmp_path, "suite: s\ncells: {workloads: [mine.yaml, quick], catalogs: [rest]}\n")
+    assert [c.stack for c in file.cells] == [("rest", "1.12.0", "fast", "local"), ("rest", "1.12.0")]
 
 
 def test_what_a_file_leaves_out_has_a_default(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from nemesis.faults.lengths import seconds
 from workloads.file.assertions import assertion
+from workloads.file.mode import AS_USERS, QUICK
 from workloads.file.scenario import Scenario
 from workloads.file.workload import LIBRARY, Workload, WorkloadError, find, load, parse
 from workloads.file.yamlfile import validated
@@ -54,10 +55,16 @@ def test_the_order_that_a_file_asks_for(written: str, means: str) -> None:
 
 def test_what_is_not_said_has_a_default() -> None:
     workload = parse(GOOD)
+    assert workload.mode == AS_USERS
     (phase,) = workload.resolved_phases()
     assert (phase.name, phase.length.ops, phase.writers) == ("main", 10, 4)
     assert workload.tables[0].isolation == "serializable"
     assert workload.operations["insert"].weight == 2
+
+
+def test_a_driver_may_be_killed_where_the_tasks_run_in_it() -> None:
+    faults = "nemesis: {faults: [{verb: kill, target: driver}]}"
+    assert parse(f"{GOOD}session: fast\ncluster: local\n{faults}\n").mode == QUICK
 
 
 @pytest.mark.parametrize(
@@ -76,6 +83,19 @@ def test_what_is_not_said_has_a_default() -> None:
         (("{ops: 10}", "{ops: 10}\norder: priority(101)"), 6, "order: priority(101): the depth must be from 1 to 100"),
         (("{ops: 10}", "{ops: 10}\norder: replay"), 6, "order: replay needs a run: replay RUN"),
         (("{ops: 10}", "{ops: 10}\norder: [free]"), 6, "order: must be free"),
+        (("{ops: 10}", "{ops: 10}\nsession: quick"), 6, "session: 'quick' is not allowed; allowed: spark, fast"),
+        (("{ops: 10}", "{ops: 10}\ncluster: yarn"), 6, "cluster: 'yarn' is not allowed; allowed: standalone, local"),
+        (
+            ("{ops: 10}", "{ops: 10}\ncluster: local\nnemesis:\n  packages: [lost-acks, crashes]"),
+            8,
+            "packages: crashes strikes executor and spark-master and spark-worker, and cluster: local has none; write cluster: standalone, or "
+            "leave it out",
+        ),
+        (
+            ("{ops: 10}", "{ops: 10}\ncluster: local\nnemesis:\n  faults:\n    - {verb: kill, target: executor}"),
+            9,
+            "target: kill executor strikes executor, and cluster: local has none; write cluster: standalone, or leave it out",
+        ),
         (("{ops: 10}", "{ops: 0}"), 5, "ops: must be at least 1, not 0"),
         (("{ops: 10}", "{time: 3 parsecs}"), 5, "time: must be a length of time such as 500ms, 90s, 2m or 1h"),
         (("{ops: 10}", "{ops: 10, time: 2m}"), 5, "needs exactly one of: ops, time"),

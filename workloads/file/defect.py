@@ -15,6 +15,7 @@ operations are drawn, and how they overlap is luck or the choice of who decides 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,7 +72,7 @@ def shape(text: str, file: str, look_up: LookUp = nothing) -> tuple[Defect, Line
     Raises:
         WorkloadError: every problem, each with file, line and key.
     """
-    return validated(
+    found, lines_of = validated(
         Defect,
         text,
         file,
@@ -79,6 +80,7 @@ def shape(text: str, file: str, look_up: LookUp = nothing) -> tuple[Defect, Line
         prepare=lambda data, lines: _whole(data, lines, file),
         look_up=lambda data: (*schema.names_in(data), *look_up(data)),
     )
+    return _quick(found), lines_of
 
 
 def _whole(data: dict[str, Any], lines: Lines, file: str) -> dict[str, Any]:
@@ -95,6 +97,11 @@ def _whole(data: dict[str, Any], lines: Lines, file: str) -> dict[str, Any]:
             k: v for k, v in used.items() if k not in ("workload", "phases", "length", "description", "expect", "allow")
         }
     return {**used, **data, "workload": data.get("defect")}
+
+
+def _quick(d: Defect) -> Defect:
+    """The defect in the quickest mode that its faults allow, where its file does not say another."""
+    return d.model_copy(update={k: v for k, v in asdict(d.quick_mode).items() if k not in d.model_fields_set})
 
 
 def problems(d: Defect) -> Iterator[Problem]:

@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import Any
+from typing import Any, get_args
 
 from nemesis.faults.lengths import seconds
 from workloads.backoff import OWN, POLICIES
 from workloads.engines.committer import Committer, MergingCommitter
 from workloads.file import tableproperties
 from workloads.file.meant import unknown
+from workloads.file.mode import Cluster, Session
 from workloads.file.workload import MIN_WAIT, MOST_WRITERS, KeySpec, Workload, problems
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -168,6 +169,10 @@ def _dimension(name: str, field: str, allowed: Sequence[str], what: str) -> Para
     return Parameter(name, lambda w, v: _tables(w, **{field: _among(v, allowed)}), ", ".join(allowed), what)
 
 
+def _field(name: str, values: Any) -> Callable[[Workload, str], Workload]:
+    return lambda w, v: w.model_copy(update={name: _among(v, get_args(values))})
+
+
 PARAMETERS: Mapping[str, Parameter] = {
     p.name: p
     for p in (
@@ -192,6 +197,8 @@ PARAMETERS: Mapping[str, Parameter] = {
             "2, 3",
             "format version of the tables",
         ),
+        Parameter("session", _field("session", Session), ", ".join(get_args(Session)), "settings of Spark's sessions"),
+        Parameter("cluster", _field("cluster", Cluster), ", ".join(get_args(Cluster)), "where Spark's tasks run"),
         Parameter("append", _append, "fast, merge", "newFastAppend or newAppend; of committers"),
         Parameter("writers", _writers, f"1 to {MOST_WRITERS}", "number of writers, of the same engines in turn"),
         Parameter("interval", _interval, "0s to 60s", "mean time between two operations of a writer"),

@@ -24,6 +24,7 @@ from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import workload as schema
 from workloads.file.anomalies import Entries, tables_problems
 from workloads.file.meant import suggest, unknown
+from workloads.file.mode import QUICK, Cluster, Mode, Session
 from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
 from workloads.file.yamlfile import KeyPath, Lines, LookUp, Problem, entries, nothing, read_text, refuse, validated
 from workloads.operations.kinds import KINDS
@@ -121,6 +122,7 @@ class Scenario(_Model):
         since: the first Iceberg version that has the defect or keeps the promise; none when all do.
         fixed: the first Iceberg version without the defect; none while all have it.
         engines: writer → its engine; the others are Spark's.
+        session, cluster: how Spark runs its operations (:mod:`workloads.file.mode`).
         final: table → ids of its final rows, one for each row; or that nobody can read it, or that its content does not matter.
         repeat: how often each writer does its operations, one after the other, each time with other ids (:mod:`workloads.file.repeated`):
             for a defect that shows rarely. It is reproduced if its anomalies show at all; how an operation ends does not matter.
@@ -144,6 +146,8 @@ class Scenario(_Model):
     allow: Entries = ()
     final: Annotated[dict[str, tuple[int, ...] | Literal["unreadable", "unchecked"]], Field(min_length=1)]
     op_timeout: Seconds = 90.0
+    session: Session = QUICK.session
+    cluster: Cluster = QUICK.cluster
     repeat: Annotated[int, Field(ge=1, le=MOST_REPEATED)] = 1
     showed: str = ""
 
@@ -151,6 +155,11 @@ class Scenario(_Model):
     def writers(self) -> int:
         """How many writers it needs."""
         return 1 + max(s.writer for s in self.operations)
+
+    @property
+    def mode(self) -> Mode:
+        """Session and cluster."""
+        return Mode(self.session, self.cluster)
 
     @property
     def by_writer(self) -> tuple[str, ...]:
@@ -187,6 +196,8 @@ class Scenario(_Model):
                 "writers": self.by_writer,
                 "length": Length(ops=len(self.operations) * self.repeat),
                 "op_timeout": self.op_timeout,
+                "session": self.session,
+                "cluster": self.cluster,
                 "operations": {s.do: OperationSpec() for s in self.operations},
                 "expect": self.anomalies,
                 "allow": self.allow,

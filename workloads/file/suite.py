@@ -18,11 +18,11 @@ Each value of a list under ``cells`` goes with each value of the others. Names o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -33,6 +33,7 @@ from workloads.file import order as orders
 from workloads.file import parameters
 from workloads.file.anomalies import SomeEntries
 from workloads.file.meant import suggest, unknown
+from workloads.file.mode import Cluster, Session
 from workloads.file.sizes import Bytes
 from workloads.file.workload import LIBRARY as WORKLOADS
 from workloads.file.workload import MOST_WRITERS, Length, Nemesis, Workload, WorkloadError, find, problems
@@ -46,7 +47,9 @@ NONE, OWN = "none", "own"
 AND = "+"
 """Joins packages that are on together: ``lost-acks+crashes``."""
 MOST_CELLS = 10_000
-DIMENSIONS = ("workload", "catalog", "faults", "iceberg", "writers", "order")
+MODE = ("session", "cluster")
+"""The dimensions of :class:`workloads.file.mode.Mode`."""
+DIMENSIONS = ("workload", "catalog", "faults", "iceberg", "writers", "order", "session", "cluster")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -59,6 +62,7 @@ class Cell:
         iceberg: the release of the writers.
         writers: as ``--writers`` takes them: ``3``, ``spark=2,duckdb=1``; empty: the workload file's.
         order: who decides the order of requests (:mod:`workloads.file.order`); empty: the workload file's.
+        session, cluster: how Spark runs the writers' statements (:mod:`workloads.file.mode`); empty: the workload file's.
     """
 
     workload: str
@@ -67,30 +71,32 @@ class Cell:
     iceberg: str
     writers: str
     order: str = ""
+    session: str = ""
+    cluster: str = ""
 
     @property
     def name(self) -> str:
-        """``mixed/rest/lost-acks/1.12.0``, with the writers and the order if they are given."""
+        """``mixed/rest/lost-acks/1.12.0``, with the writers, the order, the session and the cluster if they are given."""
         return "/".join(part for part in self.values() if part)
 
     @property
-    def stack(self) -> tuple[str, str]:
-        """The catalog and the release: runs with the same ones share a warm stack."""
-        return self.catalog, self.iceberg
+    def stack(self) -> tuple[str, ...]:
+        """The catalog, the release, and session and cluster if they are given: runs with the same ones share a warm stack."""
+        return tuple(part for part in (self.catalog, self.iceberg, self.session, self.cluster) if part)
 
     def values(self) -> tuple[str, ...]:
         """The values, in the order of :data:`DIMENSIONS`."""
         return tuple(getattr(self, d) for d in DIMENSIONS)
 
     def to_json(self) -> dict[str, str]:
-        """As JSON values."""
-        return asdict(self)
+        """As JSON values, without session and cluster if they are not given: those of nights that know none."""
+        return {k: v for k, v in asdict(self).items() if v or k not in MODE}
 
     @staticmethod
     def from_json(r: Mapping[str, Any]) -> Cell:
         """The inverse. Raises KeyError or TypeError for anything else."""
-        workload, catalog, faults, iceberg, writers = (str(r[d]) for d in DIMENSIONS if d != "order")
-        return Cell(workload, catalog, faults, iceberg, writers, str(r.get("order", "")))
+        workload, catalog, faults, iceberg, writers = (str(r[d]) for d in DIMENSIONS if d not in ("order", *MODE))
+        return Cell(workload, catalog, faults, iceberg, writers, *(str(r.get(d, "")) for d in ("order", *MODE)))
 
 
 def _word(value: object) -> str:
@@ -134,12 +140,28 @@ def _listed(value: object) -> object:
     return value if isinstance(value, list | tuple) else (value,)
 
 
+def _mode(values: object) -> Callable[[object], str]:
+    """One of the values of a session or a cluster."""
+    allowed = get_args(values)
+
+    def one(value: object) -> str:
+        if value not in allowed:
+            raise ValueError(f"must be {' or '.join(allowed)}, not {value!r}")
+        return str(value)
+
+    return one
+
+
 Word = Annotated[str, BeforeValidator(_word)]
+SessionWord = Annotated[str, BeforeValidator(_mode(Session))]
+ClusterWord = Annotated[str, BeforeValidator(_mode(Cluster))]
 Team = Annotated[str, BeforeValidator(_team)]
 OrderWord = Annotated[str, BeforeValidator(_order)]
 Words = Annotated[tuple[Word, ...], Field(min_length=1), BeforeValidator(_listed)]
 Teams = Annotated[tuple[Team, ...], Field(min_length=1), BeforeValidator(_listed)]
 Orders = Annotated[tuple[OrderWord, ...], Field(min_length=1), BeforeValidator(_listed)]
+Sessions = Annotated[tuple[SessionWord, ...], Field(min_length=1), BeforeValidator(_listed)]
+Clusters = Annotated[tuple[ClusterWord, ...], Field(min_length=1), BeforeValidator(_listed)]
 
 
 class _Model(BaseModel):
@@ -155,6 +177,8 @@ class Condition(_Model):
     iceberg: Words | None = None
     writers: Teams | None = None
     order: Orders | None = None
+    session: Sessions | None = None
+    cluster: Clusters | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> Condition:
@@ -202,7 +226,7 @@ class Cells(_Model):
     Attributes:
         workloads: names of the library, or files relative to the suite's.
         iceberg: releases; the newest one if empty.
-        writers: the workload file's if empty; so is ``order``.
+        writers: the workload file's if empty; so are ``order``, ``session`` and ``cluster``.
         only: a cell must be in one of these, if there are any.
         exclude: and in none of these.
     """
@@ -213,6 +237,8 @@ class Cells(_Model):
     iceberg: Annotated[tuple[Word, ...], BeforeValidator(_listed)] = ()
     writers: Annotated[tuple[Team, ...], BeforeValidator(_listed)] = ()
     order: Annotated[tuple[OrderWord, ...], BeforeValidator(_listed)] = ()
+    session: Annotated[tuple[SessionWord, ...], BeforeValidator(_listed)] = ()
+    cluster: Annotated[tuple[ClusterWord, ...], BeforeValidator(_listed)] = ()
     only: tuple[Condition, ...] = ()
     exclude: tuple[Condition, ...] = ()
 
@@ -229,6 +255,8 @@ _KEYS = {
     "iceberg": "iceberg",
     "writers": "writers",
     "order": "order",
+    "session": "session",
+    "cluster": "cluster",
 }
 """Dimension → its key under ``cells``."""
 
@@ -350,7 +378,7 @@ def wrong_names(suite: Suite) -> Iterator[Problem]:
 def _absent(at: tuple[str | int, ...], dimension: str, value: str, cells: Cells) -> Iterator[Problem]:
     """A value that no cell has in a dimension."""
     there = [Path(v).stem if dimension == "workload" else v for v in cells.of(dimension)]
-    if dimension in ("iceberg", "writers", "order") and not there:
+    if dimension in ("iceberg", "writers", "order", *MODE) and not there:
         yield at, f"{dimension}: cells: has no {_KEYS[dimension]}; list them there, or leave this out"
     elif value not in there:
         yield at, f"{dimension}: no cell has {value!r}{suggest(value, there)}; allowed: {', '.join(there)}"
@@ -364,7 +392,8 @@ def cells_of(suite: Suite, newest: str) -> list[Cell]:
     """
     c = suite.cells
     workloads = [Path(w).stem for w in c.workloads]
-    every = product(workloads, c.catalogs, c.faults, c.iceberg or (newest,), c.writers or ("",), c.order or ("",))
+    mine = (c.writers, c.order, c.session, c.cluster)
+    every = product(workloads, c.catalogs, c.faults, c.iceberg or (newest,), *(values or ("",) for values in mine))
     found = (Cell(*values) for values in every)
     return [
         cell
@@ -419,6 +448,7 @@ def workload_of(file: Workload, cell: Cell, length: float) -> Workload:
         found = with_faults(with_writers(base, cell.writers), cell.faults)
     except parameters.ParameterError as e:
         raise ValueError(str(e)) from None
+    found = found.model_copy(update={d: value for d in MODE if (value := getattr(cell, d))})
     if wrong := [message for _, message in problems(found)]:
         raise ValueError(wrong[0])
     return found.model_copy(update={"catalog": cell.catalog} | ({"order": cell.order} if cell.order else {}))

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, model_validator
 from pydantic_core import PydanticKnownError
 
 from nemesis.faults.fault import Fault
+from nemesis.faults.fields import OF_A_CLUSTER
 from nemesis.faults.lengths import Seconds, WholeSeconds
 from nemesis.faults.packages import PACKAGES
 from workloads.backoff import OWN, POLICIES, Backoff, Retries
@@ -27,6 +28,7 @@ from workloads.file import own_kinds, tableproperties
 from workloads.file.anomalies import Entries, tables_problems
 from workloads.file.assertions import METRICS, Threshold, wrong
 from workloads.file.meant import suggest, unknown
+from workloads.file.mode import QUICK, Cluster, Mode, Session
 from workloads.file.order import OrderText
 from workloads.file.yamlfile import (
     FileError,
@@ -186,6 +188,11 @@ class Nemesis(_Model):
         """The packages' faults, then the further faults."""
         return (*(f for p in self.packages for f in PACKAGES[p].faults), *self.faults)
 
+    @property
+    def strikes_cluster(self) -> bool:
+        """Whether a fault strikes a process of Spark's cluster."""
+        return any(f.target in OF_A_CLUSTER for f in self.all())
+
 
 MIN_WAIT = "commit.retry.min-wait-ms"
 
@@ -233,6 +240,7 @@ class Workload(_Model):
         swap_latency: seconds by which each request that moves a table's pointer reaches the catalog later.
         order: who decides the order of the writers' requests (:mod:`workloads.file.order`); None: nobody.
         engines: the engine of each writer; in a file ``writers: 4`` (of Spark's) or ``writers: {spark: 3, duckdb: 1}``.
+        session, cluster: how Spark runs the statements of its writers (:mod:`workloads.file.mode`).
     """
 
     workload: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
@@ -242,6 +250,8 @@ class Workload(_Model):
     catalog_properties: dict[str, str] = {}
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=64)]
     engines: Annotated[tuple[str, ...], Field(alias="writers"), BeforeValidator(_each_engine)] = (SPARK,) * 4
+    session: Session = "spark"
+    cluster: Cluster = "standalone"
     keys: KeySpec = KeySpec()
     length: Length | None = None
     rate: Annotated[float, Field(gt=0, le=1e6)] | None = None
@@ -269,6 +279,20 @@ class Workload(_Model):
     def writers(self) -> int:
         """How many writers there are, of all engines."""
         return len(self.engines)
+
+    @property
+    def mode(self) -> Mode:
+        """Session and cluster."""
+        return Mode(self.session, self.cluster)
+
+    @property
+    def quick_mode(self) -> Mode:
+        """The quickest mode that its faults allow."""
+        return replace(QUICK, cluster="standalone") if self.nemesis and self.nemesis.strikes_cluster else QUICK
+
+    def in_mode(self, mode: Mode) -> Self:
+        """The workload with another session and cluster."""
+        return self.model_copy(update={"session": mode.session, "cluster": mode.cluster})
 
     def members(self, phase: Phase) -> tuple[int, ...]:
         """The writers that take part in a phase: the first so many of all, or of each engine."""
@@ -482,6 +506,7 @@ def problems(w: Workload) -> Iterator[Problem]:
     yield from _engine_problems(w)
     yield from _backoff_problems(w)
     yield from _nemesis_problems(w)
+    yield from _cluster_problems(w)
     yield from _metric_problems(w.assertions)
 
 
@@ -610,6 +635,23 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
             yield ((*at, "do"), f"do: {unknown('operation', fault.do, KINDS)}")
         elif fault.do is not None and not KINDS[fault.do].in_spark:
             yield ((*at, "do"), f"do: the nemesis's own writer is Spark's, which cannot do {fault.do}")
+
+
+def _cluster_problems(w: Workload) -> Iterator[Problem]:
+    """Faults of processes that a local cluster does not have."""
+    if w.cluster != "local" or w.nemesis is None:
+        return
+    given: list[tuple[KeyPath, str, tuple[Fault, ...]]] = [
+        (("packages", i), name, PACKAGES[name].faults) for i, name in enumerate(w.nemesis.packages) if name in PACKAGES
+    ]
+    given += [(("faults", i, "target"), fault.name, (fault,)) for i, fault in enumerate(w.nemesis.faults)]
+    for at, name, faults in given:
+        if struck := sorted({f.target for f in faults if f.target in OF_A_CLUSTER}):
+            yield (
+                ("nemesis", *at),
+                f"{at[-1] if isinstance(at[-1], str) else at[0]}: {name} strikes {' and '.join(struck)}, and cluster: local has none; "
+                "write cluster: standalone, or leave it out",
+            )
 
 
 LIBRARY = Path(__file__).parents[1]

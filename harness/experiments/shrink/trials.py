@@ -34,6 +34,7 @@ from harness.run.judged import Publish
 from harness.run.settings import RunError, Watcher
 from reports.drawing.words import plural
 from workloads.engines.engines import SPARK
+from workloads.file.mode import QUICK, Mode
 from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
 
@@ -113,6 +114,7 @@ class OnBench:
         external: the user's own services.
         bench: a running bench to use as long as it has enough writers; ``broke`` ends it, when a run on it could not be made.
         secrets: of the runs; those of ``external`` are known.
+        mode: how Spark runs on a bench that is started here, if no bench is given.
         writers: of a bench that is started here, at least.
         replays: how a person repeats the run of a recording; ``proves``: that of a scenario.
         stop: when another thread sets it, the run that goes on ends soon.
@@ -131,6 +133,7 @@ class OnBench:
         bench: Bench | None = None,
         broke: Callable[[], object] = lambda: None,
         secrets: Iterable[str] = (),
+        mode: Mode = QUICK,
         writers: int = 1,
         replays: str = "icequake run",
         proves: str = "icequake prove",
@@ -147,6 +150,7 @@ class OnBench:
         self._stop = stop
         self._bench = bench
         self._broke = broke
+        self._mode = mode if bench is None else bench.mode
         self._least = writers
         hidden = (*secrets, *(() if external is None else external.secrets))
         self._stacks = WarmStacks(self._start, logs, watcher.say, runs=None, secrets=hidden)
@@ -194,7 +198,15 @@ class OnBench:
     def _start(self, key: Key, logs: Path, _: Bench | None) -> Bench:
         writers = int(key[1])
         self._watcher.say(f"it has {plural(writers, 'writer')}")
-        return Bench(self._installation, writers, logs, self._watcher, catalog=self._catalog, external=self._external)
+        return Bench(
+            self._installation,
+            writers,
+            logs,
+            self._watcher,
+            catalog=self._catalog,
+            external=self._external,
+            mode=self._mode,
+        )
 
 
 class Trials:
