@@ -24,9 +24,12 @@ from workloads.file import workload as schema
 
 pytestmark = pytest.mark.spark
 
+# A Nessie that is killed while it reads a table's metadata leaves that task as running: for a minute, nobody else can load the table
+# (EntitySnapshotTaskBehavior.runningTaskState). A client has to wait longer than that to see that the server is back with its data.
 WORKLOAD = """\
 workload: small
 catalog: {catalog}
+catalog_properties: {{rest.client.socket-timeout-ms: "80000"}}
 tables:
   - {{name: a, mode: merge-on-read, partitioned: false}}
   - {{name: b, mode: copy-on-write}}
