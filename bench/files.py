@@ -28,13 +28,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from checkers.evidence import tablelog
 from checkers.evidence.plan import Plan
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.evidence.tablelog import TableLog
 from tests.support.simulator import simulate

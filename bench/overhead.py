@@ -17,12 +17,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.silent import Silent
 from checkers.evidence import history, runfolder
+from checkers.evidence.replace import replace
 from compose.endpoints import Endpoints
 from compose.install.ensure import ensure
 from compose.install.installation import Installation

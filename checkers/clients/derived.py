@@ -31,11 +31,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, Operation
+from checkers.evidence.replace import replace
 from checkers.linearizable.rows import Rows, SeenRows
 from checkers.timeline.timeline import Changes, Timeline, kind_of, timelines
 from workloads.operations.kinds import KINDS

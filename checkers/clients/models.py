@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypedDict
 
 from checkers import linearizable
 from checkers.clients.jepsen import CONCURRENT
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History, HistoryError, Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
 from checkers.isolation.blackbox import WORKLOADS, check_transactions
 from checkers.isolation.levels import LEVELS, contained

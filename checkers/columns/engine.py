@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import is_
 from typing import Any, Literal, TypedDict
 
@@ -17,6 +17,7 @@ from checkers.columns.frames import NEVER, Frame, Unordinary, Unplaced, frame_of
 from checkers.columns.screen import DEFINITE, Screen, screen
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.isolation import Isolation
 from checkers.linearizable.checker import EXPLAINED
 from checkers.reads.judge import Reads

@@ -12,7 +12,6 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from checkers.columns.dataset import Shard, Slice, frame, is_dataset, parts_of, 
 from checkers.columns.divided import Sent, divided, itself, sent
 from checkers.columns.engine import Judged, judge_frame, merge
 from checkers.columns.frames import I64, NEVER, OPERATION, RECORD, Frame, mix
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import StoreError
 from checkers.verdict import Anomaly, Verdict
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from checkers.conflicts import predicted
 from checkers.conflicts.predicted import Cell
 from checkers.evidence import journal
 from checkers.evidence.journal import Form
+from checkers.evidence.replace import replace
 
 
 class MatrixError(ValueError):

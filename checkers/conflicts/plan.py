@@ -8,12 +8,13 @@ ten times as many cells, nearly all of which would repeat another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Literal, get_args
 
 from checkers.conflicts import predicted
 from checkers.conflicts.predicted import KINDS, PLACEMENTS, TWO_FILES, Cell, Mode, Placement
+from checkers.evidence.replace import replace
 from workloads.file.meant import unknown
 from workloads.operations.kinds import KINDS as OPERATIONS
 
@@ -101,7 +102,7 @@ def _made(
         list(pairs), modes, versions, levels, placements
     ):
         made = Cell(first, second, mode, version, level, placement, second_mode=other)
-        made = replace(made, **(extra or {}))  # type: ignore[arg-type]
+        made = replace(made, **(extra or {}))
         if sensible(made):
             yield made
 

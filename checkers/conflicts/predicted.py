@@ -11,9 +11,10 @@ its subclasses (Iceberg 1.11 and 1.12). What another engine than Spark validates
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
+from checkers.evidence.replace import replace
 from workloads.engines.engine import Commit, Rule, Writes
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.tables import TableSpec

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
 from checkers.costs.attempts import CommitsMeasured, merged
 from checkers.costs.comparison import FEWEST, Comparison, Contender, Spread, apart, engines_label
+from checkers.evidence.replace import replace
 
 GAIN = 0.10
 """The growth that counts, as a share."""

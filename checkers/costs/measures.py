@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +33,7 @@ from checkers.costs.attempts import Asked, CommitsMeasured
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.record import RecordError, decoded
+from checkers.evidence.replace import replace
 from checkers.judge.runfolder import Results
 from checkers.retries import Retries, RetriesStats
 from checkers.timeline.metrics import quantile

@@ -32,7 +32,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from sys import intern
@@ -42,6 +42,7 @@ import msgspec
 
 from checkers.evidence.made import maker
 from checkers.evidence.record import UNREADABLE, RecordError, decoded, must, needs, shallow, shown
+from checkers.evidence.replace import replace
 from workloads.engines.engines import SPARK
 from workloads.file.opened import UnusableFile, lines
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, TableLog
 
 How = Literal["summary", "proxy", "rows"]

@@ -7,9 +7,9 @@ makes a new update for each attempt, so that number is always 1; the completion 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from checkers.evidence.history import Event
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -18,6 +18,7 @@ import msgspec
 from checkers.evidence.made import maker
 from checkers.evidence.paths import normalise
 from checkers.evidence.record import UNREADABLE, RecordError, decoded, needs
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from workloads.file.opened import UnusableFile, blocks, lines, opened
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypedDict
 
@@ -29,6 +29,7 @@ import numpy as np
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
+from checkers.evidence.replace import replace
 from checkers.isolation.cycles import Cycle, explain_cycle, find_cycles
 from checkers.isolation.graph import KIND_NAMES, REALTIME, RW, RWP, THROUGH, Bools
 from checkers.isolation.levels import CYCLES, LEVELS, VARIANTS, forbids, strongest, violated, weakest

@@ -23,7 +23,7 @@ import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from mmap import ACCESS_READ, mmap
 from multiprocessing.connection import Connection
@@ -47,6 +47,7 @@ from checkers.evidence.history import (
 )
 from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.paths import normalise
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, load_kinds
 from checkers.evidence.tablelog import TableLog
 from checkers.evidence.uncollected import uncollected

@@ -8,13 +8,13 @@ others found. Nothing here reads a clock, so the same folder always gives the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 from checkers import pointer
 from checkers.columns import check_columns
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import UnpairedError
+from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
 from checkers.judge.accepted import FINDERS, Accepted
 from checkers.judge.assertions import Assertions

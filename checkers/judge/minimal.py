@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
 from checkers.judge.ddmin import ddmin
 from checkers.timeline import two_tables

@@ -13,11 +13,11 @@ Iceberg documents beyond that (the undelete of ``RowDelta``, unvalidated appends
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
+from checkers.evidence.replace import replace
 from checkers.linearizable.blackbox import searched
 from checkers.linearizable.calls import Call
 from checkers.linearizable.result import KeyResult

@@ -19,10 +19,11 @@ scanned::
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from checkers.evidence.history import Operation
+from checkers.evidence.replace import replace
 from checkers.linearizable.calls import NEVER, Call, bounds
 from checkers.linearizable.models import Model
 from checkers.timeline import explain

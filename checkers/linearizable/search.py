@@ -22,10 +22,11 @@ Counted steps and stored configurations bound time and memory, not a clock: the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
+from checkers.evidence.replace import replace
 from checkers.linearizable.calls import NEVER, Call
 from checkers.linearizable.models import Model
 from checkers.verdict import Validity

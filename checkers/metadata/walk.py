@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import FILES, Problem
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry
 from checkers.metadata.entries import MOST_FILES, Entries, File, LiveEntries, changed, of
 from checkers.metadata.rules import BrokenRule

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from checkers.costs.measures import Measures
 from checkers.evidence import journal
 from checkers.evidence.journal import Form
+from checkers.evidence.replace import replace
 from checkers.judge.runfolder import Results
 from checkers.verdict import own_findings
 from workloads.file.suite import Cell

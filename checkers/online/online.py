@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from checkers.evidence.history import NEMESIS, Event, Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Growth
 from checkers.online.found import Found
 from checkers.online.table import OPERATIONS, OnlineTable, outside

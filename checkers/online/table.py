@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from checkers.evidence.history import Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, Growth, Metadata, RowChange, TableLog
 from checkers.online.floor import Floor
 from checkers.online.found import Found

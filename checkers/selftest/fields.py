@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
+
+from checkers.evidence.replace import replace
 
 Outcome = Literal["found", "unknown", "refused", "harmless", "not noticed", "failed"]
 """What comes of a wrong value.

@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -19,6 +19,7 @@ from checkers.evidence import history, tablelog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import HistoryError, contradictions
 from checkers.evidence.problem import Problem
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, TableLogError
 from checkers.selftest.fields import FAILED, FIELDS, Fate, Outcome
 from checkers.selftest.mutator import Site, Variant, sites, variants

@@ -7,10 +7,10 @@ a table is removed from everything after it, so that each table alone looks corr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.selftest.mutation import mutation
 from checkers.selftest.world import Planted, Table, World, completed, fresh, inserted, returned

@@ -6,9 +6,9 @@ Most of them are traces of a lost acknowledgement, a retry or a commit without c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import (
@@ -74,7 +74,7 @@ def twin(w: World, c: Commit, **changes: object) -> Commit:
         removed=tuple(map(placed, c.removed or ())),
         added_files=tuple(replace(f, path=files[f.path], snapshot_id=snapshot) for f in c.added_files),
     )
-    return replace(again, **changes)  # type: ignore[arg-type]
+    return replace(again, **changes)
 
 
 def version_of(t: Table, n: int, c: Commit) -> Version:

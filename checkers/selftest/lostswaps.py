@@ -7,11 +7,11 @@ the table logs (:func:`as_seen`): as early as the operations that made the versi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import pairwise
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.proxylog import TRANSACTIONS, AcceptedChange, PointerSwap
+from checkers.evidence.replace import replace
 from checkers.selftest.mutation import mutation
 from checkers.selftest.world import Planted, World
 

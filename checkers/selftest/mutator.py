@@ -9,7 +9,7 @@ each field what must come of it, :mod:`checkers.selftest.fieldtrial` tries it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from random import Random
 from typing import Any, get_args, get_type_hints
@@ -18,6 +18,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType
 from checkers.evidence.problem import Code, Problem
 from checkers.evidence.proxylog import AcceptedChange, PointerSwap
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import (
     Capture,
     Commit,

@@ -6,9 +6,9 @@ The bounds are the checker's own; to fit a run of two minutes, its operations ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.replace import replace
 from checkers.liveness import TIMEOUT, Liveness, S
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import Planted, World, alone, fresh, renumbered

@@ -10,8 +10,7 @@ operation that wrote them is not among those that ``linearizable`` sees; ``repla
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from checkers.evidence.replace import replace
 from checkers.selftest import wrongreads, wrongrows
 from checkers.selftest.mutation import Mutation
 

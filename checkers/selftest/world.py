@@ -14,13 +14,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 from typing import Any, TypeVar
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, RowChange, TableLog
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS

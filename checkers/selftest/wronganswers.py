@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.replace import replace
 from checkers.selftest.lostcommits import without
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import CATALOG, Planted, Table, World, acked, completed, fresh, inserted, returned

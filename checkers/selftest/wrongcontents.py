@@ -6,10 +6,10 @@ Each is planted at the commit of an ordinary write, the culprit: from its versio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from checkers.evidence.history import Event
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Metadata
 from checkers.selftest.mutation import Mutation, Plant, mutation
 from checkers.selftest.world import Planted, Table, World, fresh, inserted

@@ -7,11 +7,11 @@ its events say so, its snapshots name no operation, and proxies have seen its re
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.proxylog import AcceptedChange, Carried
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.selftest import lostcommits, wrongrows
 from checkers.selftest.mutation import mutation

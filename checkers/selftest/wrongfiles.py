@@ -7,9 +7,9 @@ of the file are all that can show it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, RowChange, TableLog
 from checkers.selftest.mutation import Mutation, Plant, mutation
 from checkers.selftest.world import Planted, Table, World

@@ -6,11 +6,11 @@ Rows do not change. What only the log's reader can see (in manifests, which the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.problem import Problem, problem_of
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
 from checkers.selftest.mutation import Mutation, Plant, mutation
 from checkers.selftest.world import CATALOG, NO_SNAPSHOT, Planted, Table, World, fresh, inserted

@@ -7,9 +7,9 @@ added to the history.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from checkers.evidence.history import Operation
+from checkers.evidence.replace import replace
 from checkers.selftest.lostcommits import NO_ANSWER, statements
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import (

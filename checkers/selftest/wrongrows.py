@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from checkers.evidence.history import Event
 from checkers.evidence.paths import commit_uuid
 from checkers.evidence.problem import Problem
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, MissingFile
 from checkers.selftest.lostcommits import statements
 from checkers.selftest.mutation import Mutation, mutation

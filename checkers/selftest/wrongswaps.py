@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from checkers.evidence.history import Operation
 from checkers.evidence.proxylog import PointerSwap
+from checkers.evidence.replace import replace
 from checkers.selftest.lostswaps import SPEC
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import Planted, World

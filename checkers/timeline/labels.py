@@ -17,11 +17,11 @@ An operation *can have made* a snapshot on main at position k if
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from checkers.evidence.history import Operation
 from checkers.evidence.makers import How, Labels
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit
 from checkers.timeline.makers import Told
 from checkers.timeline.touched import touches

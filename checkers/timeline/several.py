@@ -13,9 +13,9 @@ Snapshots of one operation in different versions stay apart: main was at each of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from checkers.evidence.history import Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, RowChange, TableLog
 from workloads.engines.engines import ENGINES, engine_of
 

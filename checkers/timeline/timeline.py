@@ -22,7 +22,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -30,6 +30,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.makers import NONE, Labels, labelled
 from checkers.evidence.problem import Problem
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from checkers.timeline import two_tables
 from checkers.timeline.labels import labels

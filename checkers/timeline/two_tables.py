@@ -8,11 +8,11 @@ is a ``read`` of each. The operation's id and its events stay the same, so that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.replace import replace
 from workloads.operations.kinds import KINDS
 
 ALONE = "seen alone"

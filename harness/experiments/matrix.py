@@ -16,7 +16,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from checkers.evidence import history, runfolder
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
 from checkers.evidence.journal import Journal
 from checkers.evidence.proxylog import change_requests
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.isolation import Isolation, IsolationStats
 from checkers.judge.check import ALL, check

@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from checkers.coverage.ledger import Ledger, name_of
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.journal import Journal
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import FULL, RunFolder
 from checkers.nights import finds, night, record
 from checkers.nights.finds import Find

@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.evidence import runfolder
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.nights.finds import Find
 from checkers.nights.record import Line

@@ -12,11 +12,12 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from checkers.costs.comparison import Comparison, Contender
 from checkers.evidence import runfolder
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
 from compose.redaction import secrets_of

@@ -14,7 +14,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +26,7 @@ from checkers.coverage.pair import Pair
 from checkers.evidence import journal, runfolder
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.journal import Form, Journal
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.verdict import own_findings
 from compose import setup

@@ -8,11 +8,12 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from checkers.coverage.pair import Pair
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from compose.catalogs import user
 from compose.catalogs.registry import CATALOGS, DEFAULT

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -41,6 +41,7 @@ from typing import Any, NamedTuple
 from checkers.evidence import tablelog
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import replace_file
 from checkers.evidence.tablelog import (
     Capture,

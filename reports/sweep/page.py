@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from checkers.costs.attempts import PHASES, SORTS, CommitsMeasured, merged
 from checkers.costs.comparison import Comparison, Contender, Spread, varied_label
 from checkers.costs.curves import Axis, Knee, Line, Predicted, Varied
 from checkers.costs.measures import FIGURES, Figure
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import replace_file
 from reports.compare import page as comparing
 from reports.compare import words as comparewords

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.plan import Plan
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.accepted import BY_LEVEL, FINDERS, Accepted, covers, everything_named, least
 from checkers.judge.check import ALL, check

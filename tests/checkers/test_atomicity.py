@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -16,6 +16,7 @@ from checkers.columns import check_columns
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
+from checkers.evidence.replace import replace
 from checkers.isolation import Isolation
 from checkers.judge.check import ALL, check
 from checkers.linearizable import Linearizable

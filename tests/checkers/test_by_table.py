@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -20,6 +19,7 @@ from bench import files
 from checkers.evidence import history, tablelog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, UnpairedError
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge import by_table
 from checkers.judge.by_table import Unusual

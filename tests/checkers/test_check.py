@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +16,7 @@ from checkers.commits import Commits
 from checkers.evidence import tablelog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, HistoryError
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import StoreError
 from checkers.evidence.tablelog import Commit, TableLog, TableLogError
 from checkers.judge.check import ALL, check

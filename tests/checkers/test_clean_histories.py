@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Literal
 
@@ -19,6 +18,7 @@ import pytest
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
 from checkers.evidence.problem import problem_of
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, TableLog
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results

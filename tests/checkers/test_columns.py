@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -17,6 +17,7 @@ from checkers.columns import frames as columns
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.columns.frames import Unplaced
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.judge.check import check
 from checkers.linearizable import Linearizable
 from checkers.selftest import ALL as MUTATIONS

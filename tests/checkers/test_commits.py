@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture
 from checkers.timeline.timeline import resolutions, timelines
 from tests.support.drawing import Drawing, names, row, verdict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,6 +11,7 @@ from checkers.conflicts import folded, plan, predicted
 from checkers.conflicts.folded import Rule, fold
 from checkers.conflicts.measured import Ended, Measured
 from checkers.conflicts.predicted import Cell
+from checkers.evidence.replace import replace
 from reports.matrix import rules
 
 COMMITS = Ended("retried", 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from checkers.columns.spark import (
     check_frames,
     problems,
 )
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import StoreError
 from checkers.timeline.timeline import timelines
 from tests.support.simulator import Defects, simulate

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 
 from checkers.evidence import history, proxylog, tablelog
 from checkers.evidence.record import RecordError, decoded
+from checkers.evidence.replace import replace
 from checkers.timeline.timeline import timelines
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec

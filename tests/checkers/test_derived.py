@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from checkers.clients.derived import FORMS, Derived, DerivedError
 from checkers.clients.edn import Keyword, Map
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
+from checkers.evidence.replace import replace
 from checkers.judge.runfolder import load_evidence
 from checkers.verdict import Verdict
 from tests.support.runs import ROOT

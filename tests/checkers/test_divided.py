@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from checkers.columns.external import Sorting
 from checkers.columns.facts import Bools, KindFacts
 from checkers.columns.frames import COPY, I64, IDS, NEVER, PARTS, WHERE, WHOLE
 from checkers.columns.screen import part_of, proving
+from checkers.evidence.replace import replace
 from checkers.timeline.timeline import timelines
 from tests.support.simulator import MIX, UPSERTING, Defects, simulate
 from workloads.tables import TableSpec

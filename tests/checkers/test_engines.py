@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Literal
 
@@ -16,6 +15,7 @@ from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.outcome import conflict_of
 from checkers.evidence.proxylog import AcceptedChange, Carried, PointerSwap
+from checkers.evidence.replace import replace
 from checkers.isolation import Isolation
 from checkers.isolation.cycles import find_cycles
 from checkers.isolation.graph import PROCESS, REALTIME, RW, RWP, WR, WW, Graph

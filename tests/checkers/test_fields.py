@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.judge.check import ALL
 from checkers.pointer import Pointer
 from checkers.selftest import fieldtrial, recorded

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
 from checkers.evidence import tablelog
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import FileEntry, RowChange, TableLog
 from checkers.judge.check import ALL as CHECKERS
 from checkers.metadata.partitions import UNKNOWN, Partitions, murmur3, transformed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -12,6 +11,7 @@ import yaml
 
 from checkers.evidence import tablelog
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
 from checkers.judge.runfolder import Promises, load_evidence

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from checkers.evidence import journal, runfolder
 from checkers.evidence.journal import Form, Journal
+from checkers.evidence.replace import replace
 from tests.support.files import files_of_at_most
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from checkers.columns.engine import check_columns
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.judge.check import ALL as CHECKERS
 from checkers.selftest import lostcommits, recorded
 from checkers.selftest.world import World

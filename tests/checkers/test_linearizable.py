@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from checkers.clients.jepsen import from_edn, from_log
 from checkers.evidence.history import History
+from checkers.evidence.replace import replace
 from checkers.linearizable import MODELS, Limits, ModelError, check_model
 from checkers.linearizable.models import Counter
 from tests.support.amount import many

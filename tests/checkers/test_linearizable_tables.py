@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any, Literal
@@ -12,6 +11,7 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
+from checkers.evidence.replace import replace
 from checkers.judge.check import check
 from checkers.judge.runfolder import Promises
 from checkers.linearizable import Limits, Linearizable

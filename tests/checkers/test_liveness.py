@@ -7,7 +7,6 @@ pass without an acknowledgement.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
+from checkers.evidence.replace import replace
 from checkers.judge.runfolder import load_evidence
 from checkers.liveness import TIMEOUT, Liveness
 from checkers.timeline.fault_windows import Window, merged, outside, windows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from checkers.evidence.error_chain import commonest, most_specific
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import ErrorChain, Event, History
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, TableLog
 from checkers.judge.check import check
 from checkers.judge.runfolder import load_evidence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import FrozenInstanceError, dataclass, field, replace
+from dataclasses import FrozenInstanceError, dataclass, field
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.made import maker
 from checkers.evidence.proxylog import AcceptedChange, Carried, PointerSwap
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, RowChange
 
 MADE: tuple[type[Any], ...] = (

@@ -7,7 +7,7 @@ thing is bent, and exactly the rule that it breaks must be named.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.problem import Problem, problem_of
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog
 from checkers.judge.runfolder import load_evidence
 from checkers.metadata.checker import MOST

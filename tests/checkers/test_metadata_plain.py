@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.evidence.problem import Problem
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
 from checkers.metadata import files
 from checkers.metadata.entries import Entries, renumbered

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import pairwise
 
 import pytest
 
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.judge.check import ALL, check
 from checkers.judge.minimal import QUESTIONS, Budget, _Search, _shown, minimal, reduced, with_minimal
 from checkers.judge.trail import trail

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -17,6 +17,7 @@ from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event
 from checkers.evidence.problem import Problem
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Growth, TableLog
 from checkers.online import NEVER, Online
 from checkers.online.floor import Floor

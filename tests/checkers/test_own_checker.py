@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ import yaml
 import checkers
 from checkers.evidence import tablelog
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.judge.check import ALL, check
 from checkers.judge.registry import find
 from checkers.judge.runfolder import Promises, load_evidence, write_results

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from checkers.evidence.own_retries import attempts_by_op, counted
+from checkers.evidence.replace import replace
 from tests.support.drawing import Drawing
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import problem_of
 from checkers.evidence.proxylog import TRANSACTIONS, AcceptedChange, PointerSwap
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
 from checkers.judge.known import Ran

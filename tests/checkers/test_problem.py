@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from checkers.evidence import tablelog
 from checkers.evidence.problem import Problem, problem_from_json, problem_of
 from checkers.evidence.record import RecordError
+from checkers.evidence.replace import replace
 from tests.support.drawing import Drawing, row
 
 SENTENCES = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event
 from checkers.evidence.problem import problem_of
+from checkers.evidence.replace import replace
 from checkers.reads.judge import Reads
 from checkers.timeline import two_tables
 from checkers.timeline.states import rows_hash

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from checkers.columns import check_columns
 from checkers.commits import Commits
+from checkers.evidence.replace import replace
 from checkers.judge.check import check
 from checkers.replay.walk import Replay
 from checkers.timeline.timeline import timelines

@@ -6,7 +6,6 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from random import Random
 from typing import Literal
 
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import problem_of
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, MissingFile, RowChange, TableLog
 from checkers.metadata import Metadata
 from checkers.replay.walk import Replay

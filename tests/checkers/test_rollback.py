@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 import pytest
 
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture
 from checkers.isolation.checker import Isolation
 from checkers.judge.check import check

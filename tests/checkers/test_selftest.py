@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from random import Random
 
 import pytest
 
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.judge.check import ALL as CHECKERS
 from checkers.metadata.rules import RULES
 from checkers.selftest import ALL, recorded, trial

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event
+from checkers.evidence.replace import replace
 from checkers.judge.check import check
 from checkers.judge.known import Ran, known_defects
 from checkers.judge.stories import NOTHING_TOLD, tell

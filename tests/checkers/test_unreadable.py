@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from checkers.evidence.history import ErrorChain
+from checkers.evidence.replace import replace
 from checkers.selftest import recorded
 from checkers.timeline.unreadable import Watch, missing_file, unreadable
 from tests.support.unreadable import NOT_FOUND, broken

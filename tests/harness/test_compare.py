@@ -6,7 +6,6 @@ import json
 import os
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from checkers.costs.comparison import Comparison, Contender, Ran, Score, Spread,
 from checkers.costs.measures import FIGURES, FaultMeasured, Measures, measure
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
+from checkers.evidence.replace import replace
 from checkers.judge.check import check
 from checkers.judge.runfolder import Results
 from checkers.retries import Retries

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from checkers.conflicts import predicted
 from checkers.conflicts.measured import Ended, MatrixError, Measured
 from checkers.conflicts.predicted import Cell
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
 from compose.objectstore import TableReadError

@@ -8,7 +8,6 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from checkers.evidence import tablelog
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, Growth, Metadata, RowChange, TableLog
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles import manifests, metadata_json

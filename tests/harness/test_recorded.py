@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from checkers.evidence.history import NEMESIS, Recorder
 from checkers.evidence.plan import Plan
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, StoreError
 from compose import setup
 from harness.run.ordering import Prioritised, Replaying, expected, ordering_of

@@ -12,7 +12,7 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from checkers.coverage.ledger import FILE as COVERAGE
 from checkers.coverage.ledger import Ledger
 from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.nights import finds, record
 from checkers.nights.night import Night

@@ -8,13 +8,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from checkers.evidence import history
 from checkers.evidence.history import Operation, Recorder
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.timeline.unreadable import NO_SUCH_KEY
 from compose.install.installation import Installation

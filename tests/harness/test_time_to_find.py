@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from checkers.costs import timetofind
 from checkers.costs.timetofind import Search
 from checkers.coverage.pair import Pair
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
 from checkers.selftest import recorded

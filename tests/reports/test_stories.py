@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -14,6 +13,7 @@ import yaml
 
 from checkers.evidence import tablelog
 from checkers.evidence.history import Recorder
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.accepted import Accepted
 from checkers.judge.known import Known

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -13,6 +12,7 @@ import pytest
 import yaml
 
 from checkers.evidence.history import Recorder
+from checkers.evidence.replace import replace
 from checkers.verdict import Anomaly, MinimalHistory, Verdict
 from reports.run import junit, page, summary
 from workloads.tables import COLUMNS

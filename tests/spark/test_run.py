@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from checkers.evidence import history, tablelog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.outcome import conflict
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.check import check

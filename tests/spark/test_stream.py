@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.evidence import history, tablelog
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
 from compose.stack.sparkconf import spark_conf

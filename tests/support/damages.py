@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from random import Random
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, Metadata, TableLog
 
 Damage = Callable[[Evidence, Random], Evidence | None]

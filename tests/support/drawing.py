@@ -14,11 +14,11 @@ An event takes a millisecond. Every operation is a process of its own unless it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
 from checkers.verdict import Checker, Verdict
 from workloads.tables import COLUMNS, Row, TableSpec

@@ -15,7 +15,7 @@ import io
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.evidence.replace import replace
 from harness.tablefiles.manifests import ADDED, DELETED, EXISTING
 from harness.tablefiles.vectors import encode_deletion_vector
 

@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History, Process
 from checkers.evidence.proxylog import AcceptedChange, Carried
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
 from workloads.engines.engine import Engine
 from workloads.engines.engines import ENGINES, SPARK

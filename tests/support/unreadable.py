@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, MissingFile
 from checkers.selftest import recorded
 from checkers.timeline.unreadable import NO_SUCH_KEY

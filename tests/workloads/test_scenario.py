@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from checkers.evidence.history import History, Recorder, read
 from checkers.evidence.plan import Plan
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import PLANNED, PROBLEMS, Proof, decide, proof_of
 from checkers.judge.releases import newer, surely_has

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 from statistics import median
@@ -38,6 +38,7 @@ from checkers.costs.simulated.load import Length
 from checkers.costs.simulated.measured import Measured, measured
 from checkers.costs.simulated.mva import network
 from checkers.costs.simulated.service import BETWEEN, COLD, HOT, PHASES, RETRY, SORTED, Demand, Service, shape
+from checkers.evidence.replace import replace
 
 ENOUGH = 20
 """Samples of each of two sorts of attempts at a point that their ratio needs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -19,6 +19,7 @@ from checkers.costs.simulated.measured import Measured, Operation, measured, rec
 from checkers.costs.simulated.prediction import Predictions, predictions
 from checkers.costs.simulated.service import Service
 from checkers.evidence import history
+from checkers.evidence.replace import replace
 from checkers.timeline.operation_columns import AROUND
 from workloads.file.workload import Workload
 

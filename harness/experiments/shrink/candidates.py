@@ -10,9 +10,9 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
+from checkers.evidence.replace import replace
 from checkers.timeline.two_tables import second_of
 from harness.experiments.shrink.reduction import Pass
 from nemesis.faults.fault import Fault

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from checkers.evidence import error_chain
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, replace_file
 from checkers.judge.accepted import least, stricter
 from checkers.judge.check import ALL, check

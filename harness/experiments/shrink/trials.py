@@ -11,10 +11,11 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, mapping_in
 from checkers.judge.runfolder import Results
 from checkers.verdict import own_findings

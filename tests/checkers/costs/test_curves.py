@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from checkers.costs.attempts import CommitsMeasured
 from checkers.costs.comparison import Comparison, Contender, Ran, Spread
 from checkers.costs.curves import Axis, Ceiling, Line, Point
 from checkers.costs.measures import Measures
+from checkers.evidence.replace import replace
 from tests.support.committers import Committers, attempt, point
 
 EMPTY = Measures(True, {}, (), 60.0, 100, 40, {"insert": (40, 5, 1)}, {})

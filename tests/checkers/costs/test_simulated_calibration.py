@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -23,6 +22,7 @@ from checkers.costs.simulated.commits import simulated_run
 from checkers.costs.simulated.prediction import COMPARED, SEEDS, Predictions, far, predictions
 from checkers.costs.simulated.service import PHASES, exponential_shape
 from checkers.evidence.history import Event, History
+from checkers.evidence.replace import replace
 from workloads.backoff import Backoff
 
 LENGTH = Length(operations=1000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from checkers.costs.simulated.commits import Simulated
 from checkers.costs.simulated.load import Length
 from checkers.costs.simulated.mva import network
 from checkers.costs.simulated.service import PHASES, exponential_shape, shape
+from checkers.evidence.replace import replace
 from workloads.backoff import POLICIES, Backoff, Retries
 
 WAITS = Service({p: Demand(wait_s=0.01) for p in ("prepare", "refresh", "manifests", "swap")})
