@@ -19,7 +19,7 @@ from checkers.timeline.promise import (
     promise,
     source_of_blind_append,
 )
-from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning
+from checkers.timeline.timeline import Changes, Timeline, Version, kind_of, meaning
 from checkers.verdict import Anomaly
 from workloads.engines.engines import SPARK
 from workloads.operations.kind import Kind
@@ -109,8 +109,9 @@ class Naming:
 
     # --- the name
 
-    def anomaly(self, legal_elsewhere: Scan | None) -> Anomaly:
-        """The anomaly; ``legal_elsewhere`` is a scan that explains it under snapshot isolation, where the table promises more."""
+    def anomaly(self, legal_elsewhere: Scan | None, lost: Sequence[Version]) -> Anomaly:
+        """The anomaly; ``legal_elsewhere`` is a scan that explains it under snapshot isolation, where the table promises more, and ``lost``
+        are the former snapshots of main that explain it."""
         if legal_elsewhere is not None:
             return self.write_skew(legal_elsewhere)
         for s in self.scans:
@@ -119,9 +120,8 @@ class Naming:
             found = self.undelete(s) or self.lost_update(s) or self.revived(s)
             if found is not None:
                 return found
-        vanished = self.past.lost_scan(self.o, self.real)
-        if vanished is not None:
-            return self.vanished_read(vanished)
+        if lost:
+            return self.vanished_read(lost[0])
         old = next((s for s in self.scans if s.exact), None)
         if old is not None and (self.real.removed or self.real.added):  # many states explain an empty effect
             return self.stale_scan(old)
@@ -275,15 +275,28 @@ class Naming:
             f"{explain.snapshot(c)} was there" if o is None else f"the {explain.operation(o)} was {explain.outcome(o)}"
         )
 
-    def vanished_read(self, lost: Commit) -> Anomaly:
+    def vanished_read(self, version: Version) -> Anomaly:
         """A commit explained only by a state that main no longer has."""
+        assert version.snapshot is not None
+        lost, back = self.t.snapshots[version.snapshot], self.t.rolled_back(version.snapshot)
         text = (
             f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)}, which removes {explain.rows(self.real.removed)} and "
             f"adds {explain.rows(self.real.added)}: what it means in {explain.snapshot(lost)} of "
-            f"{explain.maker(lost, self.t.everything)}, and at no state that main still has. Main had that snapshot once and was set "
-            "back below it, so what is there now was computed from rows that were never written."
+            f"{explain.maker(lost, self.t.everything)}, and at no state that main still has. "
         )
-        documented = source_of_blind_append(self.t.spec, self.o) if self.t.rolled_back(lost.snapshot_id) else None
+        if back is None:
+            text += "Main had that snapshot once and was set back below it, so what is there now was computed from rows that were never written."
+        elif self.past.newest_until_set_back(version, self.o):
+            text += (
+                f"The {explain.operation(back.by)} took that snapshot out of main while this one was under way. The table is serializable: "
+                "in no order of the two is the effect of this one there and the rows gone that it has read."
+            )
+        else:
+            text += (
+                f"The {explain.operation(back.by)} had taken that snapshot out of main, or another commit had followed it, before this one was "
+                "invoked: it scanned a state that was no longer there."
+            )
+        documented = source_of_blind_append(self.t.spec, self.o) if back is not None else None
         return self._make("vanished-read", text, [lost], [*self.real.removed, *self.real.added], documented)
 
     def other(self, s: Scan) -> Anomaly:

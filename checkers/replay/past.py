@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange
-from checkers.timeline.timeline import Changes, Timeline, meaning
+from checkers.timeline.timeline import Changes, Timeline, Version, meaning
 from workloads.tables import Row, State
 
 FAR = 256
@@ -96,16 +96,29 @@ class Past:
                 state.apply(change.removed, change.added)
                 j += 1
 
-    def lost_scan(self, o: Operation, real: Changes) -> Commit | None:
-        """A former snapshot of main that explains the commit."""
+    def lost_scans(self, o: Operation, real: Changes) -> Iterator[Version]:
+        """The former snapshots of main that explain the commit, oldest first."""
         for version in self.t.versions:
             if version.snapshot is None or version.snapshot in self.t.position:
                 continue
             state = self.t.state(version.snapshot)
             scan = self.scan(o, state, real, 0) if state is not None else None
             if scan is not None and scan.exact:
-                return self.t.snapshots[version.snapshot]
-        return None
+                yield version
+
+    def newest_until_set_back(self, version: Version, o: Operation) -> bool:
+        """Whether o may have scanned this version, which a rollback removed from main for good, as the newest: whether the evidence shows
+        neither the rollback nor a later version to have been there before o was invoked."""
+        assert version.snapshot is not None
+        back = self.t.rolled_back(version.snapshot)
+        if back is None or _answered_before(back.by, o):
+            return False
+        settled = self.t.settled(o.invoked.index)
+        if settled and not self.t.main[settled - 1].metadata <= version.metadata < back.after.n:
+            return False
+        later = [v.snapshot for v in self.t.versions if version.metadata < v.metadata < back.after.n]
+        makers = (self.t.everything.get(self.t.snapshots[s].op or "") for s in later if s in self.t.snapshots)
+        return not any(maker is not None and _answered_before(maker, o) for maker in makers)
 
     def removed_before(self, k: int, rows: Sequence[Row]) -> dict[Row, int]:
         """For each of the rows that a commit before position k removed: the position of the last such commit."""
@@ -119,6 +132,10 @@ class Past:
             if len(out) == len(wanted):
                 break
         return out
+
+
+def _answered_before(earlier: Operation, o: Operation) -> bool:
+    return earlier.type == "ok" and earlier.completed is not None and earlier.completed.index < o.invoked.index
 
 
 def change_of(t: Timeline, c: Commit, row: Row) -> RowChange:

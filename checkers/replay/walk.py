@@ -14,7 +14,8 @@ Each operation is held to what its own engine promises (:mod:`checkers.timeline.
 * **serializable**: Iceberg validates that nothing o's scan could have matched was changed since (``validateNoConflictingDataFiles``,
   ``…DeleteFiles``), so in commit order o ran at k-1, and only there may its meaning be taken.
 * **snapshot**: o may have scanned any of j0 … k-1. First committer wins: a row that o removes must still have been there, which holds
-  if the removed rows are exactly those of the scan. Meanings that hold only at an older scan are legal write skew, and are counted.
+  if the removed rows are exactly those of the scan. Meanings that hold only at an older scan are legal write skew, and are counted; so are
+  those that hold at a snapshot that main had until a rollback, not answered before o was invoked, took it out.
   A row deleted by both of two concurrent deletes is legal too ("it is OK to delete a record that is also deleted concurrently",
   ``RowDelta.validateNoConflictingDeleteFiles``): such a delete removes the remaining rows of its scan.
 * **DELETE of a whole partition** and **INSERT OVERWRITE** apply to the base that they commit on, at any level: at k-1.
@@ -58,7 +59,7 @@ class ReplayTable(TypedDict):
     rows: int | None
     """Rows on main at the end; None where they are not known."""
     write_skew: int
-    """Operations that only an older scan explains: legal under snapshot isolation."""
+    """Operations that only an older scan explains, or one that a rollback removed meanwhile: legal under snapshot isolation."""
     write_skew_ops: list[str]
     overlapping_deletes: int
     """Operations that deleted a row together with another delete."""
@@ -251,7 +252,9 @@ class TableReplay:
         naming = Naming(self.past, self.checker, k, c, o, kind, real, first, scans, state)
         exact = next((s for s in scans if s.exact and s.j >= first), None)
         overlap = next((s for s in scans if s.j >= first and naming.overlap_of_deletes(s)), None)
-        if not serializable and exact is not None and known(o):
+        lost = list(self.past.lost_scans(o, real)) if exact is None and overlap is None else []
+        elsewhere = exact is not None or any(self.past.newest_until_set_back(v, o) for v in lost)
+        if not serializable and elsewhere and known(o):
             self.skewed.append(o.op)
         elif not serializable and overlap is not None and known(o):
             self.overlapped.append(o.op)
@@ -263,4 +266,4 @@ class TableReplay:
                 "one that main no longer has"
             )
         else:
-            self.anomalies.append(naming.anomaly(exact or overlap))
+            self.anomalies.append(naming.anomaly(exact or overlap, lost))

@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -208,6 +208,55 @@ def read_of_a_lost_commit() -> Evidence:
     d.commit("c", add=[Row(4, "c", 0, "i,c", 0)])
     d.ok("c")
     return d.evidence()
+
+
+def read_of_a_commit_rolled_back(
+    level: Level = "snapshot", *, answered: bool = False, followed: bool = False, certain: bool = True
+) -> Evidence:
+    """A copy scans an acknowledged snapshot that a rollback takes out of main.
+
+    ``answered``: the rollback is acknowledged before the copy is invoked. ``followed``: another commit is, on that snapshot.
+    ``certain``: there is a rollback.
+    """
+    d, _, _ = seeded(level)
+    base = d.main
+    d.did("i", "insert", ids=[3], add=[row(3, "i")])
+    if followed:
+        d.did("j", "update-append", ids=[3], remove=[row(3, "i")], add=[row(3, "i")._replace(log="i,j")])
+    if not answered:
+        d.invoke("c", "insert-select", **{"from": 3, "to": 4})  # type: ignore[arg-type]
+    if certain:
+        d.invoke("r", "rollback")
+    d.set_main(base)
+    if certain:
+        d.ok("r", {"snapshot": base})
+    if answered:
+        d.invoke("c", "insert-select", **{"from": 3, "to": 4})  # type: ignore[arg-type]
+    d.commit("c", add=[Row(4, "c", 0, "i,c", 0)])
+    d.ok("c")
+    return d.evidence()
+
+
+@pytest.mark.parametrize(
+    ("drawn", "words"),
+    [
+        (
+            {"level": "serializable"},
+            "took that snapshot out of main while this one was under way. The table is serializable",
+        ),
+        ({"answered": True}, "it scanned a state that was no longer there"),
+        ({"followed": True}, "or another commit had followed it"),
+        ({"certain": False}, "computed from rows that were never written"),
+    ],
+)
+def test_a_read_of_what_main_had_once_is_accused_with_its_reason(drawn: dict[str, Any], words: str) -> None:
+    (found,) = verdict(REPLAY, read_of_a_commit_rolled_back(**drawn)).anomalies
+    assert found.name == "vanished-read" and words in found.explanation
+
+
+def test_snapshot_isolation_allows_a_read_of_what_a_rollback_removes_meanwhile() -> None:
+    said = verdict(REPLAY, read_of_a_commit_rolled_back())
+    assert said.valid is True and said.stats["tables"]["t"]["write_skew_ops"] == ["c"]
 
 
 @pytest.mark.parametrize(
