@@ -168,7 +168,7 @@ class TableReads:
         for p, version in enumerate(t.versions):
             back = t.set_backs.get(version.metadata)
             if back is not None:  # a rollback took effect here
-                latest = max(latest, back.by.invoked.index)
+                latest = max(latest, back.invoked)
                 if back.by.type == "ok" and back.by.completed is not None and back.certain:
                     acks.append((back.by.completed.index, p, back.by))
             c = t.snapshots.get(version.snapshot) if version.snapshot is not None else None

@@ -66,7 +66,8 @@ class SetBack:
     Attributes:
         before: the version that was current.
         after: the version that made the older snapshot current.
-        by: the operation that explains it.
+        by: the operation that explains it. Where several can, and another of them set main back elsewhere, it may have been that one.
+        invoked: the earliest event at which one that can explain it was invoked.
         certain: whether nothing else can explain it: the rollback was acknowledged or names its target, and the operation that made
             that snapshot has no request under way that could make it current a second time.
     """
@@ -74,6 +75,7 @@ class SetBack:
     before: Metadata
     after: Metadata
     by: Operation
+    invoked: int
     certain: bool
 
 
@@ -345,10 +347,10 @@ class Timeline:
         Each rollback explains one: of those that can have been under way and went there, the first to be answered.
         """
         chain = self.chain
-        free = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
-        found: dict[int, SetBack] = {}
+        rollbacks = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
+        free, found = list(rollbacks), dict[int, SetBack]()
         versions = self.log.metadata
-        for step in chain.steps if free else ():
+        for step in chain.steps if rollbacks else ():
             m = step.after
             before = versions[m.n - 1] if m.n and versions[m.n - 1] is step.before else None
             if before is None or step.passed or step.again or m.current is None or m.current == before.current:
@@ -356,15 +358,16 @@ class Timeline:
             if all(c.snapshot_id != m.current for c in self.ancestors(before.current)):
                 continue
             around = {o.op for o in chain.under_way(step)}
-            able = [o for o in free if o.op in around and set_back_to(o) in (None, m.current)]
-            if not able:
+            able = [o for o in rollbacks if o.op in around and set_back_to(o) in (None, m.current)]
+            left = [o for o in able if o in free]
+            if not left:
                 continue
-            by = min(able, key=lambda o: (o.type != "ok", set_back_to(o) is None, o.end or 0))
+            by = min(left, key=lambda o: (o.type != "ok", set_back_to(o) is None, o.end or 0))
             free.remove(by)
             maker = self.everything.get(self.snapshots[m.current].op or "")
             late = maker is not None and (maker.type != "ok" or maker.end is None or maker.end >= step.earliest)
             certain = by.type == "ok" or (set_back_to(by) is not None and not late)
-            found[m.n] = SetBack(before, m, by, certain)
+            found[m.n] = SetBack(before, m, by, min(o.invoked.index for o in able), certain)
         return found
 
     @cached_property

@@ -226,6 +226,24 @@ def test_an_anomaly_is_named_once(draw: Callable[[], Evidence], found: str) -> N
     assert names(READS, e) == [found]
 
 
+def test_a_rollback_that_may_have_been_another_one_says_nothing_of_when_main_went_back() -> None:
+    """Two rollbacks to one snapshot, the first of unknown outcome: which of the two versions is whose cannot be told."""
+    d = inserts("a")
+    base = d.main
+    d.did("b", "insert", ids=[2], add=[B])
+    d.invoke("first", "rollback", back=1)
+    d.set_main(base)
+    d.info("first")
+    d.invoke("c", "update-register", ids=[1])
+    d.commit("c", remove=[A], add=[A._replace(val="c")])
+    d.info("c")
+    d.read("r", [A._replace(val="c")])
+    d.invoke("second", "rollback", back=1)
+    d.set_main(base)
+    d.ok("second", {"snapshot": base})
+    assert names(READS, d.evidence()) == []
+
+
 def test_the_own_write_of_any_process_is_known_as_such() -> None:
     late = int("70000"), int("70000")  # two objects, as from two lines of a history
     d = Drawing()
