@@ -54,7 +54,12 @@ def tables(rng: Random, level: Level) -> list[TableSpec]:
     ]
 
 
-ROLLING = {**ALTERING, "rollback": 2, "read-snapshot": 4}
+ROLLED = (
+    {**ALTERING, "rollback": 2, "read-snapshot": 4},
+    {**RESHAPING, "rollback": 2, "read-snapshot": 4},
+    {**MIX, "rollback": 4, "insert-select": 8, "merge-insert": 6},  # what reads and is validated against nothing
+    {**WITH_EQUALITY, "rollback": 3},
+)
 """Rollbacks, too: whether one of unknown outcome set main back cannot always be told, so such a run may be unknown."""
 
 
@@ -188,20 +193,13 @@ def test_what_is_left_of_a_clean_run_is_never_false(level: Level) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_is_left_of_a_clean_run_with_rollbacks_and_seen_swaps_has_only_documented_anomalies(level: Level) -> None:
-    """At snapshot isolation an INSERT … SELECT may have read rows that a rollback took back: Iceberg validates no append."""
+def test_what_is_left_of_a_clean_run_with_rollbacks_and_seen_swaps_is_never_false(level: Level) -> None:
     for seed in range(RUNS // 10):
         rng = Random(f"rolled/{seed}/{level}")
-        e = as_seen(clean(seed, level, [ROLLING]))
+        e = as_seen(clean(seed, level, ROLLED))
         for n, evidence in enumerate([e, *cut(e, rng), unlabelled(e, rng)]):
             results = check(evidence, UNREDUCED)
-            first = [a for v in results.verdicts if v.checker not in SECOND for a in v.anomalies]
-            assert all(a.documented for a in first), (seed, level, n, told(results))
-            assert results.valid is not False or (first and level == "snapshot"), (seed, level, n, told(results))
-
-
-SECOND = frozenset(c.name for c in ALL if c.second_opinion)
-"""Checkers that find by other means what others find."""
+            assert results.valid is not False, (seed, level, n, told(results))
 
 
 @pytest.mark.parametrize("level", LEVELS)
