@@ -111,7 +111,7 @@ class Past:
         neither the rollback nor a later version to have been there before o was invoked."""
         assert version.snapshot is not None
         back = self.t.rolled_back(version.snapshot)
-        if back is None or _answered_before(back.by, o):
+        if back is None or (back.moved and _answered_before(back.by, o)):
             return False
         settled = self.t.settled(o.invoked.index)
         if settled and not self.t.main[settled - 1].metadata <= version.metadata < back.after.n:

@@ -70,6 +70,7 @@ class SetBack:
         invoked: the earliest event at which one that can explain it was invoked.
         certain: whether nothing else can explain it: the rollback was acknowledged or names its target, and the operation that made
             that snapshot has no request under way that could make it current a second time.
+        moved: whether the rollback cannot have found main at its target before, and so have done nothing.
     """
 
     before: Metadata
@@ -77,6 +78,7 @@ class SetBack:
     by: Operation
     invoked: int
     certain: bool
+    moved: bool
 
 
 class Changes(NamedTuple):
@@ -350,9 +352,16 @@ class Timeline:
         rollbacks = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
         free, found = list(rollbacks), dict[int, SetBack]()
         versions = self.log.metadata
+        until: dict[int | None, int] = {}
+        """Snapshot → the time until which it can have been current, ns, by the versions so far."""
+        unseen = -1
+        """The time until which versions that the log lacks can have been current."""
         for step in chain.steps if rollbacks else ():
             m = step.after
             before = versions[m.n - 1] if m.n and versions[m.n - 1] is step.before else None
+            unseen = step.latest if step.gap else unseen
+            if before is not None and before.current != m.current:
+                until[before.current] = max(self._made_by(step), until.get(before.current, -1))
             if before is None or step.passed or step.again or m.current is None or m.current == before.current:
                 continue
             if all(c.snapshot_id != m.current for c in self.ancestors(before.current)):
@@ -362,13 +371,20 @@ class Timeline:
             left = [o for o in able if o in free]
             if not left:
                 continue
-            by = min(left, key=lambda o: (o.type != "ok", set_back_to(o) is None, o.end or 0))
+            there = max(unseen, until.get(m.current, -1))
+            by = min(left, key=lambda o: (o.type != "ok", o.start <= there, set_back_to(o) is None, o.end or 0))
             free.remove(by)
             maker = self.everything.get(self.snapshots[m.current].op or "")
             late = maker is not None and (maker.type != "ok" or maker.end is None or maker.end >= step.earliest)
             certain = by.type == "ok" or (set_back_to(by) is not None and not late)
-            found[m.n] = SetBack(before, m, by, min(o.invoked.index for o in able), certain)
+            found[m.n] = SetBack(before, m, by, min(o.invoked.index for o in able), certain, moved=by.start > there)
         return found
+
+    def _made_by(self, step: Step) -> int:
+        """The time by which a version was there, ns: of a new snapshot, when its operation was acknowledged."""
+        c = self.snapshots.get(step.after.current) if step.after.current is not None else None
+        o = self.everything.get(c.op or "") if c is not None and c.metadata == step.after.n else None
+        return min(step.latest, o.end) if o is not None and o.type == "ok" and o.end is not None else step.latest
 
     @cached_property
     def unnamed(self) -> tuple[Commit, ...]:

@@ -244,6 +244,22 @@ def test_a_rollback_that_may_have_been_another_one_says_nothing_of_when_main_wen
     assert names(READS, d.evidence()) == []
 
 
+def test_an_acknowledged_rollback_may_have_found_main_where_it_wanted_it() -> None:
+    """The first rollback changes nothing; the second one, of the same target, is under way when the read sees what it takes out."""
+    d = inserts("a")
+    base = d.main
+    d.invoke("idle", "rollback", back=1)
+    d.invoke("b", "insert", ids=[2])
+    d.ok("idle", {"snapshot": base})
+    d.commit("b", add=[B])
+    d.ok("b")
+    d.invoke("back", "rollback", back=1)
+    d.read("r", [A, B])
+    d.set_main(base)
+    d.ok("back", {"snapshot": base})
+    assert names(READS, d.evidence()) == []
+
+
 def test_the_own_write_of_any_process_is_known_as_such() -> None:
     late = int("70000"), int("70000")  # two objects, as from two lines of a history
     d = Drawing()
