@@ -285,7 +285,7 @@ class Naming:
             f"{explain.maker(lost, self.t.everything)}, and at no state that main still has. "
         )
         if back is None:
-            text += "Main had that snapshot once and was set back below it, so what is there now was computed from rows that were never written."
+            text += "Main had that snapshot once and was set back below it, so what is there now was made of rows that were never written."
         elif self.past.newest_until_set_back(version, self.o):
             text += (
                 f"The {explain.operation(back.by)} took that snapshot out of main while this one was under way. The table is serializable: "

@@ -246,7 +246,7 @@ def read_of_a_commit_rolled_back(
         ),
         ({"answered": True}, "it scanned a state that was no longer there"),
         ({"followed": True}, "or another commit had followed it"),
-        ({"certain": False}, "computed from rows that were never written"),
+        ({"certain": False}, "made of rows that were never written"),
     ],
 )
 def test_a_read_of_what_main_had_once_is_accused_with_its_reason(drawn: dict[str, Any], words: str) -> None:
