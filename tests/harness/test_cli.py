@@ -72,6 +72,11 @@ def last_line(stderr: str) -> str:
             "with --spark local[2]: packages: all strikes executor and spark-master and spark-worker, and cluster: local has none",
         ),
         (
+            ["run", "quick", "--cluster", "local", "--spark", "spark://spark:7077"],
+            "--spark spark://spark:7077: with cluster: local the tasks run in the drivers, and not there; give --cluster standalone, or leave "
+            "--spark out",
+        ),
+        (
             ["run", "quick", "--cluster", "local", "--port", "spark-master-ui=4711"],
             "--port spark-master-ui: cluster: local starts no spark-master; leave it out",
         ),
