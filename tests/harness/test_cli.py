@@ -20,15 +20,17 @@ from typer.testing import CliRunner
 
 from checkers.evidence.runfolder import RunFolder
 from checkers.selftest import recorded
+from compose.external.external import External
 from harness import __version__
 from harness.cli import options
 from harness.cli.app import app
 from harness.experiments.compare import Compare
 from harness.run import settings
+from harness.run.resolve import read_workload
 from nemesis.faults.packages import PACKAGES
 from nemesis.faults.registry import VERBS
 from tests.support.runs import ROOT, environment, icequake, inside
-from workloads.file import scenario
+from workloads.file import scenario, workload
 from workloads.operations.kinds import BUILT_IN, KINDS
 
 SMALL = "workload: small\ntables: [{name: t}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
@@ -72,11 +74,6 @@ def last_line(stderr: str) -> str:
             "with --spark local[2]: packages: all strikes executor and spark-master and spark-worker, and cluster: local has none",
         ),
         (
-            ["run", "quick", "--cluster", "local", "--spark", "spark://spark:7077"],
-            "--spark spark://spark:7077: with cluster: local the tasks run in the drivers, and not there; give --cluster standalone, or leave "
-            "--spark out",
-        ),
-        (
             ["run", "quick", "--cluster", "local", "--port", "spark-master-ui=4711"],
             "--port spark-master-ui: cluster: local starts no spark-master; leave it out",
         ),
@@ -114,6 +111,17 @@ def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp
     done = inside(*arguments, cwd=tmp_path)
     assert done.returncode == 254, done.stdout + done.stderr
     assert says in last_line(done.stderr)
+
+
+def test_a_spark_of_ones_own_decides_the_cluster_and_a_remote_one_excludes_tasks_in_the_drivers() -> None:
+    file = read_workload(workload.find("quick"))
+    spec = options.overridden(file, None, None, None, no_nemesis=False, cluster="local")
+    remote = External(master="spark://spark:7077")
+    said = "--spark spark://spark:7077: with cluster: local the tasks run in the drivers, and not there; give --cluster standalone"
+    with pytest.raises(options.BadArgument, match=said):
+        options.on_cluster(file, spec, remote, ())
+    assert options.on_cluster(file, file.workload, remote, ()).cluster == "standalone"
+    assert options.on_cluster(file, file.workload, External(master="local[2]"), ()).cluster == "local"
 
 
 def test_bad_arguments_end_the_process_with_254(tmp_path: Path) -> None:
