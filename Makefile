@@ -2,7 +2,7 @@
 # $ICEQUAKE_HOME (default: the platform's cache folder). `make doctor` says what is there and what is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-plain test-spark test-docker lint format bench doctor lock clean
+.PHONY: help setup run test test-all test-fast test-plain test-spark test-docker lint format bench doctor lock clean
 
 # The first Python that is new enough; python3 if none is, so that the message about it is ours.
 PYTHON ?= $(or $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -23,27 +23,38 @@ run: ## Run one workload: make run WORKLOAD=workloads/mixed.yaml
 	@code=0; $(BOOTSTRAP) icequake run $(WORKLOAD) || code=$$?; \
 		test $$code -ge 128 || $(BOOTSTRAP) setup --class-data-after; exit $$code
 
+# What every target but test-all leaves out.
+LEFT_OUT = and not nightly
+
 # Those that need neither Spark nor Docker.
-PLAIN := -m "not spark and not docker" -n $(JOBS) --dist worksteal --durations=20
+PLAIN = -m "not spark and not docker $(LEFT_OUT)" -n $(JOBS) --dist worksteal --durations=20
 
 # Those on Spark: one process with the tests that share a bench, one with those that share a session, and each also runs others. One process
 # more than there are cores: tests wait for drivers that start, and for faults that end.
 SPARK_JOBS ?= 3
-ON_SPARK := -m spark -n $(SPARK_JOBS) --dist loadgroup --durations=20
+ON_SPARK = -m "spark $(LEFT_OUT)" -n $(SPARK_JOBS) --dist loadgroup --durations=20
 
-# Skipped in one line where no engine can be had.
-IN_CONTAINERS := $(BOOTSTRAP) python -m compose.docker.local test -m docker tests/docker tests/compose/test_container.py --durations=10
+# Skipped in one line where no engine can be had. One process: they count what the engine has.
+IN_CONTAINERS = $(BOOTSTRAP) python -m compose.docker.local test -m "docker $(LEFT_OUT)" tests/docker tests/compose/test_container.py --durations=10
+CONTAINERS_LOG := build/test-docker.log
 
 # pytest prepares every test file in each of its processes, unless the outcome may be kept beside the file.
 test test-fast test-plain test-spark: export PYTHONDONTWRITEBYTECODE =
 
-test: setup ## All tests; those in containers only where a Docker engine runs or can be started
-	@code=0; $(BOOTSTRAP) pytest $(PLAIN) || code=$$?; \
+# Those in containers wait half of their time, for servers and faults; the plain ones, which compute, take what they leave of the cores.
+test: setup ## All tests but the nightly ones; those in containers only where a Docker engine runs or can be started
+	@mkdir -p $(dir $(CONTAINERS_LOG)); code=0; \
+		$(IN_CONTAINERS) > $(CONTAINERS_LOG) 2>&1 & containers=$$!; \
+		nice -n 10 $(BOOTSTRAP) pytest $(PLAIN) || code=$$?; \
+		wait $$containers || code=$$?; cat $(CONTAINERS_LOG); \
 		test $$code -ge 128 || $(BOOTSTRAP) pytest $(ON_SPARK) || code=$$?; \
-		test $$code -ge 128 || $(IN_CONTAINERS) || code=$$?; exit $$code
+		$(if $(LEFT_OUT),echo "make test left out the tests with the marker nightly: make test-all runs all";) exit $$code
+
+test-all: LEFT_OUT =
+test-all: test ## All tests, the nightly ones too
 
 test-fast: ## The tests that need no Spark, without the slow ones
-	@$(BOOTSTRAP) pytest -m "not spark and not slow" -n $(JOBS) --dist worksteal --durations=20
+	@$(BOOTSTRAP) pytest -m "not spark and not slow $(LEFT_OUT)" -n $(JOBS) --dist worksteal --durations=20
 
 test-plain: setup ## The tests that need neither Spark nor Docker, the slow ones too
 	@$(BOOTSTRAP) pytest $(PLAIN)

@@ -102,7 +102,7 @@ def test_the_page_names_no_host_of_a_registry() -> None:
     assert not re.search(r"https?://", PAGE)
 
 
-def checks(place: Path, fails: str = "", minutes: str = "75") -> subprocess.CompletedProcess[str]:
+def checks(place: Path, fails: str = "", minutes: str = "45") -> subprocess.CompletedProcess[str]:
     """``.ci/run`` with a make that does nothing and fails at one target, and a clock that says 150 s more each time it is asked."""
     scripts = {
         "make": f'echo "$1" >> "{place}/made"; [ "$1" != "{fails}" ]',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.sharing import ROOT, arguments, fixtures, group
+from tests.support.sharing import LONGEST, ROOT, SHARED, arguments, fixtures, group, longest
 
 SPARK = "tests/spark"
 
@@ -34,3 +34,9 @@ def test_nobody_looks_into_the_stack_for_what_was_written_on_the_bench(path: str
         if name.startswith("test_"):
             used = fixtures(path, name)
             assert not ("bench" in used and used & {"stack", "spark"}), name
+
+
+def test_the_longest_group_starts_first_and_every_one_that_is_named_exists() -> None:
+    assert longest(["tests/spark/test_lake.py", "tests/spark/test_up.py", "stack"]) == "stack"
+    assert longest(["tests/spark/test_lake.py", "tests/spark/test_compare.py"]) == "tests/spark/test_lake.py"
+    assert all(name in SHARED.values() or (ROOT / name).is_file() for name in LONGEST)

@@ -47,9 +47,20 @@ nemesis:
 
 COVERED = ("rest", "jdbc")
 """By the tests of faults and of scenarios."""
+EACH_PUSH = ("jdbc-sqlite", "hive", "hadoop-conditional", "glue-cas")
+"""One of each other wire; the rest of them at night."""
+OTHERS = [
+    pytest.param(name, marks=[pytest.mark.nightly] * (name not in EACH_PUSH))
+    for name in CATALOGS
+    if name not in COVERED and name != "polaris"
+]
 
 
-@pytest.mark.parametrize("catalog", [n for n, c in CATALOGS.items() if n not in COVERED and n != "polaris"])
+def test_a_catalog_of_each_wire_is_tried_on_each_push() -> None:
+    assert {CATALOGS[name].wire for name in (*COVERED, *EACH_PUSH)} == {entry.wire for entry in CATALOGS.values()}
+
+
+@pytest.mark.parametrize("catalog", OTHERS)
 def test_a_catalog_shows_its_scenarios_and_keeps_what_it_promises_while_its_server_is_killed(
     tmp_path: Path, catalog: str, installation: Installation, bench: Bench
 ) -> None:

@@ -56,7 +56,11 @@ COMMITTED = {"during-write": False, "before-checkpoint": False, "before-commit":
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "partitioned"), [("flink-kills", 2, True), ("flink-v2-kills", 3, False)], ids=["v1", "v2"]
+    ("name", "version", "partitioned"),
+    [
+        pytest.param("flink-kills", 2, True, id="v1"),
+        pytest.param("flink-v2-kills", 3, False, id="v2", marks=pytest.mark.nightly),
+    ],
 )
 def test_an_operation_of_flink_is_in_the_table_once_or_not_at_all_wherever_its_worker_dies(
     spark: Any,

@@ -6,6 +6,8 @@
 
 A commit is a ``POST`` to a table with a new snapshot. A forgotten one is answered by 200 and the table as it is: that is what a client accepts,
 which looks up its snapshot in the answer and at most logs that it is not there. Each forgotten commit is a line of the output.
+
+With ``--once`` it forgets one, and no other until somebody sends a ``POST`` to ``/again``: so a test decides in which of its runs one is lost.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.client
+import math
 import re
 import subprocess
 import sys
@@ -24,6 +27,7 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[2]
+AGAIN = "/again"
 _TABLE = re.compile(r".*/namespaces/[^/]+/tables/[^/]+")
 _NOT_PASSED = {"transfer-encoding", "connection", "content-length", "content-encoding", "host", "accept-encoding"}
 
@@ -34,11 +38,18 @@ class Forgetful(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     to: ClassVar[tuple[str, int]]
     every: ClassVar[int]
+    left: ClassVar[float]
+    """How many it may forget."""
     commits: ClassVar[int] = 0
     lock: ClassVar[threading.Lock] = threading.Lock()
 
     def handle_one(self) -> None:
         """Pass a request on, or forget it."""
+        if self.path == AGAIN:
+            Forgetful.left = math.inf
+            self.send_response(204)
+            self.end_headers()
+            return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         commits = self.command == "POST" and _TABLE.fullmatch(urlsplit(self.path).path) and b'"add-snapshot"' in body
         if commits and self._forgets():
@@ -52,7 +63,9 @@ class Forgetful(BaseHTTPRequestHandler):
     def _forgets(self) -> bool:
         with self.lock:
             Forgetful.commits += 1
-            return Forgetful.commits % self.every == 0
+            forgets = Forgetful.left > 0 and Forgetful.commits % self.every == 0
+            Forgetful.left -= forgets
+            return forgets
 
     def _pass(self, method: str, body: bytes) -> None:
         headers = {k: v for k, v in self.headers.items() if k.lower() not in _NOT_PASSED}
@@ -79,19 +92,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("to")
     parser.add_argument("--every", type=int, required=True)
+    parser.add_argument("--once", action="store_true")
     parser.add_argument("--port", type=int, default=0)
     given = parser.parse_args()
     url = urlsplit(given.to)
     Forgetful.to, Forgetful.every = (url.hostname or "127.0.0.1", url.port or 80), given.every
+    Forgetful.left = 1 if given.once else math.inf
     server = ThreadingHTTPServer(("127.0.0.1", given.port), Forgetful)
     print(f"http://127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()
 
 
 @contextlib.contextmanager
-def forgetful(to: str, every: int) -> Iterator[str]:
-    """Such a catalog before the one at ``to``, while the block runs; its address."""
-    command = [sys.executable, "-m", "tests.support.forgetful", to, "--every", str(every)]
+def forgetful(to: str, every: int, *, once: bool = False) -> Iterator[str]:
+    """Such a catalog before the one at ``to``, while the block runs; its address. ``once``: as the option."""
+    command = [sys.executable, "-m", "tests.support.forgetful", to, "--every", str(every), *["--once"] * once]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
