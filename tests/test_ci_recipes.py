@@ -126,6 +126,11 @@ def test_every_system_proves_the_whole_library_with_everything_that_it_needs(sys
     assert needed and needed <= {needs_of(name) for name in engines}
 
 
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_runs_every_test(system: str) -> None:
+    assert [words for where, words in commands() if where == system].count(["make", "test-all"]) == 1
+
+
 def needs_of(name: str) -> str | None:
     """What is to be installed for an engine."""
     engine = ENGINES[name]
@@ -138,7 +143,9 @@ def test_no_system_passes_over_the_exit_code_of_prove() -> None:
         "./icequake prove --store library --json library/proofs.json"
     ]
     assert not any("continue-on-error" in s for s in steps) and "allow_failure" not in gitlab(LIBRARY)
-    assert gitlab(LIBRARY)["script"] == ["./icequake prove --store library --json library/proofs.json"]
+    begins, proves, tests, ends = gitlab(LIBRARY)["script"]
+    assert proves == "./icequake prove --store library --json library/proofs.json || code=$?"
+    assert (begins, tests, ends) == ("code=0", "make test-all || code=$?", 'exit "$code"')
     assert pods()[1]["containers"][0]["command"][:2] == ["./icequake", "prove"]
 
 
@@ -202,7 +209,7 @@ def test_the_job_has_what_gitlab_needs() -> None:
 
 def test_the_crontab_is_one_that_cron_reads() -> None:
     lines = crontab()
-    assert len(lines) == 3
+    assert len(lines) == 4
     for times, command in lines:
         for field, (low, high) in zip(times, RANGES, strict=True):
             assert field == "*" or low <= int(field) <= high
@@ -246,6 +253,16 @@ def test_cron_mails_that_a_scenario_is_not_reproduced(tmp_path: Path, code: int)
     assert (done.returncode, done.stdout) == (code, f"the library: exit code {code}\n" if code else "")
 
 
+@pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
+@pytest.mark.parametrize("code", [0, 2])
+def test_cron_mails_what_a_failed_test_said(tmp_path: Path, code: int) -> None:
+    (_, command) = crontab()[3]
+    (tmp_path / "Makefile").write_text(f"test-all:\n\t@echo 1 failed; exit {code}\n")
+    line = ["/bin/sh", "-c", command.replace("/opt/icequake", str(tmp_path))]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code and ("1 failed" in done.stdout) == ("exit code 2" in done.stdout) == bool(code)
+
+
 def test_what_cron_removes_is_not_what_the_trend_needs() -> None:
     (_, command) = crontab()[1]
     assert "runs.jsonl" not in command and command.count("-name") == 3
@@ -267,6 +284,15 @@ def test_the_manifest_has_what_kubernetes_needs() -> None:
             assert container["securityContext"]["allowPrivilegeEscalation"] is False
         (one,) = pod["containers"]
         assert one["command"][0] == "./icequake", "a shell would not pass SIGTERM on"
+
+
+def test_the_image_has_the_whole_checkout() -> None:
+    """Docker reads the file beside the Dockerfile, not the one in the root, which leaves out what only the pods need."""
+    left_out = {line for line in text("Dockerfile.dockerignore").splitlines() if not line.startswith("#")}
+    assert (
+        left_out == {".git", "build", "store", "**/__pycache__"}
+        and "!Makefile" not in (ROOT / ".dockerignore").read_text()
+    )
 
 
 def test_the_image_has_a_user_for_the_pods() -> None:
