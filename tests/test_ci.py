@@ -131,3 +131,37 @@ def test_checks_that_take_too_long_fail_and_what_is_installed_first_does_not_cou
     assert checks(tmp_path, minutes="5").returncode == 0
     late = checks(tmp_path, minutes="4")
     assert late.returncode == 1 and "5 min are more than 4" in late.stderr
+
+
+def made(place: Path, target: str, fails: str = "nothing") -> tuple[int, str, list[str]]:
+    """``make`` with a Python that does nothing, and fails if it is called with ``fails``: exit code, output, and which tests it was to run."""
+    python = place / "python"
+    script = f'echo "$@" >> "{place}/called"; case "$*" in *"{fails}"*) echo it failed; exit 1;; esac'
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    words = ("--no-print-directory", target, f"PYTHON={python}", "JOBS=1", f"CONTAINERS_LOG={place}/log")
+    done = subprocess.run(["make", *words], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    called = (place / "called").read_text()
+    return done.returncode, done.stdout, re.findall(r" -m ((?:not |and |spark |docker |nightly )+)", called)
+
+
+OTHERS = {"not spark and not docker", "docker"}
+"""Which tests run side by side, before those on Spark."""
+
+
+def test_make_test_runs_those_on_spark_alone_and_leaves_out_the_nightly_ones(tmp_path: Path) -> None:
+    code, said, ran = made(tmp_path, "test")
+    assert code == 0 and "make test-all runs all" in said
+    assert {*ran[:2]} == {f"{one} and not nightly " for one in OTHERS} and ran[2:] == ["spark and not nightly "]
+
+
+def test_make_test_all_leaves_out_none(tmp_path: Path) -> None:
+    code, said, ran = made(tmp_path, "test-all")
+    assert code == 0 and "nightly" not in said
+    assert {one.strip() for one in ran[:2]} == OTHERS and [one.strip() for one in ran[2:]] == ["spark"]
+
+
+@pytest.mark.parametrize("fails", ["-m not spark", "-m docker", "-m spark"])
+def test_make_test_fails_if_any_of_its_parts_does_and_runs_the_others(tmp_path: Path, fails: str) -> None:
+    code, said, ran = made(tmp_path, "test", fails)
+    assert code != 0 and "it failed" in said and len(ran) == 3
