@@ -43,9 +43,9 @@ out.write_text(json.dumps([told, *verdicts]))
 
 def tables() -> Iterator[tuple[str, Frame]]:
     """Ordinary tables, clean and broken, a long one, a run of two tables that is none, and tables that lost an operation of a commit."""
-    for n, f in enumerate(frames()[::16]):
+    for n, f in enumerate(frames()[::40]):
         yield f"run-{n}", f
-    long = made.frame(6_000, "t")
+    long = made.frame(2_000, "t")
     val, nobody, kind = long.val.copy(), long.commit_op.copy(), long.kind.copy()
     val[1000] += np.uint64(1)
     nobody[[7, 70]] = -1
