@@ -165,3 +165,10 @@ def test_make_test_all_leaves_out_none(tmp_path: Path) -> None:
 def test_make_test_fails_if_any_of_its_parts_does_and_runs_the_others(tmp_path: Path, fails: str) -> None:
     code, said, ran = made(tmp_path, "test", fails)
     assert code != 0 and "it failed" in said and len(ran) == 3
+
+
+def test_a_nightly_test_is_one_more_row_of_a_test_that_make_test_runs() -> None:
+    """So nothing is shown at night alone."""
+    whole = re.compile(r"^ *@pytest\.mark\.nightly|^pytestmark.*nightly", re.MULTILINE)
+    marked = [path for path in (ROOT / "tests").rglob("*.py") if "mark.nightly" in path.read_text(encoding="utf-8")]
+    assert marked and not [path for path in marked if whole.search(path.read_text(encoding="utf-8"))]

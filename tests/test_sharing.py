@@ -14,7 +14,7 @@ SPARK = "tests/spark"
     [
         (f"{SPARK}/test_failures.py::test_a_set_up_write_that_fails_ends_the_run_with_the_exception", "bench"),
         (f"{SPARK}/test_failures.py::test_a_chosen_port_that_is_in_use_names_service_port_and_holder", None),
-        (f"{SPARK}/test_external.py::test_the_same_workload_and_checks_on_what_is_not_ours", "bench"),
+        (f"{SPARK}/test_run.py::test_the_recorded_run_is_good", "bench"),
         (f"{SPARK}/test_tablelog.py::test_every_operation[2-copy-on-write-partitioned]", "stack"),
         (f"{SPARK}/test_engine_duckdb.py::test_a_transfer_of_duckdb_is_one_transaction", "stack"),
         ("tests/compose/test_stack.py::TestRealStack::test_everything_listens_on_loopback_only", None),

@@ -19,7 +19,6 @@ from compose.objectstore import ObjectStore
 from compose.processes.watchdog import MARK
 from compose.stack.pointers import table_pointer
 from compose.stack.stack import Stack
-from harness.run.bench import Bench
 from tests.support.planted import forms_in
 from tests.support.runs import environment, icequake
 from tests.support.stacks import alone
@@ -62,14 +61,14 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(installation: Installation, bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A catalog and a Spark cluster on the test session's object store, which are not the runs': they must not take them for their own."""
+def world(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A store, a catalog and a Spark cluster, which are not the runs': they must not take them for their own."""
     data = tmp_path_factory.mktemp("world")
     (data / "my.yaml").write_text(
         'name: theirs\nspark: {type: rest, uri: "${MY_URI}", header.x-mine: "${MY_TOKEN}", header.x-key: iq}\ncommit: {wire: http}\n'
     )
     (data / "lost.yaml").write_text(LOST)
-    with alone(installation, tmp_path_factory.mktemp("theirs"), External(store=bench.shared.store)) as running:
+    with alone(installation, tmp_path_factory.mktemp("theirs"), External()) as running:
         (run_id,) = {marked()[pid] for pid in pids(running).values() if pid}
         yield World(running, run_id, data)
 
