@@ -1,6 +1,8 @@
 """A line of JSON as a record whose fields have the right types; what is wrong is said in one sentence, in words of the format.
 
-A reader puts the file and the line before it: ``tablelog/orders.jsonl:3: a commit needs sequence_number``.
+A record is a ``msgspec.Struct`` that is decoded straight from its line. What the decoder refuses is looked at once more, as ``json`` reads it:
+as :func:`converted` it is a record after all, or an error that says what is wrong. A reader puts the file and the line before it:
+``tablelog/orders.jsonl:3: a commit needs sequence_number``.
 """
 
 from __future__ import annotations
@@ -10,14 +12,16 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec.structs import FieldInfo
 
 from workloads.file.opened import DEPTH, too_deep
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder of ``msgspec.json`` raises at a line that is not JSON, or not of its type; it may also be text that only ``json`` reads."""
+T = TypeVar("T")
 _ANY = msgspec.json.Decoder()
 MOST = 40
 """Characters of a wrong value that are shown."""
@@ -112,6 +116,94 @@ def must(good: bool, key: str, words: str, value: object) -> None:
         raise RecordError(f"{key} must be {words}, not {shown(value)}")
 
 
+def converted(values: Any, kind: type[T], what: str) -> T:
+    """JSON values as the record that they are.
+
+    Args:
+        what: it is: ``a commit``.
+
+    Raises:
+        RecordError: it is none; says what is wrong first.
+    """
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError:
+        raise RecordError(_wrong(values, kind, what)) from None
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    """The types of which a value may have one."""
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _wrong(value: Any, kind: Any, what: str, part: str = "an entry") -> str:
+    """Why a value is not of a type; ``part``: what one of its parts is, if it has some."""
+    for option in _options(kind):
+        args = get_args(option)
+        if isinstance(option, type) and issubclass(option, msgspec.Struct):
+            fields = msgspec.structs.fields(option)
+            if isinstance(value, dict) and not option.__struct_config__.array_like:
+                return _wrong_record(value, option, what)
+            if isinstance(value, list) and sum(f.required for f in fields) <= len(value) <= len(fields):
+                return _wrong_field(dict(zip((f.name for f in fields), value, strict=False)), fields, what)
+        elif get_origin(option) in (tuple, list) and isinstance(value, list):
+            return _wrong(next(v for v in value if not _fits(v, args[0])), args[0], part)
+        elif get_origin(option) is dict and isinstance(value, dict) and _is_record(args[1]):
+            key, inner = next((k, v) for k, v in value.items() if not _fits(v, args[1]))
+            return _wrong(inner, args[1], f"{what}: {shown(key)}")
+    return f"{what} must be {' or '.join(_words(o) for o in _options(kind) if o is not msgspec.UnsetType)}, not {shown(value)}"
+
+
+def _wrong_record(value: Mapping[str, Any], kind: type[msgspec.Struct], what: str) -> str:
+    """Why an object is no record: its keys, then their values."""
+    fields, config = msgspec.structs.fields(kind), kind.__struct_config__
+    if missing := [f.name for f in fields if f.required and f.name not in value]:
+        return f"{what} needs {' and '.join(missing)}"
+    known = {*kind.__struct_fields__, config.tag_field}
+    if config.forbid_unknown_fields and (unknown := sorted(value.keys() - known)):
+        return f"{what} has no key {' and no key '.join(map(shown, unknown))}"
+    if config.tag_field and value.get(config.tag_field, config.tag) != config.tag:
+        return f"{what}: {config.tag_field} must be {config.tag}, not {shown(value[config.tag_field])}"
+    return _wrong_field(value, fields, what)
+
+
+def _wrong_field(value: Mapping[str, Any], fields: tuple[FieldInfo, ...], what: str) -> str:
+    f = next(f for f in fields if f.name in value and not _fits(value[f.name], f.type))
+    return _wrong(value[f.name], f.type, f"{what}: {f.name}", f"an entry of {f.name}")
+
+
+def _is_record(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+_WORDS: Mapping[Any, str] = {int: "a whole number", str: "a word", types.NoneType: "null"}
+_MANY: Mapping[Any, str] = {int: " of whole numbers", str: " of words"}
+
+
+def _words(kind: Any) -> str:
+    """What a value of one type is, in words of the format."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return f"one of {', '.join(args)}"
+    if origin in (tuple, list):
+        return f"a list{_MANY.get(args[0], '')}"
+    if origin is dict:
+        return f"an object{_MANY.get(args[1], '')}"
+    if _is_record(kind):
+        fields = msgspec.structs.fields(kind)
+        forms = dict.fromkeys(", ".join(f.name for f in fields if f.required or more) for more in (False, True))
+        return " or ".join(f"[{x}]" for x in forms) if kind.__struct_config__.array_like else "an object"
+    return _WORDS[kind]
+
+
 @dataclass(frozen=True, slots=True)
 class _Field:
     """A field's JSON types; ``items``: those of the values of an object or a list; ``among``: the allowed values; ``words`` for all.
@@ -133,14 +225,14 @@ class _Field:
         return {*map(type, v.values() if type(v) is dict else v)} <= self.items
 
 
-_WORDS: Mapping[type, str] = {
+_NAMES: Mapping[type, str] = {
     int: "a whole number",
     str: "a word",
     dict: "an object",
     list: "a list",
     types.NoneType: "null",
 }
-_MANY: Mapping[type, str] = {int: "whole numbers", str: "words"}
+_SEVERAL: Mapping[type, str] = {int: "whole numbers", str: "words"}
 
 
 @cache
@@ -163,17 +255,17 @@ def _field(hint: Any) -> _Field | None:
         origin, args = get_origin(option), get_args(option)
         if option in (int, str, types.NoneType):
             kinds.add(option)
-            words.append(_WORDS[option])
+            words.append(_NAMES[option])
         elif origin is Literal:
             kinds.add(str)
             among = frozenset(args)
             words.append(f"one of {', '.join(args)}")
-        elif origin in (dict, tuple) and args[1] in (Any, int, str, ...) and (origin is dict or args[0] in _MANY):
+        elif origin in (dict, tuple) and args[1] in (Any, int, str, ...) and (origin is dict or args[0] in _SEVERAL):
             inner = args[1] if origin is dict else args[0]
             kind: type = dict if origin is dict else list
             kinds.add(kind)
             items = None if inner is Any else frozenset({inner})
-            words.append(_WORDS[kind] if inner is Any else f"{_WORDS[kind]} of {_MANY[inner]}")
+            words.append(_NAMES[kind] if inner is Any else f"{_NAMES[kind]} of {_SEVERAL[inner]}")
         else:
             return None
     return _Field(frozenset(kinds), " or ".join(words), items, among, items is None and among is None)

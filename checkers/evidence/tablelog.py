@@ -176,8 +176,7 @@ class Metadata:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
+class Capture(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, tag_field="type", tag="capture"):
     """The reader saw everything up to ``time`` (ns since the start of the run); ``metadata``: where the pointer was."""
 
     time: int
@@ -703,9 +702,7 @@ def read(path: Path) -> TableLog:
             elif kind == "commit":
                 commits.append(_with_words(commit_from_json(r), words, width))
             elif kind == "capture":
-                at = {k: v for k, v in r.items() if k != "type"}
-                record.checked(at, Capture, "a capture")
-                captures.append(Capture(**at))
+                captures.append(record.converted(r, Capture, "a capture"))
             elif kind == "problem":
                 problems.append(problem_from_json(r.get("text", r)))
             elif kind == "end":

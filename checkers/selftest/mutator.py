@@ -9,7 +9,7 @@ each field what must come of it, :mod:`checkers.selftest.fieldtrial` tries it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, get_args, get_type_hints
@@ -18,7 +18,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType
 from checkers.evidence.problem import Code, Problem
 from checkers.evidence.proxylog import AcceptedChange, PointerSwap
-from checkers.evidence.replace import replace
+from checkers.evidence.replace import field_names, replace
 from checkers.evidence.tablelog import (
     Capture,
     Commit,
@@ -186,9 +186,9 @@ def _log(table: str, log: TableLog, put: Callable[[TableLog], Evidence]) -> Iter
 
 def _fields(word: str, table: str | None, record: Any, put: Put) -> Iterator[Site]:
     """The sites of one record; a mapping of :data:`PER_KEY` has one for each of its keys."""
-    for f in fields(record):
-        name, value = f"{word}.{f.name}", getattr(record, f.name)
-        whole = partial(_replaced, record, f.name, put)
+    for field in field_names(record):
+        name, value = f"{word}.{field}", getattr(record, field)
+        whole = partial(_replaced, record, field, put)
         if name in PER_KEY:
             for key in value:
                 yield Site(f"{PER_KEY[name]}.{key}", table, value[key], partial(_with_key, value, key, whole))
