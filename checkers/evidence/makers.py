@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, TableLog
@@ -13,8 +15,7 @@ How = Literal["summary", "proxy", "rows"]
 """How a snapshot's operation is known: its summary names it; proxies saw the request that carried it; its rows tell."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedCommit(Commit):
+class NamedCommit(Commit, frozen=True):
     """A snapshot whose operation its summary does not name. ``named_by``: what names it."""
 
     named_by: How = "rows"
@@ -60,7 +61,7 @@ def labelled(log: TableLog, labels: Labels) -> TableLog:
 
 def _labelled(c: Commit, labels: Labels) -> Commit:
     if c.op is None and c.snapshot_id in labels.made:
-        values = {f.name: getattr(c, f.name) for f in fields(Commit)} | {"op": labels.made[c.snapshot_id]}
+        values = msgspec.structs.asdict(c) | {"op": labels.made[c.snapshot_id]}
         c = NamedCommit(**values, named_by=labels.how.get(c.snapshot_id, "rows"))
     # Iceberg's Java library counts from 1; others do not count, or write 0 every time.
     if not c.attempt and c.op is not None and c.op in labels.tries:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from checkers.evidence import record
+import msgspec
 
 Code = Literal[
     "missing-file",
@@ -46,8 +44,7 @@ METADATA: frozenset[Code] = frozenset({"missing-metadata", "corrupt-metadata"})
 FILES: frozenset[Code] = frozenset({"missing-file", "corrupt-file"})
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, tag_field="type", tag="problem"):
     """One problem.
 
     Attributes:
@@ -68,22 +65,16 @@ class Problem:
 
     def to_json(self) -> dict[str, Any]:
         """The problem as JSON, without empty fields."""
-        return {k: v for k, v in asdict(self).items() if v not in (None, "")}
+        return {k: v for k, v in msgspec.structs.asdict(self).items() if v not in (None, "")}
 
 
-def problem_from_json(value: object) -> Problem:
-    """The inverse of :meth:`Problem.to_json`; for format 1, which has sentences, the problem that the sentence describes.
-
-    Raises:
-        RecordError: it is neither form.
-    """
-    if isinstance(value, str):
-        return problem_of(value)
-    record.must(isinstance(value, Mapping), "a problem", "a word or an object", value)
-    assert isinstance(value, Mapping)
-    fields = {k: v for k, v in value.items() if k != "type"}
-    record.checked(fields, Problem, "a problem")
-    return Problem(**fields)
+def upgraded(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of a table log of format 1, whose problems are sentences, as the record that format 2 has."""
+    if isinstance(text := record.get("text"), str):
+        return {"type": record["type"], **problem_of(text).to_json()}
+    if not isinstance(said := record.get("problems"), list):
+        return record
+    return {**record, "problems": [problem_of(p).to_json() if isinstance(p, str) else p for p in said]}
 
 
 _FILE = re.compile(

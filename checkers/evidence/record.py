@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from functools import cache, lru_cache
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec.structs import FieldInfo
@@ -185,7 +183,7 @@ def _is_record(kind: Any) -> bool:
 
 
 _WORDS: Mapping[Any, str] = {int: "a whole number", str: "a word", types.NoneType: "null"}
-_MANY: Mapping[Any, str] = {int: " of whole numbers", str: " of words"}
+_MANY: Mapping[Any, str] = {int: " of whole numbers", str: " of words", Any: ""}
 
 
 def _words(kind: Any) -> str:
@@ -194,125 +192,19 @@ def _words(kind: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(args)}"
     if origin in (tuple, list):
-        return f"a list{_MANY.get(args[0], '')}"
+        return f"a list{_many(args[0])}"
     if origin is dict:
-        return f"an object{_MANY.get(args[1], '')}"
+        return f"an object{_many(args[1])}"
+    if not _is_record(kind):
+        return _WORDS[kind]
+    if not kind.__struct_config__.array_like:
+        return "an object"
+    fields = msgspec.structs.fields(kind)
+    forms = dict.fromkeys(", ".join(f.name for f in fields if f.required or more) for more in (False, True))
+    return " or ".join(f"[{form}]" for form in forms)
+
+
+def _many(kind: Any) -> str:
     if _is_record(kind):
-        fields = msgspec.structs.fields(kind)
-        forms = dict.fromkeys(", ".join(f.name for f in fields if f.required or more) for more in (False, True))
-        return " or ".join(f"[{x}]" for x in forms) if kind.__struct_config__.array_like else "an object"
-    return _WORDS[kind]
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """A field's JSON types; ``items``: those of the values of an object or a list; ``among``: the allowed values; ``words`` for all.
-
-    ``plain``: the type decides.
-    """
-
-    kinds: frozenset[type]
-    words: str
-    items: frozenset[type] | None = None
-    among: frozenset[str] | None = None
-    plain: bool = False
-
-    def fits(self, v: Any) -> bool:
-        if type(v) not in self.kinds or (self.among is not None and v not in self.among):
-            return False
-        if self.items is None or v is None:
-            return True
-        return {*map(type, v.values() if type(v) is dict else v)} <= self.items
-
-
-_NAMES: Mapping[type, str] = {
-    int: "a whole number",
-    str: "a word",
-    dict: "an object",
-    list: "a list",
-    types.NoneType: "null",
-}
-_SEVERAL: Mapping[type, str] = {int: "whole numbers", str: "words"}
-
-
-@cache
-def _shape(cls: type) -> tuple[Mapping[str, _Field], tuple[str, ...]]:
-    """The fields of a dataclass that a record has as they are, and the required keys."""
-    hints = get_type_hints(cls)
-    own = fields(cls)
-    checked = {f.name: x for f in own if (x := _field(hints[f.name])) is not None}
-    return checked, tuple(f.name for f in own if f.default is MISSING and f.default_factory is MISSING)
-
-
-def _field(hint: Any) -> _Field | None:
-    """A field for a type annotation; None if another part reads the field."""
-    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    kinds: set[type] = set()
-    words: list[str] = []
-    items: frozenset[type] | None = None
-    among: frozenset[str] | None = None
-    for option in options:
-        origin, args = get_origin(option), get_args(option)
-        if option in (int, str, types.NoneType):
-            kinds.add(option)
-            words.append(_NAMES[option])
-        elif origin is Literal:
-            kinds.add(str)
-            among = frozenset(args)
-            words.append(f"one of {', '.join(args)}")
-        elif origin in (dict, tuple) and args[1] in (Any, int, str, ...) and (origin is dict or args[0] in _SEVERAL):
-            inner = args[1] if origin is dict else args[0]
-            kind: type = dict if origin is dict else list
-            kinds.add(kind)
-            items = None if inner is Any else frozenset({inner})
-            words.append(_NAMES[kind] if inner is Any else f"{_NAMES[kind]} of {_SEVERAL[inner]}")
-        else:
-            return None
-    return _Field(frozenset(kinds), " or ".join(words), items, among, items is None and among is None)
-
-
-@lru_cache(256)
-def _undecided(
-    cls: type, but: frozenset[str], keys: tuple[str, ...], types: tuple[type, ...]
-) -> tuple[tuple[str, _Field], ...] | None:
-    """The fields of which a record with these keys and types of values needs a look at the values; None if it does not fit anyway."""
-    shape, required = _shape(cls)
-    known = cls.__dataclass_fields__.keys()  # type: ignore[attr-defined]
-    if not known >= {*keys} >= {*required}:
-        return None
-    rest = []
-    for key, kind in zip(keys, types, strict=True):
-        field = shape.get(key)
-        if field is None or key in but:
-            continue
-        if kind not in field.kinds:
-            return None
-        if not field.plain:
-            rest.append((key, field))
-    return tuple(rest)
-
-
-def checked(record: Mapping[str, Any], cls: type, what: str, *, but: frozenset[str] = frozenset()) -> None:
-    """Refuse a record that does not have just the fields of a dataclass, with their types.
-
-    Args:
-        what: it is: ``a commit``.
-        but: keys whose values another part reads.
-
-    Raises:
-        RecordError: keys are missing, unknown, or have a value of another type.
-    """
-    rest = _undecided(cls, but, tuple(record), tuple(map(type, record.values())))
-    if rest is not None and all(field.fits(record[key]) for key, field in rest):
-        return
-    shape, required = _shape(cls)
-    needs(record, what, *required)
-    known = cls.__dataclass_fields__.keys()  # type: ignore[attr-defined]
-    if not record.keys() <= known and (unknown := record.keys() - known):
-        raise RecordError(f"{what} has no key {' and no key '.join(shown(k) for k in sorted(unknown))}")
-    for key, value in record.items():
-        field = shape.get(key)
-        if field is None or (field.plain and type(value) in field.kinds) or key in but:
-            continue
-        if not field.fits(value):
-            must(False, f"{what}: {key}", shape[key].words, value)
+        return " of lists" if kind.__struct_config__.array_like else " of objects"
+    return _MANY[kind]

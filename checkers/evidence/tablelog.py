@@ -31,16 +31,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from sys import intern
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
 from checkers.evidence import record
-from checkers.evidence.made import maker
-from checkers.evidence.problem import Problem, problem_from_json
+from checkers.evidence.problem import Problem, upgraded
 from checkers.evidence.record import UNREADABLE, RecordError
 from checkers.evidence.runfolder import replace_file
 from workloads.file.opened import UnusableFile, lines
@@ -48,11 +46,6 @@ from workloads.file.opened import UnusableFile, lines
 FORMAT = 2
 READ = (1, 2)
 """Formats that can be read. In format 1 problems are sentences."""
-RECORDS = ("metadata", "commit", "capture", "problem", "end")
-"""Types of the records after the header."""
-DEFAULTED = frozenset({"snapshots", "problems", "violations"})
-"""Keys of records whose values are read apart."""
-
 Row = tuple[Any, ...]
 """A row's values in the order of the header's ``columns``."""
 
@@ -60,15 +53,13 @@ FileContent = Literal["data", "position-deletes", "equality-deletes", "deletion-
 
 
 _END = ord("\n")
-_NO_TYPE = object()
 
 
 class TableLogError(ValueError):
     """A table log file cannot be read; the message names the file, the line and the problem."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One file that a commit added to or removed from the table (Iceberg spec, manifest entries).
 
     ``path`` is relative to the table's location where it lies below it. ``referenced`` is the data file a deletion
@@ -95,8 +86,7 @@ class FileEntry:
     spec_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RowChange:
+class RowChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, array_like=True):
     """A row that a commit made appear or disappear, and where: data file and position (from 0) in it.
 
     ``by`` is the delete file that hides (or no longer hides) the row; None if the data file itself was added or removed.
@@ -108,8 +98,7 @@ class RowChange:
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, tag_field="type", tag="commit"):
     """One snapshot.
 
     Attributes:
@@ -152,8 +141,7 @@ class Commit:
         return self.added is not None and self.removed is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(msgspec.Struct, frozen=True, gc=False):
     """One metadata.json of the chain, without the facts that the commits have.
 
     ``current`` is main's snapshot (None: empty table), ``snapshots`` the ids listed, ``refs`` name → snapshot id,
@@ -197,8 +185,7 @@ class Growth:
     captures: tuple[Capture, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MissingFile:
+class MissingFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, array_like=True):
     """A file that is not in the store although ``snapshots`` (ids, all listed by the last metadata) need it."""
 
     path: str
@@ -273,151 +260,129 @@ class TableLog:
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-class _Form(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A part of a line as most lines have it. The parser itself refuses what :func:`checkers.evidence.record.checked` would."""
+class _Header(msgspec.Struct, frozen=True, tag_field="type", tag="header"):
+    """The first line."""
+
+    format: int
+    table: str
+    identifier: str
+    location: str
+    columns: tuple[str, ...]
+
+    def log(self, **found: Any) -> TableLog:
+        """The log with what was found in it."""
+        return TableLog(self.table, self.identifier, self.location, self.columns, **found)
 
 
-class _FileForm(_Form):
-    """A :class:`FileEntry`."""
-
-    path: str
-    content: FileContent
-    format: str
-    records: int
-    size: int
-    partition: dict[str, Any]
-    data_sequence_number: int | None
-    referenced: str | None = None
-    offset: int | None = None
-    length: int | None = None
-    first_row_id: int | None = None
-    file_sequence_number: int | None = None
-    snapshot_id: int | None = None
-    spec_id: int | None = None
-
-    def entry(self) -> FileEntry:
-        """The entry; the few words in all of them are one object for each."""
-        path, content, form, *rest = msgspec.structs.astuple(self)
-        known: Any = intern(content)
-        return _made_file(path, known, intern(form), *rest)
-
-
-class _ChangeForm(NamedTuple):
-    """A :class:`RowChange`."""
-
-    row: Row
-    file: str
-    pos: int
-    by: str | None = None
-
-
-class _CommitForm(_Form, tag_field="type", tag="commit"):
-    """A ``commit`` record without problems."""
-
-    snapshot_id: int
-    parent_id: int | None
-    sequence_number: int
-    timestamp_ms: int
-    operation: str
-    summary: dict[str, str]
-    op: str | None
-    attempt: int | None
-    manifest_list: str
-    schema_id: int | None
-    metadata: int
-    added: tuple[_ChangeForm, ...] | None
-    removed: tuple[_ChangeForm, ...] | None
-    added_files: tuple[_FileForm, ...]
-    removed_files: tuple[_FileForm, ...]
-    first_row_id: int | None = None
-    added_rows: int | None = None
-    problems: Annotated[list[Any], msgspec.Meta(max_length=0)] = []
-    violations: tuple[str, ...] = ()
-
-    def commit(self) -> Commit:
-        """The commit."""
-        *facts, added, removed, came, went, first_row_id, added_rows, _, violations = msgspec.structs.astuple(self)
-        known: list[Any] = [
-            *facts,
-            None if added is None else tuple([_made_change(*r) for r in added]),
-            None if removed is None else tuple([_made_change(*r) for r in removed]),
-            tuple([f.entry() for f in came]),
-            tuple([f.entry() for f in went]),
-            first_row_id,
-            added_rows,
-            (),
-            violations,
-        ]
-        return _made_commit(*known)
-
-
-class _Difference(msgspec.Struct, gc=False):
+class _Difference(msgspec.Struct, frozen=True, gc=False):
     """Which snapshots a version lists no more, and which are new."""
 
     drop: list[int]
     add: list[int]
 
 
-class _Growth(msgspec.Struct, gc=False):
+class _Growth(msgspec.Struct, frozen=True, gc=False):
     """How a list grew (:func:`_grown`)."""
 
     skip: int
     add: list[Any]
 
 
-class _MetadataForm(_Form, tag_field="type", tag="metadata"):
-    """A ``metadata`` record without problems that says how a version differs from the one before it."""
+class _Version(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, tag_field="type", tag="metadata"):
+    """A :class:`Metadata`, or how it differs from the one before it."""
 
     n: int
     location: str
     last_updated_ms: int
     format_version: int
     current: int | None
-    snapshots: _Difference
+    snapshots: tuple[int, ...] | _Difference
     refs: dict[str, int]
     last_sequence_number: int
     next_row_id: int | None
     raw: dict[str, Any]
-    same: list[str]
-    grown: dict[str, _Growth]
-    problems: Annotated[list[Any], msgspec.Meta(max_length=0)] = []
+    problems: tuple[Problem, ...] = ()
+    same: list[str] | msgspec.UnsetType = msgspec.UNSET
+    grown: dict[str, _Growth] = {}
 
-    def metadata(self, previous: Metadata) -> Metadata:
-        """The version; ``previous``: the one before it."""
-        n, location, updated, version, current, snapshots, refs, last, row, raw, same, grown, _ = (
-            msgspec.structs.astuple(self)
+    def after(self, previous: Metadata | None) -> Metadata:
+        """The version; ``previous``: the one before it.
+
+        Raises:
+            RecordError: it is a difference and there is no ``previous``, or that lacks what did not change, or grew.
+        """
+        listed, raw = self.snapshots, self.raw
+        if previous is None:
+            if isinstance(listed, _Difference) or self.same is not msgspec.UNSET:
+                raise RecordError(
+                    "a metadata record says only what differs from the record before it, and there is none"
+                )
+        else:
+            raw = _raw_after(previous, raw, self.same or (), self.grown)
+            if isinstance(listed, _Difference):
+                listed = _listed_after(previous, listed)
+        return Metadata(
+            self.n,
+            self.location,
+            self.last_updated_ms,
+            self.format_version,
+            self.current,
+            listed,
+            self.refs,
+            self.last_sequence_number,
+            self.next_row_id,
+            raw,
+            self.problems,
         )
-        listed = _listed_after(previous, snapshots.drop, snapshots.add)
-        raw = _raw_after(previous, raw, same, {k: (g.skip, g.add) for k, g in grown.items()})
-        return _made_metadata(n, location, updated, version, current, listed, refs, last, row, raw)
 
 
-_FORMS: msgspec.json.Decoder[_CommitForm | _MetadataForm] = msgspec.json.Decoder(_CommitForm | _MetadataForm)
-_made_file, _made_change, _made_commit, _made_metadata = (
-    maker(FileEntry),
-    maker(RowChange),
-    maker(Commit),
-    maker(Metadata),
-)
+class _End(msgspec.Struct, frozen=True, tag_field="type", tag="end"):
+    """The last line."""
+
+    missing: tuple[MissingFile, ...] = ()
+
+
+_Line = _Version | Commit | Capture | Problem | _End
+_LINE: msgspec.json.Decoder[_Line] = msgspec.json.Decoder(_Line)
+_RECORDS: Mapping[str, tuple[type[_Line], str]] = {
+    "metadata": (_Version, "a metadata record"),
+    "commit": (Commit, "a commit"),
+    "capture": (Capture, "a capture"),
+    "problem": (Problem, "a problem"),
+    "end": (_End, "an end"),
+}
+"""The records after the header: type → what it is."""
+
+
+def record_of(r: dict[str, Any], format: int = FORMAT) -> _Line:
+    """The record that JSON values are.
+
+    Raises:
+        RecordError: they are none; says what is wrong.
+    """
+    record.needs(r, "a record", "type")
+    kind = r["type"]
+    if not isinstance(kind, str) or kind not in _RECORDS:
+        record.must(False, "type", f"one of {', '.join(_RECORDS)}", kind)
+    known, what = _RECORDS[kind]
+    return record.converted(upgraded(r) if format == 1 else r, known, what)
+
+
+def _decoded(line: bytes, format: int) -> _Line:
+    """The record on a line of a log of a format."""
+    record.shallow(line)
+    try:
+        return _LINE.decode(line)
+    except UNREADABLE:
+        return record_of(record.decoded(line), format)
 
 
 def _change_to_json(c: RowChange) -> list[Any]:
     return [list(c.row), c.file, c.pos] if c.by is None else [list(c.row), c.file, c.pos, c.by]
 
 
-def _change_from_json(v: Any, key: str) -> RowChange:
-    if not isinstance(v, list) or not 3 <= len(v) <= 4 or not isinstance(v[0], list):
-        raise RecordError(
-            f"a row of {key} must be [[values], file, position] or [[values], file, position, delete file]"
-        )
-    by = v[3] if len(v) > 3 else None
-    if not isinstance(v[1], str) or type(v[2]) is not int or not isinstance(by, str | None):
-        raise RecordError(f"a row of {key} must be in a file, which is a word, at a position, which is a whole number")
-    return RowChange(tuple(v[0]), v[1], v[2], by)
-
-
 def _file_to_json(f: FileEntry) -> dict[str, Any]:
-    out = asdict(f)
+    out = msgspec.structs.asdict(f)
     if f.spec_id is None:
         del out["spec_id"]
     return out
@@ -425,7 +390,11 @@ def _file_to_json(f: FileEntry) -> dict[str, Any]:
 
 def commit_to_json(c: Commit) -> dict[str, Any]:
     """A ``commit`` record."""
-    out = {k: getattr(c, k) for k in Commit.__slots__ if k not in ("added", "removed", "added_files", "removed_files")}
+    out = {
+        k: getattr(c, k)
+        for k in Commit.__struct_fields__
+        if k not in ("added", "removed", "added_files", "removed_files")
+    }
     for k in ("added", "removed"):
         rows: tuple[RowChange, ...] | None = getattr(c, k)
         out[k] = None if rows is None else [_change_to_json(r) for r in rows]
@@ -433,54 +402,6 @@ def commit_to_json(c: Commit) -> dict[str, Any]:
     out["removed_files"] = [_file_to_json(f) for f in c.removed_files]
     out["problems"] = [p.to_json() for p in c.problems]
     return {"type": "commit", **out}
-
-
-_APART = frozenset({"type", "same", "grown"})
-
-
-def commit_from_json(r: Mapping[str, Any]) -> Commit:
-    """The inverse of :func:`commit_to_json`.
-
-    Raises:
-        RecordError: a key is missing, unknown, or has a value of another type.
-    """
-    d = dict(r)
-    d.pop("type", None)
-    record.checked(d, Commit, "a commit", but=DEFAULTED)
-    for k in ("added", "removed"):
-        rows = d[k]
-        record.must(isinstance(rows, list | None), f"a commit: {k}", "a list of rows or null", rows)
-        d[k] = None if rows is None else tuple(_change_from_json(v, k) for v in rows)
-    for k in ("added_files", "removed_files"):
-        d[k] = tuple(_file_from_json(f, k) for f in _listed(d, k))
-    d["problems"] = _problems(d)
-    d["violations"] = _violations(d)
-    return Commit(**d)
-
-
-def _listed(d: Mapping[str, Any], key: str) -> list[Any]:
-    """A field that is a list, empty if absent."""
-    found = d.get(key, [])
-    record.must(isinstance(found, list), key, "a list", found)
-    return list(found)
-
-
-def _violations(d: Mapping[str, Any]) -> tuple[str, ...]:
-    found = _listed(d, "violations")
-    for v in found:
-        record.must(isinstance(v, str), "a violation", "a word", v)
-    return tuple(found)
-
-
-def _problems(d: Mapping[str, Any]) -> tuple[Problem, ...]:
-    found = _listed(d, "problems")
-    return tuple(map(problem_from_json, found)) if found else ()
-
-
-def _file_from_json(f: Any, key: str) -> FileEntry:
-    record.must(isinstance(f, dict), f"an entry of {key}", "an object", f)
-    record.checked(f, FileEntry, f"an entry of {key}")
-    return FileEntry(**{**f, "content": intern(f["content"]), "format": intern(f["format"])})
 
 
 def _check_rows(c: Commit, columns: int) -> None:
@@ -509,7 +430,7 @@ def _grown(old: Any, new: Any) -> dict[str, Any] | None:
 
 def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str, Any]:
     """A ``metadata`` record: all of it, or what differs from ``previous`` (the record before it in the file)."""
-    out = {"type": "metadata", **{k: getattr(m, k) for k in Metadata.__slots__}}
+    out = {"type": "metadata", **{k: getattr(m, k) for k in Metadata.__struct_fields__}}
     out["problems"] = [p.to_json() for p in m.problems]
     if previous is None:
         return out
@@ -530,80 +451,33 @@ def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str,
     return out
 
 
-def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -> Metadata:
-    """The inverse of :func:`metadata_to_json`.
-
-    Raises:
-        RecordError: the record is a difference and there is no ``previous``, or that lacks what did not change; or as :func:`commit_from_json`.
-    """
-    d = {k: v for k, v in r.items() if k not in _APART}
-    record.checked(d, Metadata, "a metadata record", but=DEFAULTED)
-    snapshots, same, grown = d["snapshots"], r.get("same", []), r.get("grown", {})
-    listed: tuple[int, ...] | None = None
-    if previous is None and (isinstance(snapshots, dict) or "same" in r):
-        raise RecordError("a metadata record says only what differs from the record before it, and there is none")
-    if previous is not None:
-        if isinstance(snapshots, dict):
-            record.needs(snapshots, "a difference of snapshots", "drop", "add")
-            listed = _listed_after(previous, _ids(snapshots["drop"]), _ids(snapshots["add"]))
-        record.must(isinstance(same, list) and {*map(type, same)} <= {str}, "same", "a list of words", same)
-        record.must(isinstance(grown, dict), "grown", "an object", grown)
-        d["raw"] = _raw_after(previous, d["raw"], same, {k: _growth(k, g) for k, g in grown.items()})
-    d["snapshots"] = tuple(_ids(snapshots)) if listed is None else listed
-    d["problems"] = _problems(d)
-    return Metadata(**d)
-
-
-def _listed_after(previous: Metadata, drop: Sequence[int], add: Sequence[int]) -> tuple[int, ...]:
+def _listed_after(previous: Metadata, change: _Difference) -> tuple[int, ...]:
     """The snapshots that a version lists."""
-    gone = {*drop}
+    gone = {*change.drop}
     left = [s for s in previous.snapshots if s not in gone] if gone else previous.snapshots
-    return (*left, *add)
+    return (*left, *change.add)
 
 
 def _raw_after(
-    previous: Metadata, raw: dict[str, Any], same: Sequence[str], grown: Mapping[str, tuple[int, list[Any]]]
+    previous: Metadata, raw: dict[str, Any], same: Sequence[str], grown: Mapping[str, _Growth]
 ) -> dict[str, Any]:
-    """The unparsed part of a version; ``grown``: how many entries of a list go, and those that come.
+    """The unparsed part of a version.
 
     Raises:
         RecordError: the version before it lacks what did not change, or grew.
     """
     old = previous.raw
     try:
-        unchanged = {k: old[k] for k in same}
-    except KeyError:
-        unchanged = {k: _before(previous, k) for k in same}
-    out = {**raw, **unchanged}
-    for k, (skip, add) in grown.items():
-        before = _before(previous, k)
-        if not isinstance(before, list):
-            raise RecordError(_NO_GROWTH % record.shown(k))
-        out[k] = before[skip:] + add
+        out = {**raw, **{k: old[k] for k in same}}
+        for k, growth in grown.items():
+            record.must(
+                isinstance(old[k], list), f"{record.shown(k)}, which grew,", "a list in the record before", old[k]
+            )
+            out[k] = old[k][growth.skip :] + growth.add
+    except KeyError as e:
+        key = record.shown(e.args[0])
+        raise RecordError(f"{key} is said to be that of the metadata record before it, which has none") from None
     return out
-
-
-def _ids(found: Any) -> list[int]:
-    whole = isinstance(found, list) and {*map(type, found)} <= {int}
-    record.must(whole, "snapshots", "a list of whole numbers", found)
-    return list(found)
-
-
-def _before(previous: Metadata, key: str) -> Any:
-    """What did not change, or grew."""
-    if key not in previous.raw:
-        raise RecordError(f"{record.shown(key)} is said to be that of the metadata record before it, which has none")
-    return previous.raw[key]
-
-
-_NO_GROWTH = "grown: %s must have skip, a whole number, and add, a list, and be a list in the metadata record before it"
-
-
-def _growth(key: str, g: Any) -> tuple[int, list[Any]]:
-    """How many entries of a list go, and those that come."""
-    if not (isinstance(g, dict) and type(g.get("skip")) is int and isinstance(g.get("add"), list)):
-        raise RecordError(_NO_GROWTH % record.shown(key))
-    return g["skip"], g["add"]
 
 
 def end_to_json(missing: Iterable[MissingFile]) -> dict[str, Any]:
@@ -667,14 +541,12 @@ def read(path: Path) -> TableLog:
     Raises:
         TableLogError: no header, an unknown format, a broken line that is not the last, or no regular file.
     """
-    header: dict[str, Any] | None = None
-    width = 0
+    header: _Header | None = None
     metadata: list[Metadata] = []
     commits: list[Commit] = []
     captures: list[Capture] = []
-    complete = False
-    words: dict[str, str] = {}  # of summaries, which say the same numbers again and again
-    missing: tuple[MissingFile, ...] = ()
+    end: _End | None = None
+    words: dict[str, str] = {}
     problems: list[Problem] = []
     number = 0
     try:
@@ -683,33 +555,22 @@ def read(path: Path) -> TableLog:
             if line[-1] != _END:
                 problems.insert(0, Problem("torn", f"{path.name}: the last line is torn ({len(line)} bytes)"))
                 break
-            usual = _usual(line) if metadata else None
-            if type(usual) is _MetadataForm:
-                metadata.append(usual.metadata(metadata[-1]))
-                continue
-            if type(usual) is _CommitForm:
-                commits.append(_with_words(usual.commit(), words, width))
-                continue
-            r = record.decoded(line)
-            kind = r.get("type", _NO_TYPE)
-            if kind is _NO_TYPE:
-                record.needs(r, "a record", "type")
             if header is None:
-                header = _header(r)
-                width = len(header["columns"])
-            elif kind == "metadata":
-                metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
-            elif kind == "commit":
-                commits.append(_with_words(commit_from_json(r), words, width))
-            elif kind == "capture":
-                captures.append(record.converted(r, Capture, "a capture"))
-            elif kind == "problem":
-                problems.append(problem_from_json(r.get("text", r)))
-            elif kind == "end":
-                complete = True
-                missing = tuple(map(_missing_from_json, _listed(r, "missing")))
+                header = _header(line)
+                continue
+            r = _decoded(line, header.format)
+            if isinstance(r, _Version):
+                metadata.append(r.after(metadata[-1] if metadata else None))
+            elif isinstance(r, Commit):
+                _check_rows(r, len(header.columns))
+                _share(r, words)
+                commits.append(r)
+            elif isinstance(r, Capture):
+                captures.append(r)
+            elif isinstance(r, Problem):
+                problems.append(r)
             else:
-                record.must(False, "type", f"one of {', '.join(RECORDS)}", kind)
+                end = r
     except RecordError as e:
         raise TableLogError(f"{path}:{number}: {e}") from None
     except UnusableFile as e:
@@ -718,35 +579,20 @@ def read(path: Path) -> TableLog:
         raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
     if header is None:
         raise TableLogError(f"{path}: empty: the header is missing")
-    return TableLog(
-        header["table"],
-        header["identifier"],
-        header["location"],
-        tuple(header["columns"]),
-        tuple(metadata),
-        tuple(commits),
-        tuple(captures),
-        complete,
-        tuple(problems),
-        missing,
+    return header.log(
+        metadata=tuple(metadata),
+        commits=tuple(commits),
+        captures=tuple(captures),
+        complete=end is not None,
+        problems=tuple(problems),
+        missing_files=() if end is None else end.missing,
     )
 
 
-def _usual(line: bytes) -> _CommitForm | _MetadataForm | None:
-    """A commit or a version of the usual form."""
-    record.shallow(line)
-    try:
-        return _FORMS.decode(line)
-    except UNREADABLE:
-        return None
-
-
-def _with_words(c: Commit, words: dict[str, str], columns: int) -> Commit:
-    """A commit, whose rows have so many columns; equal words of summaries become one object, as in ``words``."""
+def _share(c: Commit, words: dict[str, str]) -> None:
+    """Make equal words of summaries one object, as in ``words``: they say the same numbers again and again."""
     summary = c.summary
     summary.update(zip(summary, map(words.setdefault, summary.values(), summary.values()), strict=True))
-    _check_rows(c, columns)
-    return c
 
 
 def header_of(path: Path) -> TableLog:
@@ -756,38 +602,25 @@ def header_of(path: Path) -> TableLog:
         TableLogError: as :func:`read`, of the first line.
     """
     try:
-        r = record.decoded(next(lines(path), b""))
-        record.needs(r, "a record", "type")
-        header = _header(r)
+        header = _header(next(lines(path), b""))
     except OSError as e:
         raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
     except RecordError as e:
         raise TableLogError(f"{path}:1: {e}") from None
-    columns = tuple(header["columns"])
-    return TableLog(header["table"], header["identifier"], header["location"], columns, (), (), (), complete=False)
+    return header.log(metadata=(), commits=(), captures=(), complete=False)
 
 
-def _header(r: Mapping[str, Any]) -> dict[str, Any]:
+def _header(line: bytes) -> _Header:
+    r = record.decoded(line)
+    record.needs(r, "a record", "type")
     formats = " or ".join(map(str, READ))
-    record.must(
-        r["type"] == "header", "type", f"header in the first line of a table log of format {formats}", r["type"]
-    )
+    first = f"header in the first line of a table log of format {formats}"
+    record.must(r["type"] == "header", "type", first, r["type"])
     if r.get("format") not in READ:
         raise RecordError(f"format {record.shown(r.get('format'))} is not known; this version reads format {formats}")
-    record.needs(r, "a header", "table", "identifier", "location", "columns")
-    for k in ("table", "identifier", "location"):
-        record.must(isinstance(r[k], str), f"a header: {k}", "a word", r[k])
-    columns = r["columns"]
-    good = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
-    record.must(good, "a header: columns", "a list of words", columns)
-    record.must(len(set(columns)) == len(columns), "a header: columns", "each name once", columns)
-    return dict(r)
-
-
-def _missing_from_json(v: Any) -> MissingFile:
-    if not isinstance(v, list) or len(v) != 2 or not isinstance(v[0], str):
-        raise RecordError("an entry of missing must be [file, [snapshot ids]]")
-    return MissingFile(v[0], tuple(_ids(v[1])))
+    header = record.converted(r, _Header, "a header")
+    record.must(len({*header.columns}) == len(header.columns), "a header: columns", "each name once", r["columns"])
+    return header
 
 
 def read_all(folder: Path) -> dict[str, TableLog]:

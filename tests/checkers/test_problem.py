@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from checkers.evidence import tablelog
-from checkers.evidence.problem import Problem, problem_from_json, problem_of
-from checkers.evidence.record import RecordError
+from checkers.evidence.problem import Problem, problem_of, upgraded
+from checkers.evidence.record import RecordError, converted
 from checkers.evidence.replace import replace
 from tests.support.drawing import Drawing, row
 
@@ -34,15 +34,15 @@ SENTENCES = [
 def test_a_sentence_of_format_1_has_its_code(sentence: str, code: str, file: str | None, snapshot: int | None) -> None:
     found = problem_of(sentence)
     assert (found.code, found.file, found.snapshot, found.why) == (code, file, snapshot, sentence)
-    assert problem_from_json(json.loads(json.dumps(found.to_json()))) == found
-    assert problem_from_json(sentence) == found
+    assert converted(json.loads(json.dumps(found.to_json())), Problem, "a problem") == found
+    assert converted(upgraded({"type": "problem", "text": sentence}), Problem, "a problem") == found
 
 
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (3, "a problem must be a word or an object, not 3"),
-        (None, "a problem must be a word or an object, not null"),
+        (3, "a problem must be an object, not 3"),
+        (None, "a problem must be an object, not null"),
         ({"why": "x"}, "a problem needs code"),
         ({"code": "no-such", "why": "x"}, 'a problem: code must be one of missing-file, .*, not "no-such"'),
         ({"code": "fork", "why": 3}, "a problem: why must be a word, not 3"),
@@ -51,7 +51,7 @@ def test_a_sentence_of_format_1_has_its_code(sentence: str, code: str, file: str
 )
 def test_what_is_no_problem_is_refused(value: object, says: str) -> None:
     with pytest.raises(RecordError, match=f"^{says}$"):
-        problem_from_json(value)
+        converted(value, Problem, "a problem")
 
 
 def test_a_log_of_format_1_is_read_as_the_same_log(tmp_path: Path) -> None:

@@ -41,19 +41,44 @@ def written(folder: Path) -> Path:
         ("commit", {"op": 7}, "op must be a word or null"),
         ("commit", {"shape": 5}, 'a commit has no key "shape"$'),
         ("commit", {"summary": {"a": 1}}, "a commit: summary must be an object of words, not an object$"),
-        ("commit", {"added": [[[1], "f"]]}, "a row of added must be "),
-        ("commit", {"added": [[[1], "f", "0"]]}, "a row of added must be in a file"),
+        (
+            "commit",
+            {"added": [[[1], "f"]]},
+            r"an entry of added must be \[row, file, pos\] or \[row, file, pos, by\], not a list$",
+        ),
+        ("commit", {"added": [[[1], "f", "0"]]}, 'an entry of added: pos must be a whole number, not "0"$'),
         ("commit", {"added_files": [{"path": "f"}]}, "an entry of added_files needs content and format and "),
         ("commit", {"added_files": [7]}, "an entry of added_files must be an object, not 7$"),
-        ("commit", {"violations": [7]}, "a violation must be a word, not 7$"),
-        ("commit", {"violations": None}, "violations must be a list, not null$"),
-        ("commit", {"problems": None}, "problems must be a list, not null$"),
-        ("metadata", {"problems": None}, "problems must be a list, not null$"),
-        ("commit", {"problems": [{"code": "x", "why": "y"}]}, "a problem: code must be one of missing-file, "),
-        ("commit", {"added": 5}, "a commit: added must be a list of rows or null, not 5$"),
+        ("commit", {"violations": [7]}, "an entry of violations must be a word, not 7$"),
+        ("commit", {"violations": None}, "a commit: violations must be a list of words, not null$"),
+        ("commit", {"problems": None}, "a commit: problems must be a list of objects, not null$"),
+        ("metadata", {"problems": None}, "a metadata record: problems must be a list of objects, not null$"),
+        (
+            "commit",
+            {"problems": [{"code": "x", "why": "y"}]},
+            "an entry of problems: code must be one of missing-file, ",
+        ),
+        ("commit", {"added": 5}, "a commit: added must be a list of lists or null, not 5$"),
         ("metadata", {"n": "a"}, "n must be a whole number"),
         ("metadata", {"location": None}, "a metadata record: location must be a word, not null$"),
-        ("metadata", {"grown": [1]}, "grown must be an object, not a list$"),
+        ("metadata", {"grown": [1]}, "a metadata record: grown must be an object of objects, not a list$"),
+        ("metadata", {"grown": {"a": {"skip": 0}}}, 'a metadata record: grown: "a" needs add$'),
+        (
+            "metadata",
+            {"same": ["nothing"]},
+            '"nothing" is said to be that of the metadata record before it, which has none$',
+        ),
+        ("metadata", {"snapshots": {"drop": []}}, "a metadata record: snapshots needs add$"),
+        ("metadata", {"snapshots": ["x"]}, 'an entry of snapshots must be a whole number, not "x"$'),
+        (
+            "metadata",
+            {"snapshots": 1},
+            "a metadata record: snapshots must be a list of whole numbers or an object, not 1$",
+        ),
+        ("end", {"missing": [["f", 7]]}, "an entry of missing: snapshots must be a list of whole numbers, not 7$"),
+        ("end", {"missing": ["f"]}, r'an entry of missing must be \[path, snapshots\], not "f"$'),
+        ("capture", {"type": "glance"}, 'type must be one of metadata, commit, capture, problem, end, not "glance"$'),
+        ("capture", {"type": []}, "type must be one of metadata, commit, capture, problem, end, not \\[\\]$"),
         ("capture", {"time": "x"}, 'a capture: time must be a whole number, not "x"$'),
         ("capture", {"metadata": 4}, "a capture: metadata must be a word or null, not 4$"),
         ("problem", {}, "a problem needs code and why$"),
@@ -94,3 +119,16 @@ def test_a_log_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "t.jsonl")
     with pytest.raises(TableLogError, match=r"t\.jsonl: not a regular file"):
         tablelog.read(tmp_path / "t.jsonl")
+
+
+def test_only_a_list_can_grow(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    lines = [json.loads(x) for x in path.read_text().splitlines()]
+    first, second = (r for r in lines if r["type"] == "metadata")
+    first["raw"]["format-version"] = 2
+    second["grown"] = {"format-version": {"skip": 0, "add": []}}
+    path.write_text("".join(json.dumps(r) + "\n" for r in lines))
+    with pytest.raises(
+        TableLogError, match='"format-version", which grew, must be a list in the record before, not 2$'
+    ):
+        tablelog.read(path)

@@ -1057,7 +1057,9 @@ def test_metadata_records_that_say_only_differences_say_everything(
     back: Metadata | None = None
     for m in chain:
         record = json.loads(tablelog.dump(tablelog.metadata_to_json(m, previous)))
-        back = tablelog.metadata_from_json(record, back)
+        version = tablelog.record_of(record)
+        assert isinstance(version, tablelog._Version)
+        back = version.after(back)
         assert back == m
         previous = m
 
