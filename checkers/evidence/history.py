@@ -32,7 +32,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from sys import intern
@@ -40,7 +40,6 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from checkers.evidence.made import maker
 from checkers.evidence.record import UNREADABLE, RecordError, decoded, must, needs, shallow, shown
 from checkers.evidence.replace import replace
 from workloads.engines.engines import SPARK
@@ -83,8 +82,7 @@ class UnpairedError(HistoryError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One line of the history; see the module's table for the meaning and unit of each field."""
 
     index: int
@@ -96,7 +94,7 @@ class Event:
     value: Any = None
     op: str | None = None
     error: ErrorChain | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = {}
 
     def to_json(self) -> dict[str, Any]:
         """The event as the mapping for the file; empty ``error`` and ``extra`` are left out."""
@@ -151,7 +149,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
             if (said := getattr(self, key)) is not msgspec.UNSET:
                 extra[key] = said
         f, table = intern(self.f), self.table
-        return _made_event(
+        return Event(
             self.index,
             self.time,
             self.type,
@@ -165,24 +163,17 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
         )
 
 
+_OWN = ("index", "time", "type", "process", "f", "table", "value", "op", "error")
 _EXTRA = ("phase", "engine", "attempts")
 _LINE = msgspec.json.Decoder(_Line)
-_made_event = maker(Event)
 
 
 def _event(record: dict[str, Any]) -> Event:
-    rest = dict(record)
-    take = rest.pop
-    index, at, kind, process = take("index", None), take("time", None), take("type", None), take("process", None)
-    f, op, table, value, error = (
-        take("f", None),
-        take("op", None),
-        take("table", None),
-        take("value", None),
-        take("error", None),
-    )
     _check(record)
-    return Event(index, at, kind, process, intern(f), intern(table) if table else table, value, op, error, rest)
+    own: list[Any] = [record.get(key) for key in _OWN]
+    index, at, kind, process, f, table, value, op, error = own
+    extra = {key: said for key, said in record.items() if key not in _OWN}
+    return Event(index, at, kind, process, intern(f), intern(table) if table else table, value, op, error, extra)
 
 
 def _check(record: dict[str, Any]) -> None:
@@ -207,8 +198,7 @@ def _check(record: dict[str, Any]) -> None:
     must(error is None or _is_chain(error), "error", "[[class, message], ...]", error)
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True, gc=False):
     """An invocation and its completion.
 
     ``type`` is ``info`` and ``completed`` is None when no completion was recorded: the run ended first. ``mixed``: whether several engines
@@ -246,9 +236,6 @@ class Operation:
     def indices(self) -> tuple[int, ...]:
         """The history indices of its events."""
         return (self.invoked.index,) if self.completed is None else (self.invoked.index, self.completed.index)
-
-
-_made_operation = maker(Operation)
 
 
 @dataclass(frozen=True)
@@ -411,7 +398,7 @@ def pair(events: Iterable[Event], *, mixed: bool = False) -> Iterator[Operation]
     for op, i in invoked.items():
         c = completed.get(op)
         kind: Literal["ok", "fail", "info"] = "info" if c is None or c.type == "invoke" else c.type
-        yield _made_operation(
+        yield Operation(
             op,
             i.process,
             i.f,

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from checkers.evidence.made import maker
 from checkers.evidence.paths import normalise
 from checkers.evidence.record import UNREADABLE, RecordError, decoded, needs
 from checkers.evidence.replace import replace
@@ -38,8 +37,7 @@ _REFERENCE = re.compile(r"/trees/([^/]+?)(?:@|%40)[^/]*/history/|/tables/[^/?]+?
 _MERGE = "/history/merge"
 
 
-@dataclass(frozen=True, slots=True)
-class PointerSwap:
+class PointerSwap(msgspec.Struct, frozen=True, gc=False):
     """One accepted commit.
 
     Attributes:
@@ -67,8 +65,7 @@ TRANSACTIONS = "/transactions/commit"
 """End of the path of the REST catalog's endpoint for transactions."""
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedChange:
+class AcceptedChange(msgspec.Struct, frozen=True, gc=False):
     """What one accepted request to a REST catalog asked of one table, by snapshots: the catalog makes the metadata file itself.
 
     Attributes:
@@ -98,8 +95,7 @@ class AcceptedChange:
         return self.what.endswith(TRANSACTIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(msgspec.Struct, frozen=True, gc=False):
     """One request to a REST catalog that asked for new snapshots of one table, whatever came of it.
 
     Attributes:
@@ -334,7 +330,6 @@ class _Line(msgspec.Struct, gc=False):
 
 
 _LINE = msgspec.json.Decoder(_Line)
-_made_swap, _made_accepted, _made_carried = maker(PointerSwap), maker(AcceptedChange), maker(Carried)
 
 
 class _Found:
@@ -452,7 +447,7 @@ class _Swaps:
                 self._found[table].setdefault(key, replace(swap, time=came, end=answered))
         out: dict[str, tuple[PointerSwap, ...]] = {}
         for table, swaps in self._found.items():
-            told = [s if s.op is not None else _with_op(s, self._ops.get(normalise(s.new))) for s in swaps.values()]
+            told = [s if s.op is not None else replace(s, op=self._ops.get(normalise(s.new))) for s in swaps.values()]
             if told:
                 out[table] = tuple(sorted(told, key=lambda s: (s.time, s.new)))
         return out
@@ -502,7 +497,7 @@ class _Requests:
             for change in r.changes:
                 adds = tuple(int(snapshot) for snapshot in change.get("adds") or ())
                 if change.get("table") in self._logs and adds:
-                    one = _made_carried(
+                    one = Carried(
                         int(r.time),
                         None if writer is None else int(writer),
                         r.op,
@@ -524,7 +519,7 @@ def _accepted(r: _Line, change: Mapping[str, Any]) -> AcceptedChange:
     main, base, time = (change.get("refs") or {}).get("main"), change.get("base"), int(r.time)
     if r.what is msgspec.UNSET:
         raise KeyError("what")
-    return _made_accepted(
+    return AcceptedChange(
         time,
         time + int(float(r.ms) * 1e6),
         None if r.writer is None else int(r.writer),
@@ -535,10 +530,6 @@ def _accepted(r: _Line, change: Mapping[str, Any]) -> AcceptedChange:
         str(r.what),
         str(r.status),
     )
-
-
-def _with_op(s: PointerSwap, op: str | None) -> PointerSwap:
-    return _made_swap(s.time, s.end, s.writer, op, s.base, s.new, s.answer, s.names_place)
 
 
 def _swap(record: _Line) -> PointerSwap | None:
@@ -554,7 +545,7 @@ def _swap(record: _Line) -> PointerSwap | None:
     times = _times(record)
     if times is None:
         return None
-    return _made_swap(
+    return PointerSwap(
         *times,
         record.writer,
         op if isinstance(op, str) else None,
