@@ -27,7 +27,7 @@ from bench import columns
 from checkers.columns import Frame, dataset, frame_of
 from checkers.columns import spark as spark_columns
 from checkers.columns.engine import _EXACT, judge_frame
-from checkers.evidence import history, tablelog
+from checkers.evidence import history, tablelog_file
 from checkers.evidence.plan import Plan
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
@@ -90,7 +90,7 @@ def stored(folder: Path) -> Path:
         file.writelines(json.dumps(e.to_json()) + "\n" for e in made.history.events)
     run.tablelog.mkdir(exist_ok=True)
     for name, log in made.logs.items():
-        tablelog.write(log, run.tablelog / f"{name}.jsonl")
+        tablelog_file.write(log, run.tablelog / f"{name}.jsonl")
     assert len(history.read(run.history).events) == len(made.history.events)
     return run.path
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from checkers.evidence import tablelog
+from checkers.evidence import tablelog_file
 from checkers.evidence.plan import Plan
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
@@ -105,7 +105,7 @@ class _Template:
             n = of_snapshot[a.adds[0]].metadata
             base, new = (log.metadata[m].location for m in (n - 1, n))
             requests += [(a.time, _marked(r)) for r in _requests(a.op or "", a.base, a.adds[0], base, new)]
-        text = b"".join(map(tablelog.dump, tablelog.records(log)))
+        text = b"".join(map(tablelog_file.dump, tablelog_file.records(log)))
         return _Template(spec, events, requests, _marked(text), made.history.events[-1].time + 1_000_000)
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import math
 import re
-from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from checkers.evidence.paths import normalise
 from checkers.evidence.record import UNREADABLE, RecordError, decoded, needs
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
-from workloads.file.opened import UnusableFile, blocks, lines, opened
+from workloads.file.opened import UnusableFile, blocks
 
 ACCEPTED = re.compile(r"(UPDATE [1-9]\d*|2\d\d|ok)( \(nemesis: not told\)|, told .*)?")
 """A service's answer to an accepted commit, even if the proxy gave the writer another answer: PostgreSQL's command tag, HTTP's
@@ -34,7 +32,8 @@ def _accepts(answer: str) -> bool:
 _VERSION = re.compile(r"\.metadata\.json(\.gz)?$")
 _REFERENCE = re.compile(r"/trees/([^/]+?)(?:@|%40)[^/]*/history/|/tables/[^/?]+?(?:@|%40)([^/?@%]+)$")
 """Nessie's branch that a request names: in its own API, and as a REST catalog in the table's name (``table@branch``)."""
-_MERGE = "/history/merge"
+MERGE = "/history/merge"
+"""End of the path by which Nessie merges a branch."""
 
 
 class PointerSwap(msgspec.Struct, frozen=True, gc=False):
@@ -117,29 +116,6 @@ class Carried(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeRequest:
-    """A request that asked a service for a change of a table: a commit, a creation or a drop.
-
-    Attributes:
-        time: ns since the start of the run; ``ms``: how long it took.
-        base: what the commit builds on, ``new``: what replaces it: snapshot ids, or metadata files.
-        faults: that struck it.
-    """
-
-    time: int
-    ms: float
-    writer: int | None
-    service: str
-    kind: str
-    table: str
-    op: str
-    base: str
-    new: str
-    status: str
-    faults: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Proxied:
     """What the log says of each table, by time; see :func:`read`, :func:`accepted` and :func:`carried`.
 
@@ -173,10 +149,10 @@ def carried(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Carried
 
 def read_all(path: Path, logs: Mapping[str, TableLog]) -> Proxied:
     """All that :func:`read`, :func:`accepted` and :func:`carried` find, in one pass over the file."""
-    found, problem, number = _Found(logs), None, 0
+    found, problem, number = Found(logs), None, 0
     try:
         for block in blocks(path):
-            problem = problem or _wrong(block, number, path.name)
+            problem = problem or wrong_line(block, number, path.name)
             for line in io.BytesIO(block):
                 number += 1
                 if b'"commit"' in line or b'"changes":' in line:
@@ -198,7 +174,7 @@ REQUEST = ("time", "service", "kind", "status")
 """Keys of every request."""
 
 
-def _wrong(block: bytes, before: int, file: str) -> str | None:
+def wrong_line(block: bytes, before: int, file: str) -> str | None:
     """What is wrong with the first line of some that is no request; None if all are. A log of another sort shows in its first line.
 
     Args:
@@ -230,89 +206,6 @@ class Strayed(ValueError):
     """A line that names one table is about the metadata of another one."""
 
 
-class Places:
-    """Where a log has the lines of each table, found without parsing them, so that :meth:`read` reads those of one table only.
-
-    A line is a table's if all the tables that it names are this one, and its text is plain. All other lines are looked at for each table.
-
-    Args:
-        path: of the log; a log that is absent or empty has no lines.
-        tables: names of the run's tables.
-
-    Raises:
-        OSError: the log cannot be read.
-    """
-
-    problem: str | None = None
-    """As :attr:`Proxied.problem`."""
-
-    def __init__(self, path: Path, tables: Iterable[str]) -> None:
-        self._path = path
-        self._of: dict[bytes, array[int]] = {_named(t): array("q") for t in tables}
-        self._others = array("q")
-        if not path.exists() or not path.stat().st_size:
-            return
-        begin = number = 0
-        for block in blocks(path):
-            self.problem = self.problem or _wrong(block, number, path.name)
-            plain = _plain(block)
-            number += block.count(b"\n")
-            for line in io.BytesIO(block):
-                end = begin + len(line)
-                if b'"commit"' in line:
-                    at = line.find(b'"table":"')
-                    said = line[at : line.find(b'"', at + 9) + 1]
-                    usual = (plain or _plain(line)) and line.count(said) == line.count(b'"table"')
-                    whose = self._of.get(said) if usual else None
-                    (self._others if whose is None else whose).extend((begin, end))
-                elif b'"changes":' in line:
-                    self._others.extend((begin, end))
-                begin = end
-
-    @property
-    def others(self) -> int:
-        """The number of lines that are looked at for each table."""
-        return len(self._others) // 2
-
-    def read(self, table: str, log: TableLog) -> Proxied:
-        """As :func:`read_all`, of one table.
-
-        Raises:
-            Strayed: a line that names this table is about the metadata of another one.
-            OSError: the log cannot be read.
-        """
-        found = _Found({table: log})
-        mine, others = self._of[_named(table)], self._others
-        if not mine and not others:
-            return found.done()
-        with opened(self._path) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as text:
-            own = [text[begin:end] for begin, end in _pairs(mine)]
-            rest = [(begin, text[begin:end]) for begin, end in _pairs(others)]
-        if not rest:
-            for line in own:
-                found.look(line, plain=True, only=True)
-            return found.done()
-        lines = [(begin, line, True) for begin, line in zip(mine[::2], own, strict=True)]
-        for _, line, only in sorted([*lines, *((begin, line, False) for begin, line in rest)]):
-            found.look(line, plain=only, only=only)
-        return found.done()
-
-
-def _named(table: str) -> bytes:
-    """How a line names a table."""
-    return b'"table":' + msgspec.json.encode(table)
-
-
-def _pairs(places: array[int]) -> Iterator[tuple[int, int]]:
-    ends = iter(places)
-    return zip(ends, ends, strict=True)
-
-
-def _plain(text: bytes) -> bool:
-    """Whether lines have only ASCII characters, no escapes and no other ends, and tell of no merge of branches."""
-    return text.isascii() and b"\\" not in text and b"\r" not in text and _MERGE.encode() not in text
-
-
 class _Line(msgspec.Struct, gc=False):
     """What is asked of a line, of whatever types; a line that does not say it has the default."""
 
@@ -332,7 +225,7 @@ class _Line(msgspec.Struct, gc=False):
 _LINE = msgspec.json.Decoder(_Line)
 
 
-class _Found:
+class Found:
     """Collects all that lines say of tables."""
 
     def __init__(self, logs: Mapping[str, TableLog]) -> None:
@@ -403,9 +296,9 @@ class _Swaps:
         self._aside: list[tuple[str, tuple[str, int | None], PointerSwap]] = []
 
     def add(self, record: _Line, *, only: bool = False) -> None:
-        """Look at one record; ``only`` as for :meth:`_Found.look`."""
+        """Look at one record; ``only`` as for :meth:`Found.look`."""
         what, asked = str(record.what), record.op
-        accepted_merge = what.endswith(_MERGE) and _accepts(str(record.status))
+        accepted_merge = what.endswith(MERGE) and _accepts(str(record.status))
         if accepted_merge and isinstance(asked, str) and (times := _times(record)) is not None:
             self._merged[asked] = times
         said = record.location or record.new
@@ -562,40 +455,3 @@ def _times(record: _Line) -> tuple[int, int] | None:
     if not isinstance(time, int) or not isinstance(ms, int | float) or not math.isfinite(ms):
         return None
     return time, time + int(ms * 1e6)
-
-
-_CHANGES = (b'"kind":"commit"', b'"kind":"create"', b'"kind":"drop"')
-
-
-def change_requests(path: Path) -> dict[str, list[ChangeRequest]]:
-    """Operation id → its requests for a change, in the order of the log; lines that cannot be read are left out."""
-    out: dict[str, list[ChangeRequest]] = {}
-    try:
-        for line in lines(path):
-            if not any(c in line for c in _CHANGES):
-                continue
-            try:
-                r = decoded(line.decode(errors="replace").encode())
-                known = ChangeRequest(
-                    int(r["time"]),
-                    float(r["ms"]),
-                    r.get("writer"),
-                    str(r["service"]),
-                    str(r["kind"]),
-                    str(r.get("table") or ""),
-                    str(r.get("op") or ""),
-                    _last_part(r.get("base")),
-                    _last_part(r.get("new")),
-                    str(r["status"]),
-                    tuple(map(str, faults)) if isinstance(faults := r.get("faults"), list) else (),
-                )
-            except (ValueError, KeyError, TypeError, OverflowError):
-                continue
-            out.setdefault(known.op, []).append(known)
-    except OSError:
-        pass
-    return out
-
-
-def _last_part(value: object) -> str:
-    return "" if value is None else str(value).rpartition("/")[2]

@@ -19,6 +19,8 @@ from workloads.file.opened import DEPTH, too_deep
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder of ``msgspec.json`` raises at a line that is not JSON, or not of its type; it may also be text that only ``json`` reads."""
+_UNFIT = (msgspec.ValidationError, UnicodeEncodeError)
+"""What ``msgspec.convert`` raises at values that are not of a type; the last one at a key with half a character, which no format has."""
 T = TypeVar("T")
 _ANY = msgspec.json.Decoder()
 MOST = 40
@@ -125,14 +127,14 @@ def converted(values: Any, kind: type[T], what: str) -> T:
     """
     try:
         return msgspec.convert(values, kind)
-    except msgspec.ValidationError:
+    except _UNFIT:
         raise RecordError(_wrong(values, kind, what)) from None
 
 
 def _fits(value: Any, kind: Any) -> bool:
     try:
         msgspec.convert(value, kind)
-    except msgspec.ValidationError:
+    except _UNFIT:
         return False
     return True
 
@@ -166,7 +168,8 @@ def _wrong_record(value: Mapping[str, Any], kind: type[msgspec.Struct], what: st
     if missing := [f.name for f in fields if f.required and f.name not in value]:
         return f"{what} needs {' and '.join(missing)}"
     known = {*kind.__struct_fields__, config.tag_field}
-    if config.forbid_unknown_fields and (unknown := sorted(value.keys() - known)):
+    unknown = sorted(k for k in value.keys() - known if config.forbid_unknown_fields or not _whole(k))
+    if unknown:
         return f"{what} has no key {' and no key '.join(map(shown, unknown))}"
     if config.tag_field and value.get(config.tag_field, config.tag) != config.tag:
         return f"{what}: {config.tag_field} must be {config.tag}, not {shown(value[config.tag_field])}"
@@ -176,6 +179,14 @@ def _wrong_record(value: Mapping[str, Any], kind: type[msgspec.Struct], what: st
 def _wrong_field(value: Mapping[str, Any], fields: tuple[FieldInfo, ...], what: str) -> str:
     f = next(f for f in fields if f.name in value and not _fits(value[f.name], f.type))
     return _wrong(value[f.name], f.type, f"{what}: {f.name}", f"an entry of {f.name}")
+
+
+def _whole(key: str) -> bool:
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_record(kind: Any) -> bool:

@@ -34,7 +34,7 @@ import numpy as np
 
 from checkers.atomicity import Atomicity, AtomicityStats
 from checkers.columns.engine import Judged, check_columns, merge
-from checkers.evidence import proxylog, tablelog
+from checkers.evidence import proxyplaces, tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import (
     NEMESIS,
@@ -175,7 +175,7 @@ class _Run:
         _must({*self.places} <= {None, *self.specs}, "events of a table that the plan does not describe")
         self.common = self._common()
         self.paths = self._logs()
-        self.requests = proxylog.Places(self.run.proxy, self.specs)
+        self.requests = proxyplaces.Places(self.run.proxy, self.specs)
         _must(self.requests.problem is None, "a broken log of requests")
         _must(self.requests.others <= MOST_COMMON, "many requests of no table")
 
@@ -218,7 +218,7 @@ class _Run:
 
     def _logs(self) -> dict[str, tuple[Path, TableLog]]:
         """Table → the file of its log, and the log's header without records."""
-        found = [(p, tablelog.header_of(p)) for p in sorted(self.run.tablelog.glob("*.jsonl"))]
+        found = [(p, tablelog_file.header_of(p)) for p in sorted(self.run.tablelog.glob("*.jsonl"))]
         logs = {log.table: (p, log) for p, log in found}
         _must(len(logs) == len(found) and logs.keys() == self.specs.keys(), "not one log for each table")
         roots = sorted(normalise(log.location).rstrip("/") + "/" for _, log in found)
@@ -283,7 +283,7 @@ class _Run:
         proxied = self.requests.read(name, self.paths[name][1])
         own = self._read(self.places.get(name, np.zeros((0, 3), np.int64)), name)
         events = tuple(sorted((*own, *self.common), key=lambda e: e.index)) if self.common else own
-        log = counted(tablelog.read(self.paths[name][0]), attempts_by_op(own))
+        log = counted(tablelog_file.read(self.paths[name][0]), attempts_by_op(own))
         _must(log.table == name and log.complete, "a log without an end")
         alone = Evidence(
             History(self.header, events),

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from checkers.evidence import history, proxylog, tablelog
+from checkers.evidence import history, proxylog, tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import UnpairedError
 from checkers.evidence.own_retries import attempts_by_op, counted
@@ -118,7 +118,7 @@ def _load(run: RunFolder) -> Evidence:
     told = whole(history.read(run.history), state)
     complete = state.get("state") == "complete" and not told.problems
     attempts = attempts_by_op(told.events)
-    logs = {name: counted(log, attempts) for name, log in tablelog.read_all(run.tablelog).items()}
+    logs = {name: counted(log, attempts) for name, log in tablelog_file.read_all(run.tablelog).items()}
     seen = _with_proxies(Evidence(told, logs, tables, complete), run.proxy)
     try:
         return named(seen)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from checkers.evidence import history, tablelog
+from checkers.evidence import history, tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import HistoryError, contradictions
 from checkers.evidence.problem import Problem
@@ -175,9 +175,9 @@ def reread(changed: Evidence, good: Evidence, folder: Path) -> Evidence:
     for table, log in changed.logs.items():
         if log is not good.logs[table]:
             path = folder / "table.jsonl"
-            tablelog.write(log, path)
+            tablelog_file.write(log, path)
             del logs[table]
-            again = tablelog.read(path)
+            again = tablelog_file.read(path)
             logs[again.table] = again
             if again.table != table:  # swaps are told apart by the logs
                 swaps[again.table] = swaps.pop(table, ())

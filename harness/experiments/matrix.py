@@ -23,9 +23,9 @@ from checkers.conflicts import predicted
 from checkers.conflicts.measured import CELLS, Cells, Ended, Measured, NotMeasured, known
 from checkers.conflicts.predicted import FILES, Cell, Compares
 from checkers.evidence import history, runfolder
+from checkers.evidence.change_requests import change_requests
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
 from checkers.evidence.journal import Journal
-from checkers.evidence.proxylog import change_requests
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.isolation import Isolation, IsolationStats

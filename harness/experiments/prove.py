@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence import runfolder
-from checkers.evidence.proxylog import change_requests
+from checkers.evidence.change_requests import change_requests
 from checkers.judge.proof import PLANNED, PROBLEMS, WORDS, Proof
 from checkers.verdict import own_findings
 from compose.catalogs import user_file

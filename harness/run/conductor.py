@@ -15,7 +15,8 @@ from typing import Any
 
 import psutil
 
-from checkers.evidence.history import NEMESIS, Recorder
+from checkers.evidence.history import NEMESIS
+from checkers.evidence.recorder import Recorder
 from compose.processes.service import Service, ServiceError
 from harness.run.context import RunContext
 from harness.run.ordering import Ordering

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from checkers.coverage.pair import Pair
-from checkers.evidence.history import NEMESIS, Recorder
+from checkers.evidence.history import NEMESIS
+from checkers.evidence.recorder import Recorder
 from checkers.evidence.runfolder import RunFolder
 from harness.run.rarities import Rarities
 from harness.run.recorded import recording_of

@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from checkers.evidence import error_chain
-from checkers.evidence.history import ErrorChain, Recorder
+from checkers.evidence.history import ErrorChain
+from checkers.evidence.recorder import Recorder
 from checkers.timeline.unreadable import Watch, file_words
 from compose.processes.watchdog import Watchdog
 from harness.run import disk

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from checkers.evidence.history import Recorder
+from checkers.evidence.recorder import Recorder
 from checkers.evidence.runfolder import RunFolder, identity, save_kinds
 from compose.catalogs import user
 from compose.catalogs.registry import CATALOGS

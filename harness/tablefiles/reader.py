@@ -38,7 +38,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
-from checkers.evidence import tablelog
+from checkers.evidence import tablelog_file
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
@@ -51,7 +51,6 @@ from checkers.evidence.tablelog import (
     Metadata,
     MissingFile,
     TableLog,
-    problem_record,
 )
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.decoded import TableFiles, Unknown
@@ -214,7 +213,7 @@ class TableReader:
                 self._write_rest()
             self._missing = self._missing_files() if pointer is not None else ()
             self._complete = True
-            self._append([tablelog.end_to_json(self._missing)])
+            self._append([tablelog_file.end_to_json(self._missing)])
             return self.log()
 
     def log(self) -> TableLog:
@@ -263,8 +262,8 @@ class TableReader:
         if self._path is not None:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                header = tablelog.header_to_json(self._table, self._identifier, location, self._columns)
-                replace_file(self._path, tablelog.dump(header))  # a log without its header could not be read
+                header = tablelog_file.header_to_json(self._table, self._identifier, location, self._columns)
+                replace_file(self._path, tablelog_file.dump(header))  # a log without its header could not be read
             except OSError as e:
                 raise self._cannot_write(e) from None
 
@@ -273,7 +272,7 @@ class TableReader:
             return
         if self._unwritable is not None:
             raise self._unwritable
-        lines = b"".join(map(tablelog.dump, records))
+        lines = b"".join(map(tablelog_file.dump, records))
         try:
             with self._path.open("ab") as f:
                 f.write(lines)
@@ -291,7 +290,7 @@ class TableReader:
         if self._location is None:
             return
         captures, problems = self._written
-        self._append(map(problem_record, self._problems[problems:]))
+        self._append(map(tablelog_file.problem_record, self._problems[problems:]))
         self._append({"type": "capture", "time": c.time, "metadata": c.metadata} for c in self._captures[captures:])
         self._written = (len(self._captures), len(self._problems))
 
@@ -453,7 +452,9 @@ class TableReader:
             for snapshot, found_in in self._with_lost_parents(s, v.location, commits):
                 commits[snapshot["snapshot-id"]] = self._commit(snapshot, c, n, found_in, told)
                 told[snapshot["snapshot-id"]] = snapshot
-        self._append([tablelog.metadata_to_json(metadata, last), *map(tablelog.commit_to_json, commits.values())])
+        self._append(
+            [tablelog_file.metadata_to_json(metadata, last), *map(tablelog_file.commit_to_json, commits.values())]
+        )
         self._metadata.append(metadata)
         self._known[normalise(v.location)] = n
         self._commits |= commits

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.evidence import error_chain
+from checkers.evidence.change_requests import ChangeRequest
 from checkers.evidence.history import Operation
-from checkers.evidence.proxylog import ChangeRequest
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
 from checkers.timeline import explain
 from checkers.verdict import Anomaly

@@ -13,12 +13,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from checkers.evidence import history, runfolder, tablelog
+from checkers.evidence import history, runfolder, tablelog, tablelog_file
+from checkers.evidence.change_requests import ChangeRequest, change_requests
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, Operation
 from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.plan import Plan, readable_part
-from checkers.evidence.proxylog import ChangeRequest, change_requests
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
 from checkers.judge.runfolder import whole
@@ -302,7 +302,7 @@ def _logs(folder: Path, problems: list[str]) -> dict[str, TableLog]:
     logs: dict[str, TableLog] = {}
     for path in sorted((folder / "tablelog").glob("*.jsonl")):
         try:
-            log = tablelog.read(path)
+            log = tablelog_file.read(path)
             logs[log.table] = log
         except tablelog.TableLogError as e:
             problems.append(str(e).replace(f"{folder}/", ""))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from bench import files
-from checkers.evidence import history, tablelog
+from checkers.evidence import history, tablelog, tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, UnpairedError
 from checkers.evidence.replace import replace
@@ -540,12 +540,12 @@ def test_the_columns_of_tables_follow_each_other() -> None:
 
 def test_a_logs_header_is_read_without_its_records(clean: Path) -> None:
     path = clean / "tablelog" / "t0001.jsonl"
-    header, log = tablelog.header_of(path), tablelog.read(path)
+    header, log = tablelog_file.header_of(path), tablelog_file.read(path)
     assert (header.table, header.location, header.columns) == (log.table, log.location, log.columns)
     assert not header.metadata and not header.commits and not header.complete
     with pytest.raises(tablelog.TableLogError, match=r"none\.jsonl: cannot be read"):
-        tablelog.header_of(path.with_name("none.jsonl"))
+        tablelog_file.header_of(path.with_name("none.jsonl"))
     path = clean.parent / "broken.jsonl"
     path.write_bytes(b"{}\n")
     with pytest.raises(tablelog.TableLogError, match=r"broken\.jsonl:1: "):
-        tablelog.header_of(path)
+        tablelog_file.header_of(path)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from checkers.commits import Commits
-from checkers.evidence import tablelog
+from checkers.evidence import tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, HistoryError
 from checkers.evidence.replace import replace
@@ -74,8 +74,8 @@ def as_the_reader_writes(log: TableLog) -> bytes:
     """The log's file with every capture where the reader wrote it: behind the version that it came to."""
     out: list[dict[str, Any]] = []
     due: list[dict[str, Any]] = []
-    captures = [r for r in tablelog.records(log) if r["type"] == "capture"]
-    for r in tablelog.records(log):
+    captures = [r for r in tablelog_file.records(log) if r["type"] == "capture"]
+    for r in tablelog_file.records(log):
         if r["type"] == "capture":
             continue
         if r["type"] in ("metadata", "end"):
@@ -83,7 +83,7 @@ def as_the_reader_writes(log: TableLog) -> bytes:
         if r["type"] == "metadata":
             due = [c for c in captures if c["metadata"] == r["location"]]
         out.append(r)
-    return b"".join(map(tablelog.dump, out))
+    return b"".join(map(tablelog_file.dump, out))
 
 
 def stored(run: Simulation, folder: Path, *, state: str = "complete", plan: Mapping[str, object] | None = None) -> Path:
@@ -92,7 +92,7 @@ def stored(run: Simulation, folder: Path, *, state: str = "complete", plan: Mapp
     events = [json.dumps(e.to_json()) for e in run.history.events]
     (folder / "history.jsonl").write_text("\n".join([json.dumps(run.history.header), *events]) + "\n")
     for name, log in run.logs.items():
-        tablelog.write(log, folder / "tablelog" / f"{name}.jsonl")
+        tablelog_file.write(log, folder / "tablelog" / f"{name}.jsonl")
     tables = [t.model_dump() for t in run.tables.values()]
     (folder / "plan.yaml").write_text(yaml.safe_dump({"workload": "simulated", "tables": tables, **(plan or {})}))
     (folder / "run.json").write_text(json.dumps({"state": state}))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from checkers.evidence import history, proxylog, tablelog
+from checkers.evidence import history, proxylog, proxyplaces, tablelog, tablelog_file
 from checkers.evidence.record import RecordError, decoded
 from checkers.evidence.replace import replace
 from checkers.timeline.timeline import timelines
@@ -147,7 +147,7 @@ def test_the_requests_of_one_table_are_those_among_all(
         path = Path(name) / "proxy.jsonl"
         path.write_bytes(text if whole else text[:-1])
         every = proxylog.read_all(path, logs)
-        places = proxylog.Places(path, logs)
+        places = proxyplaces.Places(path, logs)
         for table, log in logs.items():
             try:
                 one = places.read(table, log)
@@ -169,16 +169,16 @@ def test_the_requests_of_a_table_are_found_without_reading_the_others(tmp_path: 
     path = tmp_path / "proxy.jsonl"
     one, other = (SWAP % (b"", b"\n"), SWAP.replace(b'"t"', b'"u"').replace(b"w/t", b"w/u") % (b"", b"\n"))
     path.write_bytes(one + other + b'{"kind":"load","table":"t"}\n' + one + b'{"kind":"commit"}\n')
-    places = proxylog.Places(path, ["t", "u"])
+    places = proxyplaces.Places(path, ["t", "u"])
     assert places.others == 1
-    assert {k: [path.read_bytes()[a:b] for a, b in proxylog._pairs(found)] for k, found in places._of.items()} == {
+    assert {k: [path.read_bytes()[a:b] for a, b in proxyplaces._pairs(found)] for k, found in places._of.items()} == {
         b'"table":"t"': [one, one],
         b'"table":"u"': [other],
     }
     path.write_bytes(one.replace(b"w/t", b"w/u"))
     log = tablelog.TableLog("t", "c.t", "s3://w/t", (), (), (), (), True)
     with pytest.raises(proxylog.Strayed, match="names another table than s3://w/u/metadata/1"):
-        proxylog.Places(path, ["t"]).read("t", log)
+        proxyplaces.Places(path, ["t"]).read("t", log)
 
 
 # --- lines that the parser reads into their types
@@ -224,7 +224,7 @@ def made() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     for n, e in enumerate(events):
         more = [{}, {}, {"phase": "fill"}, {"engine": "duckdb"}, {"attempts": []}, {"error": [["A", "b"]]}][n % 6]
         e.update(more)
-    return events, [*tablelog.records(found.logs["t"])]
+    return events, [*tablelog_file.records(found.logs["t"])]
 
 
 def said(read: Callable[[], object]) -> tuple[bool, str]:
@@ -265,16 +265,16 @@ def test_a_table_log_is_what_its_records_say(log: tuple[int, bytes]) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "t.jsonl"
         path.write_bytes(log[1])
-        found = said(lambda: tablelog.read(path))
+        found = said(lambda: tablelog_file.read(path))
         with pytest.MonkeyPatch.context() as m:
-            m.setattr(tablelog, "_LINE", msgspec.json.Decoder(None))  # refuses each
-            assert found == said(lambda: tablelog.read(path)), log[0]
+            m.setattr(tablelog_file, "_LINE", msgspec.json.Decoder(None))  # refuses each
+            assert found == said(lambda: tablelog_file.read(path)), log[0]
 
 
 def test_most_lines_of_a_run_are_of_the_usual_form() -> None:
     events, records = made()
     for r in records[1:]:
-        assert tablelog._LINE.decode(tablelog.dump(r)) == tablelog.record_of(r)
+        assert tablelog_file._LINE.decode(tablelog_file.dump(r)) == tablelog_file.record_of(r)
     for e in events:
         assert history._LINE.decode(json.dumps(e).encode()).event() == history.Event.from_json(e)
 
@@ -290,8 +290,8 @@ def a_request(draw: st.DrawFn) -> bytes:
 def test_a_request_is_what_its_record_says(line: bytes) -> None:
     logs = {"t": tablelog.TableLog("t", "c.t", "s3://w/t", (), (), (), (), True)}
 
-    def by(read: Callable[[proxylog._Found], None]) -> proxylog.Proxied:
-        found = proxylog._Found(logs)
+    def by(read: Callable[[proxylog.Found], None]) -> proxylog.Proxied:
+        found = proxylog.Found(logs)
         read(found)
         return found.done()
 

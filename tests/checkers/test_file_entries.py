@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from checkers.evidence import tablelog
+from checkers.evidence import tablelog_file
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import FileEntry, RowChange, TableLog
 from checkers.judge.check import ALL as CHECKERS
@@ -380,8 +380,8 @@ def test_a_file_of_an_unknown_spec_is_not_judged() -> None:
 
 def test_logs_of_earlier_releases_are_read_and_new_ones_say_the_spec(tmp_path: Any) -> None:
     def written(log: TableLog) -> tuple[FileEntry, ...]:
-        tablelog.write(log, tmp_path / "t.jsonl")
-        return tablelog.read(tmp_path / "t.jsonl").commits[0].added_files
+        tablelog_file.write(log, tmp_path / "t.jsonl")
+        return tablelog_file.read(tmp_path / "t.jsonl").commits[0].added_files
 
     d = Drawing()
     d.commit(1, add=[A, replace(B, spec_id=2)])

@@ -15,7 +15,7 @@ import pytest
 
 from checkers.clients import jepsen
 from checkers.clients.models import ModelError, judge
-from checkers.evidence import history, tablelog
+from checkers.evidence import history, tablelog_file
 from checkers.evidence.history import HistoryError
 from checkers.evidence.plan import Plan
 from checkers.evidence.runfolder import RunFolder, StoreError
@@ -73,7 +73,7 @@ def stored(made: Simulation, into: Path) -> RunFolder:
     lines = [{"format": 1, **made.history.header}, *(e.to_json() for e in made.history.events)]
     folder.history.write_text("".join(json.dumps(x) + "\n" for x in lines))
     for name, log in made.logs.items():
-        tablelog.write(log, folder.tablelog / f"{name}.jsonl")
+        tablelog_file.write(log, folder.tablelog / f"{name}.jsonl")
     return folder
 
 
@@ -184,7 +184,7 @@ def test_table_logs(block: int, tmp_path: Path) -> None:
 
     def read(text: bytes) -> None:
         anew(file, text)
-        tablelog.read(file)
+        tablelog_file.read(file)
 
     tried("tablelog", block, 5_000, text, read, (TableLogError,))
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.evidence.history import Event, HistoryError, Recorder, UnpairedError, read
+from checkers.evidence.history import Event, HistoryError, UnpairedError, read
+from checkers.evidence.recorder import Recorder
 
 
 def line(index: int, type: str, process: int = 0, op: str = "a", **more: object) -> str:

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.evidence import history
-from checkers.evidence.history import Event, History, HistoryError, Recorder
+from checkers.evidence.history import Event, History, HistoryError
+from checkers.evidence.recorder import Recorder
 from tests.checkers.test_edn import JSON, histories
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec

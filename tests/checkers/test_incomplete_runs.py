@@ -9,7 +9,7 @@ from random import Random
 import pytest
 import yaml
 
-from checkers.evidence import tablelog
+from checkers.evidence import tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
@@ -33,7 +33,7 @@ def stored(folder: Path) -> Path:
     (folder / "tablelog").mkdir(parents=True)
     lines = [json.dumps(e.history.header), *(json.dumps(x.to_json()) for x in e.history.events)]
     (folder / "history.jsonl").write_text("\n".join(lines) + "\n")
-    tablelog.write(e.logs["t"], folder / "tablelog" / "t.jsonl")
+    tablelog_file.write(e.logs["t"], folder / "tablelog" / "t.jsonl")
     (folder / "plan.yaml").write_text(yaml.safe_dump({"workload": "drawn", "tables": [e.tables["t"].model_dump()]}))
     (folder / "run.json").write_text(json.dumps({"state": "complete", "operations": 2}))
     return folder
@@ -80,10 +80,10 @@ def test_a_threshold_is_not_broken_by_a_run_that_ended_before_it_was_due() -> No
 
 def cut(log: TableLog, rng: Random, into: Path) -> TableLog:
     """The log of a run that was killed while it was written: up to any byte after its header."""
-    lines = [tablelog.dump(r) for r in tablelog.records(log)]
+    lines = [tablelog_file.dump(r) for r in tablelog_file.records(log)]
     whole = b"".join(lines)
     into.write_bytes(whole[: rng.randrange(len(lines[0]), len(whole))])
-    return tablelog.read(into)
+    return tablelog_file.read(into)
 
 
 @pytest.mark.parametrize("seed", range(8))

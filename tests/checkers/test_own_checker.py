@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import checkers
-from checkers.evidence import tablelog
+from checkers.evidence import tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.judge.check import ALL, check
@@ -60,7 +60,7 @@ def stored(e: Evidence, folder: Path, expect: list[str]) -> Path:
     lines = [json.dumps(x) for x in (e.history.header, *(event.to_json() for event in e.history.events))]
     (folder / "history.jsonl").write_text("\n".join(lines) + "\n")
     for name, log in e.logs.items():
-        tablelog.write(log, folder / "tablelog" / f"{name}.jsonl")
+        tablelog_file.write(log, folder / "tablelog" / f"{name}.jsonl")
     tables = [t.model_dump() for t in e.tables.values()]
     (folder / "plan.yaml").write_text(yaml.safe_dump({"workload": "clocks", "tables": tables, "expect": expect}))
     (folder / "run.json").write_text(json.dumps({"state": "complete"}))

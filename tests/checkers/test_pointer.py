@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.evidence import proxylog
+from checkers.evidence.change_requests import change_requests
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import problem_of
@@ -397,7 +398,7 @@ def test_a_line_that_is_no_request_is_left_out(line: str, tmp_path: Path) -> Non
     whole = line.replace('"kind":"commit",', f'"kind":"commit","new":"{new}","status":"200","service":"catalog",')
     path.write_text(f"{whole}\n{path.read_text()}")
     assert len(proxylog.read(path, {"t": log_at(ROOT)})["t"]) == 1
-    assert len(proxylog.change_requests(path).get("w0-1", ())) <= 1
+    assert len(change_requests(path).get("w0-1", ())) <= 1
 
 
 def test_the_servers_request_to_its_database_and_the_writers_to_the_server_are_one(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.evidence import tablelog
+from checkers.evidence import tablelog_file
 from checkers.evidence.problem import Problem, problem_of, upgraded
 from checkers.evidence.record import RecordError, converted
 from checkers.evidence.replace import replace
@@ -67,7 +67,7 @@ def test_a_log_of_format_1_is_read_as_the_same_log(tmp_path: Path) -> None:
         problems=(Problem("other", "odd"), gone),
     )
     now, before = tmp_path / "now.jsonl", tmp_path / "before.jsonl"
-    tablelog.write(log, now)
+    tablelog_file.write(log, now)
     lines = [json.loads(line) for line in now.read_text().splitlines()]
     assert lines[0]["format"] == 2
     for line in lines:
@@ -79,4 +79,4 @@ def test_a_log_of_format_1_is_read_as_the_same_log(tmp_path: Path) -> None:
         elif "problems" in line:
             line["problems"] = [p["why"] for p in line["problems"]]
     before.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert tablelog.read(now) == log == tablelog.read(before)
+    assert tablelog_file.read(now) == log == tablelog_file.read(before)

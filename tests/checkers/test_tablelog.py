@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checkers.evidence import tablelog
+from checkers.evidence import tablelog_file
 from checkers.evidence.tablelog import TableLogError
 from tests.support.drawing import Drawing, row
 
@@ -18,7 +18,7 @@ def written(folder: Path) -> Path:
     d = Drawing()
     d.did("a", "insert", ids=[1], add=[row(1, "a")])
     path = folder / "t.jsonl"
-    tablelog.write(d.evidence().logs["t"], path)
+    tablelog_file.write(d.evidence().logs["t"], path)
     return path
 
 
@@ -76,6 +76,8 @@ def written(folder: Path) -> Path:
             "a metadata record: snapshots must be a list of whole numbers or an object, not 1$",
         ),
         ("end", {"missing": [["f", 7]]}, "an entry of missing: snapshots must be a list of whole numbers, not 7$"),
+        ("end", {"\ud800": 1}, 'an end has no key "\N{REPLACEMENT CHARACTER}"$'),
+        ("commit", {"summary": {"\ud800": 1}}, "a commit: summary must be an object of words, not an object$"),
         ("end", {"missing": ["f"]}, r'an entry of missing must be \[path, snapshots\], not "f"$'),
         ("capture", {"type": "glance"}, 'type must be one of metadata, commit, capture, problem, end, not "glance"$'),
         ("capture", {"type": []}, "type must be one of metadata, commit, capture, problem, end, not \\[\\]$"),
@@ -95,7 +97,7 @@ def test_a_record_of_another_form_names_file_and_line(
     lines[at] |= wrong
     path.write_text("".join(json.dumps(r) + "\n" for r in lines))
     with pytest.raises(TableLogError, match=says) as error:
-        tablelog.read(path)
+        tablelog_file.read(path)
     assert f"{path}:{at + 1}: " in str(error.value)
 
 
@@ -106,19 +108,19 @@ def test_a_header_needs_all_of_its_keys(key: str, tmp_path: Path) -> None:
     del (short := json.loads(header))[key]
     path.write_text(json.dumps(short) + "\n" + "".join(rest))
     with pytest.raises(TableLogError, match=f":1: a header needs {key}$"):
-        tablelog.read(path)
+        tablelog_file.read(path)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    log = tablelog.read(written(tmp_path))
-    tablelog.write(log, tmp_path / "again.jsonl")
-    assert tablelog.read(tmp_path / "again.jsonl") == log
+    log = tablelog_file.read(written(tmp_path))
+    tablelog_file.write(log, tmp_path / "again.jsonl")
+    assert tablelog_file.read(tmp_path / "again.jsonl") == log
 
 
 def test_a_log_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "t.jsonl")
     with pytest.raises(TableLogError, match=r"t\.jsonl: not a regular file"):
-        tablelog.read(tmp_path / "t.jsonl")
+        tablelog_file.read(tmp_path / "t.jsonl")
 
 
 def test_only_a_list_can_grow(tmp_path: Path) -> None:
@@ -129,4 +131,4 @@ def test_only_a_list_can_grow(tmp_path: Path) -> None:
     second["grown"] = {"format-version": {"skip": 0, "add": []}}
     path.write_text("".join(json.dumps(r) + "\n" for r in lines))
     with pytest.raises(TableLogError, match='"format-version", which grew, must be a list in the record before, not 2'):
-        tablelog.read(path)
+        tablelog_file.read(path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkers.evidence import history
-from checkers.evidence.history import Recorder
+from checkers.evidence.recorder import Recorder
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog

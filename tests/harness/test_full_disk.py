@@ -18,7 +18,7 @@ import pytest
 from checkers.coverage import ledger
 from checkers.coverage.coverage import Coverage
 from checkers.evidence import history
-from checkers.evidence.history import Recorder
+from checkers.evidence.recorder import Recorder
 from checkers.evidence.runfolder import FULL, RunFolder, StoreError, append, create
 from harness.experiments.shrink.log import FILE, Log, Trial, trials
 from harness.lake.errors import QueryError

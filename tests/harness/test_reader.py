@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkers.evidence import tablelog
+from checkers.evidence import tablelog_file
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
@@ -513,7 +513,7 @@ def test_files_that_vanish_after_they_were_read_are_missed_at_the_end(tmp_path: 
         "data/" + Path(b.path).name: {s2, s3},
         manifest: {s1, s2},
     }
-    assert tablelog.read(tmp_path / "log.jsonl") == log
+    assert tablelog_file.read(tmp_path / "log.jsonl") == log
 
 
 def test_expired_files_are_not_missed(tmp_path: Path) -> None:
@@ -674,15 +674,15 @@ def test_captures_are_incremental_and_the_file_says_what_the_memory_says(tmp_pat
         t.commit(add=[t.data([(n, "a", 0)])])
         live.capture(t.pointer, n + 1)
         live.capture(t.pointer, n + 1)
-        log = tablelog.read(path)
+        log = tablelog_file.read(path)
         assert log == live.log() and not log.complete and log.captured_until == n + 1
     newest.append(live.newest_timestamp_ms)
     assert newest == [None, 6000]
     log = live.finish(t.pointer, 9)
-    assert tablelog.read(path) == log and log.complete
+    assert tablelog_file.read(path) == log and log.complete
     assert log.commits == read(t).commits and log.metadata == read(t).metadata
-    tablelog.write(log, tmp_path / "copy.jsonl")
-    assert tablelog.read(tmp_path / "copy.jsonl") == log
+    tablelog_file.write(log, tmp_path / "copy.jsonl")
+    assert tablelog_file.read(tmp_path / "copy.jsonl") == log
 
 
 def test_nothing_follows_what_the_disk_of_the_log_did_not_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -699,7 +699,7 @@ def test_nothing_follows_what_the_disk_of_the_log_did_not_take(tmp_path: Path, m
             live.capture(t.pointer, 2)
     with pytest.raises(TableReadError, match="No space left on device"):  # there is room again, but records are missing
         live.finish(t.pointer, 3)
-    assert path.read_bytes() == before and not tablelog.read(path).complete
+    assert path.read_bytes() == before and not tablelog_file.read(path).complete
 
 
 def _no_space(*_: object, **__: object) -> NoReturn:
@@ -758,7 +758,7 @@ def test_a_pointer_to_nothing_is_a_problem_of_the_log(tmp_path: Path) -> None:
     live.capture(t.pointer, 1)
     log = live.finish(str(tmp_path / "t" / "metadata" / "no.metadata.json"), 2)
     assert len(log.commits) == 1 and "is missing" in log.problems[0].why
-    assert tablelog.read(path) == log
+    assert tablelog_file.read(path) == log
 
 
 def test_gzipped_metadata_is_read(tmp_path: Path) -> None:
@@ -928,7 +928,7 @@ def test_a_capture_that_the_store_cuts_short_is_made_up_for_by_the_next(tmp_path
         assert [c for g in told for c in g.captures] == [*log.captures]
         assert all({c.metadata for c in g.commits} <= {m.n for m in g.metadata} for g in told), "whole versions"
         assert (log.commits, log.metadata) == (whole.commits, whole.metadata), answers
-        assert tablelog.read(tmp_path / f"{answers}.jsonl") == log
+        assert tablelog_file.read(tmp_path / f"{answers}.jsonl") == log
         total += failures
     assert total > 5
 
@@ -1033,7 +1033,7 @@ def test_any_history_accumulates_to_what_a_scan_from_scratch_gives(
     found = states(log)
     for s in snapshots:
         assert found[s] == oracle.scan(t, s)
-    assert tablelog.read(root / "log.jsonl") == log
+    assert tablelog_file.read(root / "log.jsonl") == log
     assert read(t).commits == log.commits
 
 
@@ -1056,9 +1056,9 @@ def test_metadata_records_that_say_only_differences_say_everything(
     previous: Metadata | None = None
     back: Metadata | None = None
     for m in chain:
-        record = json.loads(tablelog.dump(tablelog.metadata_to_json(m, previous)))
-        version = tablelog.record_of(record)
-        assert isinstance(version, tablelog._Version)
+        record = json.loads(tablelog_file.dump(tablelog_file.metadata_to_json(m, previous)))
+        version = tablelog_file.record_of(record)
+        assert isinstance(version, tablelog_file._Version)
         back = version.after(back)
         assert back == m
         previous = m
@@ -1125,6 +1125,6 @@ def test_a_log_can_be_read_from_the_moment_when_it_is_there(tmp_path: Path) -> N
     killed = Killed(ObjectStore(), table="t", identifier="c.n.t", columns=COLUMNS, path=path)
     with pytest.raises(KeyboardInterrupt):
         killed.capture(t.pointer, 1)
-    log = tablelog.read(path)
+    log = tablelog_file.read(path)
     assert (log.table, log.commits, log.captured_until, log.complete) == ("t", (), None, False)
     assert list(tmp_path.glob(".*")) == [], "no temporary file is left"

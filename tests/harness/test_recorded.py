@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from checkers.evidence.history import NEMESIS, Recorder
+from checkers.evidence.history import NEMESIS
 from checkers.evidence.plan import Plan
+from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, StoreError
 from compose import setup

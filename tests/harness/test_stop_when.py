@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from checkers.evidence import history
-from checkers.evidence.history import Operation, Recorder
+from checkers.evidence.history import Operation
+from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.timeline.unreadable import NO_SUCH_KEY

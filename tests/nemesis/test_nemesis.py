@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from checkers.evidence import history
-from checkers.evidence.history import Event, Recorder
+from checkers.evidence.history import Event
+from checkers.evidence.recorder import Recorder
 from checkers.timeline import fault_windows as windows
 from compose.catalogs.hive import Metastore
 from compose.catalogs.moto import Moto

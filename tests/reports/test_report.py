@@ -14,9 +14,10 @@ import pytest
 import yaml
 
 from checkers.costs import figures as figures_module
-from checkers.evidence import error_chain, tablelog
-from checkers.evidence.history import Event, Operation, Recorder
+from checkers.evidence import error_chain, tablelog_file
+from checkers.evidence.history import Event, Operation
 from checkers.evidence.plan import Plan
+from checkers.evidence.recorder import Recorder
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
 from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
@@ -156,7 +157,7 @@ def write_run(folder: Path) -> Path:
         commit(1, "w0-0", 390, attempt=3, added=(new,), removed=(seed,)),
         commit(2, "w1-0", 880, operation="delete"),
     )
-    tablelog.write(log_of("orders", commits), folder / "tablelog" / "orders.jsonl")
+    tablelog_file.write(log_of("orders", commits), folder / "tablelog" / "orders.jsonl")
     write_results(
         folder,
         False,
@@ -445,7 +446,7 @@ def hostile_run(folder: Path) -> Path:
     write_history(folder, lines, phase=HOSTILE)
     row = (7, HOSTILE, 0, HOSTILE, 3)
     commits = (commit(1, f"{HOSTILE}0", 3, operation=HOSTILE, added=(row,)),)
-    tablelog.write(log_of(HOSTILE, commits), folder / "tablelog" / "orders.jsonl")
+    tablelog_file.write(log_of(HOSTILE, commits), folder / "tablelog" / "orders.jsonl")
     found = Anomaly(
         name=HOSTILE,
         checker=HOSTILE,

@@ -11,8 +11,8 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from checkers.evidence import tablelog
-from checkers.evidence.history import Recorder
+from checkers.evidence import tablelog_file
+from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.accepted import Accepted
@@ -204,7 +204,7 @@ def test_a_damaged_real_run_is_judged_and_shown_as_one_story(tmp_path: Path) -> 
     lines = [json.dumps({"format": 1, **{k: v for k, v in b.evidence.history.header.items() if k != "format"}})]
     lines += [json.dumps(e.to_json()) for e in b.evidence.history.events]
     (tmp_path / "history.jsonl").write_text("\n".join(lines) + "\n")
-    tablelog.write(b.evidence.logs[b.table], tmp_path / "tablelog" / f"{b.table}.jsonl")
+    tablelog_file.write(b.evidence.logs[b.table], tmp_path / "tablelog" / f"{b.table}.jsonl")
     judged = judge_run(RunFolder(tmp_path), publish)
     first = (tmp_path / "results.json").read_bytes()
     html = (tmp_path / "report.html").read_text()

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from checkers.evidence.history import Recorder
+from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.verdict import Anomaly, MinimalHistory, Verdict
 from reports.run import junit, page, summary

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from checkers.evidence import history, tablelog
+from checkers.evidence import history, tablelog_file
 from checkers.evidence.runfolder import RunFolder, find
 from compose.external.external import External
 from compose.install.installation import Installation
@@ -126,7 +126,7 @@ def test_the_same_workload_and_checks_on_what_is_not_ours(world: World, tmp_path
     assert {"commits", "replay", "reads", "isolation", "linearizable", "metadata"} <= {
         v["checker"] for v in results["checkers"]
     }
-    logs = tablelog.read_all(folder.tablelog)
+    logs = tablelog_file.read_all(folder.tablelog)
     assert set(logs) == {"orders", "events", "accounts"} and all(log.complete for log in logs.values())
     assert len(history.read(folder.history).operations()) == 40 + 3 + 3
 

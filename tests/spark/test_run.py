@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.evidence import history, tablelog
+from checkers.evidence import history, tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.outcome import conflict
@@ -54,7 +54,7 @@ def test_a_run_leaves_history_table_logs_results_and_page(recorded: RunFolder) -
     assert len(ops) == OPERATIONS + 3 + 4 * 3  # the seed rows of three tables, and each writer's final reads of them
     assert len({o.f for o in ops if o.type == "ok"}) >= 10
     assert {o.process for o in ops} >= {0, 1, 2, 3}
-    for log in tablelog.read_all(recorded.tablelog).values():
+    for log in tablelog_file.read_all(recorded.tablelog).values():
         assert log.complete and log.problems == () and len(log.main()) > 5
         assert all(c.readable and c.op for c in log.commits)
     assert json.loads(recorded.results.read_text())["valid"] is True

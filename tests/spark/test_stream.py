@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from checkers.evidence import history, tablelog
+from checkers.evidence import history, tablelog_file
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
@@ -45,7 +45,7 @@ def test_its_defects_and_controls_are_shown_and_a_killed_writer_goes_on_with_its
     assert killed.folder is not None
     folder = RunFolder(Path(killed.folder))
     ops = [o.op for o in history.read(folder.history).operations() if o.engine == "stream"]
-    commits = [c for c in tablelog.read_all(folder.tablelog)["t"].main() if c.op in ops]
+    commits = [c for c in tablelog_file.read_all(folder.tablelog)["t"].main() if c.op in ops]
     of_query = {c.summary["spark.sql.streaming.queryId"] for c in commits}
     assert len(of_query) == 1, "the same query in the first driver and in those that replaced it"
     epochs = [(c.op, c.summary["spark.sql.streaming.epochId"]) for c in commits]

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from checkers.evidence import tablelog
+from checkers.evidence import tablelog_file
 from checkers.evidence.tablelog import Commit, FileEntry, TableLog
 from compose.endpoints import Endpoints
 from compose.stack.pointers import table_pointer
@@ -147,7 +147,7 @@ class Subject:
     def check(self) -> TableLog:
         """Finish the log and compare all that it says with what Spark said."""
         log = self.reader.finish(table_pointer(self._endpoints, NAMESPACE, self.name), time.monotonic_ns())
-        assert tablelog.read(self.path) == log, "the file says what the memory says"
+        assert tablelog_file.read(self.path) == log, "the file says what the memory says"
         assert log.complete and not log.problems and not log.missing_files
         assert [m.problems for m in log.metadata if m.problems] == []
         known = log.by_snapshot()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from checkers.evidence.history import History, Recorder, read
+from checkers.evidence.history import History, read
 from checkers.evidence.plan import Plan
+from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import PLANNED, PROBLEMS, Proof, decide, proof_of

@@ -15,7 +15,7 @@ from checkers.costs.simulated.load import Length
 from checkers.costs.simulated.service import PHASES, exponential_shape
 from checkers.costs.simulated.sweeps import conflict_probability, conflict_windows, length_of, load_of, predict
 from checkers.evidence import history
-from checkers.evidence.history import Recorder
+from checkers.evidence.recorder import Recorder
 from workloads.backoff import Backoff, Retries
 from workloads.file.workload import Workload
 
