@@ -262,10 +262,10 @@ def _raw_after(
     try:
         out = {**raw, **{k: old[k] for k in same}}
         for k, growth in grown.items():
-            record.must(
-                isinstance(old[k], list), f"{record.shown(k)}, which grew,", "a list in the record before", old[k]
-            )
-            out[k] = old[k][growth.skip :] + growth.add
+            before = old[k]
+            if not isinstance(before, list):
+                record.must(False, f"{record.shown(k)}, which grew,", "a list in the record before", before)
+            out[k] = before[growth.skip :] + growth.add
     except KeyError as e:
         key = record.shown(e.args[0])
         raise RecordError(f"{key} is said to be that of the metadata record before it, which has none") from None
