@@ -140,13 +140,15 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _options(kind: Any) -> tuple[Any, ...]:
-    """The types of which a value may have one."""
-    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    """The types of which a value that is there may have one."""
+    options = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    return tuple(o for o in options if o is not msgspec.UnsetType)
 
 
 def _wrong(value: Any, kind: Any, what: str, part: str = "an entry") -> str:
     """Why a value is not of a type; ``part``: what one of its parts is, if it has some."""
-    for option in _options(kind):
+    options = _options(kind)
+    for option in options:
         args = get_args(option)
         if isinstance(option, type) and issubclass(option, msgspec.Struct):
             fields = msgspec.structs.fields(option)
@@ -159,7 +161,7 @@ def _wrong(value: Any, kind: Any, what: str, part: str = "an entry") -> str:
         elif get_origin(option) is dict and isinstance(value, dict) and _is_record(args[1]):
             key, inner = next((k, v) for k, v in value.items() if not _fits(v, args[1]))
             return _wrong(inner, args[1], f"{what}: {shown(key)}")
-    return f"{what} must be {' or '.join(_words(o) for o in _options(kind) if o is not msgspec.UnsetType)}, not {shown(value)}"
+    return f"{what} must be {' or '.join(map(_words, options))}, not {shown(value)}"
 
 
 def _wrong_record(value: Mapping[str, Any], kind: type[msgspec.Struct], what: str) -> str:
