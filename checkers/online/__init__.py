@@ -1,6 +1,6 @@
-"""What is wrong already, while a run goes on? The checkers ``commits``, ``replay`` and ``reads``, event by event and commit by commit."""
+"""What is wrong already, while a run goes on? Five anomalies of ``commits``, ``replay`` and ``reads``, event by event and commit by commit."""
 
-from checkers.online.found import NEVER, Found
-from checkers.online.online import Counts, Online
+from checkers.online.found import Counts, Found
+from checkers.online.online import Online
 
-__all__ = ["NEVER", "Counts", "Found", "Online"]
+__all__ = ["Counts", "Found", "Online"]

@@ -1,60 +1,66 @@
-"""An anomaly that is certain while the run goes on."""
+"""What the check during a run tells: the anomalies that are certain, and how far it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
 
 from checkers.timeline import explain
-from checkers.verdict import Anomaly
 
-NEVER = frozenset({"missing-file", "wrong-result", "lost-rollback", "wrong-time-travel", "no-state-read"})
-"""What the checkers ``commits``, ``replay`` and ``reads`` find in the full check only, and ``vanished-read`` of a read."""
+Name = Literal["lost-commit", "duplicate-commit", "false-failure", "wrong-rows", "stale-read"]
+"""What can be told: the first three as the checker ``commits`` names them, ``wrong-rows`` for every anomaly of ``replay`` that is about the
+rows of one commit, ``stale-read`` for every anomaly of ``reads`` that is about an old state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A broken promise, of which it is certain that the full check finds it, too.
+    """A broken promise of which the full check has an anomaly, too, unless the past of main changes.
 
     Attributes:
-        checker: the checker that finds it in the full check.
-        names: what it is by the evidence so far, then the other names that the full check may give it when it knows what came later.
         table: the table's name in the workload file.
-        ops: ids of operations; the anomaly of the full check names the first of them first (``one_of``: one of them).
-        snapshots, keys: as far as they are known: snapshot ids, and ids of rows.
+        op: the operation; the anomaly of the full check names it first.
         why: what makes it certain, in one clause.
-        any_ops: whether the full check may name other operations in their place.
+        snapshots, keys: as far as they are known: snapshot ids, and ids of rows.
+        turn: how often the past of the table's main had changed by then.
     """
 
-    checker: str
-    names: tuple[str, ...]
+    name: Name
     table: str
-    ops: tuple[str, ...]
+    op: str
     why: str
     snapshots: tuple[int, ...] = ()
     keys: tuple[int, ...] = ()
-    one_of: bool = False
-    any_ops: bool = False
-
-    @property
-    def name(self) -> str:
-        """What it is by the evidence so far."""
-        return self.names[0]
-
-    def among(self, anomalies: Iterable[Anomaly]) -> bool:
-        """Whether one of a full check's anomalies is this one."""
-        return any(
-            a.checker == self.checker
-            and a.table == self.table
-            and a.name in self.names
-            and (self.any_ops or a.ops[:1] == self.ops[:1] or (self.one_of and bool({*a.ops[:1]} & {*self.ops})))
-            for a in anomalies
-        )
+    turn: int = 0
 
     def __str__(self) -> str:
         """One line: ``lost-commit: table t, w1-4, snapshot 42, id 7: …``."""
-        parts = [f"table {self.table}"]
-        parts += [explain.listing(self.ops)] if self.ops else []
+        parts = [f"table {self.table}", self.op]
         parts += [f"snapshot {explain.listing(self.snapshots)}"] if self.snapshots else []
         parts += [f"id {explain.listing(self.keys)}"] if self.keys else []
         return f"{self.name}: {', '.join(parts)}: {self.why}"
+
+
+@dataclass
+class Counts:
+    """How far the run is, and what is certain so far, of all tables.
+
+    Attributes:
+        completed: operations that ended, in all phases.
+        commits, retried: snapshots that were captured, and those that took more than one attempt.
+        judged, reads: commits and reads that were judged.
+        faults: that are on now.
+        anomalies: that are certain.
+        not_judged: why → how many commits and completed operations are left to the full check.
+        closed: table → why nothing is told of it any more.
+    """
+
+    completed: int = 0
+    commits: int = 0
+    retried: int = 0
+    judged: int = 0
+    reads: int = 0
+    faults: int = 0
+    anomalies: int = 0
+    not_judged: Counter[str] = field(default_factory=Counter)
+    closed: dict[str, str] = field(default_factory=dict)

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Growth
-from checkers.online.found import Found
-from checkers.online.table import OPERATIONS, OnlineTable, outside
+from checkers.online.found import Counts, Found
+from checkers.online.table import OnlineTable
 from checkers.online.window import KEPT
+from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 MOST = 1000
 """Anomalies that are kept; all are counted."""
+OPERATIONS = 8 * KEPT
+"""Operations of a table that are remembered after their end: eight for each commit, as most of a read-mostly run commit nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How far the run is, and what is certain so far.
-
-    Attributes:
-        completed: operations that ended, in all phases.
-        commits, retried: snapshots on main that were captured, and those that took more than one attempt.
-        judged, reads: commits and reads that were judged.
-        anomalies: that are certain.
-        not_judged: why → how many commits and operations are left to the full check.
-    """
-
-    completed: int
-    commits: int
-    retried: int
-    judged: int
-    reads: int
-    faults: int
-    anomalies: int
-    not_judged: Mapping[str, int] = field(default_factory=dict)
+def outside(f: str) -> str | None:
+    """Why tables with operations of a kind are not judged while the run goes on; None if they are."""
+    kind = KINDS.get(f)
+    if kind is None:
+        return f"operations of kind {f} are not known"
+    if kind.two_tables:
+        return f"operations on two tables ({f})"
+    if kind.sets_back:
+        return f"rollbacks ({f})"
+    return f"replaced tables ({f})" if kind.replaces else None
 
 
 class Online:
-    """The checkers ``commits``, ``replay`` and ``reads``, step by step. Not thread-safe.
+    """Five anomalies of the checkers ``commits``, ``replay`` and ``reads``, step by step. Not thread-safe.
 
     Events come in the order of the history. What a capture adds comes after the events that were recorded before it ended: so the
     operation of each commit is known.
@@ -53,6 +44,7 @@ class Online:
 
     Attributes:
         found: the anomalies that are certain, at most ``MOST``.
+        counts: how far it is.
     """
 
     def __init__(
@@ -64,8 +56,9 @@ class Online:
         remembered: int = OPERATIONS,
     ) -> None:
         self.found: list[Found] = []
-        self._anomalies = self._completed = 0
-        self._tables = {spec.name: OnlineTable(spec, self._tell, kept, remembered) for spec in tables}
+        self.counts = Counts()
+        bounds = {"kept": kept, "remembered": remembered}
+        self._tables = {s.name: OnlineTable(s, self._tell, self.counts, **bounds) for s in tables}
         self._open: dict[str, Operation] = {}
         self._faults: set[str] = set()
         for why in sorted({why for f in kinds if (why := outside(f)) is not None}):
@@ -85,14 +78,14 @@ class Online:
         elif e.type == "invoke":
             o = Operation(e.op, e.process, e.f, e.table, "info", e.value, None, None, e, None)
             self._open[e.op] = o
-            table = self._tables.get(e.table or "")
             if (why := outside(e.f)) is not None:
                 for t in self._tables.values():
                     t.close(why)
+            table = self._tables.get(e.table or "")
             if table is not None:
                 table.invoked(o)
         elif (begun := self._open.pop(e.op, None)) is not None:
-            self._completed += 1
+            self.counts.completed += 1
             table = self._tables.get(begun.table or "")
             if table is not None:
                 table.completed(replace(begun, type=e.type, result=e.value, error=e.error, completed=e))
@@ -104,38 +97,16 @@ class Online:
             table.grew(g)
 
     def overtaken(self, found: Found) -> bool:
-        """Whether an anomaly that was told is about a commit that main has lost since (:mod:`checkers.online.table`)."""
+        """Whether the past of main has changed since an anomaly was told: only the full check knows what is left of it."""
         return self._tables[found.table].overtaken(found)
 
-    def finish(self, complete: bool = True) -> None:
-        """The run is over, and the logs were read to their ends.
-
-        Args:
-            complete: whether it reached its end; if not, the history may lack operations.
-        """
+    def finish(self) -> None:
+        """The run is over, and the logs were read to their ends."""
         for table in self._tables.values():
-            table.finish(complete)
-
-    @property
-    def counts(self) -> Counts:
-        """How far it is."""
-        tables = self._tables.values()
-        not_judged: Counter[str] = Counter()
-        for t in tables:
-            not_judged.update(t.not_judged)
-        return Counts(
-            self._completed,
-            sum(t.commits for t in tables),
-            sum(t.retried for t in tables),
-            sum(t.judged for t in tables),
-            sum(t.reads for t in tables),
-            len(self._faults),
-            self._anomalies,
-            not_judged,
-        )
+            table.finish()
 
     def _tell(self, found: Found) -> None:
-        self._anomalies += 1
+        self.counts.anomalies += 1
         if len(self.found) < MOST:
             self.found.append(found)
 
@@ -147,3 +118,4 @@ class Online:
             self._faults.add(name)
         elif isinstance(name, str) and e.f.startswith("stop-"):
             self._faults.discard(name)
+        self.counts.faults = len(self._faults)

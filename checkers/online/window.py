@@ -6,135 +6,121 @@ the run, and an operation that may have seen an older state is not judged.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Sequence
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from checkers.evidence.tablelog import Commit
-from checkers.timeline.states import BITS, row_hash, rows_hash
 from checkers.timeline.timeline import Changes
 from workloads.tables import Row, State
 
 KEPT = 512
-"""Commits of each table whose changes are kept; at least ``checkers.replay.past.FAR``, so that most names are those of the full check."""
+"""Commits of each table whose changes are kept: at the few commits a second of a table, more than come while one operation is under way."""
+TOO_LONG = "operations under way longer than states are kept"
+_NEVER = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
+class NotJudged(Exception):
+    """Why something is left to the full check."""
+
+
+@dataclass(slots=True)
 class Made:
-    """One commit of main: its net rows, and the invocation by which it can have been there at the earliest, as the index of an event."""
+    """One commit of main, and its net rows.
+
+    Attributes:
+        acknowledged, read: the events that prove that main had it: its operation's acknowledgement, and the first end of a read that saw it.
+    """
 
     commit: Commit
     changes: Changes
-    reached: int
+    acknowledged: int = _NEVER
+    read: int = _NEVER
 
 
 class Window:
-    """The last states of one table's main."""
+    """The last states of one table's main.
+
+    Attributes:
+        state: the rows at ``top``; who changes it to look back restores it.
+        top, base: the present position, and the oldest whose state is kept.
+    """
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._kept = kept
         self.state = State()
-        """The rows at ``top``. Who changes it to look back restores it."""
-        self.top = 0
-        self.base = 0
-        """The oldest position that is kept."""
-        self.made: deque[Made] = deque()
-        self._whole: deque[int] = deque([0])
-        self._keys: dict[int, deque[tuple[int, int]]] = {}
-        self._changed: deque[frozenset[int]] = deque()
+        self.top = self.base = 0
+        self._kept = kept
+        self._made: deque[Made] = deque()
+
+    def __len__(self) -> int:
+        """Number of kept things, for bounds of memory: commits and rows."""
+        return len(self._made) + len(self.state)
 
     def at(self, position: int) -> Made:
         """The commit at a position above ``base``."""
-        return self.made[position - self.base - 1]
+        return self._made[position - self.base - 1]
 
-    def step(self, c: Commit, changes: Changes, reached: int) -> None:
+    def position(self, snapshot: int | None) -> int | None:
+        """The kept position at which a snapshot (None: nothing) is main's last; None: that is not known."""
+        if snapshot is None:
+            return None if self.base else 0
+        return next((p for p in range(self.top, self.base, -1) if self.at(p).commit.snapshot_id == snapshot), None)
+
+    def reached(self, event: int, *, reads: bool = False) -> int:
+        """The highest position that main had certainly reached before an event: by acknowledgements, with ``reads`` also by reads.
+
+        Raises:
+            NotJudged: it is not kept.
+        """
+        for p in range(self.top, self.base, -1):
+            made = self.at(p)
+            if made.acknowledged < event or (reads and made.read < event):
+                return p
+        if self.base:
+            raise NotJudged(TOO_LONG)
+        return 0
+
+    def step(self, c: Commit, changes: Changes) -> None:
         """Main's next commit.
 
         Raises:
-            KeyError: it removes a row that is not there; then the state is what it was.
+            KeyError: it removes a row that is not there; then the window is of no use any more.
         """
-        for n, r in enumerate(changes.removed):
-            try:
-                self.state.remove(r)
-            except KeyError:
-                for back in changes.removed[:n]:
-                    self.state.add(back)
-                raise
-        for r in changes.added:
-            self.state.add(r)
+        self.state.apply(*changes)
         self.top += 1
-        by_key: dict[int, int] = {}
-        for rows, sign in ((changes.added, 1), (changes.removed, -1)):
-            for r in rows:
-                by_key[r.id] = by_key.get(r.id, 0) + sign * row_hash(r)
-        for key, more in by_key.items():
-            seen = self._keys.setdefault(key, deque([(0, 0)]))
-            seen.append((self.top, (seen[-1][1] + more) % BITS))
-        self._whole.append((self._whole[-1] + sum(by_key.values())) % BITS)
-        self._changed.append(frozenset(by_key))
-        self.made.append(Made(c, changes, reached))
-        if len(self.made) > self._kept:
-            self._forget()
+        self._made.append(Made(c, changes))
+        if len(self._made) > self._kept:
+            self._made.popleft()
+            self.base += 1
 
-    def _forget(self) -> None:
-        self.made.popleft()
-        self._whole.popleft()
-        self.base += 1
-        for key in self._changed.popleft():
-            seen = self._keys.get(key)
-            while seen is not None and len(seen) > 1 and seen[1][0] <= self.base:
-                seen.popleft()
-            if seen is not None and len(seen) == 1 and not seen[0][1]:
-                del self._keys[key]  # a key without rows, and without changes that are kept
-
-    def __len__(self) -> int:
-        """Number of kept things, for bounds of memory: commits, changes of keys, and rows."""
-        return len(self.made) + sum(map(len, self._keys.values())) + len(self.state)
-
-    def back(self, first: int) -> Generator[tuple[int, State], None, None]:
+    def back(self, first: int) -> Generator[State, None, None]:
         """The state at ``top``, then as it was at top-1, … ``first`` (at least ``base``); closing the iterator restores it."""
         j = self.top
         try:
-            yield j, self.state
+            yield self.state
             while j > first:
                 change = self.at(j).changes
                 self.state.apply(change.added, change.removed)
                 j -= 1
-                yield j, self.state
+                yield self.state
         finally:
             while j < self.top:
                 j += 1
                 change = self.at(j).changes
                 self.state.apply(change.removed, change.added)
 
-    def lowest(self, rows: Sequence[Row], key: int | None, low: int, high: int) -> int | None:
-        """The lowest position from ``low`` (at least ``base``) to ``high`` at which the table, or the key, had exactly these rows."""
-        wanted = rows_hash(rows)
-        if key is None:
-            found = (p for p in range(low, high + 1) if self._whole[p - self.base] == wanted)
-            return next(found, None)
-        seen = self._keys.get(key, deque([(0, 0)]))
-        for n in range(len(seen) - 1, -1, -1):  # from the newest: few changes lie above ``low``
-            if seen[n][0] <= low:
-                break
-        else:
-            n = 0
-        for m in range(n, len(seen)):
-            start = max(low, seen[m][0])
-            if start > high:
-                return None
-            if seen[m][1] == wanted:
-                return start
-        return None
-
-    def newest_below(self, rows: Sequence[Row], key: int | None, below: int) -> int | None:
-        """The newest kept position under ``below`` at which the table, or the key, had exactly these rows."""
-        for p in range(min(below, self.top + 1) - 1, self.base - 1, -1):
-            if self.lowest(rows, key, p, p) is not None:
-                return p
-        return None
-
-    def changed(self, key: int | None, position: int) -> bool:
-        """Whether the commit at a position changed the table, or the rows of a key."""
-        keys = self._changed[position - self.base - 1]
-        return bool(keys) if key is None else key in keys
+    def equal(self, rows: Sequence[Row], key: int | None, low: int) -> Iterator[int]:
+        """The positions at which the table, or a key, had exactly these rows: from ``top`` down to ``low`` (at least ``base``)."""
+        more = Counter(rows)
+        more.subtract(self.state if key is None else self.state.by_id(key))
+        off = {r: n for r, n in more.items() if n}
+        for p in range(self.top, low - 1, -1):
+            if not off:
+                yield p
+            change = self.at(p).changes if p > low else Changes((), ())
+            for part, n in ((change.added, 1), (change.removed, -1)):
+                for r in part:
+                    if key is None or r.id == key:
+                        off[r] = off.get(r, 0) + n
+                        if not off[r]:
+                            del off[r]

@@ -39,8 +39,16 @@ def _retyped(e: Evidence, n: int | None, **more: object) -> Evidence | None:
 
 
 def outcome_unknown(e: Evidence, rng: Random) -> Evidence | None:
-    """An acknowledgement that nobody got."""
-    return _retyped(e, _completion(e, rng, "ok"), type="info", value=None)
+    """An acknowledgement that nobody got: the writer goes on as a new process."""
+    n = _completion(e, rng, "ok")
+    if n is None:
+        return None
+    events = list(e.history.events)
+    process = events[n].process
+    new = 1 + max(x.process for x in events if isinstance(x.process, int))
+    events[n] = replace(events[n], type="info", value=None)
+    events[n + 1 :] = [replace(x, process=new) if x.process == process else x for x in events[n + 1 :]]
+    return _events(e, events)
 
 
 def false_failure(e: Evidence, rng: Random) -> Evidence | None:
