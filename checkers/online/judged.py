@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, Metadata, TableLog
+from checkers.evidence.tablelog import TableLog
 from checkers.online.window import TOO_LONG, NotJudged, Window
 from checkers.reads.judge import rows_of
 from checkers.replay.past import compare
@@ -26,10 +26,7 @@ def idle(w: Window, spec: TableSpec, o: Operation) -> bool:
     first = w.reached(o.invoked.index)
     if not KINDS[o.f].changes_rows:
         return False
-    states = w.back(first)
-    found = any(meaning(o, state, spec) == ([], []) for state in states)
-    states.close()
-    return found
+    return any(meaning(o, state, spec) == ([], []) for state in w.back(first))
 
 
 def read_at(w: Window, spec: TableSpec, o: Operation, first: int) -> int:

@@ -65,8 +65,8 @@ class OnlineTable:
         """Operation → the position and the snapshot of its first commit."""
         self._pending: OrderedDict[str, Operation] = OrderedDict()
         """Reads, and acknowledged writes that main lacks, by their ends."""
-        self._held: dict[str, tuple[int, Found]] = {}
-        """Operation → its end in ns, and its anomaly."""
+        self._held: dict[str, tuple[Operation, Found]] = {}
+        """Anomalies that wait for a capture, by their operations."""
         self._lost: set[str] = set()
         """Operations that were told as lost."""
         self._turn = 0
@@ -101,11 +101,9 @@ class OnlineTable:
         if n:
             self._counts.not_judged[why] += n
 
-    def _found(
-        self, name: Name, o: Operation, why: str, snapshots: tuple[int, ...] = (), keys: tuple[int, ...] = ()
-    ) -> Found:
-        ids = keys or ids_named(o, self._spec)
-        return Found(name, self._spec.name, o.op, why, snapshots, ids[: explain.MOST_KEYS], self._turn)
+    def _found(self, name: Name, o: Operation, why: str, snapshots: tuple[int, ...] = ()) -> Found:
+        keys = ids_named(o, self._spec)[: explain.MOST_KEYS]
+        return Found(name, self._spec.name, o.op, why, snapshots, keys, self._turn)
 
     # --- events
 
@@ -127,11 +125,12 @@ class OnlineTable:
         kind = KINDS[o.f]
         if o.op in self._first:
             self._answered(o)
-        elif o.type == "ok" and kind.travels:
-            self._leave("time travel")
-        elif reads_rows(o) or kind.changes_rows or ((said := claims_of(o)) is not None and said.needs_snapshot):
-            if o.type == "ok":
+        elif o.type == "ok":
+            said = None if kind.changes_rows else claims_of(o)
+            if kind.changes_rows or reads_rows(o) or (said is not None and said.needs_snapshot):
                 self._pending[o.op] = o
+            elif kind.travels:
+                self._leave("time travel")
         if len(self._pending) > self._remembered:
             self._pending.popitem(last=False)
             self._leave(TOO_MANY)
@@ -143,7 +142,9 @@ class OnlineTable:
         if o.type == "fail":
             why = "it was reported as failed, and main has its snapshot"
             self._tell(self._found("false-failure", o, why, (snapshot,)))
-        elif o.type == "ok" and position > self._window.base and _ended(o) > self._newest:
+        elif o.type == "ok" and _ended(o) < self._newest:
+            self.close("a commit in another order than real time")
+        elif o.type == "ok" and position > self._window.base:
             self._window.at(position).acknowledged = _ended(o)
 
     # --- versions
@@ -203,7 +204,7 @@ class OnlineTable:
         try:
             why = "its commit did not change the rows as it means at any state that it can have scanned"
             for a in anomalies_of(w, self._spec, log, self._ops, changes):
-                self._tell(self._found("wrong-rows", o, why, a.snapshots, a.keys))
+                self._tell(replace(self._found("wrong-rows", o, why, a.snapshots), keys=a.keys))
             self._counts.judged += 1
         except NotJudged as e:
             self._leave(str(e))
@@ -216,7 +217,9 @@ class OnlineTable:
             self._answered(o)
         elif KINDS[o.f].changes_rows:
             both = (self._first[o.op][1], c.snapshot_id)
-            self._tell(self._found("duplicate-commit", o, "it was invoked once, and main has two snapshots of it", both))
+            self._tell(
+                self._found("duplicate-commit", o, "it was invoked once, and main has two snapshots of it", both)
+            )
             return self.close("a commit that landed twice")
         self._newest = max(self._newest, o.invoked.index)
         return None
@@ -227,7 +230,9 @@ class OnlineTable:
         try:
             if not reads_rows(o):
                 if not idle(w, self._spec, o):
-                    why = "it was acknowledged, then the catalog was asked for the table, and no snapshot of it is there"
+                    why = (
+                        "it was acknowledged, then the catalog was asked for the table, and no snapshot of it is there"
+                    )
                     self._hold(o, self._found("lost-commit", o, why))
                 return
             first = w.reached(o.invoked.index, reads=True)
@@ -246,12 +251,12 @@ class OnlineTable:
         new, w = next((c for c in commits if c.snapshot_id == m.current), None), self._window
         at = w.position(m.current if new is None else new.parent_id)
         why = "it was acknowledged, and main was set back: its snapshot is not in main's ancestry any more"
-        lost: dict[str, tuple[int, Found]] = {}
-        for made in () if at is None else map(w.at, range(at + 1, w.top + 1)):
-            o, c = self._ops.get(made.commit.op or ""), made.commit
+        lost: dict[str, tuple[Operation, Found]] = {}
+        for p in range(at + 1, w.top + 1) if at is not None else ():
+            c = w.at(p).commit
+            o = self._ops.get(c.op or "")
             if o is not None and o.type == "ok" and (new is None or new.op != o.op):
-                keys = explain.keys((*made.changes.removed, *made.changes.added))
-                lost[o.op] = _ended_at(o), self._found("lost-commit", o, why, (c.snapshot_id,), keys)
+                lost[o.op] = o, self._found("lost-commit", o, why, (c.snapshot_id,))
         self.close("main was set back")
         self._held = lost
 
@@ -270,17 +275,18 @@ class OnlineTable:
 
     def _hold(self, o: Operation, found: Found) -> None:
         if len(self._held) < self._remembered:
-            self._held[o.op] = _ended_at(o), found
+            self._held[o.op] = o, found
         else:
             self._leave(TOO_MANY)
 
     def _release(self) -> None:
         """Tell what was held of the operations that ended before the last capture was asked for."""
-        for op in [op for op, (at, _) in self._held.items() if at < self._captured]:
-            _, found = self._held.pop(op)
-            if found.name == "lost-commit" and len(self._lost) < self._remembered:
-                self._lost.add(op)
-            self._tell(found)
+        for o, found in [*self._held.values()]:
+            if o.end is not None and o.end < self._captured:
+                del self._held[o.op]
+                self._tell(found)
+                if found.name == "lost-commit" and len(self._lost) < self._remembered:
+                    self._lost.add(o.op)
 
     def finish(self) -> None:
         """The run is over, and the log has everything: judge what is pending."""
@@ -296,15 +302,10 @@ def _ended(o: Operation) -> int:
     return o.completed.index
 
 
-def _ended_at(o: Operation) -> int:
-    assert o.completed is not None
-    return o.completed.time
-
-
 def _goes_on(current: int | None, m: Metadata, commits: Sequence[Commit]) -> bool:
     """Whether main of a version is that of the version before, or goes on from it with the version's commits."""
     parents = {c.snapshot_id: c.parent_id for c in commits}
-    at = m.current
-    for _ in commits:
-        at = at if at == current or at is None else parents.get(at, at)
+    at, steps = m.current, 0
+    while at != current and at in parents and steps < len(commits):
+        at, steps = parents[at], steps + 1
     return at == current

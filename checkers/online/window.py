@@ -7,7 +7,7 @@ the run, and an operation that may have seen an older state is not judged.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from checkers.evidence.tablelog import Commit
@@ -42,7 +42,7 @@ class Window:
     """The last states of one table's main.
 
     Attributes:
-        state: the rows at ``top``; who changes it to look back restores it.
+        state: the rows at ``top``.
         top, base: the present position, and the oldest whose state is kept.
     """
 
@@ -93,34 +93,23 @@ class Window:
             self._made.popleft()
             self.base += 1
 
-    def back(self, first: int) -> Generator[State, None, None]:
-        """The state at ``top``, then as it was at top-1, … ``first`` (at least ``base``); closing the iterator restores it."""
-        j = self.top
-        try:
-            yield self.state
-            while j > first:
-                change = self.at(j).changes
-                self.state.apply(change.added, change.removed)
-                j -= 1
-                yield self.state
-        finally:
-            while j < self.top:
-                j += 1
-                change = self.at(j).changes
-                self.state.apply(change.removed, change.added)
+    def back(self, first: int) -> Iterator[State]:
+        """A copy of the state at ``top``, taken back to top-1, … ``first`` (at least ``base``)."""
+        state = self.state.copy()
+        yield state
+        for p in range(self.top, first, -1):
+            change = self.at(p).changes
+            state.apply(change.added, change.removed)
+            yield state
 
     def equal(self, rows: Sequence[Row], key: int | None, low: int) -> Iterator[int]:
         """The positions at which the table, or a key, had exactly these rows: from ``top`` down to ``low`` (at least ``base``)."""
-        more = Counter(rows)
-        more.subtract(self.state if key is None else self.state.by_id(key))
-        off = {r: n for r, n in more.items() if n}
+        off = Counter(rows)
+        off.subtract(self.state if key is None else self.state.by_id(key))
         for p in range(self.top, low - 1, -1):
-            if not off:
+            if not any(off.values()):
                 yield p
-            change = self.at(p).changes if p > low else Changes((), ())
-            for part, n in ((change.added, 1), (change.removed, -1)):
-                for r in part:
-                    if key is None or r.id == key:
-                        off[r] = off.get(r, 0) + n
-                        if not off[r]:
-                            del off[r]
+            if p > low:
+                change = self.at(p).changes
+                off.update(r for r in change.added if key in (None, r.id))
+                off.subtract(r for r in change.removed if key in (None, r.id))

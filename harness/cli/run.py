@@ -98,7 +98,8 @@ def run(
         bool, typer.Option(help="Check while the run goes on, and show a live line. The verdict is made afterwards.")
     ] = True,
     stop_on_anomaly: Annotated[
-        bool, typer.Option("--stop-on-anomaly", help="End the load when an anomaly is certain.")
+        bool,
+        typer.Option("--stop-on-anomaly", help="End the load at the first of five anomalies that is certain (docs/online.md)."),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:

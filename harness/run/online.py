@@ -18,6 +18,7 @@ from typing import Any
 from checkers.evidence.history import Event
 from checkers.evidence.tablelog import Growth
 from checkers.online import Counts, Found, Online
+from checkers.timeline.explain import count, listing
 from compose.install.progress import clock
 from harness.run.settings import OnlineSettings
 from workloads.file.workload import Workload
@@ -34,12 +35,12 @@ RATE_S = 10.0
 def live_line(seconds: float, rate: float, c: Counts) -> str:
     """How far a run is: ``1:20  14.2 op/s  310 commits  12 % retried  2 faults on  0 anomalies (310 commits judged)``."""
     retried = f"  {100 * c.retried / c.commits:.0f} % retried" if c.commits else ""
-    faults = f"  {c.faults} {'fault' if c.faults == 1 else 'faults'} on" if c.faults else ""
+    faults = f"  {count(c.faults, 'fault')} on" if c.faults else ""
     left = sum(c.not_judged.values())
     judged = f"{c.judged} commits judged" + (f", {left} not online" if left else "")
-    anomalies = f"{c.anomalies} {'anomaly' if c.anomalies == 1 else 'anomalies'}"
-    commits = f"{c.commits} {'commit' if c.commits == 1 else 'commits'}"
-    return f"{clock(seconds)}  {rate:.1f} op/s  {commits}{retried}{faults}  {anomalies} ({judged})"
+    judged += f", {count(len(c.closed), 'table')} closed" if c.closed else ""
+    anomalies = count(c.anomalies, "anomaly", "anomalies")
+    return f"{clock(seconds)}  {rate:.1f} op/s  {count(c.commits, 'commit')}{retried}{faults}  {anomalies} ({judged})"
 
 
 def kinds_of(workload: Workload) -> frozenset[str]:
@@ -74,6 +75,7 @@ class OnlineCheck:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="online-check", daemon=True)
         self._told = 0
+        self._closed: frozenset[str] = frozenset()
         self._rates: deque[tuple[float, int]] = deque()
         self._end_load: Callable[[str], None] | None = None
         self._began = time.monotonic()
@@ -107,26 +109,23 @@ class OnlineCheck:
         if self._thread.is_alive():
             self._thread.join()
 
-    def finish(self, complete: bool = True) -> dict[str, Any]:
+    def finish(self) -> dict[str, Any]:
         """The run is over, and the logs were read to their ends: judge the rest.
 
-        Args:
-            complete: whether the run reached its end, and was not stopped.
-
         Returns:
-            ``commits``, ``judged``, ``reads``, ``anomalies``: numbers; ``not_judged``: reason → number; ``found``: the anomalies, each with
-            ``name``, ``table``, ``ops``, ``snapshots``, ``keys`` and ``overtaken`` (whether main has lost its commit since); ``error``, if the
-            check failed. JSON values.
+            ``commits``, ``judged``, ``reads``, ``anomalies``: numbers; ``not_judged``: reason → number; ``closed``: table → reason; ``found``: the
+            anomalies, each with ``name``, ``table``, ``ops``, ``snapshots``, ``keys`` and ``overtaken`` (whether the past of main has changed
+            since); ``error``, if the check failed. JSON values.
         """
         self.stop()
-        self._guarded(lambda: self._online.finish(complete))
+        self._guarded(self._online.finish)
         self._tell()
         c = self._online.counts
         found = [
             {
                 "name": f.name,
                 "table": f.table,
-                "ops": [*f.ops],
+                "ops": [f.op],
                 "snapshots": [*f.snapshots],
                 "keys": [*f.keys],
                 "overtaken": self._online.overtaken(f),
@@ -135,7 +134,7 @@ class OnlineCheck:
         ]
         numbers = {"commits": c.commits, "judged": c.judged, "reads": c.reads, "anomalies": c.anomalies}
         failed = {} if self.error is None else {"error": self.error}
-        return {**numbers, "not_judged": dict(c.not_judged), "found": found, **failed}
+        return {**numbers, "not_judged": dict(c.not_judged), "closed": dict(c.closed), "found": found, **failed}
 
     # --- the thread
 
@@ -174,11 +173,16 @@ class OnlineCheck:
                 self._online.grew(new)
 
     def _tell(self) -> None:
-        """Tell the anomalies that are new."""
+        """Tell the anomalies that are new, and the tables that are closed since."""
         found: list[Found] = self._online.found
         new, self._told = found[self._told :], len(found)
         for f in new:
             self._settings.told(self._hide(f"anomaly: {f}"))
+        closed = {t: why for t, why in self._online.counts.closed.items() if t not in self._closed}
+        self._closed |= closed.keys()
+        for why in dict.fromkeys(closed.values()):
+            tables = listing(t for t, reason in closed.items() if reason == why)
+            self._settings.told(f"closed: table {tables}: {why}; nothing more is told of it until the run is checked")
         if new and self._settings.stop and self._end_load is not None:
             self._end_load(f"stop-on-anomaly: {new[0].name} on table {new[0].table}")
             self._end_load = None

@@ -244,7 +244,7 @@ class Run:
             run.say("reading the table logs")
             follower.finish()
         if online is not None:
-            self._state["online"] = run.hide.value(online.finish(complete=not run.settings.stop.is_set()))
+            self._state["online"] = run.hide.value(online.finish())
         for problem in follower.errors[:MOST_PROBLEMS]:
             run.say(f"table log: {problem}")
         if (more := len(follower.errors) - MOST_PROBLEMS) > 0:

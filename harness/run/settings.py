@@ -55,7 +55,7 @@ class OnlineSettings:
 
     Attributes:
         line: gets how far the run is, in one line, every ``every`` seconds.
-        told: gets each anomaly, and why the check ended early if it failed.
+        told: gets each anomaly, which tables are closed and why, and why the check ended early if it failed.
         stop: whether the first anomaly ends the load.
     """
 

@@ -83,7 +83,9 @@ def set_back(log: TableLog) -> Iterator[int]:
 
 def came_late(e: Evidence, f: Found) -> bool:
     """Whether an operation on the table of an anomaly was acknowledged before its commit was made."""
-    acknowledged = {o.op: o.completed.index for o in e.history.operations() if o.type == "ok" and o.completed is not None}
+    acknowledged = {
+        o.op: o.completed.index for o in e.history.operations() if o.type == "ok" and o.completed is not None
+    }
     invoked = -1
     for c in e.logs[f.table].main():
         o = next(o for o in e.history.operations() if o.op == c.op)
@@ -688,4 +690,6 @@ def test_two_snapshots_that_one_version_brings_are_left_to_the_full_check() -> N
     d.ok("c")
     e = d.evidence()
     online = went_on(e, told(e, Random(0)))
-    assert online.found == [] and online.counts.not_judged["a version with snapshots other than the next one of main"] >= 2
+    assert (
+        online.found == [] and online.counts.not_judged["a version with snapshots other than the next one of main"] >= 2
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from random import Random
 
@@ -67,9 +68,11 @@ def test_an_anomaly_is_told_while_the_run_goes_on_with_operation_snapshot_and_ke
         assert heard.line_came.wait(PATIENCE)
     commit = e.logs["t"].commits[1].snapshot_id
     assert [t.partition(": it was")[0] for t in heard.told] == [
-        f"anomaly: lost-commit: table t, b, snapshot {commit}, id 2"
+        f"anomaly: lost-commit: table t, b, snapshot {commit}, id 2",
+        "closed: table t: main was set back; nothing more is told of it until the run is checked",
     ]
     found = check.finish()
+    assert found["closed"] == {"t": "main was set back"}
     assert found["anomalies"] == 1 and found["found"][0] == {
         "name": "lost-commit",
         "table": "t",
@@ -88,6 +91,17 @@ def test_the_first_anomaly_ends_the_load_only_if_that_is_wanted(stop: bool) -> N
         feed(check, told(e, Random(0)))
         assert heard.told_came.wait(PATIENCE)
     assert ended == (["stop-on-anomaly: lost-commit on table t"] if stop else [])
+
+
+def test_tables_that_are_closed_for_one_reason_are_told_in_one_line_and_once() -> None:
+    heard = Heard()
+    tables = [SPEC, SPEC.model_copy(update={"name": "u"})]
+    with OnlineCheck(tables, {"rollback"}, heard.settings()) as check:
+        assert heard.told_came.wait(PATIENCE), "before anything happened"
+        feed(check, long_run(60))
+    why = "rollbacks (rollback)"
+    assert check.finish()["closed"] == {"t": why, "u": why}
+    assert heard.told == [f"closed: table t, u: {why}; nothing more is told of it until the run is checked"]
 
 
 def test_what_is_left_in_the_queue_is_judged_when_the_run_ends() -> None:
@@ -109,7 +123,8 @@ def test_a_defect_of_the_check_is_told_once_and_the_run_goes_on() -> None:
         feed(check, long_run(100))
         assert heard.told_came.wait(PATIENCE)
     found = check.finish()
-    assert len(heard.told) == 1 and "failed" in heard.told[0] and "AttributeError" in found["error"]
+    assert len([t for t in heard.told if "the check during the run failed" in t]) == 1
+    assert "AttributeError" in found["error"]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +140,8 @@ def test_a_defect_of_the_check_is_told_once_and_the_run_goes_on() -> None:
         (
             3700,
             1.0,
-            Counts(9, 1, 0, 0, 0, 1, 1, {"rollbacks": 3, "time travel": 2}),
-            "1:01:40  1.0 op/s  1 commit  0 % retried  1 fault on  1 anomaly (0 commits judged, 5 not online)",
+            Counts(9, 1, 0, 0, 0, 1, 1, Counter({"rollbacks": 3, "time travel": 2}), {"t": "rollbacks"}),
+            "1:01:40  1.0 op/s  1 commit  0 % retried  1 fault on  1 anomaly (0 commits judged, 5 not online, 1 table closed)",
         ),
     ],
 )
