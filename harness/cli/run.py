@@ -99,7 +99,9 @@ def run(
     ] = True,
     stop_on_anomaly: Annotated[
         bool,
-        typer.Option("--stop-on-anomaly", help="End the load at the first of five anomalies that is certain (docs/online.md)."),
+        typer.Option(
+            "--stop-on-anomaly", help="End the load at the first of five anomalies that is certain (docs/online.md)."
+        ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:

@@ -104,7 +104,7 @@ class OnlineCheck:
         self._queue.put(growth)
 
     def stop(self) -> None:
-        """Work off what is left and end the thread; idempotent."""
+        """Work off what is left and end the thread; what comes then is not judged. Idempotent."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -113,9 +113,9 @@ class OnlineCheck:
         """The run is over, and the logs were read to their ends: judge the rest.
 
         Returns:
-            ``commits``, ``judged``, ``reads``, ``anomalies``: numbers; ``not_judged``: reason → number; ``closed``: table → reason; ``found``: the
-            anomalies, each with ``name``, ``table``, ``ops``, ``snapshots``, ``keys`` and ``overtaken`` (whether the past of main has changed
-            since); ``error``, if the check failed. JSON values.
+            ``commits``, ``judged``, ``reads``, ``anomalies``: numbers; ``not_judged``: reason → number; ``closed``: table → reason;
+            ``found``: the anomalies, each with ``name``, ``table``, ``ops``, ``snapshots``, ``keys`` and ``overtaken`` (whether the past of
+            main has changed since); ``error``, if the check failed. JSON values.
         """
         self.stop()
         self._guarded(self._online.finish)

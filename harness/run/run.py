@@ -240,6 +240,8 @@ class Run:
                 self._state["load_ended"] = run.hide.text(phases.ended_by)
             with self._timed("final reads"):
                 phases.final_reads()
+        if online is not None and run.settings.stop.is_set():
+            online.stop()  # the history may lack operations that explain what the last captures show
         with self._timed("table log"):
             run.say("reading the table logs")
             follower.finish()

@@ -237,7 +237,9 @@ def test_of_these_defects_everything_is_told_by_the_end(defect: str) -> None:
     for seed in range(many(12)):
         e = made(seed, broken([defect], 0.4), ops=15)
         online, found = went_on(e, stream(e, seed)), full(e)
-        assert tellable(found) == {as_told(f) for f in online.found}
+        assert alone(online, found) == []
+        missing = tellable(found) - {as_told(f) for f in online.found}
+        assert not missing or online.counts.not_judged.keys() == {"time travel"}, "which proves what was certain, too"
         several += len(online.found)
     assert several, "the defect showed"
 
@@ -384,7 +386,10 @@ def test_what_is_told_of_damaged_evidence_is_found_by_the_full_check(seed: int, 
     for kind in kinds:
         e = DAMAGES[kind](e, rng) or e
     bounds = rng.choice([{}, {"kept": 3, "remembered": 8}])
-    online, found = went_on(e, stream(e, order), **bounds), full(e)
+    fed = stream(e, order)
+    while fed and not e.complete and isinstance(fed[-1], Growth):
+        fed.pop()  # the check ends with the history of a run that was stopped
+    online, found = went_on(e, fed, **bounds), full(e)
     assert alone(online, found) == []
 
 

@@ -114,6 +114,14 @@ def test_what_is_left_in_the_queue_is_judged_when_the_run_ends() -> None:
     assert found["not_judged"] == {} and heard.told == []
 
 
+def test_what_comes_after_the_check_was_stopped_is_not_judged() -> None:
+    heard, e = Heard(), lost()
+    with OnlineCheck(e.tables.values(), (), heard.settings()) as check:
+        check.stop()
+        feed(check, told(e, Random(0)))
+    assert check.finish()["found"] == [] and heard.told == []
+
+
 def test_a_defect_of_the_check_is_told_once_and_the_run_goes_on() -> None:
     heard = Heard()
     with OnlineCheck([SPEC], (), heard.settings()) as check:
