@@ -1,9 +1,9 @@
-"""A store of many runs and one huge run as columns, judged by ``icequake check`` in process and on Spark: times, memory, answers.
+"""A store of many runs as columns, judged by ``icequake check`` in process and on Spark: times, memory, answers.
 
-``python -m bench.bigstore [OPERATIONS [FOLDER [ENGINE …]]]``: half of the operations are in runs of :data:`EACH`, half in one run of one table,
-streamed to disk in blocks. Engines are ``process`` and ``spark`` (on :data:`MASTER`). Every measurement is a command of its own. Its memory
-is the most that each of its processes had resident, sampled :data:`SAMPLES` times a second: the driver (the command itself), the JVM,
-and the largest of the Python workers.
+``python -m bench.bigstore [OPERATIONS [FOLDER [ENGINE …]]]``: the operations are in runs of :data:`EACH`, each of one table. Engines are
+``process`` and ``spark`` (on :data:`MASTER`). Every measurement is a command of its own. Its memory is the most that each of its
+processes had resident, sampled :data:`SAMPLES` times a second: the driver (the command itself), the JVM, and the largest of the Python
+workers.
 """
 
 from __future__ import annotations
@@ -51,10 +51,8 @@ class Measured:
 def make(folder: Path, operations: int) -> None:
     """Write the store."""
     writer = dataset.Writer(folder)
-    runs = operations // 2 // EACH
-    for n in range(runs):
-        writer.stream(f"run-{n:05}", columns.blocks(EACH, f"t{n}", seed=n))
-    writer.stream("huge", columns.blocks(operations - runs * EACH, seed=runs))
+    for n in range(operations // EACH):
+        writer.add(f"run-{n:05}", columns.frame(EACH, f"t{n}", seed=n))
     writer.close()
 
 

@@ -6,13 +6,10 @@ tenth are refused and a hundredth end without an answer, half of which took effe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
-
 import numpy as np
 
 from checkers.columns.facts import Bools
-from checkers.columns.frames import I64, IDS, NEVER, U64, WHOLE, Before, Frame, appended, hash_rows, mix
+from checkers.columns.frames import I64, IDS, NEVER, U64, WHOLE, Frame, appended, hash_rows, mix
 from workloads.tables import TableSpec
 
 CLIENTS = 8
@@ -30,10 +27,6 @@ MIX = {
 }
 CODES = {name: n for n, name in enumerate((*MIX, "read"))}
 """Kind → its number in the frame."""
-
-
-BLOCK = 1 << 20
-"""Operations that are made at a time."""
 SCALE = 64
 """Steps of a clock between two operations."""
 SPREAD = int(3.9 * SCALE)
@@ -42,50 +35,25 @@ SPREAD = int(3.9 * SCALE)
 
 def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
     """A frame of that many operations, in which nothing is wrong."""
-    made = [block for block, _ in blocks(operations, name, seed)]
-    arrays = {
-        f.name: np.concatenate([getattr(block, f.name) for block in made])
-        for f in fields(Frame)
-        if f.name not in ("spec", "kinds")
-    }
-    return Frame(spec=made[0].spec, kinds=made[0].kinds, **arrays)
-
-
-def blocks(operations: int, name: str = "t", seed: int = 0, block: int = BLOCK) -> Iterator[tuple[Frame, Before]]:
-    """The same in blocks, with what comes before each; only the state of the keys stays in memory."""
-    spec = TableSpec(name=name, partitions=16)
-    keys = _Keys(max(1, operations // A_KEY), spec)
-    unknown = np.zeros(CLIENTS, np.int64)
-    before = Before()
-    for start in range(0, max(operations, 1), block):
-        made = _block(keys, start, min(operations, start + block), before, unknown, seed)
-        yield made, before
-        before = Before(
-            before.operations + made.operations,
-            before.arguments + len(made.arg_op),
-            before.commits + len(made.commit_op),
-            before.changes + len(made.position),
-        )
+    keys = _Keys(max(1, operations // A_KEY), TableSpec(name=name, partitions=16))
+    return _made(keys, operations, seed)
 
 
 class _Keys:
-    """The row of each key, and the hash of all rows."""
+    """The row of each key."""
 
     def __init__(self, keys: int, spec: TableSpec) -> None:
         self.spec = spec
         self.alive = np.zeros(keys, np.bool_)
         self.val, self.log = np.zeros(keys, np.uint64), np.zeros(keys, np.uint64)
         self.cnt = np.zeros(keys, np.int64)
-        self.whole = np.uint64(0)
 
     def hashes(self, ids: I64) -> U64:
         return hash_rows(ids, self.val[ids], self.cnt[ids], self.log[ids], ids % self.spec.partitions)
 
 
-def _block(keys: _Keys, start: int, end: int, before: Before, unknown: I64, seed: int) -> Frame:
-    """The operations from ``start`` to ``end`` (excluded)."""
-    rng = np.random.default_rng((seed, start))
-    n = end - start
+def _made(keys: _Keys, n: int, seed: int) -> Frame:
+    rng = np.random.default_rng((seed, 0))
     chosen = rng.choice(len(MIX), n, p=np.array(list(MIX.values())) / sum(MIX.values()))
     kind = np.array([CODES[k] for k in MIX], np.int64)[chosen]
     key = rng.integers(0, len(keys.alive), n)
@@ -95,18 +63,16 @@ def _block(keys: _Keys, start: int, end: int, before: Before, unknown: I64, seed
     fate = rng.random(n)
     outcome = np.where(is_read | (fate >= 0.11), 0, np.where(fate < 0.1, 1, 2))
     takes_effect = ~is_read & ((outcome == 0) | ((outcome == 2) & (fate < 0.105)))
-    time = np.arange(start, end)
+    time = np.arange(n)
     names = mix((time + 1).astype(np.uint64) * np.uint64(977) + np.uint64(seed))
 
-    # Operations whose events are near have different remainders by 8, so no index is there twice. The first operations of a block are invoked
-    # when they take effect, after all of the block before: numbers, in the order of invocations, do not leave the block.
+    # Operations whose events are near have different remainders by 8, so no index is there twice.
     early, late = rng.integers(0, SPREAD, (2, n))
-    early[:4] = 0
     origin = 4 * SCALE
     invoked = (origin + time * SCALE - early) * 16 + time % 8 * 2
     completed = (origin + time * SCALE + late) * 16 + time % 8 * 2 + 1
     completed = np.where(outcome == 2, NEVER, completed)
-    position = before.commits + np.cumsum(takes_effect)
+    position = np.cumsum(takes_effect)
 
     # What each operation does to its key, all keys at once: the first operation of each, then the second, …
     order = np.argsort(key, kind="stable")
@@ -155,13 +121,12 @@ def _block(keys: _Keys, start: int, end: int, before: Before, unknown: I64, seed
     at, sign, id, row_val, row_cnt, row_log, part = (c[by_position] for c in columns)
     hashes = hash_rows(id, row_val, row_cnt, row_log, part)
     signed = np.where(sign > 0, hashes, np.uint64(0) - hashes)
-    running = keys.whole + np.concatenate([np.zeros(1, np.uint64), np.cumsum(signed, dtype=np.uint64)])
-    keys.whole = running[-1]
+    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(signed, dtype=np.uint64)])
     whole = np.flatnonzero(full)
     seen[whole] = running[np.searchsorted(at, position[whole], "right")]
     invoked_order = np.argsort(invoked)
     number = np.empty(n, np.int64)
-    number[invoked_order] = start + np.arange(n)
+    number[invoked_order] = np.arange(n)
     keyed = invoked_order[~full[invoked_order]]
     none = np.full(n, -1, np.int64)
     return Frame(
@@ -169,7 +134,7 @@ def _block(keys: _Keys, start: int, end: int, before: Before, unknown: I64, seed
         kinds=tuple(CODES),
         kind=kind[invoked_order],
         outcome=outcome[invoked_order].astype(np.int64),
-        process=_processes(time, outcome == 2, unknown)[invoked_order],
+        process=_processes(time, outcome == 2)[invoked_order],
         invoked=invoked[invoked_order],
         completed=completed[invoked_order],
         name=names[invoked_order],
@@ -193,12 +158,11 @@ def _block(keys: _Keys, start: int, end: int, before: Before, unknown: I64, seed
     )
 
 
-def _processes(time: I64, lost: Bools, unknown: I64) -> I64:
-    """Clients take turns; one whose operation had no answer goes on as a new process. ``unknown``: how often, per client; counted on."""
+def _processes(time: I64, lost: Bools) -> I64:
+    """Clients take turns; one whose operation had no answer goes on as a new process."""
     out = np.empty(len(time), np.int64)
     for client in range(CLIENTS):
         turns = time % CLIENTS == client
         mine = lost[turns]
-        out[turns] = client + CLIENTS * (unknown[client] + np.cumsum(mine) - mine)
-        unknown[client] += mine.sum()
+        out[turns] = client + CLIENTS * (np.cumsum(mine) - mine)
     return out

@@ -2,8 +2,7 @@
 
 :mod:`frames` puts a table's evidence into columns, :mod:`screen` proves tables valid or lists what it cannot prove, :mod:`engine` turns
 that into verdicts (the exact checkers judge what is not proven). :mod:`dataset` keeps the columns of many runs in a folder. :mod:`spark`
-judges them on a cluster and divides a table that is too long for a task: :mod:`bykey` judges the rows of some ids, :mod:`inorder` all
-commits and reads.
+judges them on a cluster, with a table as the most that a task holds.
 """
 
 from checkers.columns.engine import CHECKERS, check_columns

@@ -1,4 +1,4 @@
-"""Tables of many runs as one folder of columns, written table by table or in blocks, so that no process must hold one as a whole.
+"""Tables of many runs as one folder of columns, written table by table, so that no process must hold a run as a whole.
 
 ``records/part=K/*.parquet`` has the records of table K (``frames.SCHEMA``), ``parts.json`` has each table's run and promises and the numbers of
 the kinds of operations. ``parts.json`` is written last: a folder without it is no dataset, or not yet.
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from checkers.columns.frames import I64, NOTHING_BEFORE, RECORD, WIDTH, Before, Frame, gathered, to_records
+from checkers.columns.frames import I64, WIDTH, Frame, gathered, to_records
 from checkers.evidence.runfolder import StoreError, replace_file
 from workloads.file.opened import document
 from workloads.tables import TableSpec
@@ -23,8 +23,6 @@ from workloads.tables import TableSpec
 PARTS, RECORDS, RESULTS = "parts.json", "records", "results"
 ROW_GROUP = 1 << 20
 """Records of a row group."""
-BATCH = 1 << 18
-"""Records that :func:`read` gives at a time."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +47,15 @@ class Writer:
         self._parts: list[Mapping[str, object]] = []
 
     def add(self, run: str, frame: Frame) -> None:
-        """Write a table."""
-        self.stream(run, [(frame, NOTHING_BEFORE)])
-
-    def stream(self, run: str, blocks: Iterable[tuple[Frame, Before]]) -> None:
-        """Write a table from blocks: its first operations and commits, the next, …, each with the number of those before.
+        """Write a table.
 
         Raises:
             OSError: the disk is full, or the folder cannot be written.
         """
         into = self._folder / RECORDS / f"part={len(self._parts)}"
         into.mkdir(parents=True)
-        last: Frame | None = None
-        for number, (block, before) in enumerate(blocks):
-            records = to_records(block, before)
-            pq.write_table(records, into / f"records-{number:05}.parquet", compression="zstd", row_group_size=ROW_GROUP)
-            last = block
-        if last is None:
-            raise ValueError(f"{run}: a table has a block")
-        self._parts.append({"run": run, "spec": last.spec.model_dump(), "kinds": last.kinds, "width": WIDTH})
+        pq.write_table(to_records(frame), into / "records-00000.parquet", compression="zstd", row_group_size=ROW_GROUP)
+        self._parts.append({"run": run, "spec": frame.spec.model_dump(), "kinds": frame.kinds, "width": WIDTH})
 
     def close(self) -> None:
         """Make the folder a dataset."""
@@ -117,52 +105,6 @@ def files_of(folder: Path, part: int) -> list[Path]:
     if not found:
         raise StoreError(f"{into}: no records; the dataset lost a table")
     return found
-
-
-@dataclass(frozen=True)
-class Slice:
-    """Records that are read at a time.
-
-    Attributes:
-        group: number of the row group of the file.
-        contents: what its records are, of :data:`frames.RECORD`; all of them if the file does not say.
-    """
-
-    part: int
-    path: str
-    group: int
-    contents: tuple[int, ...]
-
-
-def slices_of(folder: Path, part: int) -> list[Slice]:
-    """The row groups of a table, in their order.
-
-    Raises:
-        StoreError: a file is no Parquet file.
-    """
-    out = []
-    for path in files_of(folder, part):
-        footer = _footer(path)
-        for group in range(footer.num_row_groups):
-            told = footer.row_group(group).column(0).statistics
-            known = told is not None and told.has_min_max
-            contents = (k for k in RECORD if not known or told.min <= k <= told.max)
-            out.append(Slice(part, str(path), group, tuple(contents)))
-    return out
-
-
-def read(of: Slice, columns: Sequence[str]) -> Iterator[tuple[npt.NDArray[np.int8], list[I64]]]:
-    """Some records at a time: what they are, and columns of :data:`frames.SCHEMA`.
-
-    Raises:
-        StoreError: the file cannot be read.
-    """
-    try:
-        with pq.ParquetFile(of.path) as file:
-            for t in file.iter_batches(BATCH, row_groups=[of.group], columns=["record", *columns]):
-                yield t["record"].to_numpy(), [t[name].to_numpy() for name in columns]
-    except (OSError, ValueError, KeyError) as e:
-        raise StoreError(f"{of.path}: no records of this version: {' '.join(str(e).split())[:200]}") from None
 
 
 def rows_of(folder: Path, part: int) -> int:

@@ -574,31 +574,15 @@ HASHES = frozenset({"name", "seen", "val", "log"})
 SCHEMA = pa.schema([("record", pa.int8()), ("n", pa.int64()), *((f"c{i}", pa.int64()) for i in range(WIDTH))])
 
 
-@dataclass(frozen=True)
-class Before:
-    """How many rows of each content come before a block of a table that is written in blocks. Positions and numbers of operations in the
-    block are the table's."""
-
-    operations: int = 0
-    arguments: int = 0
-    commits: int = 0
-    changes: int = 0
-
-
-NOTHING_BEFORE = Before()
-
-
-def to_records(f: Frame, before: Before = NOTHING_BEFORE) -> pa.Table:
-    """A frame, or a block of one, as rows of :data:`SCHEMA`; hashes are signed there."""
+def to_records(f: Frame) -> pa.Table:
+    """A frame as rows of :data:`SCHEMA`; hashes are signed there."""
     parts = []
-    first = (before.operations, before.arguments, before.commits, before.changes)
     for record, columns in RECORD.items():
         arrays = [getattr(f, c) for c in columns]
         n = len(arrays[0])
         numbers = [a.view(np.int64) for a in arrays] + [np.zeros(n, np.int64)] * (WIDTH - len(arrays))
         which = pa.array(np.full(n, record, np.int8))
-        number = np.arange(first[record], first[record] + n, dtype=np.int64)
-        parts.append(pa.table([which, number, *numbers], schema=SCHEMA))
+        parts.append(pa.table([which, np.arange(n, dtype=np.int64), *numbers], schema=SCHEMA))
     return pa.concat_tables(parts)
 
 

@@ -215,7 +215,7 @@ class States:
 
 @dataclass
 class Differences:
-    """Per commit: how the net rows differ from what its operation means. All are sums over rows, so those of parts of the rows add up.
+    """Per commit: how the net rows differ from what its operation means. All are sums over rows.
 
     Attributes:
         removed, added: rows that it removed and added.
@@ -251,14 +251,8 @@ def _rows(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
     out.suspect("wrong-rows", f.commit_op[~found.right & ~maintenance & ~doubtful])
 
 
-def differences(f: Frame, facts: KindFacts, states: States, parts: tuple[I64, I64] | None = None) -> Differences:
-    """Compare the rows that commits changed with what their operations mean.
-
-    Args:
-        f: a table, or some ids of one: all changes of these, and all commits that name one of them or take rows by a predicate.
-        parts: commits (position - 1) whose operations take the rows of several partitions, once for each, and the partition; None: those
-            of the ids that they name.
-    """
+def differences(f: Frame, facts: KindFacts, states: States) -> Differences:
+    """Compare the rows that commits changed with what their operations mean."""
     commits = len(f.commit_op)
     kind, form = f.kind[f.commit_op], f.form[f.commit_op]
     name = f.name[f.commit_op]
@@ -280,7 +274,7 @@ def differences(f: Frame, facts: KindFacts, states: States, parts: tuple[I64, I6
     takes = facts.removes[kind[at]] & (form[at] == IDS)
     np.add.at(gone_count, at[takes], there_count[takes])
     np.add.at(gone_hash, at[takes], there_hash[takes])
-    for chosen, member, wanted in _predicates(f, facts.removes[kind], at, ids, parts):
+    for chosen, member, wanted in _predicates(f, facts.removes[kind], at, ids):
         count, hashed = Sets(member, f, states.signed).before(wanted, chosen + 1)
         np.add.at(gone_count, chosen, count)
         np.add.at(gone_hash, chosen, hashed)
@@ -336,9 +330,7 @@ def _twice(at: I64, ids: I64) -> I64:
     return a[1:][again]
 
 
-def _predicates(
-    f: Frame, removes: Bools, at: I64, ids: I64, parts: tuple[I64, I64] | None
-) -> list[tuple[I64, I64, I64]]:
+def _predicates(f: Frame, removes: Bools, at: I64, ids: I64) -> list[tuple[I64, I64, I64]]:
     """For commits that remove rows by a predicate: their numbers, which set each changed row belongs to, and which set each commit selects.
 
     A commit occurs once for each set that it selects. ``removes``: one per commit. ``at`` and ``ids``: as :func:`_named` returns.
@@ -357,9 +349,7 @@ def _predicates(
     if len(whole):
         out.append((whole, f.row_part, f.part[f.commit_op[whole]]))
     several = np.flatnonzero(form[at] == PARTS)
-    if parts is not None:
-        out.append((parts[0], f.row_part, parts[1]))
-    elif len(several):
+    if len(several):
         taken = np.unique(np.stack([at[several], part_of(ids[several], f.spec.partitions)]), axis=1)
         out.append((taken[0], f.row_part, taken[1]))
     return out

@@ -1,9 +1,9 @@
 """The same verdicts from a cluster, for the tables of a dataset (:mod:`dataset`).
 
-A run whose tables fit into a task is judged by one, with the function that judges in process (:func:`check_frames`). Of a longer run each table
-is judged on its own; one with more than :data:`LONG` records is divided (:mod:`divided`). Conditions across tables are then checked on all
-tables of the run: no operation occurs twice and no process had two at a time, as the order in time requires. :func:`problems` checks the same
-in process.
+A run whose tables fit into a task is judged by one, with the function that judges in process (:func:`judge_run`). Of a longer run each
+table is a task; one that is long itself is judged while no other is. A table for which the memory is not enough is not read, and
+:func:`too_long` says so, in process too. What all tables of a run must fulfil together is then tested on all of them (:func:`problems`): no
+operation occurs twice and no process had two at a time, as the order in time requires.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import psutil
 
-from checkers.columns.dataset import Shard, Slice, frame, is_dataset, parts_of, read, rows_of, slices_of
-from checkers.columns.divided import Sent, divided, itself, sent
+from checkers.columns.dataset import Shard, frame, is_dataset, parts_of, rows_of
 from checkers.columns.engine import Judged, judge_frame, merge
-from checkers.columns.frames import I64, NEVER, OPERATION, RECORD, Frame, mix
+from checkers.columns.frames import I64, NEVER, U64, Frame
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import StoreError
-from checkers.verdict import Anomaly, Verdict
+from checkers.verdict import Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,26 +35,109 @@ DOUBLE_EVENT = "an event's index is there more than once"
 OVERLAP = "a process invoked an operation before its last one had ended"
 
 LONG = 8_000_000
-"""Records of a table above which it is divided: about 2,000,000 operations."""
-BUCKET = 2_000_000
-"""Records of a bucket, on average."""
+"""Records that a task reads in any case, about 2,000,000 operations: it needs 1.8 GB."""
+BASE, A_RECORD = 550_000_000, 160
+"""Bytes that a process needs to judge a table, and those for each of its records. Measured as the most that was resident, with tables of 2 to
+21 million records (Python 3.11, NumPy 2): at worst, of reads of an id, 527 MB and 153 bytes a record; of the mix of ``bench.columns``
+110 bytes, of appends 129."""
+CONTAINER = Path("/sys/fs/cgroup")
+"""Where a container's own limit of memory stands."""
 
 
-# --- in-process -------------------------------------------------------------------------------------------------------
+# --- one run ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Turns:
+    """A table's operations, as far as they concern the whole run: columns of its :class:`Frame`."""
+
+    name: U64
+    process: I64
+    outcome: I64
+    invoked: I64
+    completed: I64
+
+    @staticmethod
+    def of(f: Frame) -> Turns:
+        """Those of a table."""
+        return Turns(f.name, f.process, f.outcome, f.invoked, f.completed)
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """What one table adds to the verdicts of its run.
+
+    Attributes:
+        note: why it was not judged; empty if it was.
+    """
+
+    judged: Judged | None = None
+    turns: Turns | None = None
+    note: str = ""
 
 
 def check_frames(frames: Sequence[tuple[str, Frame]]) -> dict[str, list[Verdict]]:
     """Run → verdicts of ``CHECKERS``, from columns only."""
-    by_run: dict[str, list[Frame]] = {}
+    by_run: dict[str, list[TableResult]] = {}
     for run, f in frames:
-        by_run.setdefault(run, []).append(f)
-    return {run: merge([judge_frame(f) for f in tables], problems(tables)) for run, tables in by_run.items()}
+        by_run.setdefault(run, []).append(_judge_frame(f))
+    return {run: _together(tables) for run, tables in by_run.items()}
 
 
-def problems(frames: Sequence[Frame]) -> list[str]:
+def judge_run(folder: Path, tables: Sequence[tuple[int, Shard]]) -> list[Verdict]:
+    """The verdicts of :func:`check_frames` on a run of a dataset. Only one of its tables is in memory at a time.
+
+    Args:
+        tables: those of the run, each with its number.
+
+    Raises:
+        StoreError: a file cannot be read.
+    """
+    return _together([_judge_table(table, folder) for table in tables])
+
+
+def _judge_table(table: tuple[int, Shard], folder: Path) -> TableResult:
+    n, shard = table
+    why = too_long(rows_of(folder, n))
+    return TableResult(note=f"{shard.spec.name}: {why}") if why else _judge_frame(frame(folder, n, shard))
+
+
+def _judge_frame(f: Frame) -> TableResult:
+    return TableResult(replace(judge_frame(f), screen=None), Turns.of(f))
+
+
+def too_long(records: int) -> str:
+    """Why a table of that many records is not judged: its memory is not there; empty if it is."""
+    if records <= LONG:
+        return ""
+    needed, free = BASE + records * A_RECORD, free_memory()
+    return f"not judged: needs {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free" if needed > free else ""
+
+
+def free_memory() -> int:
+    """Bytes of memory that this process can still have: of the machine, or of the container that it is in."""
+    free = psutil.virtual_memory().available
+    try:
+        limit, used = (int((CONTAINER / name).read_text()) for name in ("memory.max", "memory.current"))
+    except (OSError, ValueError):  # there is no container, or no limit
+        return free
+    return min(free, max(0, limit - used))
+
+
+def _together(tables: Sequence[TableResult]) -> list[Verdict]:
+    """The verdicts on a run."""
+    found = problems([t.turns for t in tables if t.turns is not None])
+    return merge(
+        [t.judged for t in tables if t.judged is not None], [*found, *sorted(t.note for t in tables if t.note)]
+    )
+
+
+def problems(tables: Sequence[Turns]) -> list[str]:
     """The rules of a history (``checkers.evidence.history.pair``) that all tables of one run together break."""
-    name, process, invoked, completed = (
-        np.concatenate([getattr(f, c) for f in frames]) for c in ("name", "process", "invoked", "completed")
+    if not tables:
+        return []
+    name, process, invoked, completed, outcome = (
+        np.concatenate([getattr(t, c) for t in tables]) for c in ("name", "process", "invoked", "completed", "outcome")
     )
     out = []
     if len(np.unique(name)) < len(name):
@@ -61,8 +145,7 @@ def problems(frames: Sequence[Frame]) -> list[str]:
     events = np.concatenate([invoked, completed[completed != NEVER]])
     if len(np.unique(events)) < len(events):
         out.append(DOUBLE_EVENT)
-    unknown = np.concatenate([f.outcome for f in frames]) == 2
-    free = np.where(unknown, NEVER, completed)  # after info a process does not continue
+    free = np.where(outcome == 2, NEVER, completed)  # after info a process does not continue
     order = np.lexsort((invoked, process))
     same = process[order][1:] == process[order][:-1]
     if (same & (free[order][:-1] >= invoked[order][1:])).any():
@@ -80,13 +163,13 @@ MOST_A_TASK = 50
 """Runs of a group, at most: the results of a group are told, and written, when all of it is judged."""
 
 
-def check_dataset(spark: SparkSession, folder: Path, *, long: int = LONG, bucket: int = BUCKET) -> Found:
+def check_dataset(spark: SparkSession, folder: Path, *, long: int = LONG) -> Found:
     """The verdicts of :func:`check_frames` on all runs of a dataset, by name; arguments and errors as :func:`judge_dataset`."""
-    return dict(sorted(judge_dataset(spark, folder, long=long, bucket=bucket)))
+    return dict(sorted(judge_dataset(spark, folder, long=long)))
 
 
 def judge_dataset(
-    spark: SparkSession, folder: Path, runs: Collection[str] | None = None, *, long: int = LONG, bucket: int = BUCKET
+    spark: SparkSession, folder: Path, runs: Collection[str] | None = None, *, long: int = LONG
 ) -> Iterator[tuple[str, list[Verdict] | str]]:
     """The same, each run as soon as it is judged; the short ones first.
 
@@ -94,8 +177,7 @@ def judge_dataset(
         spark: a session whose Python workers can import icequake.
         folder: a dataset that driver and executors see under this path.
         runs: the runs to judge; None: all.
-        long: records of a run above which its tables are judged one by one, and of a table above which it is divided.
-        bucket: records of a bucket, on average.
+        long: records of a run above which each of its tables is a task, and of a table above which it is judged while no other is.
 
     Raises:
         StoreError: the dataset as a whole cannot be read.
@@ -119,7 +201,7 @@ def judge_dataset(
         yield from _whole_runs(spark, folder, parts, short, size)
     for run, tables in by_run.items():
         if run not in short:
-            yield run, _divided_run(spark, folder, {n: parts[n] for n in tables}, size, long, bucket)
+            yield run, _long_run(spark, folder, {n: parts[n] for n in tables}, size, long)
 
 
 def _whole_runs(
@@ -134,101 +216,44 @@ def _whole_runs(
     slices = max(SLICES_A_CORE * spark.sparkContext.defaultParallelism, -(-len(order) // MOST_A_TASK))
     slices = min(len(order), slices)
     groups = [[(run, [(n, parts[n]) for n in runs[run]]) for run in order[k::slices]] for k in range(slices)]
-    tasks = spark.sparkContext.parallelize(groups, slices).flatMap(partial(_judge_runs, folder=str(folder)))
-    for run, told in tasks.toLocalIterator(prefetchPartitions=True):
-        yield run, _verdicts(told) if isinstance(told, list) else told
+    tasks = spark.sparkContext.parallelize(groups, slices).flatMap(partial(_judge_runs, folder=folder))
+    yield from tasks.toLocalIterator(prefetchPartitions=True)
 
 
 Task = Sequence[tuple[str, Sequence[tuple[int, Shard]]]]
 """Runs, each with its tables."""
 
 
-def _judge_runs(runs: Task, folder: str) -> Iterator[tuple[str, list[dict[str, Any]] | str]]:
-    """What a task does: run → verdicts as JSON, or why there are none."""
+def _judge_runs(runs: Task, folder: Path) -> Iterator[tuple[str, list[Verdict] | str]]:
+    """What a task does: run → its verdicts, or why there are none."""
     for run, tables in runs:
         try:
-            frames = [(run, frame(Path(folder), n, shard)) for n, shard in tables]
+            yield run, judge_run(folder, tables)
         except StoreError as e:
             yield run, str(e)
-            continue
-        yield run, [v.to_json() for v in check_frames(frames)[run]]
 
 
-def _verdicts(told: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-    return [_verdict(v) for v in told]
+def _long_run(
+    spark: SparkSession, folder: Path, parts: Mapping[int, Shard], size: Mapping[int, int], long: int
+) -> list[Verdict] | str:
+    """The verdicts on a run whose tables together are too long for a task, or why there are none."""
+    together = [(n, shard) for n, shard in parts.items() if size[n] <= long]
+    alone = [[(n, shard)] for n, shard in parts.items() if size[n] > long]
+    judged: list[TableResult] = []
+    for tables in ([together] if together else []) + alone:
+        tasks = spark.sparkContext.parallelize(tables, len(tables))
+        for told in tasks.map(partial(_table_or_error, folder=folder)).collect():
+            if isinstance(told, str):
+                return told
+            judged.append(told)
+    return _together(judged)
 
 
-def _divided_run(
-    spark: SparkSession, folder: Path, parts: Mapping[int, Shard], size: Mapping[int, int], long: int, bucket: int
-) -> list[Verdict]:
-    """A run whose tables together are too long for a task."""
-    slices = [s for n in parts for s in slices_of(folder, n)]
-    longs = {n: shard for n, shard in parts.items() if size[n] > long}
-    rest = [(n, shard) for n, shard in parts.items() if n not in longs]
-    judged = list(divided(spark, longs, slices, size, bucket).values()) if longs else []
-    if rest:
-        judged += (
-            spark.sparkContext.parallelize(rest, len(rest)).map(partial(_judge_table, folder=str(folder))).collect()
-        )
-    return merge(judged, _distributed_problems(spark, slices, 1 + sum(size[n] for n in parts) // bucket))
-
-
-def _judge_table(told: tuple[int, Shard], folder: str) -> Judged:
-    n, shard = told
-    return replace(judge_frame(frame(Path(folder), n, shard)), screen=None)
-
-
-def _verdict(v: Mapping[str, Any]) -> Verdict:
-    anomalies = []
-    for a in v["anomalies"]:
-        lists = {k: tuple(a[k]) for k in ("ops", "events", "snapshots", "files", "keys", "trail")}
-        anomalies.append(Anomaly(**{**a, **lists}))
-    return Verdict(v["checker"], v["valid"], tuple(anomalies), v["stats"], tuple(v["notes"]))
-
-
-NAME, EVENT, TURN = range(3)
-"""A block for :func:`_problems_of`: hashes of operations' ids; indices of events; process, invocation, and when the process was free again."""
-
-
-def _distributed_problems(spark: SparkSession, slices: Sequence[Slice], partitions: int) -> list[str]:
-    """The same as :func:`problems`, for the tables of one run."""
-    mine = [s for s in slices if OPERATION in s.contents]
-    rows = spark.sparkContext.parallelize(mine, max(1, len(mine))).flatMap(partial(_turns, partitions=partitions))
-    found = set(rows.partitionBy(partitions, itself).mapPartitions(_problems_of).collect())
-    return [said for what, said in enumerate((DOUBLE_OPERATION, DOUBLE_EVENT, OVERLAP)) if what in found]
-
-
-def _turns(of: Slice, partitions: int) -> Iterator[Sent]:
-    """Blocks of a table's operations."""
-    names = ("outcome", "process", "invoked", "completed", "name")
-    for record, columns in read(of, [f"c{RECORD[OPERATION].index(x)}" for x in names]):
-        outcome, process, invoked, completed, name = (c[record == OPERATION] for c in columns)
-        free = np.where(outcome == 2, NEVER, completed)  # after info a process does not continue
-        events = np.concatenate([invoked, completed[completed != NEVER]])
-        for what, key in ((NAME, name), (EVENT, events)):
-            yield from sent(_hashed(key) % partitions, what, key[np.newaxis])
-        # Processes have small numbers, which spread them better than a hash.
-        yield from sent(process % partitions, TURN, np.stack([process, invoked, free]))
-
-
-def _hashed(key: I64) -> I64:
-    return (mix(key.view(np.uint64)) >> np.uint64(1)).view(np.int64)
-
-
-def _problems_of(blocks: Iterator[Sent]) -> Iterator[int]:
-    """The rules that the processes, ids and events of one partition break."""
-    held: dict[int, list[I64]] = {NAME: [], EVENT: [], TURN: []}
-    for _, (what, rows) in blocks:
-        held[what].append(rows)
-    for what in (NAME, EVENT):
-        keys = np.sort(np.concatenate([np.zeros(0, np.int64), *(rows[0] for rows in held.pop(what))]))
-        if (keys[1:] == keys[:-1]).any():
-            yield what
-    process, invoked, free = np.concatenate([np.zeros((3, 0), np.int64), *held.pop(TURN)], axis=1)
-    order = np.lexsort((invoked, process))
-    same = process[order][1:] == process[order][:-1]
-    if (same & (free[order][:-1] >= invoked[order][1:])).any():
-        yield TURN
+def _table_or_error(table: tuple[int, Shard], folder: Path) -> TableResult | str:
+    try:
+        return _judge_table(table, folder)
+    except StoreError as e:
+        return str(e)
 
 
 # --- a session --------------------------------------------------------------------------------------------------------

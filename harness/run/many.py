@@ -169,11 +169,11 @@ def of_dataset(folder: Path) -> Iterator[Told]:
     shards = dataset.parts_of(folder)
     for run in dict.fromkeys(s.run for s in shards):
         try:
-            tables = [(run, dataset.frame(folder, n, s)) for n, s in enumerate(shards) if s.run == run]
+            verdicts = columns.judge_run(folder, [(n, s) for n, s in enumerate(shards) if s.run == run])
         except StoreError as e:
             yield unjudged(run, str(e))
             continue
-        yield of_columns(folder, run, columns.check_frames(tables)[run])
+        yield of_columns(folder, run, verdicts)
 
 
 def of_columns(folder: Path, run: str, verdicts: Sequence[Verdict]) -> Told:

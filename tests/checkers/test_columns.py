@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench import columns as made
 from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, dataset, frame_of, screen
 from checkers.columns import frames as columns
 from checkers.columns.engine import _EXACT, judge_frame
@@ -294,6 +295,27 @@ def test_without_evidence_what_is_certain_is_said_and_the_rest_is_unknown() -> N
     assert {v.valid for n, v in verdicts.items() if n != "replay"} == {"unknown"}
     lenient = replace(f, spec=f.spec.model_copy(update={"isolation": "snapshot"}))
     assert {v.valid for v in judge_frame(lenient).verdicts.values()} == {"unknown"}
+
+
+def test_what_is_planted_in_a_long_table_is_suspect() -> None:
+    def suspects(f: Frame) -> dict[str, list[int]]:
+        return {reason: ops.tolist() for reason, ops in sorted(screen(f).suspects.items())}
+
+    f = made.frame(5_000, seed=3)
+    assert suspects(f) == {}
+    commits, val, kind, outcome = f.commit_op.copy(), f.val.copy(), f.kind.copy(), f.outcome.copy()
+    commits[[7, 70]] = -1
+    assert suspects(replace(f, commit_op=commits)) == {"unknown-commit": [-71, -8]}
+    val[1000] += np.uint64(1)
+    assert suspects(replace(f, val=val)) != {}
+    kind[5] = 99
+    assert suspects(replace(f, kind=kind)) == {"unknown-kind": [5]}
+    failed, made_by = np.flatnonzero(outcome == 1)[:3], f.commit_op[:4]
+    outcome[failed], outcome[made_by] = 0, 1
+    assert suspects(replace(f, outcome=outcome)) == {
+        "false-failure": sorted(made_by.tolist()),
+        "lost-commit": failed.tolist(),
+    }
 
 
 def test_a_table_that_is_not_ordinary_has_no_columns() -> None:

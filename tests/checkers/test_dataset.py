@@ -1,22 +1,24 @@
-"""Runs as a folder of columns: what is written is read again, in blocks or whole, and what is no dataset is told."""
+"""Runs as a folder of columns: what is written is read again, what is too long for the memory is not, and what is no dataset is told."""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench import columns as made
-from checkers.columns import Frame, frame_of
+from checkers.columns import CHECKERS, Frame, frame_of
+from checkers.columns import spark as columns
 from checkers.columns.dataset import RECORDS, Writer, each, is_dataset, parts_of, rows_of, write
 from checkers.columns.frames import NEVER
 from checkers.columns.spark import (
     DOUBLE_EVENT,
     DOUBLE_OPERATION,
     OVERLAP,
+    Turns,
     check_frames,
+    judge_run,
     problems,
 )
 from checkers.evidence.replace import replace
@@ -59,37 +61,61 @@ def test_a_dataset_gives_its_tables_back(tmp_path: Path) -> None:
 
 def test_what_is_no_history_of_one_run_is_told() -> None:
     f = made.frame(300)
-    assert problems([f]) == []
-    assert problems([f, f]) == [DOUBLE_OPERATION, DOUBLE_EVENT, OVERLAP]
+
+    def problems_of(*frames: Frame) -> list[str]:
+        return problems([*map(Turns.of, frames)])
+
+    assert problems_of(f) == problems_of() == []
+    assert problems_of(f, f) == [DOUBLE_OPERATION, DOUBLE_EVENT, OVERLAP]
     then = np.where(f.completed == NEVER, NEVER, f.completed + 10_000_000)
     later = replace(f, invoked=f.invoked + 10_000_000, completed=then)
-    assert problems([f, later]) == [DOUBLE_OPERATION, OVERLAP], "a process goes on after info"
+    assert problems_of(f, later) == [DOUBLE_OPERATION, OVERLAP], "a process goes on after info"
     others = replace(f, name=f.name + np.uint64(1), process=f.process + (1 << 40))
-    assert problems([f, others]) == [DOUBLE_EVENT]
-
-
-def test_a_table_is_written_in_blocks(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
-    writer.stream("run", made.blocks(5_000, block=700))
-    assert not is_dataset(tmp_path), "not yet"
-    writer.close()
-    ((run, f),) = each(tmp_path)
-    parts = [block for block, _ in made.blocks(5_000, block=700)]
-    for column in fields(Frame):
-        if column.name not in ("spec", "kinds"):
-            whole = np.concatenate([getattr(p, column.name) for p in parts])
-            assert (getattr(f, column.name) == whole).all(), column.name
-    assert run == "run" and len(parts) == 8
-    assert {v.valid for v in check_frames([("run", f)])["run"]} == {True}
+    assert problems_of(f, others) == [DOUBLE_EVENT]
 
 
 @pytest.mark.parametrize("operations", [1, 7, 5_000])
-def test_what_the_generator_makes_is_a_clean_history_however_it_is_cut(operations: int, tmp_path: Path) -> None:
-    for block in (8, 1 << 20) if operations < 100 else (1_000, 1 << 20):
-        writer = Writer(tmp_path / str(block))
-        writer.stream("run", made.blocks(operations, block=block))
-        writer.close()
-        assert {v.valid for v in check_frames(list(each(tmp_path / str(block))))["run"]} == {True}
+def test_what_the_generator_makes_is_a_clean_history(operations: int) -> None:
+    assert {v.valid for v in check_frames([("run", made.frame(operations))])["run"]} == {True}
+
+
+def test_a_folder_is_a_dataset_when_all_of_its_tables_are_there(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.add("run", made.frame(300))
+    assert not is_dataset(tmp_path), "not yet"
+    writer.close()
+    assert is_dataset(tmp_path) and len(list(each(tmp_path))) == 1
+
+
+@pytest.fixture
+def small_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A container with 2 GB, of which a table with more than 1,000 records takes 1 MB a record."""
+    limits = tmp_path_factory.mktemp("cgroup")
+    (limits / "memory.max").write_text("3000000000\n")
+    (limits / "memory.current").write_text("1000000000\n")
+    for name, value in (("CONTAINER", limits), ("LONG", 1_000), ("BASE", 0), ("A_RECORD", 1_000_000)):
+        monkeypatch.setattr(columns, name, value)
+
+
+def test_a_table_for_which_the_memory_is_not_enough_is_not_read_and_the_run_is_unknown(
+    tmp_path: Path, small_machine: None
+) -> None:
+    write([("r", made.frame(300, "fits", seed=1)), ("r", made.frame(600, "long", seed=2))], tmp_path)
+    (tmp_path / RECORDS / "part=1" / "records-00001.parquet").write_bytes(b"")
+    with pytest.raises(StoreError, match="no Parquet file"):
+        judge_run(tmp_path, list(enumerate(parts_of(tmp_path))))
+    (tmp_path / RECORDS / "part=1" / "records-00001.parquet").unlink()
+    needed = rows_of(tmp_path, 1) / 1000
+    verdicts = judge_run(tmp_path, list(enumerate(parts_of(tmp_path))))
+    assert {v.valid for v in verdicts} == {"unknown"} and [v.checker for v in verdicts] == [*CHECKERS]
+    assert {v.notes for v in verdicts} == {(f"long: not judged: needs {needed:.1f} GB, and 2.0 GB are free",)}
+    assert {(*v.stats["tables"],) for v in verdicts} == {("fits",)}
+
+
+def test_a_long_table_is_judged_where_there_is_memory(tmp_path: Path, small_machine: None) -> None:
+    write([("r", made.frame(400, "long"))], tmp_path)
+    assert 1_000 < rows_of(tmp_path, 0) < 2_000
+    assert {v.valid for v in judge_run(tmp_path, list(enumerate(parts_of(tmp_path))))} == {True}
 
 
 def test_what_is_no_dataset_is_told_with_the_file(tmp_path: Path) -> None:

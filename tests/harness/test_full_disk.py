@@ -31,7 +31,7 @@ from harness.run.settings import RunError
 from nemesis.proxy.board import Board
 from reports.serve.server import Server
 from tests.checkers.test_check import stored
-from tests.checkers.test_divided import SPECS
+from tests.checkers.test_dataset import SPECS
 from tests.harness.test_stop_when import executed
 from tests.support.files import disk_of, files_of_at_most, fill
 from tests.support.lakes import copied

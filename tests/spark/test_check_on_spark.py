@@ -1,4 +1,4 @@
-"""Many runs, and tables too long for a task, are judged by a real Spark as in this process, to the byte."""
+"""Many runs, and runs too long for a task, are judged by a real Spark as in this process, to the byte."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +14,19 @@ import numpy as np
 import pytest
 
 from bench import columns as made
-from checkers.columns import Frame, dataset
+from checkers.columns import Frame, Unordinary, dataset, frame_of
 from checkers.columns.spark import check_frames
+from checkers.timeline.timeline import timelines
 from compose.install.installation import Installation
 from harness.run.many import one_by_one, runs_below
 from tests.checkers.test_check import stored
-from tests.checkers.test_divided import SPECS, frames
+from tests.checkers.test_dataset import SPECS
 from tests.support.runs import environment
 from tests.support.simulator import Defects, simulate
 
 RUNS = 24
+FRAMES = 6
+"""Seeds of simulated runs whose tables are columns."""
 PLANTED = (Defects(), Defects(stale_read=0.5), Defects(forget=0.3), Defects(drop_rows=0.7), Defects(false_failure=0.4))
 
 SCRIPT = """
@@ -35,7 +39,7 @@ from harness.run.many import runs_below
 store, data, out = map(Path, sys.argv[1:])
 with Cluster("local[2]") as cluster:
     told = [t.to_json() for t in cluster.judge(runs_below(store, print))]
-    found = [check_dataset(cluster.spark, data, **how) for how in ({}, {"long": 0, "bucket": 500})]
+    found = [check_dataset(cluster.spark, data, **how) for how in ({}, {"long": 0}, {"long": 2_000})]
 verdicts = [{run: v if isinstance(v, str) else [x.to_json() for x in v] for run, v in f.items()} for f in found]
 out.write_text(json.dumps([told, *verdicts]))
 """
@@ -43,8 +47,11 @@ out.write_text(json.dumps([told, *verdicts]))
 
 def tables() -> Iterator[tuple[str, Frame]]:
     """Ordinary tables, clean and broken, a long one, a run of two tables that is none, and tables that lost an operation of a commit."""
-    for n, f in enumerate(frames()[::40]):
-        yield f"run-{n}", f
+    for seed in range(FRAMES):
+        e = simulate(seed, SPECS, ops=20, defects=PLANTED[seed % len(PLANTED)]).evidence()
+        for t in timelines(e)[0]:
+            with suppress(Unordinary):
+                yield f"run-{seed}", frame_of(t)
     long = made.frame(2_000, "t")
     val, nobody, kind = long.val.copy(), long.commit_op.copy(), long.kind.copy()
     val[1000] += np.uint64(1)
