@@ -55,7 +55,7 @@ def judged(path: Path) -> dict[str, float]:
         began = time.perf_counter()
         result = judge_frame(f)
         best = min(best, time.perf_counter() - began)
-        assert all(v.valid is True for v in result.verdicts.values())
+        assert all(v.valid is True for v in result.parts.values())
     return {"seconds": best, "mb": peak_mb()}
 
 

@@ -23,7 +23,7 @@ transfers that one table's log cannot decide. A transfer that a rollback removed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NotRequired, TypedDict
@@ -39,7 +39,8 @@ from checkers.timeline import explain
 from checkers.timeline.timeline import Resolution, Timeline, kind_of, timelines
 from checkers.timeline.touched import ids_named
 from checkers.timeline.two_tables import second_of, seen_from
-from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from checkers.unit import RunChecker, RunColumns
+from checkers.verdict import Anomaly, Validity, Verdict
 
 FAR = 200
 """Snapshots of the first table between the two times it was asked, up to which a read is judged."""
@@ -72,7 +73,7 @@ class AtomicityStats(TypedDict):
     reads: TransferReads
 
 
-class Atomicity(Checker):
+class Atomicity(RunChecker):
     """Transfers that are in one table and not in the other, permanently or as one reader saw it."""
 
     name = "atomicity"
@@ -86,7 +87,7 @@ class Atomicity(Checker):
         """
         operations = [o for o in evidence.history.operations() if second_of(o.f, o.value) not in (None, o.table)]
         if not operations:
-            return Verdict(self.name, True, stats=AtomicityStats(transfers={}, reads={}))
+            return self._untouched()
         found, notes = timelines(evidence)
         judge = _Transfers({t.name: t for t in found}, operations, self.name)
         judge.run()
@@ -97,6 +98,13 @@ class Atomicity(Checker):
         undecided = bool(judge.undecided)
         valid: Validity = False if judge.anomalies else "unknown" if undecided else True
         return Verdict(self.name, valid, tuple(judge.anomalies), judge.stats(), tuple(notes))
+
+    def whole(self, run: RunColumns, parts: Sequence[None]) -> Verdict:
+        """As :meth:`check`: there are no operations on two tables."""
+        return self._untouched()
+
+    def _untouched(self) -> Verdict:
+        return Verdict(self.name, True, stats=AtomicityStats(transfers={}, reads={}))
 
 
 @dataclass(frozen=True)

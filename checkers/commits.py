@@ -22,22 +22,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.makers import named_by
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit
 from checkers.timeline import explain
 from checkers.timeline.answers import claims_of, contradictions
 from checkers.timeline.captured import Stale, of_no_version, stale_captures, without_table
 from checkers.timeline.labels import off_main_without_name
-from checkers.timeline.timeline import Timeline, Whole, kind_of, meaning, resolutions, set_back_to, timelines
+from checkers.timeline.timeline import Resolution, Timeline, Whole, kind_of, meaning, set_back_to, whole_of
 from checkers.timeline.touched import ids_named
+from checkers.timeline.two_tables import tables_of
 from checkers.timeline.version_order import place
-from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from checkers.unit import Part, Requests, TableChecker, Unit, unjudged
+from checkers.verdict import Anomaly, Verdict
 from workloads.engines.engines import SPARK
 from workloads.tables import State
 
@@ -85,9 +87,70 @@ class _Findings:
     anomalies: list[Anomaly] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     undecided: bool = False
+    silent: dict[int, Operation] = field(default_factory=dict)
+    """Number of an anomaly → the operation whose commit no proxy saw a request for."""
+
+    def never_seen(self, t: Timeline, o: Operation, checker: str, blame: Blame) -> None:
+        """Note an acknowledged operation of which no snapshot was seen."""
+        if blame.silent(o):
+            self.silent[len(self.anomalies)] = o
+        self.anomalies.append(_never_seen(t, o, checker, blame))
 
 
-class Commits(Checker):
+@dataclass(frozen=True)
+class InRun:
+    """What the whole run decides of one table.
+
+    Attributes:
+        saw_all: whether proxies saw a request for every snapshot of the table that another engine than Spark made, or that names nobody.
+        silent: number of an anomaly → the operation whose commit no proxy saw a request for. If they saw all, its engine sent none.
+        fates: operation of unknown outcome → what became of it here, and all of its tables.
+        counts: whether the table's operations of unknown outcome are told of; not if ``checkers.columns`` decided it.
+    """
+
+    saw_all: bool
+    silent: Mapping[int, Operation] = field(default_factory=dict)
+    fates: Mapping[str, tuple[Resolution, tuple[str, ...]]] = field(default_factory=dict)
+    counts: bool = True
+
+
+def in_run(unit: Unit, silent: Mapping[int, Operation]) -> InRun:
+    """That of a table with a timeline."""
+    t = unit.timeline
+    assert t is not None
+    unknown = [unit.everything[o.op] for o in t.ops if o.type == "info"]
+    fates = {o.op: (t.resolve(o), tables_of(o)) for o in unknown if _writes(o)}
+    return InRun(_saw_all(unit), silent, fates)
+
+
+def _resolved(told: Mapping[str, InRun]) -> dict[str, Whole]:
+    """Operation of unknown outcome → what became of it in all its tables together."""
+
+    def fate(op: str, table: str) -> Resolution:
+        there = told.get(table)
+        return "unknown" if there is None or op not in there.fates else there.fates[op][0]
+
+    return {
+        op: whole_of(frozenset(fate(op, table) for table in tables))
+        for m in told.values()
+        if m.counts
+        for op, (_, tables) in m.fates.items()
+    }
+
+
+def _with_silence(p: Part) -> Part:
+    """The part whose anomalies say that an engine reported success without asking the catalog."""
+    found = list(p.anomalies)
+    for n, o in p.more.silent.items() if p.more is not None else ():
+        words = (
+            f" Proxies saw no request for its commit: {explain.engine(o)} reported success without asking the catalog."
+        )
+        blamed = {**found[n].evidence, "culprit": "engine", "engine": o.engine}
+        found[n] = replace(found[n], explanation=found[n].explanation + words, evidence=blamed)
+    return replace(p, anomalies=tuple(found))
+
+
+class Commits(TableChecker):
     """Acknowledged writes that are lost or duplicated, failed ones that are on main, snapshots out of order or without an operation."""
 
     name = "commits"
@@ -107,24 +170,30 @@ class Commits(Checker):
         }
     )
 
-    def check(self, evidence: Evidence) -> Verdict:
+    def part(self, unit: Unit) -> Part:
         """Anomalies ``lost-commit``, ``duplicate-commit``, ``false-failure``, ``unknown-commit``, ``commit-order``, ``stale-pointer``,
         ``wrong-result``, ``lost-table``, ``lost-rollback``.
 
         ``stats``: :class:`CommitsStats`.
         """
-        found, notes = timelines(evidence)
-        anomalies: list[Anomaly] = []
-        undecided = bool(notes)
-        unknown = [o for o in evidence.history.operations() if o.type == "info"]
-        stats: CommitsStats = {"tables": {}, "resolutions": resolutions(found, unknown)}
-        for t in found:
-            f, stats["tables"][t.name] = _check_table(t, self.name, Blame.of(evidence, t.name))
-            anomalies += f.anomalies
-            notes += [f"{t.name}: {n}" for n in f.notes]
-            undecided |= f.undecided
-        valid: Validity = False if anomalies else "unknown" if undecided else True
-        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
+        t = unit.timeline
+        if t is None:
+            return unjudged(unit, InRun(saw_all=_saw_all(unit)))
+        f, counts = _check_table(t, self.name, Blame.of(unit.requests))
+        notes = tuple(f"{t.name}: {n}" for n in f.notes)
+        more = in_run(unit, f.silent)
+        return Part(t.name, tuple(f.anomalies), notes, f.undecided, counts, more=more)
+
+    def fold(self, parts: Sequence[Part]) -> Verdict:
+        """As for any checker of tables; with what became of operations in all their tables, and whom what proxies did not see blames."""
+        told: dict[str, InRun] = {p.table: p.more for p in parts if p.more is not None}
+        if all(m.saw_all for m in told.values()):
+            parts = [_with_silence(p) for p in parts]
+        verdict = super().fold(parts)
+        decided = [p.table for p in parts if p.judged]
+        if decided and not any(name in told and told[name].counts for name in decided):
+            return verdict
+        return replace(verdict, stats={**verdict.stats, "resolutions": _resolved(told)})
 
 
 def _writes(o: Operation) -> bool:
@@ -231,13 +300,13 @@ def _check_table(t: Timeline, checker: str, blame: Blame) -> tuple[_Findings, Co
                 counts["left_none"] += 1
             else:
                 counts["lost"] += 1
-                f.anomalies.append(_never_seen(t, o, checker, blame))
+                f.never_seen(t, o, checker, blame)
         elif not on_main and (said := claims_of(o)) is not None and said.needs_snapshot:
             if not _must_be_seen(t, o):
                 counts["undecided"] += 1
             else:
                 counts["lost"] += 1
-                f.anomalies.append(_never_seen(t, o, checker, blame))
+                f.never_seen(t, o, checker, blame)
     _unnamed(t, unlabelled, f)
     if doubtful:
         f.undecided = True
@@ -572,8 +641,8 @@ class Blame:
     Attributes:
         accepted: operation → what the catalog answered to the request that it accepted, and when, ns; the last one.
         sent: operations of which proxies saw a request for a commit, whatever came of it.
-        proxied: whether proxies would have seen it: they saw the requests of all snapshots of other engines than Spark. A log of theirs
-            that is cut off or has gaps blames nobody.
+        proxied: whether proxies would have seen it, if they saw the requests of all snapshots of other engines than Spark (:class:`InRun`).
+            A log of theirs that is cut off or has gaps blames nobody.
     """
 
     accepted: Mapping[str, tuple[str, int]]
@@ -581,18 +650,22 @@ class Blame:
     proxied: bool
 
     @staticmethod
-    def of(evidence: Evidence, table: str) -> Blame:
-        """What the evidence has of one table."""
+    def of(requests: Requests) -> Blame:
+        """What proxies saw of one table."""
         accepted: dict[str, tuple[str, int]] = {}
-        for s in evidence.swaps.get(table, ()):
+        for s in requests.swaps:
             if s.op is not None:
                 accepted[s.op] = s.answer, s.end
-        for a in evidence.accepted.get(table, ()):
+        for a in requests.accepted:
             if a.op is not None and a.adds:
                 accepted[a.op] = a.answer, a.end
-        sent = frozenset(accepted) | {c.op for c in evidence.carried.get(table, ())}
+        sent = frozenset(accepted) | {c.op for c in requests.carried}
         # Without any request of this table nobody knows whether proxies can read this catalog's.
-        return Blame(accepted, sent, evidence.proxied and bool(sent) and _saw_all(evidence))
+        return Blame(accepted, sent, requests.proxied and bool(sent))
+
+    def silent(self, o: Operation) -> bool:
+        """Whether its engine sent no request for its commit, if proxies saw all."""
+        return self.proxied and o.op not in self.accepted and o.op not in self.sent
 
     def words(self, o: Operation) -> str:
         """A sentence, with a space before it; empty if nothing is known."""
@@ -602,31 +675,27 @@ class Blame:
                 f" Its commit was sent, and the catalog server answered {answer} at {explain.ms(at)}: the server acknowledged a commit "
                 f"that no version has, and {explain.engine(o)} could not know."
             )
-        if self.proxied and o.op not in self.sent:
-            return f" Proxies saw no request for its commit: {explain.engine(o)} reported success without asking the catalog."
         return ""
 
     def evidence(self, o: Operation) -> dict[str, str]:
-        """``culprit``: ``server`` or ``engine``, and the engine's name; empty if nothing is known."""
-        if o.op in self.accepted:
-            return {"culprit": "server", "engine": o.engine}
-        if self.proxied and o.op not in self.sent:
-            return {"culprit": "engine", "engine": o.engine}
-        return {}
+        """``culprit``: the ``server``, and the engine's name; empty if nothing is known."""
+        return {"culprit": "server", "engine": o.engine} if o.op in self.accepted else {}
 
 
-def _saw_all(evidence: Evidence) -> bool:
-    """Whether proxies saw a request for every snapshot that another engine than Spark made, or that names nobody."""
-    theirs = {o.op for o in evidence.history.operations() if o.engine != SPARK}
-    for table, log in evidence.logs.items():
-        asked = {s for c in evidence.carried.get(table, ()) for s in c.adds}
-        asked |= {s for a in evidence.accepted.get(table, ()) for s in a.adds}
-        placed = {place(s.new) for s in evidence.swaps.get(table, ())}
-        for c in log.commits:
-            if (c.op is not None and c.op not in theirs) or c.snapshot_id in asked:
-                continue
-            if not 0 <= c.metadata < len(log.metadata) or place(log.metadata[c.metadata].location) not in placed:
-                return False
+def _saw_all(unit: Unit) -> bool:
+    """See :class:`InRun`."""
+    requests, log = unit.requests, unit.log
+    if log is None:
+        return True
+    asked = {s for c in requests.carried for s in c.adds} | {s for a in requests.accepted for s in a.adds}
+    placed = {place(s.new) for s in requests.swaps}
+    for c in log.commits:
+        o = unit.everything.get(c.op) if c.op is not None else None
+        theirs = c.op is None or (o is not None and o.engine != SPARK)
+        if not theirs or c.snapshot_id in asked:
+            continue
+        if not 0 <= c.metadata < len(log.metadata) or place(log.metadata[c.metadata].location) not in placed:
+            return False
     return True
 
 

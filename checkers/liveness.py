@@ -35,7 +35,8 @@ from checkers.evidence.history import Operation
 from checkers.timeline import explain, fault_windows
 from checkers.timeline.operation_columns import OperationColumns
 from checkers.timeline.timeline import fates, timelines
-from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from checkers.unit import RunChecker, RunColumns, Unit
+from checkers.verdict import Anomaly, Validity, Verdict
 
 S = 1_000_000_000
 TIMEOUT = "icequake.WriterTimeout"
@@ -59,7 +60,15 @@ class LivenessStats(TypedDict):
 
 
 @dataclass(frozen=True)
-class Liveness(Checker):
+class LivenessPart:
+    """A table's operations that never got an answer: their number, and those whose commit is not on main."""
+
+    unanswered: int
+    open: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
+class Liveness(RunChecker):
     """Operations that neither commit nor abort, and periods without progress.
 
     Attributes:
@@ -131,31 +140,21 @@ class Liveness(Checker):
             "faults": faults,
         }
 
-    def of_columns(
-        self,
-        header: Mapping[str, Any],
-        columns: OperationColumns,
-        windows: Sequence[fault_windows.Window],
-        end: int,
-        unanswered: int,
-        open_: Sequence[Operation],
-    ) -> Verdict | None:
-        """The verdict of a run without any finding or note; None if there may be one.
+    def part(self, unit: Unit) -> LivenessPart:
+        """The operations of a table that never got an answer."""
+        assert unit.timeline is not None
+        pending = [o for o in unit.ops if unanswered(o)]
+        became = fates([unit.timeline], pending)
+        return LivenessPart(len(pending), tuple(o for o in pending if "applied" not in became.get(o.op, {}).values()))
 
-        Args:
-            header: the history's.
-            columns: all operations.
-            windows: of faults.
-            end: when the last event was, ns.
-            unanswered: operations that never got an answer.
-            open_: those of them whose commit is on main of no table.
-        """
-        timeout = self._timeout(header)
+    def whole(self, run: RunColumns, parts: Sequence[LivenessPart]) -> Verdict | None:
+        """The verdict of a run without any finding or note; None if there may be one."""
+        timeout, columns, windows, end = self._timeout(run.header), run.columns, run.windows, run.end
         bound = int(timeout * S) + int(self.slack * S)
         judge = _RunProgress((), windows, int(timeout * S), int(self.slack * S), end)
         if not len(columns.start) or not all(w.healed for w in windows):
             return None
-        for o in open_:
+        for o in (o for p in parts for o in p.open):
             deadline = judge.deadline(o.start)
             if o.completed is None or deadline is None or o.completed.time >= deadline:
                 return None
@@ -170,7 +169,8 @@ class Liveness(Checker):
         longest = _longest_stall(columns, fault_windows.merged(windows), end)
         if longest > self.progress * S:
             return None
-        stats = self._stats(timeout, int(took.max(initial=0)), longest, unanswered, len(windows))
+        pending = sum(p.unanswered for p in parts)
+        stats = self._stats(timeout, int(took.max(initial=0)), longest, pending, len(windows))
         return Verdict(self.name, True, stats=stats)
 
     def least_seconds(self, header: Mapping[str, Any]) -> dict[str, float]:

@@ -30,12 +30,15 @@ from checkers.evidence.error_chain import commonest
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, ErrorChain, Operation
 from checkers.evidence.outcome import conflict_of
+from checkers.evidence.replace import replace
+from checkers.evidence.tablelog import TableLog
 from checkers.liveness import Liveness
 from checkers.timeline import explain
 from checkers.timeline.operation_columns import AROUND
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.two_tables import by_table
-from checkers.verdict import Checker, Validity, Verdict
+from checkers.unit import RunChecker, RunColumns, Unit
+from checkers.verdict import Validity, Verdict
 from workloads.operations.kinds import KINDS
 
 S = 1_000_000_000
@@ -102,18 +105,39 @@ class LoadCounts:
     succeeded: dict[str, bool]
 
 
-def counted(evidence: Evidence) -> tuple[LoadCounts, list[Operation], set[str | None]]:
-    """What is counted, the workload's operations, and those of them that committed a change of files."""
-    ops = [o for o in evidence.history.operations() if o.invoked.extra.get("phase") not in (*AROUND, NEMESIS)]
+@dataclass(frozen=True)
+class LoadPart:
+    """What one table adds.
+
+    Attributes:
+        counts: with no write missed.
+        idle: whether none of its writes committed a change.
+        failed: kind of which no operation succeeded → event that invoked and error of each.
+    """
+
+    counts: LoadCounts
+    idle: bool
+    failed: dict[str, list[tuple[int, ErrorChain | None]]]
+
+
+def counted(
+    operations: Iterable[Operation], logs: Mapping[str, TableLog], names: Iterable[str]
+) -> tuple[LoadCounts, list[Operation], set[str | None]]:
+    """What is counted, the workload's operations, and those of them that committed a change of files.
+
+    Args:
+        names: of the tables.
+    """
+    ops = [o for o in operations if o.invoked.extra.get("phase") not in (*AROUND, NEMESIS)]
     mine = {o.op for o in ops}
-    made = [c for log in evidence.logs.values() for c in log.commits if c.op in mine]
+    made = [c for log in logs.values() for c in log.commits if c.op in mine]
     there = {c.op for c in made if c.added_files or c.removed_files or not c.readable}
     tables: dict[str, LoadTable] = {}
     missed: dict[str, list[Operation]] = {}
     on = by_table(ops)
-    for table in sorted(evidence.tables):
+    for table in sorted(names):
         writes = _writes(on.get(table, ()))
-        has_log = table in evidence.logs
+        has_log = table in logs
         missed[table] = [o for o in writes if not _committed(o, there, has_log)]
         tables[table] = {
             "operations": len(on.get(table, ())),
@@ -127,7 +151,7 @@ def counted(evidence: Evidence) -> tuple[LoadCounts, list[Operation], set[str | 
     return LoadCounts(tables, missed, len(ops), len(made), retried, aborted, succeeded), ops, there
 
 
-class Load(Checker):
+class Load(RunChecker):
     """Tables on which no write of the workload committed, and what else the run was too idle or too short to show."""
 
     name = "load"
@@ -136,12 +160,44 @@ class Load(Checker):
 
     def check(self, evidence: Evidence) -> Verdict:
         """No anomalies. ``stats``: :class:`LoadStats`."""
-        counts, ops, there = counted(evidence)
+        counts, ops, there = counted(evidence.history.operations(), evidence.logs, evidence.tables)
         seconds = _seconds(evidence, evidence.history.operations())
         least = Liveness().least_seconds(evidence.history.header)
-        return self.of_counts(counts, seconds, least, _never_succeeded(ops, there))
+        return self._of(counts, seconds, least, _never_succeeded(ops, there))
 
-    def of_counts(
+    def part(self, unit: Unit) -> LoadPart:
+        """What a table adds."""
+        assert unit.log is not None
+        counts, invoked, _ = counted(unit.ops, {unit.name: unit.log}, [unit.name])
+        failed: dict[str, list[tuple[int, ErrorChain | None]]] = {}
+        for o in invoked:
+            if not counts.succeeded[o.f]:
+                failed.setdefault(o.f, []).append((o.invoked.index, o.error))
+        idle = bool(counts.missed[unit.name]) and not counts.tables[unit.name]["committed"]
+        return LoadPart(replace(counts, missed={unit.name: []}), idle, failed)
+
+    def whole(self, run: RunColumns, parts: Sequence[LoadPart]) -> Verdict | None:
+        """As :meth:`check`; None if nothing changed a table that was written to."""
+        if any(p.idle for p in parts):
+            return None
+        counts = [p.counts for p in parts]
+        succeeded = {f for n in counts for f, did in n.succeeded.items() if did}
+        failed = sorted({f for n in counts for f in n.succeeded} - succeeded)
+        errors = {f: sorted((x for p in parts for x in p.failed.get(f, ())), key=lambda x: x[0]) for f in failed}
+        together = LoadCounts(
+            tables={name: seen for n in counts for name, seen in n.tables.items()},
+            missed={},
+            operations=sum(n.operations for n in counts),
+            commits=sum(n.commits for n in counts),
+            retried=sum(n.retried for n in counts),
+            aborted=sum(n.aborted for n in counts),
+            succeeded={f: f in succeeded for f in (*succeeded, *failed)},
+        )
+        seconds = round((run.end - int(run.columns.start.min())) / S, 3)
+        never = {f: none_succeeded([e for _, e in found]) for f, found in errors.items()}
+        return self._of(together, seconds, Liveness().least_seconds(run.header), never)
+
+    def _of(
         self,
         counts: LoadCounts,
         seconds: float,

@@ -27,19 +27,20 @@ A run without proxies has no swaps and so no verdict on them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict
 
-from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import METADATA
 from checkers.evidence.proxylog import AcceptedChange, PointerSwap
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
 from checkers.timeline.unapplied import Unapplied, unapplied
 from checkers.timeline.version_order import predecessor
-from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from checkers.unit import Part, TableChecker, Unit
+from checkers.verdict import Anomaly, Verdict
 
 LOST = "lost"
 """Key of the evidence of a lost update or swap: the operations whose swaps are lost."""
@@ -67,52 +68,54 @@ class PointerStats(TypedDict):
     tables: dict[str, PointerTable]
 
 
-class Pointer(Checker):
+class Pointer(TableChecker):
     """Accepted swaps that are lost."""
 
     name = "pointer"
     stats_type = PointerStats
     names = frozenset({"lost-update", "lost-swap", "unknown-base", "swap-order", "swap-time", "foreign-swap"})
 
-    def check(self, evidence: Evidence) -> Verdict:
+    def part(self, unit: Unit) -> Part | None:
         """Anomalies ``lost-update``, ``lost-swap``, ``unknown-base``, ``swap-order``, ``swap-time``, ``foreign-swap``.
 
         ``stats``: :class:`PointerStats`.
         """
-        anomalies: list[Anomaly] = []
-        notes: list[str] = []
-        stats: PointerStats = {"tables": {}}
-        operations = {o.op: o for o in evidence.history.operations()}
-        unclear = bool(evidence.history.contradictions)
-        if unclear and evidence.swaps:
-            notes.append("the history contradicts its own clock, so the times of swaps were not compared with it")
-        for table in sorted({*evidence.swaps, *evidence.accepted}):
-            log, swaps, accepted = evidence.logs[table], evidence.swaps.get(table, ()), evidence.accepted.get(table, ())
-            compared = sum(s.base is not None or s.names_place for s in swaps)
-            stats["tables"][table] = {"swaps": len(swaps), "compared": compared, "by_snapshot": len(accepted)}
-            judge = _TableSwaps(self.name, log, swaps, operations)
-            found = [
-                *judge.lost_updates(),
-                *judge.lost_swaps(),
-                *judge.not_applied(accepted),
-                *judge.unknown_bases(),
-                *judge.stale_bases(),
-                *([] if unclear else judge.out_of_order()),
-                *([] if unclear else judge.out_of_time()),
-                *judge.foreign(),
-            ]
-            anomalies += found[:MOST]
-            if len(found) > MOST:
-                notes.append(f"{table}: {len(found) - MOST} more anomalies are not shown")
-            if judge.gap:
-                notes.append(f"{table}: its history has gaps, so a swap that is not in it proves nothing")
-        valid: Validity = not anomalies
-        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
+        table, swaps, accepted = unit.name, unit.requests.swaps, unit.requests.accepted
+        if unit.log is None or not (swaps or accepted):
+            return None
+        unclear = unit.contradicted
+        compared = sum(s.base is not None or s.names_place for s in swaps)
+        stats: PointerTable = {"swaps": len(swaps), "compared": compared, "by_snapshot": len(accepted)}
+        judge = _TableSwaps(self.name, unit.log, swaps, unit.everything)
+        found = [
+            *judge.lost_updates(),
+            *judge.lost_swaps(),
+            *judge.not_applied(accepted),
+            *judge.unknown_bases(),
+            *judge.stale_bases(),
+            *([] if unclear else judge.out_of_order()),
+            *([] if unclear else judge.out_of_time()),
+            *judge.foreign(),
+        ]
+        notes = []
+        if len(found) > MOST:
+            notes.append(f"{table}: {len(found) - MOST} more anomalies are not shown")
+        if judge.gap:
+            notes.append(f"{table}: its history has gaps, so a swap that is not in it proves nothing")
+        return Part(table, tuple(found[:MOST]), tuple(notes), stats=stats, more=unclear and bool(swaps))
+
+    def fold(self, parts: Sequence[Part]) -> Verdict:
+        """As for any checker of tables; that the history contradicts its clock is said once."""
+        verdict = super().fold(parts)
+        if not any(p.more for p in parts):
+            return verdict
+        unclear = "the history contradicts its own clock, so the times of swaps were not compared with it"
+        return replace(verdict, notes=(unclear, *verdict.notes))
 
 
 class _TableSwaps:
     def __init__(
-        self, checker: str, log: TableLog, swaps: Sequence[PointerSwap], operations: dict[str, Operation]
+        self, checker: str, log: TableLog, swaps: Sequence[PointerSwap], operations: Mapping[str, Operation]
     ) -> None:
         self._checker = checker
         self._log = log

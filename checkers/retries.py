@@ -45,17 +45,20 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, TypedDict
 
+import numpy as np
+
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.evidence.proxylog import Carried
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
-from checkers.timeline.metrics import Metrics, measure, quantile
-from checkers.timeline.operation_columns import AROUND
+from checkers.timeline.metrics import Metrics, MetricsPart, measure, metrics_of_columns, quantile
+from checkers.timeline.operation_columns import AROUND, Bools, OperationColumns
 from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning, timelines
 from checkers.timeline.touched import touches
-from checkers.verdict import Checker, Verdict
+from checkers.unit import RunChecker, RunColumns, Unit
+from checkers.verdict import Verdict
 from workloads.engines.engines import SPARK
 from workloads.operations.kind import NOTHING, Touches
 from workloads.tables import Row, State
@@ -189,7 +192,7 @@ class RetriesStats(TypedDict):
     faults: FaultsStats
 
 
-class Retries(Checker):
+class Retries(RunChecker):
     """Attempts, conflicts, spurious aborts, wasted work, throughput and latency. Always valid."""
 
     name = "retries"
@@ -208,9 +211,23 @@ class Retries(Checker):
         writers = evidence.history.header.get("writers")
         parts = [part_of(t, workload, evidence.carried.get(t.name, ()), writers) for t in found]
         faults = self._inside_and_outside(evidence, operations)
-        return self.of_parts(parts, measure(evidence), sum(map(_ns, operations)), faults, notes)
+        return self._of(parts, measure(evidence), sum(map(_ns, operations)), faults, notes)
 
-    def of_parts(
+    def part(self, unit: Unit) -> tuple[RetriesPart, MetricsPart]:
+        """What a table adds to the statistics, and to the metrics."""
+        assert unit.timeline is not None and unit.log is not None
+        measured = unit.measured
+        mine = part_of(unit.timeline, Workload(measured), unit.requests.carried, unit.header.get("writers"))
+        return mine, MetricsPart.of(measured, unit.log)
+
+    def whole(self, run: RunColumns, parts: Sequence[tuple[RetriesPart, MetricsPart]]) -> Verdict:
+        """As :meth:`check`."""
+        columns = run.columns
+        metrics = metrics_of_columns([m for _, m in parts], columns)
+        worked = int((columns.ended - columns.start)[columns.measured].sum())
+        return self._of([p for p, _ in parts], metrics, worked, _faults(columns, run.windows))
+
+    def _of(
         self,
         parts: Sequence[RetriesPart],
         metrics: Metrics,
@@ -317,6 +334,30 @@ class Retries(Checker):
             "inside": _throughput(within / S, [o for o in ok if inside(o)]),
             "outside": _throughput((end - start - within) / S, [o for o in ok if not inside(o)]),
         }
+
+
+def _faults(columns: OperationColumns, windows: Sequence[fault_windows.Window]) -> FaultsStats:
+    """As ``Retries._inside_and_outside``, from columns."""
+    measured = columns.measured
+    start = int(columns.start[measured].min()) if measured.any() else 0
+    end = int(columns.ended[measured].max(initial=0))
+    faulty = [(max(a, start), min(b, end)) for a, b in fault_windows.merged(windows) if a < end and b > start]
+    within = sum(b - a for a, b in faulty)
+    ok = measured & columns.ok
+    inside = np.zeros(len(ok), np.bool_)
+    last = np.where(columns.ended == 0, columns.start, columns.ended)
+    for a, b in faulty:
+        inside |= (last >= a) & (columns.start <= b)
+
+    def seen(ns: int, among: Bools) -> Throughput:
+        ms = {"read": columns.ms(among & columns.reads), "write": columns.ms(among & ~columns.reads)}
+        return throughput(ns / S, {k: v for k, v in ms.items() if v})
+
+    return {
+        "windows": len(windows),
+        "inside": seen(within, ok & inside),
+        "outside": seen(end - start - within, ok & ~inside),
+    }
 
 
 def _throughput(seconds: float, acknowledged: Sequence[Operation]) -> Throughput:

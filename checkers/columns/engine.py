@@ -9,23 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import is_
-from typing import Any, Literal, TypedDict
+from dataclasses import dataclass
+from typing import Literal, TypedDict
 
 from checkers.columns.frames import NEVER, Frame, Unordinary, Unplaced, frame_of, frame_without_travels
 from checkers.columns.screen import DEFINITE, Screen, screen
-from checkers.commits import Commits
+from checkers.commits import Commits, in_run
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.isolation import Isolation
-from checkers.linearizable.checker import EXPLAINED
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
-from checkers.timeline import two_tables
 from checkers.timeline.promise import known
-from checkers.timeline.timeline import Timeline, resolutions, timelines
-from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
+from checkers.timeline.timeline import Timeline
+from checkers.unit import EXPLAINED, Part, Unit, units
+from checkers.verdict import Anomaly, Validity, Verdict, worst
 from workloads.tables import TableSpec
 
 EXACT = 200_000
@@ -33,10 +31,7 @@ EXACT = 200_000
 MOST = 10
 """Anomalies of one reason listed for a table that is too long for explanations."""
 
-RESOLUTIONS = "resolutions"
-"""Key in the statistics of ``commits`` for the resolution of operations of unknown outcome."""
-
-_EXACT: tuple[Checker, ...] = (Commits(), Replay(), Reads(), Isolation())
+_EXACT: tuple[Commits, Replay, Reads, Isolation] = (Commits(), Replay(), Reads(), Isolation())
 CHECKERS: tuple[str, ...] = tuple(c.name for c in _EXACT)
 """The checkers that columns can replace."""
 
@@ -68,21 +63,22 @@ class ColumnsStats(TypedDict, total=False):
     engine: TablesOfEngines
 
 
-@dataclass
+@dataclass(frozen=True)
 class Judged:
     """The result of one table.
 
     Attributes:
-        verdicts: checker → its verdict on this table only.
+        parts: checker → what it says of this table.
         by: ``columns`` if the screen decided, ``exact`` if the exact checkers did.
         why: why the exact checkers judged it; empty if the screen did.
+        explained: whether the screen proved all of it, and what every operation was promised is known.
     """
 
     table: str
-    verdicts: Mapping[str, Verdict]
+    parts: Mapping[str, Part]
     by: str
     why: str = ""
-    screen: Screen | None = field(default=None, repr=False)
+    explained: bool = False
 
 
 def check_columns(evidence: Evidence) -> list[Verdict]:
@@ -91,61 +87,66 @@ def check_columns(evidence: Evidence) -> list[Verdict]:
     ``stats`` are those of the exact checker, with what :class:`ColumnsStats` adds: of a table that the screen decided, its
     :class:`ColumnsTable`.
     """
-    found, notes = timelines(evidence)
-    judged = [_judge(t.name, evidence, t) for t in found]
-    evidence.known[EXPLAINED] = frozenset(
-        t.name
-        for t, j in zip(found, judged, strict=True)
-        if j.screen is not None and j.screen.proven and all(map(known, t.ops))
-    )
-    verdicts = merge(judged, notes)
-    return [_resolved(v, found, evidence) if RESOLUTIONS in v.stats else v for v in verdicts]
+    tables = units(evidence)
+    judged = [judge_unit(u) for u in tables if u.timeline is not None]
+    evidence.known[EXPLAINED] = frozenset(j.table for j in judged if j.explained)
+    return merge(judged, unjudged=[u for u in tables if u.timeline is None])
 
 
-def _resolved(v: Verdict, found: Sequence[Timeline], evidence: Evidence) -> Verdict:
-    """The verdict, with operations resolved over all their tables together instead of the last one judged."""
-    told = v.stats[RESOLUTIONS]
-    whole = resolutions(found, (o for o in evidence.history.operations() if o.op in told))
-    return replace(v, stats={**v.stats, RESOLUTIONS: whole})
-
-
-def _judge(name: str, evidence: Evidence, t: Timeline) -> Judged:
+def judge_unit(unit: Unit) -> Judged:
+    """Judge one table that has a timeline."""
+    t = unit.timeline
+    assert t is not None
     try:
-        return judge_frame(frame_of(t), evidence)
+        f = frame_of(t)
+        s = screen(f)
+        judged = _judged(f, s, unit)
     except Unplaced as e:  # it is ordinary
-        return _without_travels(t, evidence, str(e))
+        return _without_travels(unit, t, str(e))
     except Unordinary as e:
-        return _exact(name, evidence, str(e))
+        return _exact(unit, str(e))
+    return _with_evidence(judged, s, unit)
 
 
-def _without_travels(t: Timeline, evidence: Evidence, why: str) -> Judged:
+def _with_evidence(judged: Judged, s: Screen, unit: Unit) -> Judged:
+    """What the screen decided, with what only a run's evidence tells."""
+    found = replace(judged, explained=s.proven and all(map(known, unit.ops)))
+    if judged.by != "columns":
+        return found
+    commits = replace(judged.parts[Commits.name], more=replace(in_run(unit, {}), counts=False))
+    return replace(found, parts={**judged.parts, Commits.name: commits})
+
+
+def _without_travels(unit: Unit, t: Timeline, why: str) -> Judged:
     """Judge a table with time travels that columns cannot represent: only the checker ``reads`` judges these."""
     try:
         f = frame_without_travels(t)
     except Unordinary as e:
-        return _exact(t.name, evidence, str(e))
+        return _exact(unit, str(e))
     found = screen(f)
     if not found.proven:
-        return replace(_exact(t.name, evidence, f"{why}, {_why(_suspects(f, found))}"), screen=found)
-    judged = proven(f.spec, f.operations, found)
-    reads = _exact(t.name, evidence, why, (Reads(),)).verdicts[Reads.name]
-    return replace(judged, verdicts={**judged.verdicts, Reads.name: reads}, why=why, screen=found)
+        return _exact(unit, f"{why}, {_why(_suspects(f, found))}")
+    judged = _with_evidence(proven(f.spec, f.operations, found), found, unit)
+    return replace(judged, parts={**judged.parts, Reads.name: Reads().part(unit)}, why=why)
 
 
-def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
+def judge_frame(f: Frame) -> Judged:
+    """Judge one table of which there are only columns."""
+    return _judged(f, screen(f), None)
+
+
+def _judged(f: Frame, s: Screen, unit: Unit | None) -> Judged:
     """Judge one table's columns.
 
     Args:
-        f: the columns.
-        evidence: the columns' source, for the exact checkers; None if there are only columns.
+        unit: the columns' source, for the exact checkers; None if there are only columns.
     """
-    s = screen(f)
     if s.proven:
-        return replace(proven(f.spec, f.operations, s), screen=s)
+        return proven(f.spec, f.operations, s)
     suspects = _suspects(f, s)
-    if evidence is not None and f.operations <= EXACT:
-        return replace(_exact(f.spec.name, evidence, _why(suspects)), screen=s)
-    return replace(certain(f.spec, f.operations, suspects), screen=s)
+    if unit is not None and f.operations <= EXACT:
+        return _exact(unit, _why(suspects))
+    return certain(f.spec, f.operations, suspects)
 
 
 def _suspects(f: Frame, s: Screen) -> dict[str, Suspects]:
@@ -183,45 +184,15 @@ def proven(spec: TableSpec, operations: int, s: Screen) -> Judged:
         "rows": s.rows,
         "reads": s.reads,
     }
-    stats: ColumnsStats = {"tables": {spec.name: seen}}
-    return Judged(spec.name, {c: Verdict(c, True, stats=stats) for c in CHECKERS}, "columns")
+    return Judged(spec.name, {c: Part(spec.name, stats=seen) for c in CHECKERS}, "columns")
 
 
 def _why(suspects: Mapping[str, Suspects]) -> str:
     return ", ".join(f"{reason} ×{s.count}" for reason, s in sorted(suspects.items()))
 
 
-def _exact(name: str, evidence: Evidence, why: str, checkers: Sequence[Checker] = _EXACT) -> Judged:
-    seen = two_tables.alone(evidence, name)
-    if not all(map(is_, seen.history.events, evidence.history.events)):
-        evidence = seen  # else what is known of it already stays so
-    logs = {n: log for n, log in evidence.logs.items() if n == name}
-    events = tuple(e for e in evidence.history.events if e.table in (None, name))
-    made_here = {c.op for log in logs.values() for c in log.commits}
-    foreign = {e.op for e in evidence.history.events if e.table not in (None, name)} & made_here
-    if foreign:  # an operation of another table left a snapshot here: the exact checkers need it
-        events = tuple(e for e in evidence.history.events if e.table in (None, name) or e.op in foreign)
-    alone = evidence
-    if len(events) < len(evidence.history.events) or {*evidence.logs, *evidence.tables} != {name}:
-        alone = replace(
-            evidence, history=replace(evidence.history, events=events), logs=logs, tables={name: evidence.tables[name]}
-        )
-    return Judged(name, {c.name: _one_table(c.check(alone), name) for c in checkers}, "exact", why)
-
-
-def _one_table(v: Verdict, name: str) -> Verdict:
-    """The verdict without notes on other tables, whose operations were only context."""
-    tables = {n: s for n, s in v.stats.get("tables", {}).items() if n == name}
-    notes = tuple(n for n in v.notes if n.startswith(f"{name}: "))
-    anomalies = tuple(a for a in v.anomalies if a.table == name)
-    undecided: Validity = "unknown" if v.valid == "unknown" and notes else True
-    return replace(
-        v,
-        stats={**v.stats, "tables": tables},
-        notes=notes,
-        anomalies=anomalies,
-        valid=False if anomalies else undecided,
-    )
+def _exact(unit: Unit, why: str) -> Judged:
+    return Judged(unit.name, {c.name: c.part(unit) for c in _EXACT}, "exact", why)
 
 
 def certain(spec: TableSpec, operations: int, suspects: Mapping[str, Suspects]) -> Judged:
@@ -244,32 +215,32 @@ def certain(spec: TableSpec, operations: int, suspects: Mapping[str, Suspects]) 
             )
             anomalies[checker].append(Anomaly(reason, checker, spec.name, text, events=events))
     note = f"{spec.name}: {why}: not proven, and the table is too long for the exact checkers"
-    stats: ColumnsStats = {"tables": {spec.name: {"engine": "columns", "operations": operations, "suspects": why}}}
-    verdicts = {
-        c: Verdict(c, False if found else "unknown", tuple(found), stats, () if found and not doubtful else (note,))
+    stats: ColumnsTable = {"engine": "columns", "operations": operations, "suspects": why}
+    parts = {
+        c: Part(spec.name, tuple(found), () if found and not doubtful else (note,), not found, stats)
         for c, found in anomalies.items()
     }
-    return Judged(spec.name, verdicts, "columns", why)
+    return Judged(spec.name, parts, "columns", why)
 
 
 def _own_level(spec: TableSpec) -> bool:
     return any(p.endswith(".isolation-level") for p in spec.properties)
 
 
-def merge(tables: Iterable[Judged], notes: Sequence[str] = ()) -> list[Verdict]:
-    """One verdict for each checker, merged from the tables; ``notes`` name tables that could not be judged."""
+def merge(tables: Iterable[Judged], notes: Sequence[str] = (), unjudged: Sequence[Unit] = ()) -> list[Verdict]:
+    """One verdict for each checker from what it says of the tables.
+
+    Args:
+        notes: why something of the run could not be judged.
+        unjudged: tables without a timeline.
+    """
     judged = sorted(tables, key=lambda j: j.table)
+    deciders = Counter(j.by for j in judged)
+    engines: TablesOfEngines = {"columns": deciders["columns"], "exact": deciders["exact"]}
     out = []
-    for c in CHECKERS:
-        each = [j.verdicts[c] for j in judged]
-        stats: dict[str, Any] = {}
-        for v in each:
-            for key, value in v.stats.items():
-                stats[key] = {**stats.get(key, {}), **value} if isinstance(value, dict) else value
-        deciders = Counter(j.by for j in judged)
-        engines: TablesOfEngines = {"columns": deciders["columns"], "exact": deciders["exact"]}
-        stats["engine"] = engines
-        valid = worst([*(v.valid for v in each), *(["unknown"] if notes else [])])  # type: ignore[list-item]
-        anomalies = tuple(a for v in each for a in v.anomalies)
-        out.append(Verdict(c, valid, anomalies, stats, (*notes, *(n for v in each for n in v.notes))))
+    for c in _EXACT:
+        parts = [*(j.parts[c.name] for j in judged), *map(c.part, unjudged)]
+        v = c.fold(sorted(parts, key=lambda p: p.table))
+        valid: Validity = worst([v.valid, "unknown"]) if notes else v.valid
+        out.append(replace(v, valid=valid, stats={**v.stats, "engine": engines}, notes=(*notes, *v.notes)))
     return out

@@ -23,7 +23,6 @@ import psutil
 from checkers.columns.dataset import Shard, frame, is_dataset, parts_of, rows_of
 from checkers.columns.engine import Judged, judge_frame, merge
 from checkers.columns.frames import I64, NEVER, U64, Frame
-from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import StoreError
 from checkers.verdict import Verdict
 
@@ -103,7 +102,7 @@ def _judge_table(table: tuple[int, Shard], folder: Path) -> TableResult:
 
 
 def _judge_frame(f: Frame) -> TableResult:
-    return TableResult(replace(judge_frame(f), screen=None), Turns.of(f))
+    return TableResult(judge_frame(f), Turns.of(f))
 
 
 def too_long(records: int) -> str:

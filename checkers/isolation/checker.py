@@ -27,7 +27,6 @@ from typing import TypedDict
 
 import numpy as np
 
-from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.isolation.cycles import Cycle, explain_cycle, find_cycles
@@ -37,8 +36,9 @@ from checkers.isolation.transactions import MOST, Finding
 from checkers.isolation.whitebox import TableGraph
 from checkers.timeline import explain
 from checkers.timeline.promise import isolation, known, not_known, source_of_blind_append, unknown_engines
-from checkers.timeline.timeline import Timeline, kind_of, timelines
-from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from checkers.timeline.timeline import Timeline, kind_of
+from checkers.unit import Part, TableChecker, Unit, unjudged
+from checkers.verdict import Anomaly
 
 PROMISES = {"serializable": "strict-serializable", "snapshot": "strong-session-snapshot-isolation"}
 """A table's isolation level → what its operations must satisfy."""
@@ -80,7 +80,7 @@ class IsolationStats(TypedDict):
     tables: dict[str, IsolationTable]
 
 
-class Isolation(Checker):
+class Isolation(TableChecker):
     """Cycles of dependencies that a table's level forbids."""
 
     name = "isolation"
@@ -90,53 +90,50 @@ class Isolation(Checker):
     names = frozenset({"lost-update", *(cycle + variant for cycle in CYCLES for variant in VARIANTS)})
     by_level = frozenset(name for name in names if not forbids(_WEAKER, name))
 
-    def check(self, evidence: Evidence) -> Verdict:
+    def part(self, unit: Unit) -> Part:
         """Anomalies named as in ``levels``: ``lost-update``, ``G-single``, ``G-nonadjacent``, ``G2-item``, ``G2``, ``G0-realtime``, …
 
         ``stats``: :class:`IsolationStats`.
         """
-        found, notes = timelines(evidence)
+        t = unit.timeline
+        if t is None:
+            return unjudged(unit)
+        table = TableGraph(t)
+        held = _Held(table)
+        judged = [(_finding(table, cycle), cycle) for _, cycle in find_cycles(table.graph)]
+        named = [f for f, _ in judged]
+        bad: list[Finding] = []
         anomalies: list[Anomaly] = []
-        undecided = bool(notes)
-        stats: IsolationStats = {"tables": {}}
-        for t in found:
-            table = TableGraph(t)
-            held = _Held(table)
-            judged = [(_finding(table, cycle), cycle) for _, cycle in find_cycles(table.graph)]
-            named = [f for f, _ in judged]
-            bad: list[Finding] = []
-            for f, cycle in held.broken(judged):
-                bad.append(f)
-                if sum(b.name == f.name for b in bad) <= MOST:
-                    anomalies.append(self._anomaly(table, f, cycle, held))
-            if held.unknown.any():
-                table.undecided.append(not_known(unknown_engines(n.operation for n in table.nodes if n.operation)))
-            notes += [f"{t.name}: {n}" for n in table.undecided]
-            if table.unexplained:
-                notes.append(
-                    f"{t.name}: {len(table.unexplained)} operations are explained by no state that they can have read, so their "
-                    "dependencies are unknown (see the checkers replay and reads)"
-                )
-            undecided |= bool(table.undecided or table.unexplained)
-            broken = violated(f.name for f in named)
-            allowed = Counter(f.name for f, cycle in judged if not held.breaks(f, cycle))
-            stats["tables"][t.name] = {
-                "level": held.level,
-                "promised": held.promised,
-                "weakest_violated": list(weakest(broken)),
-                "strongest_standing": list(strongest(x for x in LEVELS if x not in broken)),
-                "transactions": len(table.nodes),
-                "dependencies": int(((table.graph.kind & THROUGH) == 0).sum()),
-                "violations": dict(Counter(f.name for f in bad)),
-                "allowed": dict(allowed),
-                "older_scans": len(table.older),
-                "older_scans_ops": table.older,
-                "unexplained": len(table.unexplained),
-                "unexplained_ops": table.unexplained,
-                "reads_left_out": table.skipped_reads,
-            }
-        valid: Validity = False if anomalies else "unknown" if undecided else True
-        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
+        for f, cycle in held.broken(judged):
+            bad.append(f)
+            if sum(b.name == f.name for b in bad) <= MOST:
+                anomalies.append(self._anomaly(table, f, cycle, held))
+        if held.unknown.any():
+            table.undecided.append(not_known(unknown_engines(n.operation for n in table.nodes if n.operation)))
+        notes = [f"{t.name}: {n}" for n in table.undecided]
+        if table.unexplained:
+            notes.append(
+                f"{t.name}: {len(table.unexplained)} operations are explained by no state that they can have read, so their "
+                "dependencies are unknown (see the checkers replay and reads)"
+            )
+        broken = violated(f.name for f in named)
+        allowed = Counter(f.name for f, cycle in judged if not held.breaks(f, cycle))
+        stats: IsolationTable = {
+            "level": held.level,
+            "promised": held.promised,
+            "weakest_violated": list(weakest(broken)),
+            "strongest_standing": list(strongest(x for x in LEVELS if x not in broken)),
+            "transactions": len(table.nodes),
+            "dependencies": int(((table.graph.kind & THROUGH) == 0).sum()),
+            "violations": dict(Counter(f.name for f in bad)),
+            "allowed": dict(allowed),
+            "older_scans": len(table.older),
+            "older_scans_ops": table.older,
+            "unexplained": len(table.unexplained),
+            "unexplained_ops": table.unexplained,
+            "reads_left_out": table.skipped_reads,
+        }
+        return Part(t.name, tuple(anomalies), tuple(notes), bool(table.undecided or table.unexplained), stats)
 
     def _anomaly(self, table: TableGraph, f: Finding, cycle: Cycle, held: _Held) -> Anomaly:
         nodes = [table.nodes[n] for n in dict.fromkeys((*held.guilty(f, cycle), *cycle.nodes))]

@@ -8,13 +8,14 @@ threshold that was not met by a run that ended early, since it measured only a p
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.evidence import Evidence
-from checkers.timeline.metrics import Metrics, measure
-from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
+from checkers.timeline.metrics import Metrics, MetricsPart, measure, metrics_of_columns
+from checkers.unit import RunChecker, RunColumns, Unit
+from checkers.verdict import Anomaly, Validity, Verdict, worst
 from workloads.file.assertions import assertion, is_time
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
@@ -27,7 +28,7 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 
 
 @dataclass(frozen=True)
-class Assertions(Checker):
+class Assertions(RunChecker):
     """Whether the run met the thresholds that its workload file asserts.
 
     ``thresholds``: metric → comparison, such as ``{"retry_rate": "<5%"}``.
@@ -40,9 +41,18 @@ class Assertions(Checker):
 
     def check(self, evidence: Evidence) -> Verdict:
         """One anomaly ``assertion-failed`` a threshold that was not kept. ``stats``: :class:`checkers.timeline.metrics.Metrics`."""
-        return self.of_metrics(measure(evidence), complete=evidence.complete)
+        return self._of(measure(evidence), complete=evidence.complete)
 
-    def of_metrics(self, metrics: Metrics, *, complete: bool) -> Verdict:
+    def part(self, unit: Unit) -> MetricsPart:
+        """What the metrics need."""
+        assert unit.log is not None
+        return MetricsPart.of(unit.measured, unit.log)
+
+    def whole(self, run: RunColumns, parts: Sequence[MetricsPart]) -> Verdict:
+        """As :meth:`check`."""
+        return self._of(metrics_of_columns(parts, run.columns), complete=True)
+
+    def _of(self, metrics: Metrics, *, complete: bool) -> Verdict:
         """The verdict on what a run measured that came to its end, or did not."""
         measured: Mapping[str, Any] = metrics
         failed, notes = [], []

@@ -2,9 +2,10 @@
 
 It is a short cut of :func:`checkers.judge.runfolder.load_evidence` and :func:`checkers.judge.check.check` for runs in which nothing is found,
 with the same results. The lines of the history are sorted by table, without being parsed. Each process reads the lines and the log
-of a table, as the evidence of a run on that table alone, and the checkers that ask about one table at a time judge it. Checkers of the
-whole run get counts and a few columns of numbers (:mod:`checkers.timeline.operation_columns`) from each table. A checker that is not
-icequake's own, such as that of docs/extending.md, gets the evidence of the whole run when all tables are done: it needs the memory for that.
+of a table, as the evidence of a run on that table alone, and each checker says its part of it (:mod:`checkers.unit`). Checkers of the
+whole run get counts and a few columns of numbers (:mod:`checkers.timeline.operation_columns`) from each table. A checker that has only
+``check(evidence)``, such as that of docs/extending.md, gets the evidence of the whole run when all tables are done: it needs the memory for
+that, and whatever it says is told.
 
 That is the whole run's verdict only if its tables have nothing to do with each other, and no words of an explanation are needed. So whatever
 is not as usual ends it, and the run is judged as any other: :class:`Unusual` says why. Among that is
@@ -32,16 +33,13 @@ from typing import Any
 
 import numpy as np
 
-from checkers.atomicity import Atomicity, AtomicityStats
-from checkers.columns.engine import Judged, check_columns, merge
+from checkers.columns.engine import CHECKERS, Judged, judge_unit, merge
 from checkers.evidence import proxyplaces, tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import (
     NEMESIS,
-    ErrorChain,
     Event,
     History,
-    Operation,
     event_of,
     header_of,
 )
@@ -53,22 +51,14 @@ from checkers.evidence.tablelog import TableLog
 from checkers.evidence.uncollected import uncollected
 from checkers.judge.accepted import Accepted
 from checkers.judge.assertions import Assertions
-from checkers.judge.check import ALL, LONG, Engine, verdict_of
+from checkers.judge.check import ALL, LONG, Engine, concluded, verdict_of
 from checkers.judge.proof import PLANNED
-from checkers.judge.runfolder import Promises, Results, load_evidence
-from checkers.linearizable.checker import Linearizable
-from checkers.liveness import Liveness, unanswered
-from checkers.load import Load, LoadCounts, none_succeeded
-from checkers.load import counted as counted_load
-from checkers.metadata.checker import Metadata
-from checkers.pointer import Pointer
-from checkers.retries import FaultsStats, Retries, RetriesPart, Workload, part_of, throughput
+from checkers.judge.runfolder import Promises, Results, load_evidence, load_ran
 from checkers.timeline import fault_windows
-from checkers.timeline.metrics import Metrics, metrics_of
 from checkers.timeline.operation_columns import OperationColumns
-from checkers.timeline.timeline import fates, named, timelines
+from checkers.timeline.timeline import named
 from checkers.timeline.unreadable import unreadable
-from checkers.verdict import Checker, Verdict
+from checkers.unit import RunChecker, RunColumns, TableChecker, units
 from workloads.file.opened import opened
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -82,10 +72,6 @@ MOST_COMMON = 10_000
 """Events without a table, such as faults, and requests of no table or several, at most: each table is judged with all of them."""
 MOST_LEFT = 40_000
 """Objects that a table may leave behind before they are searched for garbage: what it adds to the verdicts is fewer."""
-OF_A_TABLE: tuple[type[Checker], ...] = (Linearizable, Metadata, Pointer)
-"""Checkers that judge one table after the other, besides those that columns replace."""
-OF_THE_RUN: tuple[type[Checker], ...] = (Liveness, Atomicity, Retries, Load)
-"""Those that get counts and columns from each table."""
 
 
 class Unusual(Exception):
@@ -129,27 +115,16 @@ class _Part:
     """What one table adds to the verdicts.
 
     Attributes:
-        verdicts: checker → its verdict on this table alone, of :data:`OF_A_TABLE` and those that columns replace.
-        by: ``columns`` if these decided, else ``exact``.
+        judged: what the checkers say of it that columns replace.
+        parts: checker → what each of the others says of it, or adds of it to the run.
         columns: of its operations.
-        unanswered: operations without an answer; ``open``: those of them whose commit is not on main.
-        kinds: of measured operations; ``attempts``: as :func:`checkers.timeline.metrics.metrics_of`.
-        load: no write of it is missed.
-        failed: kind of which no operation succeeded → event that invoked and error of each.
         snapshots: whether the proxies saw requests for snapshots, and whether the table has one of these.
     """
 
     table: str
-    verdicts: dict[str, Verdict]
-    by: str
+    judged: Judged
+    parts: dict[str, Any]
     columns: OperationColumns
-    unanswered: int
-    open: tuple[Operation, ...]
-    kinds: frozenset[str]
-    attempts: tuple[int, int]
-    retries: RetriesPart
-    load: LoadCounts
-    failed: dict[str, list[tuple[int, ErrorChain | None]]]
     snapshots: tuple[bool, bool]
 
 
@@ -164,6 +139,9 @@ class _Run:
         _must(PLANNED not in (plan.model_extra or {}), "the run of a scenario")
         self.specs: dict[str, TableSpec] = {t.name: t for t in plan.tables or ()}
         self.promises = Promises(plan.expect, plan.assertions, plan.allow)
+        self.of_tables = [c for c in ALL if isinstance(c, TableChecker) and c.name not in CHECKERS]
+        thresholds = [Assertions(self.promises.thresholds)] if self.promises.thresholds else []
+        self.of_run: list[RunChecker] = [*(c for c in ALL if isinstance(c, RunChecker)), *thresholds]
         _must(not plan.expect and len(self.specs) > 0, "anomalies are expected, or there are no tables")
         self.state = self.run.state()
         _must(self.state.get("state") == "complete", "the run ended early")
@@ -312,37 +290,17 @@ class _Run:
         made |= {s.op for s in swaps} | {a.op for a in accepted} | {r.op for r in carried}
         _must(made <= {None, *ids}, "a snapshot or a request of another table's operation")
         _must(not unreadable(evidence), "the table became unreadable")
-        verdicts, by = _verdicts(evidence)
-        found, notes = timelines(evidence)
-        _must(len(found) == 1 and not notes, "a table that cannot be judged")
-        t = found[0]
-        pending = [o for o in operations if unanswered(o)]
-        became = fates(found, pending)
-        counts, invoked, _ = counted_load(evidence)
-        failed: dict[str, list[tuple[int, ErrorChain | None]]] = {}
-        if not all(counts.succeeded.values()):
-            for o in invoked:
-                if not counts.succeeded[o.f]:
-                    failed.setdefault(o.f, []).append((o.invoked.index, o.error))
-        _must(all(not ops or counts.tables[n]["committed"] for n, ops in counts.missed.items()), "an idle table")
-        measured = [o for o, m in zip(operations, columns.measured.tolist(), strict=True) if m]
-        workload = Workload(measured)
-        attempts = [c.attempt for c in log.main() if c.attempt and c.op in workload.ids]
+        found = units(evidence)
+        _must(len(found) == 1 and found[0].timeline is not None, "a table that cannot be judged")
+        judged = judge_unit(found[0])
+        unit = replace(found[0], explained=judged.explained)
+        told = {c.name: c.part(unit) for c in self.of_tables}
+        parts = {**told, **{c.name: c.part(unit) for c in self.of_run}}
+        said = [*judged.parts.values(), *told.values()]
+        _must(all(p is None or p.valid is True for p in said), "a verdict that is not true")
         sent = {s for a in accepted for s in a.adds} | {s for r in carried for s in r.adds}
-        return _Part(
-            table=name,
-            verdicts=verdicts,
-            by=by,
-            columns=columns,
-            unanswered=len(pending),
-            open=tuple(o for o in pending if "applied" not in became.get(o.op, {}).values()),
-            kinds=frozenset({o.f for o in measured}),
-            attempts=(len(attempts), sum(a > 1 for a in attempts)),
-            retries=part_of(t, workload, carried, self.header.get("writers")),
-            load=replace(counts, missed={name: []}),
-            failed=failed,
-            snapshots=(bool(sent), not sent.isdisjoint(c.snapshot_id for c in log.commits)),
-        )
+        asked = bool(sent), not sent.isdisjoint(c.snapshot_id for c in log.commits)
+        return _Part(name, judged, parts, columns, asked)
 
     # --- the run
 
@@ -353,28 +311,23 @@ class _Run:
         _must(columns.pair_up(), "operations that do not pair")
         seen, there = (any(p.snapshots[n] for p in parts) for n in (0, 1))
         _must(there or not seen, "the proxies' log seems to be another run's")
-        windows = fault_windows.windows(self.common)
-        found = {v.checker: v for v in self._of_tables(parts)}
-        metrics = _metrics(parts, columns)
-        liveness = Liveness().of_columns(
-            self.header, columns, windows, end, sum(p.unanswered for p in parts), [o for p in parts for o in p.open]
-        )
-        _must(liveness is not None, "something took long")
-        assert liveness is not None
-        found[Liveness.name] = liveness
-        found[Atomicity.name] = Verdict(Atomicity.name, True, stats=AtomicityStats(transfers={}, reads={}))
-        worked = int((columns.ended - columns.start)[columns.measured].sum())
-        found[Retries.name] = Retries().of_parts([p.retries for p in parts], metrics, worked, _faults(columns, windows))
-        found[Load.name] = self._load(parts, columns, end)
+        run = RunColumns(self.header, columns, fault_windows.windows(self.common), end)
+        found = {v.checker: v for v in merge(p.judged for p in parts)}
+        for t in self.of_tables:
+            found[t.name] = t.fold([p.parts[t.name] for p in parts if p.parts[t.name] is not None])
+        for r in self.of_run:
+            verdict = r.whole(run, [p.parts[r.name] for p in parts])
+            _must(verdict is not None, f"{r.name} must see the evidence")
+            assert verdict is not None
+            found[r.name] = verdict
+        _must(all(v.valid is True and not v.anomalies for v in found.values()), "a verdict that is not true")
         if guests := [c for c in ALL if c.name not in found]:
             evidence = load_evidence(self.run.path)
             found |= {c.name: verdict_of(c, evidence) for c in guests}
-        verdicts = [found[c.name] for c in ALL]
-        if self.promises.thresholds:
-            verdicts.append(Assertions(self.promises.thresholds).of_metrics(metrics, complete=True))
-        _must(all(v.valid is True and not v.anomalies for v in verdicts), "a verdict that is not true")
+            return concluded([found[c.name] for c in ALL], evidence, ALL, self.promises, load_ran(self.run.path))
+        verdicts = [found.pop(c.name) for c in ALL]
         accepted = Accepted.of((), self.promises.allow, self.specs.values())
-        return Results(tuple(verdicts), True, accepted=accepted)
+        return Results((*verdicts, *found.values()), True, accepted=accepted)
 
     def _in_order(self, columns: OperationColumns) -> int:
         """The time of the last event; all events are there, and their times go up with their indices."""
@@ -392,35 +345,6 @@ class _Run:
         _must(not isinstance(said, int) or completed >= said, "the history's end is missing")
         return int(in_order[-1])
 
-    def _of_tables(self, parts: Sequence[_Part]) -> Iterator[Verdict]:
-        yield from merge(Judged(p.table, p.verdicts, p.by) for p in parts)
-        for c in OF_A_TABLE:
-            each = [p.verdicts[c.name] for p in parts]
-            tables = {name: seen for v in each for name, seen in v.stats["tables"].items()}
-            yield Verdict(c.name, True, stats={"tables": tables}, notes=tuple(n for v in each for n in v.notes))
-
-    def _load(self, parts: Sequence[_Part], columns: OperationColumns, end: int) -> Verdict:
-        counts = [p.load for p in parts]
-        succeeded = {f for n in counts for f, did in n.succeeded.items() if did}
-        failed = sorted({f for n in counts for f in n.succeeded} - succeeded)
-        errors = {f: sorted((x for p in parts for x in p.failed.get(f, ())), key=lambda x: x[0]) for f in failed}
-        whole = LoadCounts(
-            tables={name: seen for n in counts for name, seen in n.tables.items()},
-            missed={},
-            operations=sum(n.operations for n in counts),
-            commits=sum(n.commits for n in counts),
-            retried=sum(n.retried for n in counts),
-            aborted=sum(n.aborted for n in counts),
-            succeeded={f: f in succeeded for f in (*succeeded, *failed)},
-        )
-        seconds = round((end - int(columns.start.min())) / S, 3)
-        return Load().of_counts(
-            whole,
-            seconds,
-            Liveness().least_seconds(self.header),
-            {f: none_succeeded([e for _, e in found]) for f, found in errors.items()},
-        )
-
 
 def _table(value: bytes) -> str | None:
     """A table's name from a line; its events tell whether it is right."""
@@ -428,55 +352,6 @@ def _table(value: bytes) -> str | None:
         return None
     _must(len(value) > 2 and value[:1] == value[-1:] == b'"' and b"\\" not in value, "a table's name of another form")
     return value[1:-1].decode()
-
-
-def _verdicts(evidence: Evidence) -> tuple[dict[str, Verdict], str]:
-    """Checker → its verdict on a table alone; and what decided those that columns replace."""
-    found = {v.checker: v for v in check_columns(evidence)}
-    by = {"columns" if v.stats["engine"]["columns"] else "exact" for v in found.values()}
-    for c in OF_A_TABLE:
-        found[c.name] = c().check(evidence)
-    _must(
-        len(by) == 1 and all(v.valid is True and not v.anomalies for v in found.values()), "a verdict that is not true"
-    )
-    return found, by.pop()
-
-
-def _metrics(parts: Sequence[_Part], columns: OperationColumns) -> Metrics:
-    measured = columns.measured
-    writes = measured & columns.writes
-    return metrics_of(
-        columns.ends(measured),
-        columns.ends(writes),
-        len(frozenset[str]().union(*(p.kinds for p in parts))),
-        (sum(p.attempts[0] for p in parts), sum(p.attempts[1] for p in parts)),
-        int((columns.aborted & writes).sum()),
-        columns.ms(measured & columns.ok),
-    )
-
-
-def _faults(columns: OperationColumns, windows: Sequence[fault_windows.Window]) -> FaultsStats:
-    """As the statistics ``faults`` of the checker ``retries``."""
-    measured = columns.measured
-    start = int(columns.start[measured].min()) if measured.any() else 0
-    end = int(columns.ended[measured].max(initial=0))
-    faulty = [(max(a, start), min(b, end)) for a, b in fault_windows.merged(windows) if a < end and b > start]
-    within = sum(b - a for a, b in faulty)
-    ok = measured & columns.ok
-    inside = np.zeros(len(ok), np.bool_)
-    last = np.where(columns.ended == 0, columns.start, columns.ended)
-    for a, b in faulty:
-        inside |= (last >= a) & (columns.start <= b)
-
-    def seen(ns: int, among: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
-        ms = {"read": columns.ms(among & columns.reads), "write": columns.ms(among & ~columns.reads)}
-        return throughput(ns / S, {k: v for k, v in ms.items() if v})
-
-    return {
-        "windows": len(windows),
-        "inside": seen(within, ok & inside),
-        "outside": seen(end - start - within, ok & ~inside),
-    }
 
 
 class _Helper:

@@ -75,19 +75,24 @@ def check(
 def _check(
     evidence: Evidence, checkers: Sequence[Checker], promises: Promises, engine: Engine, ran: Ran | None
 ) -> Results:
-    reducible = {c.name: c for c in checkers if c.reducible}
     proven: dict[str, Verdict] = {}
     if engine == "columns" or (engine == "auto" and _is_long(evidence)):
         before = evidence.known
         evidence = replace(evidence)  # what columns prove is known of this copy only
         evidence.known.update(before)
         proven = _by_columns(evidence)
-    verdicts = _cross_referenced(
-        [proven.get(c.name) or verdict_of(c, evidence) for c in checkers],
-        second_opinions=frozenset(c.name for c in checkers if c.second_opinion),
-    )
-    verdicts = _caused(verdicts)
+    verdicts = [proven.get(c.name) or verdict_of(c, evidence) for c in checkers]
     verdicts += [v for name, v in proven.items() if name == COLUMNS]
+    return concluded(verdicts, evidence, checkers, promises, ran)
+
+
+def concluded(
+    verdicts: Sequence[Verdict], evidence: Evidence, checkers: Sequence[Checker], promises: Promises, ran: Ran | None
+) -> Results:
+    """The results of a run from what each checker said of it, whoever asked the checkers; the other arguments are those of :func:`check`."""
+    reducible = {c.name: c for c in checkers if c.reducible}
+    verdicts = _cross_referenced(verdicts, frozenset(c.name for c in checkers if c.second_opinion))
+    verdicts = _caused(verdicts)
     verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
     problems = (
         *evidence.history.problems,

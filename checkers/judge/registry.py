@@ -26,6 +26,7 @@ NO_CHECKERS = frozenset(
         "online",
         "selftest",
         "timeline",
+        "unit",
         "verdict",
     }
 )

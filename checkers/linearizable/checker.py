@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
-from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.linearizable.blackbox import searched
@@ -23,9 +22,10 @@ from checkers.linearizable.calls import Call
 from checkers.linearizable.result import KeyResult
 from checkers.linearizable.rows import STRICT, IdGroup, Leniency, SeenRows, TableRows, Unreadable
 from checkers.linearizable.search import Limits, Searched, search
-from checkers.timeline import explain, two_tables
+from checkers.timeline import explain
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA, isolation, not_known, promise, source_of_blind_append
-from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from checkers.unit import Part, TableChecker, Unit
+from checkers.verdict import Anomaly
 from workloads.tables import COLUMNS, TableSpec
 
 NONLINEARIZABLE = "nonlinearizable"
@@ -36,14 +36,12 @@ GUIDED = Limits(steps=60_000, configurations=60_000)
 """Limits of the guided search that comes first."""
 JOINED = Limits(steps=20_000, configurations=20_000)
 """Limits of each search of ids that INSERT … SELECT connects."""
-EXPLAINED = "explained"
-"""Key of what is known of evidence: the tables of which ``checkers.columns`` found an order of all operations that explains every answer."""
 MOST = 100
 """Anomalies reported for each table, at most."""
 
 
 class LinearizableTable(TypedDict, total=False):
-    """What the search over one table's ids did; of a table that needed none (:data:`EXPLAINED`) only the first two."""
+    """What the search over one table's ids did; of a table that needed none (``Unit.explained``) only the first two."""
 
     engine: Literal["columns"]
     """What found the order; absent if it was the search."""
@@ -69,7 +67,7 @@ class LinearizableStats(TypedDict):
     tables: dict[str, LinearizableTable]
 
 
-class Linearizable(Checker):
+class Linearizable(TableChecker):
     """Answers that no order of the operations explains."""
 
     name = "linearizable"
@@ -81,33 +79,21 @@ class Linearizable(Checker):
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits = limits
 
-    def check(self, evidence: Evidence) -> Verdict:
+    def part(self, unit: Unit) -> Part | None:
         """Anomaly ``nonlinearizable``: the operation whose answer has no explanation, and the possible states before it.
 
         ``stats``: :class:`LinearizableStats`.
         """
-        anomalies: list[Anomaly] = []
-        notes: list[str] = []
-        undecided = False
-        stats: LinearizableStats = {"tables": {}}
-        by_table = two_tables.tables_in(evidence)
-        for name in sorted({*evidence.tables, *by_table}):
-            spec = evidence.tables.get(name)
-            if spec is None:
-                notes.append(f"{name}: the plan does not describe this table, so its promises are unknown")
-                undecided = True
-                continue
-            if name in evidence.known.get(EXPLAINED, ()):
-                stats["tables"][name] = {"engine": "columns", "level": spec.isolation}
-                continue
-            table = _Table(spec, by_table.get(name, []), self._limits, self.name)
-            table.run()
-            anomalies += table.anomalies[:MOST]
-            notes += [f"{name}: {n}" for n in (*table.notes, *table.remarks)]
-            undecided |= bool(table.notes)
-            stats["tables"][name] = table.stats()
-        valid: Validity = False if anomalies else "unknown" if undecided else True
-        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
+        name, spec = unit.name, unit.spec
+        if spec is None:
+            note = f"{name}: the plan does not describe this table, so its promises are unknown"
+            return Part(name, notes=(note,), undecided=True) if unit.ops else None
+        if unit.explained:
+            return Part(name, stats=LinearizableTable(engine="columns", level=spec.isolation))
+        table = _Table(spec, unit.ops, self._limits, self.name)
+        table.run()
+        notes = tuple(f"{name}: {n}" for n in (*table.notes, *table.remarks))
+        return Part(name, tuple(table.anomalies[:MOST]), notes, bool(table.notes), table.stats())
 
 
 class _Table:

@@ -12,19 +12,17 @@ only what its kind may change or take away (``checkers.metadata.responsible``), 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TypedDict, cast
 
-from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.metadata.files import check_files
 from checkers.metadata.rules import RULES, BrokenRule
 from checkers.metadata.seen import MetadataCounts
 from checkers.metadata.versions import check_versions
-from checkers.timeline import two_tables
-from checkers.timeline.timeline import timelines
 from checkers.timeline.version_order import Chain
-from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from checkers.unit import Part, TableChecker, Unit
+from checkers.verdict import Anomaly
 from workloads.engines.engines import engine_of
 
 MOST = 25
@@ -48,85 +46,77 @@ class MetadataStats(TypedDict):
     tables: dict[str, MetadataTable]
 
 
-class Metadata(Checker):
+class Metadata(TableChecker):
     """Broken rules of the Iceberg specification, in any version of a table's metadata."""
 
     name = "metadata"
     stats_type = MetadataStats
     names = frozenset(RULES)
 
-    def check(self, evidence: Evidence) -> Verdict:
+    def part(self, unit: Unit) -> Part | None:
         """Anomalies named after ``checkers.metadata.rules.RULES``, with the rule and its source in ``evidence``.
 
         ``stats``: :class:`MetadataStats`.
         ``unknown``: a table without a log, a log that was not read to its end, or an unreadable part of it.
         """
-        operations = evidence.history.operations()
-        events = {o.op: o.indices for o in operations}
-        everything, by_table = {o.op: o for o in operations}, two_tables.tables_in(evidence)
-        shared = any(len(two_tables.tables_of(o)) > 1 for o in operations)
-        known = {t.name: t for t in timelines(evidence)[0]}
-        anomalies: list[Anomaly] = []
+        name, log = unit.name, unit.log
+        if unit.spec is None and log is None:
+            return None
+        if log is None or not log.metadata:
+            return Part(name, notes=(f"{name}: there is no table log to check",), undecided=True)
         notes: list[str] = []
-        stats: MetadataStats = {"tables": {}}
         undecided = False
-        for name in sorted({*evidence.tables, *evidence.logs}):
-            log = evidence.logs.get(name)
-            if log is None or not log.metadata:
-                undecided = True
-                notes.append(f"{name}: there is no table log to check")
-                continue
-            t = known.get(name)
-            if t is not None and t.log is log:
-                chain = t.chain
-            else:
-                own = by_table.get(name, [])
-                chain = Chain(log, own, everything | {o.op: o for o in own} if shared else everything)
-            looks = [
-                check_versions(chain, torn=bool(evidence.history.problems) or not evidence.complete),
-                check_files(chain, complete=log.complete),
-            ]
-            findings = [f for p in looks for f in p.findings]
-            if all(len(m.snapshots) <= 1 for m in log.metadata):
-                # Of what its engine committed at once, such a catalog lists only the last snapshot; its parent is in no version.
-                findings = [f for f in findings if f.name not in OF_A_PARENT or not _by_several(f, operations)]
-            if log.committed_again:
-                told = [f for f in findings if f.name not in OF_A_PARENT]
-                undecided |= len(told) < len(findings)
-                findings = told
-                notes.append(
-                    f"{name}: snapshots were committed more than once: what each adds to its parent was not judged"
-                )
-            counts = Counter(f.name for f in findings)
-            shown: Counter[str] = Counter()
-            for f in findings:
-                shown[f.name] += 1
-                if shown[f.name] <= MOST:
-                    anomalies.append(self._anomaly(f, name, events))
-            notes += [f"{name}: {n - MOST} more {kind} are not shown" for kind, n in sorted(counts.items()) if n > MOST]
-            notes += [f"{name}: {n}" for p in looks for n in p.notes]
-            undecided |= any(p.undecided for p in looks)
-            seen = cast(MetadataCounts, {k: n for p in looks for k, n in sorted(p.stats.items())})
-            stats["tables"][name] = {**seen, "found": dict(sorted(counts.items()))}
-        valid: Validity = False if anomalies else "unknown" if undecided else True
-        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
+        t = unit.timeline
+        chain = (
+            t.chain
+            if t is not None and t.log is log
+            else Chain(log, unit.ops, {**unit.everything, **{o.op: o for o in unit.ops}})
+        )
+        looks = [
+            check_versions(chain, torn=unit.torn or not unit.complete),
+            check_files(chain, complete=log.complete),
+        ]
+        findings = [f for p in looks for f in p.findings]
+        if all(len(m.snapshots) <= 1 for m in log.metadata):
+            # Of what its engine committed at once, such a catalog lists only the last snapshot; its parent is in no version.
+            findings = [f for f in findings if f.name not in OF_A_PARENT or not _by_several(f, unit.everything)]
+        if log.committed_again:
+            told = [f for f in findings if f.name not in OF_A_PARENT]
+            undecided |= len(told) < len(findings)
+            findings = told
+            notes.append(
+                f"{name}: snapshots were committed more than once: what each adds to its parent was not judged"
+            )
+        counts = Counter(f.name for f in findings)
+        shown: Counter[str] = Counter()
+        anomalies: list[Anomaly] = []
+        for f in findings:
+            shown[f.name] += 1
+            if shown[f.name] <= MOST:
+                anomalies.append(self._anomaly(f, unit))
+        notes += [f"{name}: {n - MOST} more {kind} are not shown" for kind, n in sorted(counts.items()) if n > MOST]
+        notes += [f"{name}: {n}" for p in looks for n in p.notes]
+        undecided |= any(p.undecided for p in looks)
+        seen = cast(MetadataCounts, {k: n for p in looks for k, n in sorted(p.stats.items())})
+        stats: MetadataTable = {**seen, "found": dict(sorted(counts.items()))}
+        return Part(name, tuple(anomalies), tuple(notes), undecided, stats)
 
-    def _anomaly(self, f: BrokenRule, table: str, events: dict[str, tuple[int, ...]]) -> Anomaly:
+    def _anomaly(self, f: BrokenRule, unit: Unit) -> Anomaly:
         rule = RULES[f.name]
         source = f"Iceberg specification, “{rule.section}”" if rule.link else rule.section
         return Anomaly(
             name=f.name,
             checker=self.name,
-            table=table,
+            table=unit.name,
             explanation=f"{f.text} But {rule.promise} ({source}).",
             ops=f.ops,
-            events=tuple(i for op in f.ops for i in events.get(op, ())),
+            events=tuple(i for op in f.ops if op in unit.everything for i in unit.everything[op].indices),
             snapshots=f.snapshots,
             files=f.files,
             evidence={"rule": rule.promise, "source": rule.link or rule.section},
         )
 
 
-def _by_several(f: BrokenRule, operations: Sequence[Operation]) -> bool:
+def _by_several(f: BrokenRule, everything: Mapping[str, Operation]) -> bool:
     """Whether a finding is about an operation whose engine can add several snapshots in one commit."""
-    return any(o.op in f.ops and engine_of(o.engine).several for o in operations)
+    return any(op in everything and engine_of(everything[op].engine).several for op in f.ops)

@@ -33,16 +33,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypedDict
 
-from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit
-from checkers.reads.named import Named
+from checkers.reads.named import NEVER_HAD, Named
 from checkers.timeline import explain, two_tables
 from checkers.timeline.past import Past
 from checkers.timeline.states import States, _Span, rows_hash
-from checkers.timeline.timeline import Timeline, kind_of, timelines
+from checkers.timeline.timeline import Timeline, kind_of
 from checkers.timeline.touched import reads_rows, touches
-from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from checkers.unit import Part, TableChecker, Unit, unjudged
+from checkers.verdict import Anomaly, Verdict
 from workloads.tables import COLUMNS, Row
 
 _MOST_EXPLAINED = 100
@@ -70,7 +71,7 @@ class ReadsStats(TypedDict):
     tables: dict[str, ReadsTable]
 
 
-class Reads(Checker):
+class Reads(TableChecker):
     """Reads that equal no state the table had, or one that it no longer or not yet had."""
 
     name = "reads"
@@ -91,26 +92,49 @@ class Reads(Checker):
         }
     )
 
-    def check(self, evidence: Evidence) -> Verdict:
+    def part(self, unit: Unit) -> Part:
         """Anomalies ``dirty-read``, ``fractured-read``, ``phantom-value``, ``stale-read``, ``non-monotonic-read``,
         ``read-your-writes``, ``future-read``, ``vanished-read``, ``wrong-time-travel``.
 
         ``stats``: :class:`ReadsStats`.
         """
-        found, notes = timelines(evidence)
-        anomalies: list[Anomaly] = []
-        undecided = bool(notes)
-        stats: ReadsStats = {"tables": {}}
-        tables = {c.snapshot_id: t.name for t in found for c in t.log.commits}
-        for t in found:
-            judge = TableReads(t, self.name, tables)
-            judge.run()
-            anomalies += judge.anomalies
-            notes += [f"{t.name}: {n}" for n in judge.notes()]
-            undecided |= bool(judge.undecided)
-            stats["tables"][t.name] = judge.stats()
-        valid: Validity = False if anomalies else "unknown" if undecided else True
-        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
+        t = unit.timeline
+        if t is None:
+            return unjudged(unit)
+        judge = TableReads(t, self.name)
+        judge.run()
+        notes = tuple(f"{t.name}: {n}" for n in judge.notes())
+        more = _Snapshots(judge.nowhere, tuple(t.snapshots))
+        return Part(t.name, tuple(judge.anomalies), notes, bool(judge.undecided), judge.stats(), more=more)
+
+    def fold(self, parts: Sequence[Part]) -> Verdict:
+        """As for any checker of tables; of a snapshot that a table never had, it says which other table has it."""
+        asked = {s for p in parts if p.more is not None for s in p.more.nowhere.values()}
+        home = {s: p.table for p in parts if asked and p.more is not None for s in p.more.own if s in asked}
+        return super().fold([_with_home(p, home) for p in parts] if home else parts)
+
+
+@dataclass(frozen=True)
+class _Snapshots:
+    """What the whole run decides of a table's reads.
+
+    Attributes:
+        nowhere: number of an anomaly → the snapshot that was read, and that the table never had.
+        own: the snapshots of the table.
+    """
+
+    nowhere: Mapping[int, int]
+    own: tuple[int, ...]
+
+
+def _with_home(p: Part, home: Mapping[int, str]) -> Part:
+    """The part whose anomalies say of which table a snapshot is (``home``) that their own table never had."""
+    found = list(p.anomalies)
+    for n, snapshot in p.more.nowhere.items() if p.more is not None else ():
+        if snapshot in home:
+            text = found[n].explanation.replace(NEVER_HAD, f"which is a snapshot of the table {home[snapshot]}", 1)
+            found[n] = replace(found[n], explanation=text)
+    return replace(p, anomalies=tuple(found))
 
 
 class _Floor:
@@ -140,9 +164,9 @@ class TableReads:
 
     t: Timeline
     checker: str
-    tables: Mapping[int, str]
-    """Snapshot → its table, of all tables."""
     anomalies: list[Anomaly] = field(default_factory=list)
+    nowhere: dict[int, int] = field(default_factory=dict)
+    """Number of an anomaly → the snapshot that was read, and that the table never had."""
     judged: int = 0
     vanished: int = 0
     rolled_back: int = 0

@@ -24,6 +24,10 @@ _FAR = 1000
 """Metadata versions before and after the possible ones that are searched for the one that explains a wrong answer."""
 
 
+NEVER_HAD = "which the table never had"
+"""What is said of the snapshot that a read named, unless it is one of another table."""
+
+
 class Named:
     """Judges the reads of one table that name snapshots; ``judge`` keeps the bounds and the findings."""
 
@@ -205,12 +209,11 @@ class Named:
                 judge.undecided["the log does not have the snapshot that it asked for"] += 1
             return
         judge.judged += 1
-        home = judge.tables.get(snapshot)
-        where = "which the table never had" if home in (None, t.name) else f"which is a snapshot of the table {home}"
         text = (
-            f"the {explain.operation(o)}, {explain.outcome(o)}, read snapshot {snapshot}, {where}: it is in none of the "
+            f"the {explain.operation(o)}, {explain.outcome(o)}, read snapshot {snapshot}, {NEVER_HAD}: it is in none of the "
             f"{len(t.log.metadata)} metadata versions, and the log has all of them."
         )
+        judge.nowhere[len(judge.anomalies)] = snapshot
         judge.anomalies.append(judge.make("wrong-time-travel", text, o, rows, None, [], []))
 
     @cached_property

@@ -32,7 +32,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.replay.maintenance import changed_rows, overwritten_by_replacement
@@ -41,8 +40,9 @@ from checkers.replay.naming import Naming
 from checkers.replay.past import FAR, Past, Scan, compare
 from checkers.timeline import explain
 from checkers.timeline.promise import isolation, known, not_known
-from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning, timelines
-from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning
+from checkers.unit import Part, TableChecker, Unit, unjudged
+from checkers.verdict import Anomaly
 from workloads.operations.kind import Kind
 from workloads.tables import State
 
@@ -72,7 +72,7 @@ class ReplayStats(TypedDict):
     tables: dict[str, ReplayTable]
 
 
-class Replay(Checker):
+class Replay(TableChecker):
     """Commits whose rows differ from what their operation means at any state that it may have scanned."""
 
     name = "replay"
@@ -95,25 +95,18 @@ class Replay(Checker):
     )
     by_level = frozenset({"undelete", "write-skew"})
 
-    def check(self, evidence: Evidence) -> Verdict:
+    def part(self, unit: Unit) -> Part:
         """Anomalies ``undelete``, ``lost-update``, ``resurrected-row``, ``duplicate-row``, ``write-skew``, ``stale-scan``,
         ``vanished-read``, ``compaction-changed-rows``, ``wrong-rows``, ``missing-file``.
 
         ``stats``: :class:`ReplayStats`.
         """
-        found, notes = timelines(evidence)
-        anomalies: list[Anomaly] = []
-        undecided = bool(notes)
-        stats: ReplayStats = {"tables": {}}
-        for t in found:
-            walk = TableReplay(t, self.name)
-            walk.run()
-            anomalies += walk.anomalies
-            notes += [f"{t.name}: {n}" for n in walk.notes]
-            undecided |= walk.undecided
-            stats["tables"][t.name] = walk.stats()
-        valid: Validity = False if anomalies else "unknown" if undecided else True
-        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
+        if unit.timeline is None:
+            return unjudged(unit)
+        walk = TableReplay(unit.timeline, self.name)
+        walk.run()
+        notes = tuple(f"{unit.name}: {n}" for n in walk.notes)
+        return Part(unit.name, tuple(walk.anomalies), notes, walk.undecided, walk.stats())
 
 
 @dataclass

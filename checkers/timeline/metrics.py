@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import Operation
 from checkers.evidence.outcome import conflict_of
+from checkers.evidence.tablelog import TableLog
+from checkers.timeline.operation_columns import OperationColumns
 from workloads.operations.kinds import KINDS
 
 
@@ -85,6 +89,40 @@ def metrics_of(
         "latency_p50_ms": quantile(ms, 0.5),
         "latency_p99_ms": quantile(ms, 0.99),
     }
+
+
+@dataclass(frozen=True)
+class MetricsPart:
+    """What the metrics need of one table besides the columns of its operations.
+
+    Attributes:
+        kinds: of measured operations.
+        attempts: as :func:`metrics_of`.
+    """
+
+    kinds: frozenset[str]
+    attempts: tuple[int, int]
+
+    @staticmethod
+    def of(measured: Iterable[Operation], log: TableLog) -> MetricsPart:
+        """That of a table, from its measured operations."""
+        kinds = {o.op: o.f for o in measured}
+        attempts = [c.attempt for c in log.main() if c.attempt and c.op in kinds]
+        return MetricsPart(frozenset(kinds.values()), (len(attempts), sum(a > 1 for a in attempts)))
+
+
+def metrics_of_columns(parts: Sequence[MetricsPart], columns: OperationColumns) -> Metrics:
+    """The metrics of a run from those of its tables and the columns of its operations."""
+    measured = columns.measured
+    writes = measured & columns.writes
+    return metrics_of(
+        columns.ends(measured),
+        columns.ends(writes),
+        len(frozenset[str]().union(*(p.kinds for p in parts))),
+        (sum(p.attempts[0] for p in parts), sum(p.attempts[1] for p in parts)),
+        int((columns.aborted & writes).sum()),
+        columns.ms(measured & columns.ok),
+    )
 
 
 def measure(evidence: Evidence) -> Metrics:

@@ -570,38 +570,43 @@ def meaning(o: Operation, state: State, table: TableSpec) -> WriteSet | None:
 
 def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
     """The tables that can be judged, by name, and notes on those that cannot. The same evidence always has the same tables."""
+    found = timelines_by_name(evidence).values()
+    return [t for t in found if isinstance(t, Timeline)], [why for why in found if isinstance(why, str)]
+
+
+def timelines_by_name(evidence: Evidence) -> Mapping[str, Timeline | str]:
+    """The same for each table, by name: its timeline, or the note on why it cannot be judged."""
     if TIMELINES not in evidence.known:
         evidence.known[TIMELINES] = _timelines(evidence)
-    found, notes = evidence.known[TIMELINES]
-    return [*found], [*notes]
+    found: Mapping[str, Timeline | str] = evidence.known[TIMELINES]
+    return found
 
 
-def _timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
+def _timelines(evidence: Evidence) -> dict[str, Timeline | str]:
     everything = {o.op: o for o in evidence.history.operations()}
     by_table = two_tables.tables_in(evidence)
     shared = any(len(two_tables.tables_of(o)) > 1 for o in everything.values())
-    found: list[Timeline] = []
-    notes: list[str] = []
+    found: dict[str, Timeline | str] = {}
     for name in sorted({*evidence.tables, *evidence.logs, *by_table}):
         spec, log = evidence.tables.get(name), evidence.logs.get(name)
         if spec is None:
-            notes.append(f"{name}: the plan does not describe this table, so its promises are unknown")
+            found[name] = f"{name}: the plan does not describe this table, so its promises are unknown"
         elif log is None or not log.metadata:
-            notes.append(f"{name}: there is no table log to check against")
+            found[name] = f"{name}: there is no table log to check against"
         elif log.committed_again:
             which = ", ".join(map(str, sorted(log.committed_again)))
-            notes.append(
+            found[name] = (
                 f"{name}: snapshot {which} was committed more than once, so main's ancestry since then is unknown (see snapshot-changed)"
             )
         elif not set(COLUMNS) <= set(log.columns):
-            notes.append(f"{name}: the table log has the columns {', '.join(log.columns)}, not {', '.join(COLUMNS)}")
+            found[name] = f"{name}: the table log has the columns {', '.join(log.columns)}, not {', '.join(COLUMNS)}"
         else:
             ops = tuple(by_table.get(name, ()))
             seen = everything | {o.op: o for o in ops} if shared else everything
             t = _named(Timeline(spec, _joined(_whole(log), ops, seen), seen, ops, evidence.complete), evidence)
             once = one_each(t.log, seen)  # by names, so snapshots have theirs first
-            found.append(t if once is t.log else replace(t, log=once, told=t.log))
-    return found, notes
+            found[name] = t if once is t.log else replace(t, log=once, told=t.log)
+    return found
 
 
 def named(evidence: Evidence) -> Evidence:
@@ -708,10 +713,11 @@ def fates(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[st
 
 def resolutions(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[str, Whole]:
     """Operation id → what became of it in all its tables together; the arguments are those of :func:`fates`."""
-    return {op: _whole_of(frozenset(by_table.values())) for op, by_table in fates(found, operations).items()}
+    return {op: whole_of(frozenset(by_table.values())) for op, by_table in fates(found, operations).items()}
 
 
-def _whole_of(by_table: frozenset[Resolution]) -> Whole:
+def whole_of(by_table: frozenset[Resolution]) -> Whole:
+    """What became of an operation in all its tables together, from what became of it in each."""
     if "unknown" in by_table:
         return "unknown"
     if "applied" in by_table:

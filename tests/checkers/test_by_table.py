@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -25,9 +25,10 @@ from checkers.judge import by_table
 from checkers.judge.by_table import Unusual
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
-from checkers.liveness import Liveness, unanswered
+from checkers.liveness import Liveness, LivenessPart, unanswered
 from checkers.timeline import fault_windows
 from checkers.timeline.operation_columns import OperationColumns
+from checkers.unit import Part, RunColumns, TableChecker, Unit, unjudged
 from checkers.verdict import Checker, Validity, Verdict
 from workloads.file.anomalies import entries_of
 
@@ -124,12 +125,45 @@ def test_a_checker_of_ones_own_is_judged_beside_the_tables(
     assert found is not None and found.verdicts[-1].stats == {"operations": len(evidence.history.operations())}
 
 
-def test_a_checker_of_ones_own_that_is_not_content_has_the_run_judged_as_a_whole(
+@pytest.mark.parametrize("says", ["unknown", False])
+def test_what_a_checker_of_ones_own_says_is_told_beside_the_tables(
+    clean: Path, says: Validity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Own, "says", says)
+    every = (*ALL, Own())
+    monkeypatch.setattr(by_table, "ALL", every)
+    together = check(load_evidence(clean), every, load_promises(clean), ran=load_ran(clean), engine="columns")
+    assert by_table.judged(clean, "columns", 2) == together
+    assert together.valid is says
+
+
+class OwnOfTables(TableChecker):
+    """A checker of tables that is not icequake's own: snapshots of each, and of the run."""
+
+    name = "own-of-tables"
+    names = frozenset({"odd"})
+
+    def part(self, unit: Unit) -> Part:
+        t = unit.timeline
+        return unjudged(unit) if t is None else Part(t.name, stats={"snapshots": len(t.main), "pid": os.getpid()})
+
+    def fold(self, parts: Sequence[Part]) -> Verdict:
+        tables = [p.stats or {} for p in parts]
+        snapshots, workers = sum(t["snapshots"] for t in tables), {t["pid"] for t in tables}
+        return Verdict(self.name, True, stats={"snapshots": snapshots}, notes=(f"{len(workers)} processes",))
+
+
+def test_a_checker_of_tables_of_ones_own_is_asked_where_the_table_is(
     clean: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Own, "says", "unknown")
-    monkeypatch.setattr(by_table, "ALL", (*ALL, Own()))
-    assert by_table.judged(clean, "columns", 1) is None
+    every = (*ALL, OwnOfTables())
+    monkeypatch.setattr(by_table, "ALL", every)
+    monkeypatch.setattr(by_table, "load_evidence", lambda _: pytest.fail("the run was read as a whole"))
+    together = check(load_evidence(clean), every, load_promises(clean), ran=load_ran(clean), engine="columns")
+    assert by_table.judged(clean, "columns", 1) == together
+    found = by_table.judged(clean, "columns", 3)
+    assert found is not None and found.verdicts[-1].notes == ("3 processes",)
+    assert found.verdicts[-1].stats == together.verdicts[-1].stats != {"snapshots": 0}
 
 
 def test_thresholds_and_what_is_allowed_are_told_alike(run: Path) -> None:
@@ -400,7 +434,7 @@ UNUSUAL: tuple[tuple[Callable[[Path], None], str], ...] = (
     (table_without_plan, "that the plan does not describe"),
     (log_without_end, "a log without an end"),
     (broken_log, "type must be one of metadata"),
-    (fault_that_nothing_ends, "something took long"),
+    (fault_that_nothing_ends, "liveness must see the evidence"),
     (expected, "anomalies are expected"),
     (of_a_scenario, "the run of a scenario"),
     (slow_operation, "a verdict that is not true"),
@@ -508,9 +542,9 @@ def test_liveness_is_told_alike_or_not_at_all() -> None:
         exact = Liveness(progress=300.0).check(Evidence(whole, {}, {}))
         pending = [o for o in operations if unanswered(o)]
         end = whole.events[-1].time
-        found = Liveness(progress=300.0).of_columns(
-            {}, OperationColumns.of(operations), fault_windows.windows(whole.events), end, len(pending), pending
-        )
+        columns, windows = OperationColumns.of(operations), fault_windows.windows(whole.events)
+        run = RunColumns({}, columns, windows, end)
+        found = Liveness(progress=300.0).whole(run, [LivenessPart(len(pending), tuple(pending))])
         told.append((found is None, exact.valid is True and not exact.notes))
         if found is not None:
             assert found == exact, seed

@@ -290,11 +290,11 @@ def test_without_evidence_what_is_certain_is_said_and_the_rest_is_unknown() -> N
     d.ok("d")
     (t,) = timelines(d.evidence())[0]
     f = frame_of(t)
-    verdicts = judge_frame(f).verdicts
+    verdicts = judge_frame(f).parts
     assert [a.name for a in verdicts["replay"].anomalies] == ["wrong-rows"] and verdicts["replay"].valid is False
     assert {v.valid for n, v in verdicts.items() if n != "replay"} == {"unknown"}
     lenient = replace(f, spec=f.spec.model_copy(update={"isolation": "snapshot"}))
-    assert {v.valid for v in judge_frame(lenient).verdicts.values()} == {"unknown"}
+    assert {v.valid for v in judge_frame(lenient).parts.values()} == {"unknown"}
 
 
 def test_what_is_planted_in_a_long_table_is_suspect() -> None:
@@ -462,13 +462,13 @@ def test_columns_of_a_kind_that_the_screen_does_not_know_are_neither_proven_nor_
     d.read("r", [row(1, "seed"), row(2, "x")])
     (t,) = timelines(d.evidence())[0]
     f = frame_of(t)
-    assert {v.valid for v in judge_frame(f).verdicts.values()} == {True}
+    assert {v.valid for v in judge_frame(f).parts.values()} == {True}
     at = 2 if code == CODES.index("read-both") else 1
     kind = f.kind.copy()
     kind[at] = code
     strange = judge_frame(replace(f, kind=kind))
     assert strange.why.startswith("not-replayed ×1, unknown-kind ×1" if code == CODES.index("transfer") else "unknown")
-    assert {v.valid for v in strange.verdicts.values()} == {"unknown"}
+    assert {v.valid for v in strange.parts.values()} == {"unknown"}
 
 
 def test_what_keeps_rows_may_have_any_other_arguments() -> None:
