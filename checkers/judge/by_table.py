@@ -1,4 +1,4 @@
-"""A long run judged from its files table by table, in several processes, each of which forgets a table before it reads the next one.
+"""A long run judged from its files table by table, in several processes or by tasks of Spark, which forget a table before they read the next.
 
 It is a short cut of :func:`checkers.judge.runfolder.load_evidence` and :func:`checkers.judge.check.check` for runs in which nothing is found,
 with the same results. The lines of the history are sorted by table, without being parsed. Each process reads the lines and the log
@@ -22,14 +22,15 @@ import multiprocessing
 import os
 import threading
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from mmap import ACCESS_READ, mmap
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,7 +64,9 @@ from workloads.file.opened import opened
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
-S = 1_000_000_000
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 PROCESSES = 4
 """Processes that judge a run, at most."""
 LEAST_BYTES = 60
@@ -78,7 +81,9 @@ class Unusual(Exception):
     """The run must be judged as a whole; the message says why."""
 
 
-def judged(folder: Path, engine: Engine = "auto", processes: int | None = None) -> Results | None:
+def judged(
+    folder: Path, engine: Engine = "auto", processes: int | None = None, judge: Driver | None = None
+) -> Results | None:
     """The results of a run's folder; None if it must be judged as a whole: also if it is short, or only one process may judge it.
 
     Args:
@@ -86,6 +91,7 @@ def judged(folder: Path, engine: Engine = "auto", processes: int | None = None) 
         engine: as for :func:`checkers.judge.check.check`.
         processes: that may judge it; None: one for each processor, at most :data:`PROCESSES`. They are forked, so there is only one if
             this process has several threads.
+        judge: who judges the tables; None: those processes.
     """
     many = _processes() if processes is None else processes
     if engine == "exact" or (processes is None and many < 2):
@@ -94,7 +100,7 @@ def judged(folder: Path, engine: Engine = "auto", processes: int | None = None) 
         if engine == "auto" and RunFolder(folder).history.stat().st_size < 2 * LONG * LEAST_BYTES:
             return None
         with uncollected():
-            return _Run(folder, engine).results(many)
+            return _Run(folder, engine).results(many, judge)
     except Exception:  # whatever it is, the exact reader and the checkers say it better
         return None
 
@@ -206,34 +212,27 @@ class _Run:
 
     # --- the tables
 
-    def results(self, processes: int) -> Results:
+    def results(self, shares: int, judge: Driver | None = None) -> Results:
         """The results of the whole run.
+
+        Args:
+            shares: into which the tables are parted.
+            judge: who judges them; None: :func:`forked`.
 
         Raises:
             Unusual: it must be judged as a whole.
         """
-        shares = self._shares(processes)
-        mine, others = shares[0], [_Helper(self, share) for share in shares[1:]]
-        try:
-            parts = []
-            for part in self.parts(mine):
-                parts.append(part)
-                _must(not any(h.gave_up() for h in others), "another process found something unusual")
-            for h in others:
-                parts += h.parts()
-        finally:
-            for h in others:
-                h.end()
+        parts = (judge or forked)(self, self._shares(shares))
         return self._together(sorted(parts, key=lambda p: p.table))
 
-    def _shares(self, processes: int) -> list[list[str]]:
-        """The tables that each process judges: about the same number of bytes."""
+    def _shares(self, number: int) -> list[list[str]]:
+        """The tables, in at most so many shares: about the same number of bytes."""
         sizes = {
             name: path.stat().st_size + sum((p[:, 2] - p[:, 1]).tolist())
             for name, (path, _) in self.paths.items()
             for p in [self.places.get(name, np.zeros((0, 3), np.int64))]
         }
-        shares: list[list[str]] = [[] for _ in range(max(1, min(processes, len(sizes))))]
+        shares: list[list[str]] = [[] for _ in range(max(1, min(number, len(sizes))))]
         full = [0] * len(shares)
         for name in sorted(sizes, key=lambda n: (-sizes[n], n)):
             least = full.index(min(full))
@@ -352,6 +351,51 @@ def _table(value: bytes) -> str | None:
         return None
     _must(len(value) > 2 and value[:1] == value[-1:] == b'"' and b"\\" not in value, "a table's name of another form")
     return value[1:-1].decode()
+
+
+# --- who judges the tables ----------------------------------------------------------------------------------------------
+
+Driver = Callable[[_Run, list[list[str]]], list[_Part]]
+"""Judges shares of a run's tables, wherever it likes: what each table adds, in any order. It raises :class:`Unusual` as :meth:`_Run.parts`."""
+
+
+def forked(run: _Run, shares: list[list[str]]) -> list[_Part]:
+    """This process judges the first share, and for each other one a process is forked."""
+    mine, others = shares[0], [_Helper(run, share) for share in shares[1:]]
+    try:
+        parts = []
+        for part in run.parts(mine):
+            parts.append(part)
+            _must(not any(h.gave_up() for h in others), "another process found something unusual")
+        for h in others:
+            parts += h.parts()
+    finally:
+        for h in others:
+            h.end()
+    return parts
+
+
+def on_spark(spark: SparkSession) -> Driver:
+    """A task of Spark judges each share. Driver and workers must see the run's folder under the same path."""
+
+    def judge(run: _Run, shares: list[list[str]]) -> list[_Part]:
+        tasks = spark.sparkContext.parallelize(shares, len(shares)).map(partial(_share_of, folder=run.run.path))
+        parts: list[_Part] = []
+        for said in tasks.collect():
+            if isinstance(said, str):
+                raise Unusual(said)
+            parts += said
+        return parts
+
+    return judge
+
+
+def _share_of(tables: Sequence[str], folder: Path) -> list[_Part] | str:
+    """What a task does: the parts of tables, or why the run must be judged as a whole."""
+    try:
+        return list(_Run(folder, "columns").parts(tables))  # the driver has seen that it is long
+    except Exception as e:
+        return f"{type(e).__name__}: {e}"
 
 
 class _Helper:

@@ -29,7 +29,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checkers.columns import spark as columns
-from checkers.evidence.runfolder import StoreError
+from checkers.evidence.runfolder import RunFolder, StoreError
+from checkers.judge import by_table
+from checkers.judge.runfolder import write_results
 from compose.endpoints import is_local
 from compose.external.external import External, driver_host, masters
 from compose.external.preflight import preflight
@@ -38,7 +40,7 @@ from compose.install.installation import spark_home
 from compose.processes.watchdog import MARK, Watchdog
 from harness import __version__
 from harness.run.judged import Publish
-from harness.run.many import Told, judged, of_columns, size, unjudged
+from harness.run.many import Told, judged, of_columns, size, told, unjudged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -265,7 +267,20 @@ class Cluster:
             return SparkError(f"{self.scratch}: the disk is full; free some space, or set TMPDIR to another")
         return SparkError(f"{what}: {reason(error)}" if self.lives() else f"{what}: Spark ended: {reason(error)}")
 
+    def _table_by_table(self, run: str) -> Told | None:
+        """What came of a long run whose tables Spark's tasks judged; None if a task must judge it as a whole."""
+        folder = RunFolder(Path(run))
+        if folder.kinds.exists():  # only a worker imports what comes with a run
+            return None
+        results = by_table.judged(folder.path, processes=self.cores, judge=by_table.on_spark(self.spark))
+        if results is None:
+            return None
+        write_results(results, folder.results)
+        return told(run, results)
+
     def _job(self, group: Sequence[str], publish: Publish[object] | None) -> list[Told]:
+        if publish is None and len(group) == 1 and (said := self._table_by_table(group[0])) is not None:
+            return [said]
         task = partial(_judge_group, publish=publish)
         return list(self.spark.sparkContext.parallelize(group, 1).mapPartitions(task).collect())
 

@@ -14,13 +14,18 @@ import numpy as np
 import pytest
 
 from bench import columns as made
+from bench import files
 from checkers.columns import Frame, Unordinary, dataset, frame_of
 from checkers.columns.spark import check_frames
+from checkers.judge import by_table
+from checkers.judge.check import ALL, check
+from checkers.judge.runfolder import load_evidence, load_promises, load_ran
 from checkers.timeline.timeline import timelines
 from compose.install.installation import Installation
 from harness.run.many import one_by_one, runs_below
 from tests.checkers.test_check import stored
 from tests.checkers.test_dataset import SPECS
+from tests.support.examples import write_example
 from tests.support.runs import environment
 from tests.support.simulator import Defects, simulate
 
@@ -33,15 +38,24 @@ SCRIPT = """
 import json, sys
 from pathlib import Path
 from checkers.columns.spark import check_dataset
+import checkers
+from checkers.judge import by_table
+from checkers.judge.registry import find
 from harness.run.cluster import Cluster
 from harness.run.many import runs_below
 
-store, data, out = map(Path, sys.argv[1:])
+store, data, out, own, long = map(Path, sys.argv[1:])
 with Cluster("local[2]") as cluster:
+    by_table.LONG = 10
+    (line,) = cluster.judge([str(long)])
+    checkers.__path__.append(str(own))
+    by_table.ALL = find()
+    tables = by_table.judged(long, "auto", 2, by_table.on_spark(cluster.spark))
+    by_table.LONG = 50_000
     told = [t.to_json() for t in cluster.judge(runs_below(store, print))]
     found = [check_dataset(cluster.spark, data, **how) for how in ({}, {"long": 0}, {"long": 2_000})]
 verdicts = [{run: v if isinstance(v, str) else [x.to_json() for x in v] for run, v in f.items()} for f in found]
-out.write_text(json.dumps([told, *verdicts]))
+out.write_text(json.dumps([line.to_json(), tables.to_json(), told, *verdicts]))
 """
 
 
@@ -65,10 +79,20 @@ def tables() -> Iterator[tuple[str, Frame]]:
     yield "twice", made.frame(300, "b")
 
 
+def long_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of three tables in which nothing is wrong."""
+    monkeypatch.setattr(files, "A_TABLE", 48)
+    monkeypatch.setattr(files, "KEYS", 10)
+    return files.make_run(folder, 144)
+
+
 @pytest.mark.spark
 def test_spark_says_of_many_runs_and_of_long_tables_what_this_process_says(
-    installation: Installation, tmp_path: Path
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    long, own = long_run(tmp_path / "long", monkeypatch), tmp_path / "own"
+    own.mkdir()
+    write_example("my_checker.py", own)
     store, data = tmp_path / "store", tmp_path / "data"
     for n in range(RUNS):
         run = simulate(n, SPECS[:1], writers=2, ops=5, defects=PLANTED[n % len(PLANTED)])
@@ -90,15 +114,23 @@ def test_spark_says_of_many_runs_and_of_long_tables_what_this_process_says(
     said = {r: [v.to_json() for v in check_frames([t for t in written if t[0] == r])[r]] for r in runs}
 
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, store, data, tmp_path / "told.json"],
+        [sys.executable, "-c", SCRIPT, store, data, tmp_path / "told.json", own, long],
         capture_output=True,
         text=True,
         timeout=900,
         env=environment(JAVA_HOME=str(installation.java.parent.parent)),
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    told, *found = json.loads((tmp_path / "told.json").read_text())
+    line, by_tasks, told, *found = json.loads((tmp_path / "told.json").read_text())
 
+    wholly = check(load_evidence(long), ALL, load_promises(long), ran=load_ran(long), engine="columns")
+    assert line["valid"] is True and json.loads((long / "results.json").read_text()) == json.loads(
+        json.dumps(wholly.to_json())
+    )
+    forked = by_table.judged(long, "columns", 2)
+    assert forked == wholly and by_tasks["valid"] is True
+    assert by_tasks["checkers"][:-1] == json.loads(json.dumps(forked.to_json()))["checkers"]
+    assert by_tasks["checkers"][-1]["checker"] == "clocks" and by_tasks["checkers"][-1]["valid"] is True
     by_run = {t["run"]: t for t in told}
     assert len(told) == RUNS and "the worker that judged it ended" in by_run.pop(str(folders[4]))["said"]
     assert by_run == here
