@@ -24,9 +24,9 @@ from checkers.clients.models import of_transactions, with_model
 from checkers.clients.scan import INT, INTS, Scanner
 from checkers.evidence.history import NEMESIS, HistoryError
 from checkers.evidence.uncollected import uncollected
-from checkers.isolation.graph import RW, WR, WW, GraphBuilder, Ints, is_acyclic
+from checkers.isolation.graph import GraphBuilder, is_acyclic
 from checkers.isolation.levels import LEVELS
-from checkers.isolation.listappend import tail
+from checkers.isolation.listappend import following, tail, version_edges
 from checkers.isolation.transactions import IsolationResult
 from checkers.verdict import Verdict
 from workloads.file.opened import whole
@@ -313,7 +313,7 @@ def _edges(t: _Transactions, g: GraphBuilder) -> None:
     orders = {key: key.text.split(" ") if key.text else [] for key in t.keys.values()}
     made = {key: [key.writers.get(x, -1) for x in order] for key, order in orders.items()}
     maker: list[int] = []
-    following: list[int] = []  # the next version by another transaction; -1 for none
+    followers: list[int] = []
     readers: list[int] = []
     versions: list[int] = []
     seen = {w for makers in made.values() for w in makers if not committed[w]}
@@ -324,34 +324,17 @@ def _edges(t: _Transactions, g: GraphBuilder) -> None:
         _as_usual(key, order, makers)
         maker.append(-1)
         maker += makers
-        after, rest = -1, [-1] * (size + 1)
-        for p in range(size - 1, -1, -1):
-            if not p or makers[p] != makers[p - 1]:
-                after = first + p + 1
-            rest[p] = after
-        following += rest
+        after = following(makers)
+        followers += [first + p if p else -1 for p in after]
         readers += key.readers
         versions += [first + n for n in key.lengths]
         if len(key.writers) > size:
             there = set(order)
             unread = dict.fromkeys(w for x, w in key.writers.items() if x not in there and (committed[w] or w in seen))
             if unread:
-                last = (r for r, n in zip(key.readers, key.lengths, strict=True) if rest[n] < 0)
+                last = (r for r, n in zip(key.readers, key.lengths, strict=True) if not after[n])
                 tail(g, last, makers[-1] if makers else None, [*unread], first + size)
-    of, after_, reader, at = (np.array(x, np.int64) for x in (maker, following, readers, versions))
-    _add(g, of[at], reader, WR, at)
-    _add(g, reader, _makers(of, after_[at]), RW, after_[at])
-    _add(g, of, _makers(of, after_), WW, after_)
-
-
-def _makers(of: Ints, versions: Ints) -> Ints:
-    return np.where(versions >= 0, of[versions], -1)
-
-
-def _add(g: GraphBuilder, before: Ints, after: Ints, kind: int, at: Ints) -> None:
-    """Edges between transactions, where there is one on both sides."""
-    known = (before >= 0) & (after >= 0)
-    g.edges(before[known], after[known], kind, at[known])
+    version_edges(g, maker, followers, readers, versions)
 
 
 def _as_usual(key: _Key, order: list[str], makers: list[int]) -> None:

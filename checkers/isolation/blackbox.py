@@ -1,22 +1,32 @@
-"""Transactions as clients saw them, judged: :func:`check_transactions`."""
+"""Transactions as clients saw them, judged: :func:`check_transactions`.
+
+A data type reads a history (:mod:`checkers.isolation.listappend`, :mod:`checkers.isolation.register`), its finders and those of
+:mod:`checkers.isolation.visibility` find cases in it, :mod:`checkers.isolation.cycles` finds cycles in its graph, and
+:mod:`checkers.isolation.explanation` words them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
+from checkers.isolation import listappend, listcases, register
 from checkers.isolation.cycles import explain_cycle, find_cycles
-from checkers.isolation.graph import PROCESS, REALTIME, components, is_acyclic
+from checkers.isolation.explanation import Case, explained
+from checkers.isolation.graph import is_acyclic
 from checkers.isolation.levels import contained
-from checkers.isolation.listappend import ListAppend
 from checkers.isolation.observed import Observed
-from checkers.isolation.register import Register
 from checkers.isolation.transactions import Findings, IsolationResult, Transaction
+from checkers.isolation.visibility import atomicity_cases, session_cases
 
-WORKLOADS: Mapping[str, Callable[[Sequence[Transaction]], Observed]] = {
-    "list-append": ListAppend,
-    "rw-register": Register,
+WORKLOADS: Mapping[
+    str, tuple[Callable[[Sequence[Transaction]], Observed], tuple[Callable[[Any], Iterator[Case]], ...]]
+] = {
+    "list-append": (listappend.list_history, listcases.FINDERS),
+    "rw-register": (register.register_history, register.FINDERS),
 }
-"""Data types by name (Elle's)."""
+"""Data types by name (Elle's): what reads a history of them, and what finds anomalies in it that are no cycles."""
 
 
 def check_transactions(
@@ -47,23 +57,20 @@ def check_transactions(
     contained(level)
     if workload not in WORKLOADS:
         raise ValueError(f"workload {workload!r} is not known; there are: {', '.join(WORKLOADS)}")
-    seen = WORKLOADS[workload](transactions)
-    builder = seen.infer()
-    seen.order_in_time(builder)
-    graph = builder.graph()
-    cycles = Findings(seen.found.counts, seen.found.kept)
-    if not is_acyclic(graph):
-        data = graph.of_kinds(~(PROCESS | REALTIME))
-        seen.atomicity(data, components(data))
-        seen.sessions(components(graph))
-        for _, cycle in find_cycles(graph):
-            finding = explain_cycle(cycle, seen.id, seen.show, seen.why)
-            cycles.add(finding.name, lambda finding=finding: finding)  # type: ignore[misc]
+    read, finders = WORKLOADS[workload]
+    history = read(transactions)
+    found = Findings()
+    cyclic = not is_acyclic(history.graph)
+    for finder in (*finders, *((atomicity_cases, session_cases) if cyclic else ())):
+        for case in finder(history):
+            found.add(case.name, partial(explained, case, workload))
+    for name, cycle in find_cycles(history.graph) if cyclic else ():
+        found.add(name, partial(explain_cycle, cycle, history.id, history.show, history.why))
     return IsolationResult(
         level,
-        cycles.sorted(),
-        dict(cycles.counts),
-        tuple(dict.fromkeys(seen.undecided)),
+        found.sorted(),
+        dict(found.counts),
+        tuple(dict.fromkeys(history.undecided)),
         len(transactions),
-        graph.edges,
+        history.graph.edges,
     )

@@ -23,7 +23,6 @@ is searched for components (Tarjan's, iterative) and cycles.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -290,8 +289,3 @@ def shortest_path(
         if at == start:
             break
     return path[::-1], seen
-
-
-def concatenate(parts: Iterable[Sequence[int]]) -> Ints:
-    """Many lists as one array."""
-    return np.array([x for p in parts for x in p], dtype=np.int64)

@@ -13,245 +13,163 @@ Elle's ``:wfr-keys?`` is the second rule. Its ``:linearizable-keys?`` correspond
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
+from checkers.isolation.explanation import Case, quote
 from checkers.isolation.graph import RW, RW_REALTIME, THROUGH, WR, GraphBuilder
-from checkers.isolation.observed import Access, Observed, quote
-from checkers.isolation.transactions import Finding, Transaction
+from checkers.isolation.observed import Access, Observed, ended
+from checkers.isolation.transactions import Transaction
 
 MANY = 32
 """Of transactions that read and overwrote the same version, how many get edges to all the others: there should be only one."""
 
 
-@dataclass
-class _Version:
-    """A value of a key; edges refer to it by ``number``."""
+@dataclass(frozen=True, slots=True)
+class RegisterVersion:
+    """A value of a key; edges refer to it by its number.
+
+    Attributes:
+        writer: who wrote it; -1 for nobody.
+        intermediate: whether its writer wrote the key again.
+    """
 
     key: Hashable
     value: Any
-    number: int
     writer: int = -1
     intermediate: bool = False
-    readers: list[int] = field(default_factory=list)
-    next: list[_Version] = field(default_factory=list)
-    """Versions written by transactions that read this one."""
-    before: bool = False
-    """Whether its writer read the version before it."""
 
 
-class Register(Observed):
-    """The dependencies of a history of registers."""
+class RegisterRead(NamedTuple):
+    """A read; ``expected``: of a key that the reader had read or written itself, what it was then."""
 
-    def __init__(self, transactions: Sequence[Transaction]) -> None:
-        super().__init__(transactions)
-        self._versions: dict[tuple[Hashable, Any], _Version] = {}
-        self._numbered: list[_Version] = []
-        self._writers: dict[Hashable, list[_Version]] = {}
-        self._ambiguous: set[Hashable] = set()
-        self._chain: dict[int, tuple[int, int]] = {}  # version → the first of its chain, and its distance from it
-        self._places_known = False
-        self._seen: set[int] = set()  # transactions with at least one write that was read
+    reader: int
+    key: Hashable
+    value: Any
+    expected: Any = None
 
-    def infer(self) -> GraphBuilder:
-        """The graph's edges; anomalies that are not cycles go to ``found``."""
-        self._writes()
-        for n, t in enumerate(self.transactions):
-            if t.status == "ok":
-                self._reads(n, t)
-        g = GraphBuilder(len(self.transactions))
-        self._seen = {v.writer for v in self._numbered if v.readers}
-        for v in self._numbered:
-            if v.key not in self._ambiguous:
-                self._edges(g, v)
-        for key, versions in self._writers.items():
-            if key not in self._ambiguous:
-                self._overwritten_in_time(g, versions)
-        return g
 
-    def _version(self, key: Hashable, value: Any) -> _Version:
-        found = self._versions.get((key, value))
-        if found is None:
-            found = self._versions[(key, value)] = _Version(key, value, len(self._numbered))
-            self._numbered.append(found)
+@dataclass(frozen=True)
+class RegisterHistory(Observed):
+    """A history of registers.
+
+    Attributes:
+        versions: all values that were written or read; their numbers are their places.
+        numbers: (key, value) → number.
+        last: key → the version that each transaction left of it, of those that wrote it.
+        first_reads: each transaction's first read of a key, before its own operations on it.
+        rereads: all other reads.
+        ambiguous: keys of which a value does not name its writer; they have no edges.
+    """
+
+    versions: Sequence[RegisterVersion]
+    numbers: Mapping[tuple[Hashable, Any], int]
+    last: Mapping[Hashable, Mapping[int, int]]
+    first_reads: Sequence[RegisterRead]
+    rereads: Sequence[RegisterRead]
+    ambiguous: frozenset[Hashable]
+
+    def defect(self, read: RegisterRead) -> str | None:
+        """Why a first read says nothing of the order of versions: the name of its anomaly."""
+        writer = self.writer(read)
+        if writer < 0:
+            return None if read.value is None else "garbage-read"
+        if writer == read.reader:
+            return "future-read"
+        return "G1a" if self.failed[writer] else None
+
+    def writer(self, read: RegisterRead) -> int:
+        """Who wrote what was read; -1 for nobody."""
+        return self.versions[self.numbers[read.key, read.value]].writer
+
+    @cached_property
+    def readers(self) -> list[list[int]]:
+        """Version → who read it first of all."""
+        found: list[list[int]] = [[] for _ in self.versions]
+        for read in self.first_reads:
+            if self.defect(read) is None:
+                found[self.numbers[read.key, read.value]].append(read.reader)
         return found
 
-    def _writes(self) -> None:
-        for n, t in enumerate(self.transactions):
-            last: dict[Hashable, _Version] = {}
-            for f, k, value in t.ops:
-                if f == "r":
-                    continue
-                v = self._version(k, value)
-                if v.writer >= 0 or value is None:
-                    self._ambiguous.add(k)
-                    self.undecided.append(
-                        f"{quote(value)} was written to key {quote(k)} twice or is its initial value, so the versions of "
-                        "that key do not identify a writer"
-                    )
-                v.writer = n
-                if k in last:
-                    last[k].intermediate = True
-                last[k] = v
-            for k, v in last.items():
-                self._writers.setdefault(k, []).append(v)
+    @cached_property
+    def next(self) -> list[list[int]]:
+        """Version → the versions that its readers wrote."""
+        return [
+            [there[n] for n in readers if n in there]
+            for v, readers in zip(self.versions, self.readers, strict=True)
+            for there in (self.last.get(v.key, {}),)
+        ]
 
-    def _reads(self, n: int, t: Transaction) -> None:
-        state: dict[Hashable, Any] = {}
-        external: dict[Hashable, _Version] = {}
-        final = {k: value for f, k, value in t.ops if f != "r"}
-        for f, k, value in t.ops:
-            if f != "r":
-                state[k] = value
-                continue
-            if k in state:
-                if state[k] != value:
-                    expected = state[k]
-                    self.found.add(
-                        "internal",
-                        lambda k=k, value=value, expected=expected: Finding(  # type: ignore[misc]
-                            "internal",
-                            (t.id,),
-                            f"{self.show(n)} read key {quote(k)} as {quote(value)}, though it had itself read or written "
-                            f"{quote(expected)} before: an internal inconsistency.",
-                            key=k,
-                        ),
-                    )
-                state[k] = value
-                continue
-            state[k] = value
-            if k in self._ambiguous:
-                continue
-            v = self._version(k, value)
-            if value is not None and v.writer < 0:
-                self._garbage(n, v)
-                continue
-            if v.writer == n:
-                self._future(n, v)
-                continue
-            if v.writer >= 0 and self.failed[v.writer]:
-                self._bad(n, v, "G1a", "which failed: an aborted read")
-                continue
-            if v.intermediate:
-                self._bad(n, v, "G1b", "which went on to write it again: an intermediate read")
-            v.readers.append(n)
-            external[k] = v
-        for k, v in external.items():
-            if k in final:
-                after = self._version(k, final[k])
-                v.next.append(after)
-                after.before = True
+    # --- the graph
 
-    def _edges(self, g: GraphBuilder, v: _Version) -> None:
-        if v.writer >= 0 and not self.failed[v.writer]:
-            for n in v.readers:
-                g.edge(v.writer, n, WR, v.number)
-        if len(v.next) > 1:
-            self._lost_update(v)
-        if v.value is None:
-            after = [w for w in self._writers.get(v.key, ()) if self.committed[w.writer] or w.writer in self._seen]
-        else:
-            after = v.next
-        writers = {w.writer for w in after}
-        own = [n for n in v.readers if n in writers]
-        others = [n for n in v.readers if n not in writers]
-        for n in own[:MANY]:
-            for w in after:
-                g.edge(n, w.writer, RW, w.number)
-        if len(others) * len(after) <= len(others) + len(after):
-            for n in others:
-                for w in after:
-                    g.edge(n, w.writer, RW, w.number)
-        elif others and after:
+    def dependencies(self) -> GraphBuilder:
+        """Of each reader on the writer of what it read, and of the writers of later versions on the reader."""
+        g = GraphBuilder(len(self.transactions))
+        seen = {v.writer for v, readers in zip(self.versions, self.readers, strict=True) if readers}
+        for number, v in enumerate(self.versions):
+            if v.key in self.ambiguous:
+                continue
+            if v.writer >= 0 and not self.failed[v.writer]:
+                for n in self.readers[number]:
+                    g.edge(v.writer, n, WR, number)
+            if v.value is None:
+                written = self.last.get(v.key, {}).items()
+                self._overwritten(g, number, [w for n, w in written if self.committed[n] or n in seen])
+            else:
+                self._overwritten(g, number, self.next[number])
+        for key, last in self.last.items():
+            if key not in self.ambiguous:
+                self._overwritten_in_time(g, list(last.values()))
+        return g
+
+    def _overwritten(self, g: GraphBuilder, number: int, after: Sequence[int]) -> None:
+        """Each reader of a version precedes the writers of the versions after it."""
+        readers, versions = self.readers[number], self.versions
+        writers = {versions[w].writer for w in after}
+        own = [n for n in readers if n in writers]
+        others = [n for n in readers if n not in writers]
+        pairs = [(n, w) for n in own[:MANY] for w in after]
+        few = len(others) * len(after) <= len(others) + len(after)
+        for n, w in [*pairs, *((n, w) for n in others for w in after)] if few else pairs:
+            g.edge(n, versions[w].writer, RW, w)
+        if not few:
             node = g.node()
             for n in others:
                 g.edge(n, node, RW)
             for w in after:
-                g.edge(node, w.writer, THROUGH, w.number)
+                g.edge(node, versions[w].writer, THROUGH, w)
 
-    def _overwritten_in_time(self, g: GraphBuilder, versions: list[_Version]) -> None:
+    def _overwritten_in_time(self, g: GraphBuilder, numbers: Sequence[int]) -> None:
         """A reader of a version precedes the first write to its key that began after the version's own writer had ended."""
-        done = sorted(
-            (
-                v
-                for v in versions
-                if self.committed[v.writer] and self._end(v.writer) >= self.transactions[v.writer].start
-            ),
-            key=lambda v: self.transactions[v.writer].start,
-        )
-        starts = [self.transactions[v.writer].start for v in done]
+        done = []  # start, end and version of each write
+        for number in numbers:
+            t = self.transactions[self.versions[number].writer]
+            end = ended(t)
+            if end is not None and end >= t.start:
+                done.append((t.start, end, number))
+        done.sort(key=lambda w: w[0])
+        starts = [start for start, _, _ in done]
         first = list(done)  # of those that start no earlier, the one that ended first
         for i in range(len(done) - 2, -1, -1):
-            if self._end(first[i + 1].writer) < self._end(first[i].writer):
+            if first[i + 1][1] < first[i][1]:
                 first[i] = first[i + 1]
-        for v in done:
-            i = bisect_right(starts, self._end(v.writer))
+        for _, end, number in done:
+            i = bisect_right(starts, end)
             if i < len(done):
-                for n in v.readers:
-                    g.edge(n, first[i].writer, RW_REALTIME, first[i].number)
-
-    # --- anomalies that are not cycles
-
-    def _garbage(self, n: int, v: _Version) -> None:
-        self.found.add(
-            "garbage-read",
-            lambda: Finding(
-                "garbage-read",
-                (self.id(n),),
-                f"{self.show(n)} read key {quote(v.key)} as {quote(v.value)}, but nobody ever wrote that to it.",
-                key=v.key,
-            ),
-        )
-
-    def _future(self, n: int, v: _Version) -> None:
-        self.found.add(
-            "future-read",
-            lambda: Finding(
-                "future-read",
-                (self.id(n),),
-                f"{self.show(n)} read key {quote(v.key)} as {quote(v.value)} before it wrote that itself.",
-                key=v.key,
-            ),
-        )
-
-    def _bad(self, n: int, v: _Version, name: str, what: str) -> None:
-        self.found.add(
-            name,
-            lambda: Finding(
-                name,
-                (self.id(n), self.id(v.writer)),
-                f"{self.show(n)} read key {quote(v.key)} as {quote(v.value)}, a value of {self.show(v.writer)}, {what}.",
-                key=v.key,
-            ),
-        )
-
-    def _lost_update(self, v: _Version) -> None:
-        txns = [w.writer for w in v.next]
-        self.found.add(
-            "lost-update",
-            lambda: Finding(
-                "lost-update",
-                tuple(self.id(n) for n in txns),
-                f"{', '.join(self.show(n) for n in txns[:4])} all read key {quote(v.key)} as {quote(v.value)} and wrote it: one must have "
-                "missed the other's update.",
-                key=v.key,
-            ),
-        )
-
-    # --- for explanations and for what is decided per transaction
+                for n in self.readers[number]:
+                    g.edge(n, self.versions[first[i][2]].writer, RW_REALTIME, first[i][2])
 
     def why_data(self, before: int, after: int, kind: int, at: int) -> str:
         """Why one transaction depends on another."""
-        v = self._numbered[at]
+        written = f"write of {quote(self.versions[at].value)} to key {quote(self.versions[at].key)}"
         if kind == WR:
-            return f"{{after}} observed {{before}}'s write of {quote(v.value)} to key {quote(v.key)}"
-        if kind == RW_REALTIME:
-            return (
-                f"{{before}} did not observe {{after}}'s write of {quote(v.value)} to key {quote(v.key)}, which began after the write "
-                "that it observed had ended"
-            )
-        return f"{{before}} did not observe {{after}}'s write of {quote(v.value)} to key {quote(v.key)}"
+            return f"{{after}} observed {{before}}'s {written}"
+        missed = f"{{before}} did not observe {{after}}'s {written}"
+        return f"{missed}, which began after the write that it observed had ended" if kind == RW_REALTIME else missed
+
+    # --- what is decided per transaction
 
     def accesses(self, n: int) -> Access:
         """The versions that a transaction read and wrote, by number."""
@@ -260,37 +178,139 @@ class Register(Observed):
         writes: dict[Hashable, int] = {}
         touched: set[Hashable] = set()
         for f, k, value in t.ops:
-            v = self._versions.get((k, value))
-            if v is not None and k not in self._ambiguous:
+            number = self.numbers.get((k, value))
+            if number is not None and k not in self.ambiguous:
                 if f != "r":
-                    writes[k] = v.number
+                    writes[k] = number
                 elif k not in touched and t.status == "ok":
-                    reads[k] = v.number
+                    reads[k] = number
             touched.add(k)
         return Access(reads, writes)
 
-    def older(self, a: int, b: int) -> bool:
-        """The initial version precedes every other; of two others, ``b`` was written after reading ``a``, directly or through others.
+    @cached_property
+    def _chain(self) -> dict[int, tuple[int, int]]:
+        """Version → the first of its chain, and its distance from it. Where chains branch (a lost update), nothing is known."""
+        chain: dict[int, tuple[int, int]] = {}
+        later = {w for after in self.next for w in after}
+        for start in range(len(self.versions)):
+            at, depth = start, 0
+            while start not in later and at not in chain:
+                chain[at] = (start, depth)
+                if len(self.next[at]) == 1:
+                    at, depth = self.next[at][0], depth + 1
+        return chain
 
-        Where such chains branch (a lost update), nothing is known.
-        """
-        if not self._places_known:
-            self._places_known = True
-            for start in (v for v in self._numbered if not v.before):
-                at: _Version | None = start
-                depth = 0
-                while at is not None and at.number not in self._chain:
-                    self._chain[at.number] = (start.number, depth)
-                    depth += 1
-                    at = at.next[0] if len(at.next) == 1 else None
-        old, new = self._numbered[a], self._numbered[b]
-        if old.value is None or new.value is None:
-            return old.value is None and new.value is not None
+    def older(self, a: int, b: int) -> bool:
+        """The initial version precedes every other; of two others, ``b`` was written after reading ``a``, directly or through others."""
+        if self.versions[a].value is None or self.versions[b].value is None:
+            return self.versions[a].value is None and self.versions[b].value is not None
         if a not in self._chain or b not in self._chain:
             return False
         (first, depth), (second, further) = self._chain[a], self._chain[b]
         return first == second and depth < further
 
-    def what(self, key: Hashable, version: int) -> str:
-        """A version of a key, in words."""
-        return f"key {quote(key)} as {quote(self._numbered[version].value)}"
+    def value(self, key: Hashable, version: int) -> Any:
+        """The value that a version is."""
+        return self.versions[version].value
+
+
+def register_history(transactions: Sequence[Transaction]) -> RegisterHistory:
+    """What the transactions say of each key; no anomaly is looked for."""
+    versions: list[RegisterVersion] = []
+    numbers: dict[tuple[Hashable, Any], int] = {}
+    last: dict[Hashable, dict[int, int]] = {}
+    ambiguous: set[Hashable] = set()
+    undecided: list[str] = []
+
+    def number(v: RegisterVersion) -> int:
+        found = numbers.setdefault((v.key, v.value), len(versions))
+        if found == len(versions):
+            versions.append(v)
+        return found
+
+    for n, t in enumerate(transactions):
+        for f, k, value in t.ops:
+            if f == "r":
+                continue
+            if (k, value) in numbers or value is None:
+                ambiguous.add(k)
+                undecided.append(
+                    f"{quote(value)} was written to key {quote(k)} twice or is its initial value, so the versions of "
+                    "that key do not identify a writer"
+                )
+            before = last.setdefault(k, {}).get(n)
+            if before is not None:
+                old = versions[before]
+                versions[before] = RegisterVersion(k, old.value, old.writer, intermediate=True)
+            last[k][n] = number(RegisterVersion(k, value, n))
+    first_reads: list[RegisterRead] = []
+    rereads: list[RegisterRead] = []
+    for n, t in enumerate(transactions):
+        state: dict[Hashable, Any] = {}
+        for f, k, value in t.ops if t.status == "ok" else ():
+            if f == "r" and k in state:
+                rereads.append(RegisterRead(n, k, value, state[k]))
+            elif f == "r" and k not in ambiguous:
+                number(RegisterVersion(k, value))
+                first_reads.append(RegisterRead(n, k, value))
+            state[k] = value
+    return RegisterHistory(
+        tuple(transactions),
+        tuple(undecided),
+        versions,
+        numbers,
+        last,
+        first_reads,
+        rereads,
+        frozenset(ambiguous),
+    )
+
+
+# --- anomalies that are no cycles
+
+
+def internal_cases(h: RegisterHistory) -> Iterator[Case]:
+    """Reads that disagree with what their transaction had read or written before."""
+    for r in h.rereads:
+        if r.value != r.expected:
+            yield Case("internal", (h.transactions[r.reader],), r.key, r.value, against=r.expected)
+
+
+def garbage_read_cases(h: RegisterHistory) -> Iterator[Case]:
+    """Reads of what nobody wrote."""
+    for r in h.first_reads:
+        if h.defect(r) == "garbage-read":
+            yield Case("garbage-read", (h.transactions[r.reader],), r.key, r.value)
+
+
+def future_read_cases(h: RegisterHistory) -> Iterator[Case]:
+    """Reads of what the reader itself wrote only later."""
+    for r in h.first_reads:
+        if h.defect(r) == "future-read":
+            yield Case("future-read", (h.transactions[r.reader],), r.key, r.value)
+
+
+def g1a_cases(h: RegisterHistory) -> Iterator[Case]:
+    """Reads of what a failed transaction wrote, and which."""
+    for r in h.first_reads:
+        if h.defect(r) == "G1a":
+            yield Case("G1a", (h.transactions[r.reader], h.transactions[h.writer(r)]), r.key, r.value)
+
+
+def g1b_cases(h: RegisterHistory) -> Iterator[Case]:
+    """Reads of a value that its transaction overwrote itself."""
+    for r in h.first_reads:
+        v = h.versions[h.numbers[r.key, r.value]]
+        if v.intermediate and h.defect(r) is None:
+            yield Case("G1b", (h.transactions[r.reader], h.transactions[v.writer]), r.key, r.value)
+
+
+def lost_update_cases(h: RegisterHistory) -> Iterator[Case]:
+    """Transactions that read the same version of a key and wrote it ([Berenson 1995] P4)."""
+    for v, after in zip(h.versions, h.next, strict=True):
+        if len(after) > 1 and v.key not in h.ambiguous:
+            yield Case("lost-update", tuple(h.transactions[h.versions[w].writer] for w in after), v.key, v.value)
+
+
+FINDERS = (internal_cases, garbage_read_cases, future_read_cases, g1a_cases, g1b_cases, lost_update_cases)
+"""All of them."""
