@@ -48,7 +48,7 @@ def test_the_imports_of_this_checkout_run_down(checkout: Path) -> None:
         ("compose/endpoints.py", "from checkers.evidence.history import Event", "floors"),
         ("checkers/verdict.py", "from reports.drawing.words import number", "floors"),
         ("checkers/timeline/explain.py", "from checkers.commits import Commits", "checkers"),
-        ("checkers/commits.py", "from checkers.replay.walk import Replay", "checkers"),
+        ("checkers/commits/checker.py", "from checkers.replay.walk import Replay", "checkers"),
         ("harness/run/settings.py", "from harness.experiments.matrix import Matrix", "harness"),
         ("compose/processes/ports.py", "from compose.stack.stack import Stack", "compose"),
         ("reports/drawing/svg.py", "from reports.run.page import render", "reports"),

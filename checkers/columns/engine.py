@@ -14,7 +14,8 @@ from typing import Literal, TypedDict
 
 from checkers.columns.frames import NEVER, Frame, Unordinary, Unplaced, frame_of, frame_without_travels
 from checkers.columns.screen import DEFINITE, Screen, screen
-from checkers.commits import Commits, in_run
+from checkers.commits import Commits
+from checkers.commits.in_run import in_run
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.isolation import Isolation
