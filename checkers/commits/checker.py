@@ -90,7 +90,7 @@ class _Findings:
         """Note an acknowledged operation of which no snapshot was seen."""
         if blame.silent(o):
             self.silent[len(self.anomalies)] = o
-        self.never_seen(t, o, checker, blame)
+        self.anomalies.append(anomalies.never_seen(t, o, checker, blame))
 
 
 class Commits(TableChecker):
