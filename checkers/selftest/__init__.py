@@ -7,12 +7,16 @@ them, ``icequake selftest`` prints the score.
 
 from __future__ import annotations
 
+from typing import Any
+
 from checkers.selftest import (
     halftransactions,
     lostcommits,
-    lostswaps,
+    missingfiles,
     neverends,
     secondopinions,
+    stalescans,
+    swaps,
     wronganswers,
     wrongcontents,
     wrongengines,
@@ -21,26 +25,14 @@ from checkers.selftest import (
     wrongmetadata,
     wrongreads,
     wrongrows,
-    wrongswaps,
     wrongtravel,
 )
-from checkers.selftest.mutation import Mutation
+from checkers.selftest.plant import Plant
 
-ALL: tuple[Mutation, ...] = (
-    *lostcommits.MUTATIONS,
-    *wronganswers.MUTATIONS,
-    *wrongrows.MUTATIONS,
-    *wrongreads.MUTATIONS,
-    *wrongtravel.MUTATIONS,
-    *secondopinions.MUTATIONS,
-    *wrongmetadata.MUTATIONS,
-    *wrongcontents.MUTATIONS,
-    *wronglogs.MUTATIONS,
-    *wrongfiles.MUTATIONS,
-    *neverends.MUTATIONS,
-    *halftransactions.MUTATIONS,
-    *lostswaps.MUTATIONS,
-    *wrongswaps.MUTATIONS,
-    *wrongengines.MUTATIONS,
+TABLES = (
+    *(lostcommits, wronganswers, stalescans, wrongrows, missingfiles, wrongreads, wrongtravel, secondopinions),
+    *(wrongmetadata, wrongcontents, wronglogs, wrongfiles, neverends, halftransactions, swaps, wrongengines),
 )
-"""Every mutation, in the order of the checkers."""
+"""The tables of plants by subject, in the order of the checkers."""
+ALL: tuple[Plant[Any], ...] = tuple(plant for subject in TABLES for plant in subject.PLANTS)
+"""Every plant, in the order of the tables."""

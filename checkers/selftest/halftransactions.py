@@ -6,59 +6,68 @@ a table is removed from everything after it, so that each table alone looks corr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
-from checkers.selftest.mutation import mutation
-from checkers.selftest.world import Planted, Table, World, completed, fresh, inserted, returned
+from checkers.selftest import edits
+from checkers.selftest.plant import Plant, table
+from checkers.selftest.world import Planted, Table, World
 from checkers.timeline.two_tables import tables_of
 
-SIMPLE = "https://github.com/apache/iceberg/pull/7569"
-CACHED = "https://github.com/apache/iceberg/issues/2319"
-
-Pair = tuple[Operation, Table, Table]
-"""A transfer and its two tables, in random order."""
+SIMPLE = "apache/iceberg#7569"
+CACHED = "apache/iceberg#2319"
 
 
-def _whole(w: World) -> list[Pair]:
-    """The acknowledged transfers that both of their tables have, in random order."""
+@dataclass(frozen=True)
+class TransferSite:
+    """An acknowledged transfer that both of its tables have: one of them, and the other."""
+
+    w: World
+    o: Operation
+    early: Table
+    late: Table
+
+    @property
+    def k(self) -> int:
+        """Its position in the other table."""
+        return self.late.position[self.o.op]
+
+
+def transfers(w: World) -> Iterator[TransferSite]:
+    """Transfers, and their tables, in random order."""
     by_name = {t.name: t for t in w.every}
-    found: list[Pair] = []
+    found = []
     for o in w.operations.values():
         if o.f != "transfer" or o.type != "ok" or not all(n in by_name for n in tables_of(o)):
             continue
         pair = [by_name[n] for n in tables_of(o)]
         if len(pair) == 2 and all(o.op in t.position for t in pair):
             w.rng.shuffle(pair)
-            found.append((o, pair[0], pair[1]))
-    w.rng.shuffle(found)
-    return found
+            found.append(TransferSite(w, o, *pair))
+    yield from w.shuffled(found)
 
 
-def _reads(w: World, pair: Iterable[Table]) -> Iterator[Operation]:
-    """Answered reads of both tables."""
-    names = {t.name for t in pair}
-    for o in w.operations.values():
-        if o.f == "read-both" and o.type == "ok" and set(tables_of(o)) == names:
-            yield o
+def later_transfers(w: World) -> Iterator[TransferSite]:
+    """Those of which the other table has a commit before."""
+    return (s for s in transfers(w) if s.k > 1)
 
 
-def _snapshot(t: Table, k: int) -> int | None:
+# --- half of a transfer, for good ---------------------------------------------------------------------------------------
+
+
+def snapshot(t: Table, k: int) -> int | None:
     """Main's snapshot at a position."""
     return t.main[k - 1].snapshot_id if k else None
 
 
-def _refs(main: int | None) -> dict[str, int]:
-    return {} if main is None else {"main": main}
-
-
-def _without(w: World, t: Table, op: str) -> tuple[TableLog, Sequence[Event]]:
+def without(w: World, t: Table, op: str) -> tuple[TableLog, Sequence[Event]]:
     """A table whose main never had a transfer that was staged there, nor what followed from it; and what readers then saw."""
     k = t.position[op]
-    gone, before = t.main[k - 1], _snapshot(t, k - 1)
+    gone, before = t.main[k - 1], snapshot(t, k - 1)
     log, events = w.with_rows(t, k, [], [])
     commits = []
     for c in log.commits:
@@ -68,18 +77,20 @@ def _without(w: World, t: Table, op: str) -> tuple[TableLog, Sequence[Event]]:
             c = replace(c, parent_id=before)
         commits.append(c)
     metadata = tuple(
-        replace(m, current=before, refs={**m.refs, **_refs(before)}) if m.current == gone.snapshot_id else m
+        replace(m, current=before, refs={**m.refs, **refs(before)}) if m.current == gone.snapshot_id else m
         for m in log.metadata
     )
     log = replace(log, commits=tuple(commits), metadata=metadata)
     now = Table(t.spec, log, t.operations)
     at = {c.snapshot_id: n for n, c in enumerate(now.main, 1)}
     at[gone.snapshot_id] = k - 1
-    results = {}
-    for o in w.operations.values():
-        if o.f == "read-both" and o.type == "ok" and t.name in tables_of(o):
-            results[o.op] = _seen(o, now, at, {gone.snapshot_id: before})
-    return log, returned(events, results)
+    both = (o for o in w.operations.values() if o.f == "read-both" and o.type == "ok" and t.name in tables_of(o))
+    return log, edits.returned(events, {o.op: _seen(o, now, at, {gone.snapshot_id: before}) for o in both})
+
+
+def refs(main: int | None) -> dict[str, int]:
+    """The references of a table without other branches."""
+    return {} if main is None else {"main": main}
 
 
 def _seen(o: Operation, t: Table, at: dict[int, int], instead: dict[int, int | None]) -> dict[str, Any]:
@@ -88,110 +99,109 @@ def _seen(o: Operation, t: Table, at: dict[int, int], instead: dict[int, int | N
     result = dict(o.result)
     for key in ("second",) if side else ("first", "again"):
         result[key] = instead.get(result[key], result[key])
-    rows = t.states[at[result["second" if side else "first"]]].rows()
-    result["rows"] = [r for r in result["rows"] if r[0] != side] + [[side, *r] for r in rows]
-    return result
+    return {**result, "rows": with_side(result["rows"], side, t, at[result["second" if side else "first"]])}
 
 
-@mutation("half-of-a-transfer", "atomicity", "half-transaction", seen=SIMPLE)
-def half_of_a_transfer(w: World) -> Planted | None:
+def with_side(found: Sequence[Any], side: int, t: Table, k: int) -> list[list[Any]]:
+    """The rows of a read of two tables, with those of one of them as at a position."""
+    return [r for r in found if r[0] != side] + [[side, *r] for r in t.states[k].rows()]
+
+
+def half(s: TransferSite) -> Planted:
     """A catalog commits the tables of a transaction one after the other, skips the second, and acknowledges."""
-    for o, _, lacks in _whole(w):
-        if lacks.position[o.op] > 1:
-            log, events = _without(w, lacks, o.op)
-            return w.planted(o.op, log=log, events=events)
-    return None
+    log, events = without(s.w, s.late, s.o.op)
+    return s.w.planted(s.o.op, log=log, events=events)
 
 
-@mutation("half-of-a-transfer-unknown", "atomicity", "half-transaction", seen=SIMPLE)
-def half_of_a_transfer_unknown(w: World) -> Planted | None:
+def half_unknown(s: TransferSite) -> Planted:
     """A catalog stops between the commits to the two tables of a transaction, and its client gets an unknown outcome."""
-    for o, _, lacks in _whole(w):
-        if lacks.position[o.op] > 1:
-            log, events = _without(w, lacks, o.op)
-            error = ("org.apache.iceberg.exceptions.CommitStateUnknownException", "Service failed: 500")
-            return w.planted(o.op, log=log, events=completed(events, o.op, "info", [error]))
-    return None
+    log, events = without(s.w, s.late, s.o.op)
+    error = ("org.apache.iceberg.exceptions.CommitStateUnknownException", "Service failed: 500")
+    return s.w.planted(s.o.op, log=log, events=edits.completed(events, s.o.op, "info", [error]))
 
 
-@mutation(
-    "one-table-restored",
-    "atomicity",
-    "half-transaction",
-    seen="https://iceberg.apache.org/docs/latest/spark-procedures/",
-)
-def one_table_restored(w: World) -> Planted | None:
+def restored(s: TransferSite) -> Planted:
     """One table is restored to an older snapshot, and the transfers since then are only in the other."""
-    for o, _, lacks in _whole(w):
-        k = lacks.position[o.op]
-        if k < 2:
-            continue
-        last, before = lacks.log.metadata[-1], _snapshot(lacks, k - 1)
-        back = replace(last, n=last.n + 1, location=f"{last.location}.restored", current=before, refs=_refs(before))
-        read = [replace(c, metadata=back.location) if c is lacks.log.captures[-1] else c for c in lacks.log.captures]
-        log = replace(lacks.log, metadata=(*lacks.log.metadata, back), captures=tuple(read))
-        return w.planted(o.op, log=log)
-    return None
+    t, last, before = s.late, s.late.log.metadata[-1], snapshot(s.late, s.k - 1)
+    back = replace(last, n=last.n + 1, location=f"{last.location}.restored", current=before, refs=refs(before))
+    return s.w.planted(s.o.op, log=replace(t.with_capture(-1, back.location), metadata=(*t.log.metadata, back)))
 
 
-def _shown_by(w: World) -> Iterator[tuple[Operation, Operation, Table, Table]]:
-    """Stable reads of both tables, each with a transfer that it shows in both, and the tables: first its own, then the other."""
-    for o, a, b in _whole(w):
-        for r in w.shuffled(_reads(w, (a, b))):
-            own, other = (a, b) if a.name == r.table else (b, a)
+# --- as a client sees it ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ShownSite:
+    """A stable read of both tables with a transfer that it shows in both, and the tables: first its own, then the other."""
+
+    w: World
+    r: Operation
+    o: Operation
+    own: Table
+    other: Table
+
+
+def shown(w: World) -> Iterator[ShownSite]:
+    """Stable reads of both tables, in random order."""
+    for s in transfers(w):
+        names = {s.early.name, s.late.name}
+        reads = (
+            r for r in w.operations.values() if r.f == "read-both" and r.type == "ok" and set(tables_of(r)) == names
+        )
+        for r in w.shuffled(reads):
+            own, other = (s.early, s.late) if s.early.name == r.table else (s.late, s.early)
             at = [{c.snapshot_id: k for k, c in enumerate(t.main, 1)} for t in (own, other)]
             first, second = at[0].get(r.result["first"], 0), at[1].get(r.result["second"], 0)
-            if r.result["first"] != r.result["again"]:
-                continue
-            if first >= own.position[o.op] > 1 and second >= other.position[o.op] > 1:
-                yield r, o, own, other
+            stable = r.result["first"] == r.result["again"]
+            if stable and first >= own.position[s.o.op] > 1 and second >= other.position[s.o.op] > 1:
+                yield ShownSite(w, r, s.o, own, other)
 
 
-@mutation("second-table-from-a-cache", "atomicity", "fractured-read", seen=CACHED)
-def second_table_from_a_cache(w: World) -> Planted | None:
+def second_cached(s: ShownSite) -> Planted:
     """A reader of two tables gets the second as it was before a transfer that the first shows: a cache, or a server that lags."""
-    for r, o, _, other in _shown_by(w):
-        k = other.position[o.op] - 1
-        rows = [x for x in r.result["rows"] if x[0] == 0] + [[1, *x] for x in other.states[k].rows()]
-        return w.read_as(r, {**r.result, "second": _snapshot(other, k), "rows": rows})
-    return None
+    k = s.other.position[s.o.op] - 1
+    rows = with_side(s.r.result["rows"], 1, s.other, k)
+    return s.w.read_as(s.r, {**s.r.result, "second": snapshot(s.other, k), "rows": rows})
 
 
-@mutation("first-table-from-a-cache", "atomicity", "fractured-read", seen=CACHED)
-def first_table_from_a_cache(w: World) -> Planted | None:
+def first_cached(s: ShownSite) -> Planted:
     """A reader of two tables gets the first, both times it asks, as it was before a transfer that the second shows."""
-    for r, o, own, _ in _shown_by(w):
-        k = own.position[o.op] - 1
-        rows = [x for x in r.result["rows"] if x[0] == 1] + [[0, *x] for x in own.states[k].rows()]
-        old = _snapshot(own, k)
-        return w.read_as(r, {**r.result, "first": old, "again": old, "rows": rows})
-    return None
+    k = s.own.position[s.o.op] - 1
+    rows, old = with_side(s.r.result["rows"], 0, s.own, k), snapshot(s.own, k)
+    return s.w.read_as(s.r, {**s.r.result, "first": old, "again": old, "rows": rows})
 
 
-@mutation("reader-between-two-commits", "atomicity", "fractured-read", seen=SIMPLE)
-def reader_between_two_commits(w: World) -> Planted | None:
+def between(s: TransferSite) -> Planted | None:
     """A transfer's two commits come one after the other, and a client reads both tables in between."""
-    for o, early, late in _whole(w):
-        k = late.position[o.op] - 1
-        if k < 1 or o.completed is None:
-            continue
-        here, there = _snapshot(early, k_early := early.position[o.op]), _snapshot(late, k)
-        rows = [[0, *r] for r in early.states[k_early].rows()] + [[1, *r] for r in late.states[k].rows()]
-        result = {"first": here, "second": there, "again": here, "rows": rows}
-        process, op = fresh(w.events), f"w{fresh(w.events)}-0"
-        more = [
-            Event(0, 0, "invoke", process, "read-both", early.name, {"and": late.name}, op),
-            Event(0, 0, "ok", process, "read-both", early.name, result, op),
-        ]
-        return w.planted(op, events=inserted(w.events, o.completed.index, more))
-    return None
+    if s.o.completed is None:
+        return None
+    k = s.early.position[s.o.op]
+    here, there = snapshot(s.early, k), snapshot(s.late, s.k - 1)
+    rows = with_side(with_side([], 0, s.early, k), 1, s.late, s.k - 1)
+    result = {"first": here, "second": there, "again": here, "rows": rows}
+    process = edits.fresh(s.w.events)
+    op = f"w{process}-0"
+    more = edits.answered(process, "read-both", s.early.name, {"and": s.late.name}, op, result)
+    return s.w.planted(op, events=edits.inserted(s.w.events, s.o.completed.index, more))
 
 
-MUTATIONS = (
-    half_of_a_transfer,
-    half_of_a_transfer_unknown,
-    one_table_restored,
-    second_table_from_a_cache,
-    first_table_from_a_cache,
-    reader_between_two_commits,
+HALVES = table(
+    Plant("half-of-a-transfer", half),
+    Plant("half-of-a-transfer-unknown", half_unknown),
+    Plant("one-table-restored", restored, seen="https://iceberg.apache.org/docs/latest/spark-procedures/"),
+    found_as="atomicity: half-transaction",
+    where=later_transfers,
+    seen=SIMPLE,
+    neutral=True,
 )
+READS = table(
+    Plant("second-table-from-a-cache", second_cached),
+    Plant("first-table-from-a-cache", first_cached),
+    Plant("reader-between-two-commits", between, where=later_transfers, seen=SIMPLE),
+    found_as="atomicity: fractured-read",
+    where=shown,
+    seen=CACHED,
+    neutral=True,
+)
+
+PLANTS = (*HALVES, *READS)

@@ -5,40 +5,21 @@ Most of them are traces of a lost acknowledgement, a retry or a commit without c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from checkers.evidence.history import Event, Operation
+from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, RowChange, TableLog
-from checkers.selftest.mutation import Mutation, mutation
-from checkers.selftest.world import (
-    CATALOG,
-    Planted,
-    Table,
-    Version,
-    World,
-    acked,
-    alone,
-    completed,
-    fresh,
-    inserted,
-)
+from checkers.evidence.tablelog import Commit, RowChange
+from checkers.selftest import edits
+from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.sites import CommitSite, commits, maintenance, statements
+from checkers.selftest.world import CATALOG, Edit, Planted, Table, Version, World, acked
 from checkers.timeline.two_tables import tables_of
 from workloads.operations.kinds import KINDS
-from workloads.tables import Row
-
-CONFLICT = [("org.apache.iceberg.exceptions.CommitFailedException", "Commit failed: branch main has changed")]
-REFUSED = [("org.apache.iceberg.exceptions.ValidationException", "Missing required files to delete")]
-NO_ANSWER = [("org.apache.iceberg.exceptions.CommitStateUnknownException", "Service failed: 504")]
-
-
-def statements(t: Table) -> Iterable[int]:
-    """Positions of acknowledged statements of the main phase."""
-    return (k for k in t.positions if k > 1 and t.kind(k).changes_rows and t.op(k).type == "ok")
 
 
 def certain(t: Table) -> Iterable[int]:
-    """Those of them that had something to change at every state that they can have seen."""
+    """Positions of acknowledged statements that had something to change at every state that they can have seen."""
     return (k for k in statements(t) if always_changes(t, t.op(k)))
 
 
@@ -49,16 +30,123 @@ def always_changes(t: Table, o: Operation) -> bool:
     return all(t.meaning(o, j) != ([], []) for j in window)
 
 
-def without(t: Table, k: int) -> TableLog:
-    """The log as if the commit at position k had never been made."""
-    gone = t.main[k - 1].snapshot_id
-    versions = [
-        replace(v, dropped=tuple(s for s in v.dropped if s != gone)) for n, v in enumerate(t.versions) if n != t.at(k)
-    ]
-    return t.rebuilt(versions)
+def ends_before(t: Table, a: int, b: int) -> bool:
+    """Whether the operation at position a was acknowledged before that at position b was invoked."""
+    end = acked(t.op(a))
+    return end is not None and end < t.op(b).invoked.index
 
 
-def twin(w: World, c: Commit, **changes: object) -> Commit:
+# --- lost -------------------------------------------------------------------------------------------------------------
+
+
+def overtaken(p: CommitSite) -> Planted:
+    """The next commit is made on the parent of this one."""
+    versions = list(p.t.versions)
+    n = p.t.at(p.k + 1)
+    versions[n] = replace(versions[n], parent=p.parent.snapshot_id)
+    return p.planted(log=p.t.rebuilt(versions))
+
+
+def set_back(least: int, most: int) -> Callable[[CommitSite], Planted | None]:
+    """After the commit, main goes back by so many."""
+
+    def change(p: CommitSite) -> Planted | None:
+        to = p.k - p.w.rng.randint(least, most)
+        return p.planted(log=p.t.set_back(p.n, to)) if to >= 1 else None
+
+    return change
+
+
+def set_back_last(p: CommitSite) -> Planted:
+    """Finally, main goes back below an acknowledged commit."""
+    n = len(p.t.versions) - 1
+    return p.planted(log=p.t.set_back(n, p.k - 1))
+
+
+def never_applied(w: World) -> Planted | None:
+    """A refused commit is acknowledged."""
+    tables = {t.name: t for t in w.tables}
+    for o in w.shuffled(o for o in w.operations.values() if o.type == "fail" and KINDS[o.f].writes):
+        t = tables.get(o.table or "")
+        if t is not None and KINDS[o.f].changes_rows and o.op not in t.position and always_changes(t, o):
+            return w.planted(o.op, events=edits.completed(w.events, o.op, "ok"))
+    return None
+
+
+def first_lost(w: World) -> Planted | None:
+    """The second commit has no parent: the table starts anew."""
+    t = w.choose(t for t in w.tables if len(t.main) > 1 and t.op(1).type == "ok")
+    if t is None:
+        return None
+    second = replace(t.main[1], parent_id=None)
+    found = tuple(second if c.snapshot_id == second.snapshot_id else c for c in t.log.commits)
+    return w.planted(t.op(1).op, log=replace(t.log, commits=found))
+
+
+LOST = table(
+    Plant(
+        "lost-commit-overtaken",
+        overtaken,
+        "A commit is made on the parent of an acknowledged one, which stays listed but is no longer an ancestor of main.",
+        where=commits(statements, lambda p: not p.last),
+        seen="projectnessie/nessie#10062; HMS without HIVE-26882 and without locks",
+    ),
+    Plant(
+        "lost-commit-vanished",
+        lambda p: p.planted(log=p.t.without(p.k)),
+        "An acknowledged write is in no snapshot of any metadata version.",
+        where=commits(certain),
+        seen="apache/iceberg#16232 (CREATE OR REPLACE commits a stale list of snapshots)",
+    ),
+    Plant(
+        "main-moved-back",
+        set_back(1, 1),
+        "After a lost acknowledgement a commit is applied a second time: main goes back to it, below a commit acknowledged since then.",
+        where=commits(statements),
+        seen="JDBC catalog with a cut connection, REST catalog with 503 + Retry-After after apply: SnapshotProducer.apply re-applies its own "
+        "snapshot as if it were a rollback",
+    ),
+    Plant(
+        "main-moved-back-far",
+        set_back(2, 5),
+        "Main goes back below several acknowledged commits.",
+        where=commits(statements),
+        seen="https://github.com/apache/polaris (rollback.compaction.on-conflicts.enabled, polaris#1285); a late rollback_to_snapshot",
+    ),
+    Plant(
+        "main-moved-back-at-the-end",
+        set_back_last,
+        where=commits(lambda t: list(statements(t))[-1:]),
+        seen="as main-moved-back, without a later writer",
+    ),
+    Plant(
+        "compaction-lost",
+        overtaken,
+        "An acknowledged procedure's snapshot is not in main's ancestry.",
+        where=commits(maintenance, lambda p: not p.last),
+        seen="polaris#1285: a compaction that was acknowledged is rolled back on conflict",
+    ),
+    Plant(
+        "acknowledged-but-never-applied",
+        never_applied,
+        where=whole,
+        seen="apache/amoro#4290: the catalog swallowed a failed commit and answered 200",
+    ),
+    Plant(
+        "first-commit-lost",
+        first_lost,
+        where=whole,
+        seen="projectnessie/nessie#10062: two first commits to an empty table overwrite each other",
+    ),
+    found_as="commits: lost-commit",
+    neutral=True,
+)
+
+
+# --- twice ------------------------------------------------------------------------------------------------------------
+
+
+def twin(w: World, c: Commit) -> Commit:
     """A copy of a snapshot, with its own id and files."""
     snapshot = w.rng.randrange(1, 2**63)
     files = {f.path: f"{f.path}.{snapshot % 1000}" for f in c.added_files}
@@ -66,7 +154,7 @@ def twin(w: World, c: Commit, **changes: object) -> Commit:
     def placed(x: RowChange) -> RowChange:
         return replace(x, file=files.get(x.file, x.file), by=None if x.by is None else files.get(x.by, x.by))
 
-    again = replace(
+    return replace(
         c,
         snapshot_id=snapshot,
         manifest_list=f"metadata/snap-{snapshot}-1-x.avro",
@@ -74,7 +162,6 @@ def twin(w: World, c: Commit, **changes: object) -> Commit:
         removed=tuple(map(placed, c.removed or ())),
         added_files=tuple(replace(f, path=files[f.path], snapshot_id=snapshot) for f in c.added_files),
     )
-    return replace(again, **changes)
 
 
 def version_of(t: Table, n: int, c: Commit) -> Version:
@@ -83,431 +170,218 @@ def version_of(t: Table, n: int, c: Commit) -> Version:
     return Version(replace(m, location=m.location.replace(".metadata.json", f"-{c.snapshot_id}.metadata.json")), c)
 
 
-def after(t: Table, n: int, *more: Version) -> TableLog:
-    """The log with versions inserted after the n-th."""
-    return t.rebuilt([*t.versions[: n + 1], *more, *t.versions[n + 1 :]])
+def again(p: CommitSite, k: int) -> Planted:
+    """The commit is there a second time, after position k."""
+    n = p.t.at(k)
+    return p.planted(log=p.t.after(n, version_of(p.t, n, twin(p.w, p.c))))
 
 
-def made_by(w: World, c: Commit, o: Operation, removed: Iterable[Row], added: Iterable[Row]) -> Commit:
-    """A snapshot like ``c``, of another operation and with other rows."""
-    again = twin(w, c)
-    path = f"data/{again.snapshot_id}.parquet"
-    return replace(
-        again,
+def unknown_twice(p: CommitSite) -> Planted:
+    """An operation of unknown outcome takes effect, and then a second time."""
+    bug = again(p, p.w.rng.randint(p.k, len(p.t.main)))
+    events = edits.completed(p.w.events, p.o.op, "info", [edits.NO_ANSWER])
+    return p.planted(log=bug.evidence.logs[p.t.name], events=events)
+
+
+TWICE = table(
+    Plant(
+        "double-apply",
+        lambda p: again(p, p.k),
+        "One statement's commit is applied twice in a row.",
+        seen="a load balancer that sends the POST again; redpanda#4591: the same files in two snapshots",
+    ),
+    Plant(
+        "duplicate-commit-later",
+        lambda p: again(p, p.w.rng.randint(p.k + 1, len(p.t.main))),
+        "One operation has two snapshots, with others between them.",
+        where=commits(statements, lambda p: p.k + 2 <= len(p.t.main)),
+        seen="apache/iceberg#16008: a restarted committer commits again what it had committed",
+    ),
+    Plant(
+        "unknown-outcome-applied-twice",
+        unknown_twice,
+        seen="CommitStateUnknownException, then the late request and its retry both take effect",
+    ),
+    found_as="commits: duplicate-commit",
+    where=commits(statements),
+    neutral=True,
+)
+
+
+# --- failed, but committed; of unknown origin -------------------------------------------------------------------------
+
+
+def foreign(p: CommitSite, o: Operation, rows: Edit = ((), ())) -> Planted:
+    """After the commit there is one like it, of another operation and with other rows."""
+    own = twin(p.w, p.c)
+    path = f"data/{own.snapshot_id}.parquet"
+    removed, added = rows
+    made = replace(
+        own,
         op=o.op,
-        summary={**c.summary, "icequake-op": o.op},
+        summary={**own.summary, "icequake-op": o.op},
         added=tuple(RowChange(tuple(r), path, n) for n, r in enumerate(added)),
         removed=tuple(RowChange(tuple(r), path, n, f"{path}.deletes") for n, r in enumerate(removed)),
         added_files=(),
         removed_files=(),
-        added_rows=None if c.added_rows is None else 0,
+        added_rows=None if own.added_rows is None else 0,
     )
+    return p.w.planted(o.op, log=p.t.after(p.n, version_of(p.t, p.n, made)))
 
 
-# --- lost -------------------------------------------------------------------------------------------------------------
-
-
-@mutation(
-    "lost-commit-overtaken",
-    "commits",
-    "lost-commit",
-    seen="https://github.com/projectnessie/nessie/issues/10062; HMS without HIVE-26882 and without locks",
-)
-def overtaken(w: World) -> Planted | None:
-    """A commit is made on the parent of an acknowledged one, which stays listed but is no longer an ancestor of main."""
-    for t, k in w.each(statements):
-        if k < len(t.main):
-            n = t.at(k + 1)
-            parent = t.main[k - 2].snapshot_id
-            versions = [*t.versions[:n], replace(t.versions[n], parent=parent), *t.versions[n + 1 :]]
-            return w.planted(t.op(k).op, log=t.rebuilt(versions))
-    return None
-
-
-@mutation(
-    "lost-commit-vanished",
-    "commits",
-    "lost-commit",
-    seen="https://github.com/apache/iceberg/issues/16232 (CREATE OR REPLACE commits a stale list of snapshots)",
-)
-def vanished(w: World) -> Planted | None:
-    """An acknowledged write is in no snapshot of any metadata version."""
-    for t, k in w.each(certain):
-        return w.planted(t.op(k).op, log=without(t, k))
-    return None
-
-
-@mutation(
-    "main-moved-back",
-    "commits",
-    "lost-commit",
-    seen="JDBC catalog with a cut connection, REST catalog with 503 + Retry-After after apply: SnapshotProducer.apply re-applies its own "
-    "snapshot as if it were a rollback",
-)
-def moved_back(w: World) -> Planted | None:
-    """After a lost acknowledgement a commit is applied a second time: main goes back to it, below a commit acknowledged since then."""
-    return _set_back(w, 1, 1)
-
-
-@mutation(
-    "main-moved-back-far",
-    "commits",
-    "lost-commit",
-    seen="https://github.com/apache/polaris (rollback.compaction.on-conflicts.enabled, polaris#1285); a late rollback_to_snapshot",
-)
-def moved_back_far(w: World) -> Planted | None:
-    """Main goes back below several acknowledged commits."""
-    return _set_back(w, 2, 5)
-
-
-@mutation(
-    "main-moved-back-at-the-end",
-    "commits",
-    "lost-commit",
-    seen="as main-moved-back, without a later writer",
-)
-def moved_back_last(w: World) -> Planted | None:
-    """Finally, main goes back below an acknowledged commit."""
-    for t, k in w.each(lambda t: list(statements(t))[-1:]):
-        last = t.versions[-1].metadata
-        again = Version(replace(last, location=f"{last.location}.again"), main=t.main[k - 2].snapshot_id)
-        return w.planted(t.op(k).op, log=t.rebuilt([*t.versions, again]))
-    return None
-
-
-def _set_back(w: World, least: int, most: int) -> Planted | None:
-    for t, k in w.each(statements):
-        lost = w.rng.randint(least, most)
-        if k - lost >= 1:
-            n = t.at(k)
-            m = t.versions[n].metadata
-            back = Version(replace(m, location=f"{m.location}.again"), main=t.main[k - lost - 1].snapshot_id)
-            return w.planted(t.op(k).op, log=after(t, n, back))
-    return None
-
-
-@mutation(
-    "compaction-lost",
-    "commits",
-    "lost-commit",
-    seen="polaris#1285: a compaction that was acknowledged is rolled back on conflict",
-)
-def compaction_lost(w: World) -> Planted | None:
-    """An acknowledged procedure's snapshot is not in main's ancestry."""
-    for t, k in w.each(lambda t: t.maintenance):
-        if k < len(t.main):
-            n = t.at(k + 1)
-            parent = t.main[k - 2].snapshot_id
-            versions = [*t.versions[:n], replace(t.versions[n], parent=parent), *t.versions[n + 1 :]]
-            return w.planted(t.op(k).op, log=t.rebuilt(versions))
-    return None
-
-
-@mutation(
-    "acknowledged-but-never-applied",
-    "commits",
-    "lost-commit",
-    seen="https://github.com/apache/amoro/issues/4290: the catalog swallowed a failed commit and answered 200",
-)
-def never_applied(w: World) -> Planted | None:
-    """A refused commit is acknowledged."""
-    tables = {t.name: t for t in w.tables}
-    o = w.first(
-        (o for o in w.operations.values() if o.type == "fail" and KINDS[o.f].writes and KINDS[o.f].changes_rows),
-        lambda o: o.table in tables and o.op not in tables[o.table].position and always_changes(tables[o.table], o),
-    )
-    return None if o is None else w.planted(o.op, events=completed(w.events, o.op, "ok"))
-
-
-@mutation(
-    "first-commit-lost",
-    "commits",
-    "lost-commit",
-    seen="https://github.com/projectnessie/nessie/issues/10062: two first commits to an empty table overwrite each other",
-)
-def first_lost(w: World) -> Planted | None:
-    """The second commit has no parent: the table starts anew."""
-    t = w.choose(t for t in w.tables if len(t.main) > 1 and t.op(1).type == "ok")
-    if t is None:
-        return None
-    log = t.log
-    second = replace(t.main[1], parent_id=None)
-    return w.planted(
-        t.op(1).op,
-        log=replace(log, commits=tuple(second if c.snapshot_id == second.snapshot_id else c for c in log.commits)),
-    )
-
-
-# --- twice ------------------------------------------------------------------------------------------------------------
-
-
-@mutation(
-    "double-apply",
-    "commits",
-    "duplicate-commit",
-    seen="a load balancer that sends the POST again; redpanda#4591: the same files in two snapshots",
-)
-def double_apply(w: World) -> Planted | None:
-    """One statement's commit is applied twice in a row."""
-    for t, k in w.each(statements):
-        n = t.at(k)
-        return w.planted(t.op(k).op, log=after(t, n, version_of(t, n, twin(w, t.main[k - 1]))))
-    return None
-
-
-@mutation(
-    "duplicate-commit-later",
-    "commits",
-    "duplicate-commit",
-    seen="https://github.com/apache/iceberg/issues/16008: a restarted committer commits again what it had committed",
-)
-def duplicate_later(w: World) -> Planted | None:
-    """One operation has two snapshots, with others between them."""
-    for t, k in w.each(statements):
-        if k + 2 <= len(t.main):
-            n = t.at(w.rng.randint(k + 1, len(t.main)))
-            return w.planted(t.op(k).op, log=after(t, n, version_of(t, n, twin(w, t.main[k - 1]))))
-    return None
-
-
-@mutation(
-    "unknown-outcome-applied-twice",
-    "commits",
-    "duplicate-commit",
-    seen="CommitStateUnknownException, then the late request and its retry both take effect",
-)
-def unknown_twice(w: World) -> Planted | None:
-    """An operation of unknown outcome takes effect, and then a second time."""
-    for t, k in w.each(statements):
-        o, n = t.op(k), t.at(w.rng.randint(k, len(t.main)))
-        events = completed(w.events, o.op, "info", NO_ANSWER)
-        return w.planted(o.op, log=after(t, n, version_of(t, n, twin(w, t.main[k - 1]))), events=events)
-    return None
-
-
-# --- failed, but committed --------------------------------------------------------------------------------------------
-
-
-@mutation(
-    "false-failure",
-    "commits",
-    "false-failure",
-    seen="JDBC catalog, connection cut after UPDATE 1: the retry meets its own snapshot and fails (apache/polaris#5459 is another)",
-)
-def false_failure(w: World) -> Planted | None:
-    """A commit that took effect is reported as a definite conflict."""
-    for t, k in w.each(statements):
-        events = completed(w.events, t.op(k).op, "fail", w.rng.choice([CONFLICT, REFUSED]))
-        return w.planted(t.op(k).op, events=events)
-    return None
-
-
-@mutation(
-    "aborted-operation-visible",
-    "commits",
-    "false-failure",
-    seen="https://github.com/apache/iceberg/issues/16971: a procedure that reports failure although it committed; zombie requests",
-)
-def aborted_visible(w: World) -> Planted | None:
+def aborted_visible(p: CommitSite) -> Planted | None:
     """A refused operation has a snapshot on main nevertheless, with the rows that it means there."""
-    for t, k in w.each(lambda t: t.positions):
-        failed = [
-            o
-            for o in w.operations.values()
-            if o.table == t.name
-            and o.type == "fail"
-            and KINDS[o.f].changes_rows
-            and o.completed is not None
-            and t.settled(o.invoked.index) <= k <= t.reached(o.completed.index)
-            and o.op not in t.position
-        ]
-        if (o := w.choose(failed)) is not None:
-            n = t.at(k)
-            late = made_by(w, t.main[k - 1], o, *t.meaning(o, k))
-            return w.planted(o.op, log=after(t, n, version_of(t, n, late)))
-    return None
+    failed = [
+        o
+        for o in p.w.operations.values()
+        if (o.table, o.type) == (p.t.name, "fail")
+        and KINDS[o.f].changes_rows
+        and o.completed is not None
+        and p.t.settled(o.invoked.index) <= p.k <= p.t.reached(o.completed.index)
+        and o.op not in p.t.position
+    ]
+    o = p.w.choose(failed)
+    return None if o is None else foreign(p, o, p.t.meaning(o, p.k))
 
 
-# --- of unknown origin ------------------------------------------------------------------------------------------------
-
-
-@mutation(
-    "snapshot-of-nobody",
-    "commits",
-    "unknown-commit",
-    seen="two clusters on one catalog; remains of an older run of the same table",
-)
-def of_nobody(w: World) -> Planted | None:
-    """Main has a snapshot of an operation that nobody invoked."""
-    for t, k in w.each(statements):
-        n = t.at(k)
-        nobody = replace(t.op(k), op=f"{t.op(k).op}-nobody")
-        return w.planted(nobody.op, log=after(t, n, version_of(t, n, made_by(w, t.main[k - 1], nobody, [], []))))
-    return None
-
-
-@mutation(
-    "commit-in-the-wrong-table",
-    "commits",
-    "unknown-commit",
-    seen="https://github.com/apache/iceberg/issues/17213: tables that share a location",
-)
-def wrong_table(w: World) -> Planted | None:
+def wrong_table(p: CommitSite) -> Planted | None:
     """A table's main has a snapshot of an operation on another table."""
-    for t, k in w.each(statements):
-        other = w.choose(x for x in w.tables if x.name != t.name)
-        if other is None:
-            return None
-        n = t.at(k)
-        strangers = [j for j in other.positions if t.name not in tables_of(other.op(j))]
-        o = other.op(w.rng.choice(strangers))
-        return w.planted(o.op, log=after(t, n, version_of(t, n, made_by(w, t.main[k - 1], o, [], []))))
-    return None
+    other = p.w.choose(x for x in p.w.tables if x.name != p.t.name)
+    if other is None:
+        return None
+    strangers = [j for j in other.positions if p.t.name not in tables_of(other.op(j))]
+    return foreign(p, other.op(p.w.rng.choice(strangers)))
 
 
-@mutation(
-    "read-that-commits",
-    "commits",
-    "unknown-commit",
-    seen="EnvironmentContext is one map a JVM: an operation's id on another's snapshot",
-)
-def read_commits(w: World) -> Planted | None:
+def read_commits(p: CommitSite) -> Planted | None:
     """A snapshot on main says that a read made it."""
-    for t, k in w.each(statements):
-        if (o := w.choose(t.reads)) is not None:
-            n = t.at(k)
-            return w.planted(o.op, log=after(t, n, version_of(t, n, made_by(w, t.main[k - 1], o, [], []))))
-    return None
+    o = p.w.choose(p.t.reads)
+    return None if o is None else foreign(p, o)
 
 
-# --- in an impossible order -------------------------------------------------------------------------------------------
-
-
-@mutation(
-    "commits-swapped",
-    "commits",
-    "commit-order",
-    seen="Jepsen's real-time anomalies (strict serializability): https://jepsen.io/consistency/models/strict-serializable",
+FOREIGN = table(
+    Plant(
+        "false-failure",
+        lambda p: p.planted(
+            events=edits.completed(p.w.events, p.o.op, "fail", [p.w.rng.choice([edits.CONFLICT, edits.REFUSED])])
+        ),
+        "A commit that took effect is reported as a definite conflict.",
+        "commits: false-failure",
+        seen="JDBC catalog, connection cut after UPDATE 1: the retry meets its own snapshot and fails (apache/polaris#5459 is another)",
+    ),
+    Plant(
+        "aborted-operation-visible",
+        aborted_visible,
+        found_as="commits: false-failure",
+        where=commits(lambda t: t.positions),
+        seen="apache/iceberg#16971: a procedure that reports failure although it committed; zombie requests",
+    ),
+    Plant(
+        "snapshot-of-nobody",
+        lambda p: foreign(p, replace(p.o, op=f"{p.o.op}-nobody")),
+        "Main has a snapshot of an operation that nobody invoked.",
+        seen="two clusters on one catalog; remains of an older run of the same table",
+    ),
+    Plant(
+        "commit-in-the-wrong-table",
+        wrong_table,
+        seen="apache/iceberg#17213: tables that share a location",
+    ),
+    Plant(
+        "read-that-commits",
+        read_commits,
+        seen="EnvironmentContext is one map a JVM: an operation's id on another's snapshot",
+    ),
+    found_as="commits: unknown-commit",
+    where=commits(statements),
+    neutral=True,
 )
-def swapped(w: World) -> Planted | None:
+
+
+# --- in an impossible order, or back ----------------------------------------------------------------------------------
+
+
+def swapped(p: CommitSite) -> Planted:
     """Two neighbours on main are in the opposite of their real-time order."""
-
-    def pairs(t: Table) -> Iterable[int]:
-        for k in t.positions[:-1]:
-            a, b = t.op(k), t.op(k + 1)
-            if (end := acked(a)) is not None and end < b.invoked.index and k > 1:
-                yield k
-
-    for t, k in w.each(pairs):
-        a, b = t.at(k), t.at(k + 1)
-        versions = list(t.versions)
-        versions[a], versions[b] = (
-            replace(versions[a], commit=t.main[k]),
-            replace(versions[b], commit=t.main[k - 1]),
-        )
-        return w.planted(t.op(k + 1).op, t.op(k).op, log=t.rebuilt(versions))
-    return None
+    a, b = p.n, p.t.at(p.k + 1)
+    versions = list(p.t.versions)
+    versions[a], versions[b] = replace(versions[a], commit=p.t.main[p.k]), replace(versions[b], commit=p.c)
+    return p.w.planted(p.t.op(p.k + 1).op, p.o.op, log=p.t.rebuilt(versions))
 
 
-@mutation(
-    "commit-before-its-invocation",
-    "commits",
-    "commit-order",
-    seen="a clock, or a stale base: a commit takes effect below commits that others have built on",
-)
-def too_early(w: World) -> Planted | None:
+def too_early(p: CommitSite) -> Planted | None:
     """A commit is on main below one that was acknowledged before the operation was invoked."""
-    for t, k in w.each(lambda t: t.positions[2:]):
-        settled = t.settled(t.op(k).invoked.index)
-        if settled < 1:
-            continue
-        to = w.rng.randint(1, settled)
-        n, c = t.at(to), t.versions[t.at(k)]
-        versions = [v for m, v in enumerate(t.versions) if m != t.at(k)]
-        late = [t.op(j).op for j in range(to, k) if (end := acked(t.op(j))) is not None and end < t.op(k).invoked.index]
-        return w.planted(t.op(k).op, *late, log=t.rebuilt([*versions[:n], c, *versions[n:]]))
-    return None
+    settled = p.t.settled(p.o.invoked.index)
+    if settled < 1:
+        return None
+    to = p.w.rng.randint(1, settled)
+    n = p.t.at(to)
+    versions = [v for m, v in enumerate(p.t.versions) if m != p.n]
+    late = [p.t.op(j).op for j in range(to, p.k) if ends_before(p.t, j, p.k)]
+    return p.planted(*late, log=p.t.rebuilt([*versions[:n], p.t.versions[p.n], *versions[n:]]))
 
 
-@mutation(
-    "completed-out-of-order",
-    "commits",
-    "commit-order",
-    seen="an acknowledgement before the commit: write-behind catalogs, https://github.com/seaweedfs/seaweedfs/issues/10775",
-)
-def out_of_order(w: World) -> Planted | None:
+def out_of_order(p: CommitSite) -> Planted | None:
     """An operation ran after another was acknowledged, yet its commit is the earlier of the two."""
-    for t, k in w.each(lambda t: t.positions[1:-1]):
-        a, b = t.op(k), t.op(k + 1)
-        end = acked(b)
-        if end is None or a.completed is None or a.type != "ok" or not t.kind(k).changes_rows:
-            continue
-        later = end + 1  # a is invoked and ends after b's acknowledgement
-        events = [e for e in alone(w.events, a.op) if e.op != a.op]
-        at = later - sum(i < later for i in a.indices)
-        mine = [e for e in alone(w.events, a.op) if e.op == a.op]
-        return w.planted(b.op, a.op, events=inserted(events, at, mine))
-    return None
+    a, b = p.o, p.t.op(p.k + 1)
+    end = acked(b)
+    if end is None or a.type != "ok" or not p.t.kind(p.k).changes_rows:
+        return None
+    events = edits.alone(p.w.events, a.op)  # it is invoked and ends after b's acknowledgement
+    mine, rest = ([e for e in events if (e.op == a.op) is own] for own in (True, False))
+    return p.w.planted(b.op, a.op, events=edits.inserted(rest, end + 1 - sum(i <= end for i in a.indices), mine))
 
 
-@mutation(
-    "table-lost",
-    "commits",
-    "lost-table",
-    seen="https://github.com/projectnessie/nessie/issues/8413; a create-or-replace that failed half way",
-)
 def table_lost(w: World) -> Planted | None:
     """The catalog no longer has a pointer for the table."""
     t = w.choose(w.tables)
-    if t is None or not t.log.captures:
-        return None
-    captures = (*t.log.captures[:-1], replace(t.log.captures[-1], metadata=None))
-    return w.planted(log=replace(t.log, captures=captures), nobody=CATALOG)
+    return w.planted(log=t.with_capture(-1, None), nobody=CATALOG) if t is not None and t.log.captures else None
 
 
-@mutation(
-    "rollback-forgotten",
-    "commits",
-    "lost-rollback",
-    seen="rollback_to_snapshot and another commit: the last writer wins (SetSnapshotOperation)",
-)
-def rollback_forgotten(w: World) -> Planted | None:
+def rollback_forgotten(p: CommitSite) -> Planted | None:
     """A rollback to an old snapshot is acknowledged, and main never goes there."""
-    for t, k in w.each(lambda t: range(2, len(t.main) // 4)):
-        late = [e for j in range(len(t.main) * 3 // 4, len(t.main)) if (e := acked(t.op(j))) is not None]
-        if not late:
-            continue
-        who, target, end = fresh(w.events), t.main[k - 1].snapshot_id, t.main[-1].snapshot_id
-        said = {"snapshot": target, "rows": [[end, target]]}
-        more = [
-            Event(0, 0, "invoke", who, "rollback", t.name, {"back": 9}, "back"),
-            Event(0, 0, "ok", who, "rollback", t.name, said, "back"),
-        ]
-        return w.planted("back", events=inserted(w.events, min(late), more))
-    return None
+    t = p.t
+    late = [e for j in range(len(t.main) * 3 // 4, len(t.main)) if (e := acked(t.op(j))) is not None]
+    said = {"snapshot": p.c.snapshot_id, "rows": [[t.main[-1].snapshot_id, p.c.snapshot_id]]}
+    more = edits.answered(edits.fresh(p.w.events), "rollback", t.name, {"back": 9}, "back", said)
+    return p.w.planted("back", events=edits.inserted(p.w.events, min(late), more)) if late else None
 
 
-MUTATIONS: tuple[Mutation, ...] = (
-    overtaken,
-    vanished,
-    moved_back,
-    moved_back_far,
-    moved_back_last,
-    compaction_lost,
-    never_applied,
-    first_lost,
-    double_apply,
-    duplicate_later,
-    unknown_twice,
-    false_failure,
-    aborted_visible,
-    of_nobody,
-    wrong_table,
-    read_commits,
-    swapped,
-    too_early,
-    out_of_order,
-    table_lost,
-    rollback_forgotten,
+ORDER = table(
+    Plant(
+        "commits-swapped",
+        swapped,
+        where=commits(lambda t: (k for k in t.positions[1:-1] if ends_before(t, k, k + 1))),
+        seen="Jepsen's real-time anomalies (strict serializability): https://jepsen.io/consistency/models/strict-serializable",
+    ),
+    Plant(
+        "commit-before-its-invocation",
+        too_early,
+        where=commits(lambda t: t.positions[2:]),
+        seen="a clock, or a stale base: a commit takes effect below commits that others have built on",
+    ),
+    Plant(
+        "completed-out-of-order",
+        out_of_order,
+        where=commits(lambda t: t.positions[1:-1]),
+        seen="an acknowledgement before the commit: write-behind catalogs, seaweedfs/seaweedfs#10775",
+    ),
+    Plant(
+        "table-lost",
+        table_lost,
+        found_as="commits: lost-table",
+        where=whole,
+        seen="projectnessie/nessie#8413; a create-or-replace that failed half way",
+    ),
+    Plant(
+        "rollback-forgotten",
+        rollback_forgotten,
+        found_as="commits: lost-rollback",
+        where=commits(lambda t: range(2, len(t.main) // 4)),
+        seen="rollback_to_snapshot and another commit: the last writer wins (SetSnapshotOperation)",
+    ),
+    found_as="commits: commit-order",
+    neutral=True,
 )
-"""In the order of the file."""
+
+PLANTS = (*LOST, *TWICE, *FOREIGN, *ORDER)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import tempfile
 import zipfile
 from importlib.resources import as_file, files
+from itertools import pairwise
 from pathlib import Path
 
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.proxylog import AcceptedChange, PointerSwap
+from checkers.evidence.replace import replace
 from checkers.judge.runfolder import load_evidence
-from checkers.selftest.lostswaps import as_seen
 
 PARTS = ("plan.yaml", "run.json", "history.jsonl", "tablelog/")
 """The files of a run's folder to keep."""
+TABLE_COMMIT = "POST /v1/namespaces/db/tables/t"
 
 
 def names() -> list[str]:
@@ -42,6 +45,32 @@ def load(name: str) -> Evidence:
         with zipfile.ZipFile(path) as z:
             z.extractall(folder)
         return as_seen(load_evidence(Path(folder)))
+
+
+def as_seen(e: Evidence) -> Evidence:
+    """The evidence with what proxies in front of the catalog would have seen: swaps, and the snapshots in accepted requests.
+
+    A recorded run has no proxy log. One accepted swap from each metadata version to the next follows from the table logs, as early as the
+    operations that made the versions so far allow.
+    """
+    operations = {o.op: o for o in e.history.operations()}
+    swaps: dict[str, tuple[PointerSwap, ...]] = {}
+    accepted: dict[str, tuple[AcceptedChange, ...]] = {}
+    for table, log in e.logs.items():
+        made = {c.metadata: c.op for c in log.commits if c.op is not None}
+        found, changes = [], []
+        time = 0
+        for before, m in pairwise(log.metadata):
+            o = operations.get(made.get(m.n, ""))
+            time = time if o is None else max(time, o.start)
+            op = made.get(m.n)
+            found.append(PointerSwap(time, time, None, op, before.location, m.location, "200"))
+            adds = tuple(s for s in m.snapshots if s not in before.snapshots)
+            main = m.current if m.current != before.current else None
+            if adds or main is not None:
+                changes.append(AcceptedChange(time, time, None, op, before.current, adds, main, TABLE_COMMIT, "200"))
+        swaps[table], accepted[table] = tuple(found), tuple(changes)
+    return replace(e, swaps=swaps, accepted=accepted)
 
 
 def pack(run: Path, into: Path) -> None:

@@ -11,31 +11,21 @@ operation that wrote them is not among those that ``linearizable`` sees; ``repla
 from __future__ import annotations
 
 from checkers.evidence.replace import replace
-from checkers.selftest import wrongreads, wrongrows
-from checkers.selftest.mutation import Mutation
+from checkers.selftest import stalescans, wrongreads
 
 OVERWRITES = ("update-beside-update", "update-of-a-deleted-row")
 READS = (
-    "stale-read",
-    "non-monotonic-read",
-    "read-your-writes",
-    "dirty-read",
-    "intermediate-read",
-    "fractured-read",
-    "phantom-value",
-    "torn-list",
+    *("stale-read", "non-monotonic-read", "read-your-writes", "dirty-read"),
+    *("intermediate-read", "fractured-read", "phantom-value", "torn-list"),
 )
 
-
-def _again(
-    among: tuple[Mutation, ...], names: tuple[str, ...], suffix: str, checker: str, finds: str
-) -> list[Mutation]:
-    by_name = {m.name: m for m in among}
-    return [replace(by_name[n], name=f"{n}-{suffix}", checker=checker, finds=frozenset({finds})) for n in names]
-
-
-MUTATIONS: tuple[Mutation, ...] = (
-    *_again(wrongrows.MUTATIONS, OVERWRITES, "as-a-cycle", "isolation", "lost-update"),
-    *_again(wrongreads.MUTATIONS, READS, "without-an-order", "linearizable", "nonlinearizable"),
+PLANTS = tuple(
+    replace(p, name=f"{p.name}-{suffix}", found_as=found_as)
+    for names, plants, suffix, found_as in (
+        (OVERWRITES, stalescans.PLANTS, "as-a-cycle", "isolation: lost-update"),
+        (READS, wrongreads.PLANTS, "without-an-order", "linearizable: nonlinearizable"),
+    )
+    for p in plants
+    if p.name in names
 )
 """Second opinions, in the order of their checkers."""

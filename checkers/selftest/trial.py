@@ -1,8 +1,8 @@
-"""The trial: every mutation, many times, at different places; does its checker find it, name it, and name the operation?
+"""The trial: every planted bug, many times, at different places; does its checker find it, name it, and name the operation?
 
-A placement counts as *detected* when the bug's checker says ``False`` with an anomaly that has one of the names in the mutation and
-points at one of the operations of the bug. The seed determines everything: placement n of a mutation does not depend on the other
-mutations.
+A placement counts as *detected* when the bug's checker says ``False`` with an anomaly that has one of the names of its row and
+points at one of the operations of the bug. The seed determines everything: placement n of a plant does not depend on the other
+plants.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from checkers.evidence.evidence import Evidence
-from checkers.selftest.mutation import Mutation
+from checkers.selftest.plant import Plant
 from checkers.selftest.world import Planted, World
 from checkers.verdict import Anomaly, Checker, Verdict
 
 UNKNOWN = "unknown"
 """What is counted among the names where the evidence is gone and the verdict says so."""
 MISSES_KEPT = 5
-"""Misses of a mutation that are described, at most."""
+"""Misses of a plant that are described, at most."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """The result of one mutation.
+    """The result of one plant.
 
     Attributes:
         planted: number of placements; 0 when no run has a place for it.
@@ -39,7 +40,7 @@ class Score:
         innocents: for the first placements in which another is named first, the placement number, the culprit and who is named.
     """
 
-    mutation: Mutation
+    plant: Plant[Any]
     planted: int
     detected: int
     names: Mapping[str, int] = field(default_factory=dict)
@@ -76,19 +77,19 @@ class Report:
         return not self.alarms and all(s.passed for s in self.scores)
 
 
-def detects(mutation: Mutation, planted: Planted, verdict: Verdict) -> frozenset[str]:
+def detects(plant: Plant[Any], planted: Planted, verdict: Verdict) -> frozenset[str]:
     """The names under which a verdict reports the planted bug; empty when it does not.
 
     A bug without names to find takes evidence away: ``unknown`` is right, and stands for a name.
     """
-    if not mutation.finds:
+    if not plant.finds:
         return frozenset() if verdict.valid is True else frozenset({UNKNOWN})
-    return frozenset(a.name for a in _reports(mutation, planted, verdict))
+    return frozenset(a.name for a in _reports(plant, planted, verdict))
 
 
-def accuses(mutation: Mutation, planted: Planted, verdict: Verdict) -> bool:
+def accuses(plant: Plant[Any], planted: Planted, verdict: Verdict) -> bool:
     """Whether the first anomaly that reports the planted bug names the culprit first, in ``ops`` and in its explanation."""
-    first = next(iter(_reports(mutation, planted, verdict)), None)
+    first = next(iter(_reports(plant, planted, verdict)), None)
     return first is not None and first.ops[:1] == (planted.culprit,) == (said_first(first, _ids(planted)),)
 
 
@@ -112,13 +113,13 @@ def said_first(a: Anomaly, operations: Iterable[str]) -> str | None:
     return None
 
 
-def _reports(mutation: Mutation, planted: Planted, verdict: Verdict) -> list[Anomaly]:
+def _reports(plant: Plant[Any], planted: Planted, verdict: Verdict) -> list[Anomaly]:
     if verdict.valid is not False:
         return []
-    return [a for a in verdict.anomalies if a.name in mutation.finds and (not planted.ops or planted.ops & set(a.ops))]
+    return [a for a in verdict.anomalies if a.name in plant.finds and (not planted.ops or planted.ops & set(a.ops))]
 
 
-def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *, placements: int, seed: int) -> Score:
+def try_plant(plant: Plant[Any], checker: Checker, runs: Sequence[World], *, placements: int, seed: int) -> Score:
     """Plant a bug ``placements`` times, in the runs in turn (in the next one if a run has no place for it)."""
     names: Counter[str] = Counter()
     nobody: Counter[str] = Counter()
@@ -126,21 +127,21 @@ def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *,
     planted = guilty = accused = 0
     misses = []
     for n in range(placements):
-        rng = Random(f"selftest/{seed}/{mutation.name}/{n}")
+        rng = Random(f"selftest/{seed}/{plant.name}/{n}")
         turn = [*runs[n % len(runs) :], *runs[: n % len(runs)]] if runs else []
-        bug = next((b for w in turn if (b := mutation.plant(w.again(rng))) is not None), None)
+        bug = next((b for w in turn if (b := plant.plant(w.again(rng))) is not None), None)
         if bug is None:
             continue
         planted += 1
         verdict = checker.check(bug.evidence)
-        found = detects(mutation, bug, verdict)
+        found = detects(plant, bug, verdict)
         names.update(found)
         if found and bug.culprit is not None:
             guilty += 1
-            right = accuses(mutation, bug, verdict)
+            right = accuses(plant, bug, verdict)
             accused += right
             if not right:
-                first = _reports(mutation, bug, verdict)[0]
+                first = _reports(plant, bug, verdict)[0]
                 innocents.append(
                     f"placement {n} ({bug.culprit}): {first.name} of {'/'.join(first.ops)}: {first.explanation}"
                 )
@@ -150,7 +151,7 @@ def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *,
             said = ", ".join(f"{a.name} of {'/'.join(a.ops)}" for a in verdict.anomalies[:6]) or str(verdict.valid)
             misses.append(f"placement {n} ({', '.join(sorted(bug.ops))}): {said}")
     return Score(
-        mutation,
+        plant,
         planted,
         planted - len(misses),
         dict(sorted(names.items())),
@@ -173,7 +174,7 @@ def alarms(checkers: Iterable[Checker], runs: Mapping[str, Evidence]) -> tuple[A
 
 
 def run(
-    mutations: Sequence[Mutation],
+    plants: Sequence[Plant[Any]],
     checkers: Sequence[Checker],
     runs: Mapping[str, Evidence],
     *,
@@ -184,7 +185,7 @@ def run(
     """The whole trial.
 
     Args:
-        mutations: those whose checker is not among ``checkers`` are left out.
+        plants: those whose checker is not among ``checkers`` are left out.
         runs: good runs by name.
         done: called with each score.
     """
@@ -192,8 +193,8 @@ def run(
     worlds = [World(e, Random(0)) for e in runs.values()]
     found = alarms(checkers, runs)
     scores = []
-    for m in mutations:
+    for m in plants:
         if m.checker in by_name:
-            scores.append(try_mutation(m, by_name[m.checker], worlds, placements=placements, seed=seed))
+            scores.append(try_plant(m, by_name[m.checker], worlds, placements=placements, seed=seed))
             done(scores[-1])
     return Report(tuple(scores), found)

@@ -23,6 +23,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, RowChange, TableLog
+from checkers.selftest.edits import renumbered, returned
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
@@ -31,9 +32,12 @@ T = TypeVar("T")
 Rows = Sequence[Row]
 Edit = tuple[Rows, Rows]
 """Rows removed and rows added by a commit."""
+Change = Callable[[Metadata], Metadata]
+"""A change of a metadata version."""
 NO_SNAPSHOT = "the version shows no new snapshot, so its file does not say who wrote it"
 CATALOG = "the catalog did it, to all operations at once"
 GONE = "evidence is gone, and missing evidence accuses nobody"
+UNWRITTEN = "the file is in no version, so nothing says who wrote it"
 """Why a planted bug has no culprit."""
 
 
@@ -156,6 +160,22 @@ class Table:
             if o.table == self.name and o.f in ("read", "read-key") and o.type == "ok" and o.completed is not None
         )
 
+    @cached_property
+    def expiries(self) -> tuple[Operation, ...]:
+        """Expiries of its snapshots, whatever came of them."""
+        return tuple(o for o in self.operations.values() if o.f == "expire-snapshots" and o.table == self.name)
+
+    def expiries_at(self, n: int) -> list[str]:
+        """The expiries that can have made a version: under way between the commits before and after it."""
+        before = max((self.op(k).start for k in self.positions if self.at(k) < n), default=0)
+        after = [self.op(k).end for k in self.positions if self.at(k) > n]
+
+        def can(o: Operation) -> bool:
+            late = o.type == "ok" and o.end is not None and o.end < before
+            return not late and all(end is None or o.start <= end for end in after)
+
+        return [o.op for o in self.expiries if can(o)]
+
     def seen_by(self, o: Operation) -> int | None:
         """The lowest position that a read can have seen; None when there is none."""
         assert o.completed is not None
@@ -184,6 +204,36 @@ class Table:
     def at(self, k: int) -> int:
         """Index in ``versions`` of the commit at position k."""
         return self.main[k - 1].metadata
+
+    def with_commit(self, k: int, **changes: Any) -> TableLog:
+        """The log with changed fields of the commit at position k."""
+        c = replace(self.main[k - 1], **changes)
+        return replace(self.log, commits=tuple(c if x.snapshot_id == c.snapshot_id else x for x in self.log.commits))
+
+    def with_versions(self, first: int, last: int, change: Change) -> TableLog:
+        """The log with versions ``first`` … ``last`` changed."""
+        return replace(self.log, metadata=tuple(change(m) if first <= m.n <= last else m for m in self.log.metadata))
+
+    def with_capture(self, n: int, metadata: str | None) -> TableLog:
+        """The log in which the n-th capture of the catalog's pointer names another metadata file, or none."""
+        captures = list(self.log.captures)
+        captures[n] = replace(captures[n], metadata=metadata)
+        return replace(self.log, captures=tuple(captures))
+
+    def after(self, n: int, *more: Version) -> TableLog:
+        """The log with versions inserted after the n-th."""
+        return self.rebuilt([*self.versions[: n + 1], *more, *self.versions[n + 1 :]])
+
+    def set_back(self, n: int, k: int) -> TableLog:
+        """The log with the n-th version a second time after itself, but with main at position k."""
+        m = self.versions[n].metadata
+        return self.after(n, Version(replace(m, location=f"{m.location}.again"), main=self.main[k - 1].snapshot_id))
+
+    def without(self, k: int) -> TableLog:
+        """The log as if the commit at position k had never been made."""
+        gone = self.main[k - 1].snapshot_id
+        others = (v for n, v in enumerate(self.versions) if n != self.at(k))
+        return self.rebuilt([replace(v, dropped=tuple(s for s in v.dropped if s != gone)) for v in others])
 
     def rebuilt(self, versions: Sequence[Version]) -> TableLog:
         """The log with these versions; numbers, parents, lists, sequence numbers and row ids are derived from each other."""
@@ -348,12 +398,6 @@ class World:
         self.rng.shuffle(found)
         return found
 
-    def first(self, among: Iterable[T], wanted: Callable[[T], Any]) -> T | None:
-        """The first wanted item, in random order."""
-        found = list(among)
-        self.rng.shuffle(found)
-        return next((x for x in found if wanted(x)), None)
-
     def each(self, positions: Callable[[Table], Iterable[int]]) -> list[tuple[Table, int]]:
         """All (table, position) in random order."""
         found = [(t, k) for t in self.tables for k in positions(t)]
@@ -454,87 +498,3 @@ class World:
                 if at.get(asked, 0) >= k:
                     results[o.op] = {"snapshot": asked, "rows": [list(r) for r in states[at[asked]].rows()]}
         return returned(events, results)
-
-
-# --- edits of the history ---------------------------------------------------------------------------------------------
-
-
-def renumbered(events: Sequence[Event]) -> tuple[Event, ...]:
-    """Dense indices, and ascending times."""
-    out: list[Event] = []
-    now = 0
-    for n, e in enumerate(events):
-        now = max(now, e.time)
-        out.append(e if e.index == n and e.time == now else replace(e, index=n, time=now))
-    return tuple(out)
-
-
-def returned(events: Sequence[Event], results: Mapping[str, Any]) -> Sequence[Event]:
-    """The events with these results of operations."""
-    return [
-        replace(e, value=results[e.op]) if e.op is not None and e.type == "ok" and e.op in results else e
-        for e in events
-    ]
-
-
-def completed(events: Sequence[Event], op: str, type: Any, error: Sequence[tuple[str, str]] = ()) -> list[Event]:
-    """The events with another completion of an operation. After ``info`` its writer continues as a new process."""
-    out: list[Event] = []
-    new = fresh(events)
-    moved: Any = None
-    for e in events:
-        if e.op == op and e.type != "invoke":
-            e = replace(e, type=type, value=None, error=[list(x) for x in error] or None)
-            moved = e.process if type == "info" else None
-        elif moved is not None and e.process == moved:
-            e = replace(e, process=new)
-        out.append(e)
-    return out
-
-
-def fresh(events: Iterable[Event]) -> int:
-    """An unused process number."""
-    return 1 + max((e.process for e in events if isinstance(e.process, int)), default=0)
-
-
-def alone(events: Sequence[Event], op: str) -> list[Event]:
-    """The events with an operation as a process of its own, so that it can be moved."""
-    new = fresh(events)
-    return [replace(e, process=new) if e.op == op else e for e in events]
-
-
-def moved(
-    events: Sequence[Event], op: str, *, invoked_before: int | None = None, ended_after: int | None = None
-) -> list[Event]:
-    """The events with an invocation moved before the event with this index, or a completion moved after one."""
-    out = alone(events, op)
-    for at, is_invoke in ((invoked_before, True), (ended_after, False)):
-        if at is None:
-            continue
-        found = next(n for n, e in enumerate(out) if e.op == op and (e.type == "invoke") == is_invoke)
-        if (is_invoke and found <= at) or (not is_invoke and found >= at):
-            continue
-        e = out.pop(found)
-        near = out[at].time if is_invoke else out[at - 1].time
-        out.insert(at, replace(e, time=near))
-    return out
-
-
-def inserted(events: Sequence[Event], at: int, more: Iterable[Event]) -> list[Event]:
-    """The events with more of them before this index."""
-    time = events[at].time if at < len(events) else events[-1].time
-    return [*events[:at], *(replace(e, time=time) for e in more), *events[at:]]
-
-
-def read_events(table: str, process: int, op: str, result: Any, *, key: int | None = None) -> list[Event]:
-    """A read, from invocation to answer."""
-    f, value = ("read", {}) if key is None else ("read-key", {"id": key})
-    return [
-        Event(0, 0, "invoke", process, f, table, value, op),
-        Event(0, 0, "ok", process, f, table, result, op),
-    ]
-
-
-def values(found: Iterable[Row]) -> list[list[Any]]:
-    """Rows as in a read's result."""
-    return [list(r) for r in found]

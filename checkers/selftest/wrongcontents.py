@@ -5,259 +5,196 @@ Each is planted at the commit of an ordinary write, the culprit: from its versio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from checkers.evidence.history import Event
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Metadata
-from checkers.selftest.mutation import Mutation, Plant, mutation
-from checkers.selftest.world import Planted, Table, World, fresh, inserted
-from checkers.selftest.wrongmetadata import Change, positions, raw, undisturbed, with_commit, with_versions
+from checkers.selftest import edits
+from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.sites import CommitSite, has, later, raw, undisturbed, with_ref
+from checkers.selftest.world import Change, Planted, World
 
-STALE = "https://github.com/apache/iceberg/issues/14093: a stale schema overwrites a newer one"
-REPLACED = "https://github.com/apache/iceberg/issues/15090: replace commits a stale table"
+STALE = "apache/iceberg#14093: a stale schema overwrites a newer one"
+REPLACED = "apache/iceberg#15090: replace commits a stale table"
 SPEC = "https://iceberg.apache.org/spec/#table-metadata-fields"
 
 Fields = list[dict[str, Any]]
+Raw = dict[str, Any]
 
 
-def by_a_write(w: World, change: Change, wanted: Callable[[Metadata], object] = lambda m: True) -> Planted | None:
+def by_a_write(change: Change) -> Callable[[CommitSite], Planted]:
     """The change from the version of a write on, or in that version only."""
-    for t, k in positions(w):
-        n = t.at(k)
-        if wanted(t.log.metadata[n]):
-            last = n if w.rng.random() < 0.5 else len(t.log.metadata)
-            return w.planted(t.op(k).op, log=with_versions(t, n, last, change))
-    return None
-
-
-def _plant(does: str, change: Callable[[World], Change], wanted: Callable[[Metadata], object]) -> Plant:
-    def plant(w: World) -> Planted | None:
-        return by_a_write(w, change(w), wanted)
-
-    plant.__doc__ = does
-    return plant
-
-
-def _has(*keys: str) -> Callable[[Metadata], object]:
-    return lambda m: all(m.raw.get(k) is not None for k in keys)
+    return lambda p: p.versions(change, until=p.often())
 
 
 # --- schemas: the same id, another content ----------------------------------------------------------------------------------
 
 
-def _typed(fields: Fields, old: str, new: str) -> Fields:
+def in_place(change: Callable[[Fields], Fields]) -> Callable[[CommitSite], Planted]:
+    """Every schema has other fields, under the same id."""
+
+    def changed(r: Raw) -> Mapping[str, Any]:
+        return {"schemas": [{**s, "fields": change([dict(f) for f in s["fields"]])} for s in r["schemas"]]}
+
+    return by_a_write(raw(changed))
+
+
+def typed(fields: Fields, old: str, new: str) -> Fields:
+    """The fields, with the first of a type of another type."""
     n = next(n for n, f in enumerate(fields) if f["type"] == old)
     return [{**f, "type": new} if k == n else f for k, f in enumerate(fields)]
 
 
-def _exchanged(fields: Fields) -> Fields:
+def exchanged(fields: Fields) -> Fields:
+    """The fields, with two ids exchanged."""
     a, b = fields[1], fields[3]
     return [fields[0], {**a, "id": b["id"]}, fields[2], {**b, "id": a["id"]}, *fields[4:]]
 
 
-def _with_column(fields: Fields, id: int) -> Fields:
+def with_column(fields: Fields, id: int) -> Fields:
+    """The fields, and one more."""
     return [*fields, {"id": id, "name": "more", "required": False, "type": "int"}]
 
 
-IN_PLACE: tuple[tuple[str, str, Callable[[Fields], Fields]], ...] = (
-    (
+SCHEMAS = table(
+    Plant(
         "column-narrowed-in-place",
+        in_place(lambda f: typed(f, "long", "int")),
         "The schema's long column becomes an int, under the same schema id.",
-        lambda f: _typed(f, "long", "int"),
     ),
-    (
+    Plant(
         "column-retyped-in-place",
+        in_place(lambda f: typed(f, "string", "binary")),
         "The schema's string column becomes binary, under the same schema id.",
-        lambda f: _typed(f, "string", "binary"),
     ),
-    (
+    Plant(
         "column-renamed-in-place",
+        in_place(lambda f: [*f[:-1], {**f[-1], "name": "renamed"}]),
         "A column gets another name, under the same schema id.",
-        lambda f: [*f[:-1], {**f[-1], "name": "renamed"}],
     ),
-    (
+    Plant(
         "column-required-in-place",
+        in_place(lambda f: [{**f[0], "required": True}, *f[1:]]),
         "A column becomes required, under the same schema id.",
-        lambda f: [{**f[0], "required": True}, *f[1:]],
     ),
-    ("field-ids-exchanged", "Two columns exchange their field ids, so that each reads the other's values.", _exchanged),
-    (
+    Plant(
+        "field-ids-exchanged",
+        in_place(exchanged),
+        "Two columns exchange their field ids, so that each reads the other's values.",
+    ),
+    Plant(
         "column-added-in-place",
+        in_place(lambda f: with_column(f, len(f) + 1)),
         "The schema gets a column more, under the same schema id.",
-        lambda f: _with_column(f, len(f) + 1),
     ),
-    ("field-id-given-twice", "Two columns have the same field id.", lambda f: _with_column(f, f[0]["id"])),
-    ("field-id-too-high", "A column has a field id above last-column-id.", lambda f: _with_column(f, 900)),
+    Plant(
+        "field-id-given-twice",
+        in_place(lambda f: with_column(f, f[0]["id"])),
+        "Two columns have the same field id.",
+    ),
+    Plant(
+        "field-id-too-high",
+        in_place(lambda f: with_column(f, 900)),
+        "A column has a field id above last-column-id.",
+    ),
+    found_as="metadata: schema-changed field-id",
+    where=later(has("schemas")),
+    seen=STALE,
 )
-
-
-def _schemas(change: Callable[[Fields], Fields]) -> Change:
-    def changed(r: dict[str, Any]) -> Mapping[str, Any]:
-        return {"schemas": [{**s, "fields": change([dict(f) for f in s["fields"]])} for s in r["schemas"]]}
-
-    return raw(changed)
-
-
-SCHEMAS = tuple(
-    mutation(name, "metadata", "schema-changed", "field-id", seen=STALE)(
-        _plant(does, lambda w, c=change: _schemas(c), _has("schemas"))  # type: ignore[misc]
-    )
-    for name, does, change in IN_PLACE
-)
-
 
 # --- ids of nothing ---------------------------------------------------------------------------------------------------------
 
-OF_NOTHING = tuple(
-    mutation(f"{words}-of-nothing", "metadata", "dangling-id", changed, seen=REPLACED)(
-        _plant(f"{key} is the id of no entry.", lambda w, k=key: raw(lambda r: {k: 99}), _has(key, listed))  # type: ignore[misc]
-    )
-    for words, key, listed, changed in (
-        ("current-schema", "current-schema-id", "schemas", "schema-changed"),
-        ("default-spec", "default-spec-id", "partition-specs", "partition-spec-changed"),
-        ("default-sort-order", "default-sort-order-id", "sort-orders", "sort-order-changed"),
-    )
+OF_NOTHING = table(
+    Plant(
+        "current-schema-of-nothing",
+        by_a_write(raw(lambda r: {"current-schema-id": 99})),
+        "current-schema-id is the id of no entry.",
+        "metadata: dangling-id schema-changed",
+        where=later(has("current-schema-id", "schemas")),
+    ),
+    Plant(
+        "default-spec-of-nothing",
+        by_a_write(raw(lambda r: {"default-spec-id": 99})),
+        "default-spec-id is the id of no entry.",
+        "metadata: dangling-id partition-spec-changed",
+        where=later(has("default-spec-id", "partition-specs")),
+    ),
+    Plant(
+        "default-sort-order-of-nothing",
+        by_a_write(raw(lambda r: {"default-sort-order-id": 99})),
+        "default-sort-order-id is the id of no entry.",
+        "metadata: dangling-id sort-order-changed",
+        where=later(has("default-sort-order-id", "sort-orders")),
+    ),
+    Plant(
+        "snapshot-schema-of-nothing",
+        lambda p: p.changed(schema_id=99),
+        "A snapshot's schema-id is the id of no schema.",
+        "metadata: dangling-id",
+        where=later(lambda p: p.m.raw.get("schemas")),
+        seen=STALE,
+    ),
+    seen=REPLACED,
 )
-
-
-@mutation("snapshot-schema-of-nothing", "metadata", "dangling-id", seen=STALE)
-def snapshot_schema(w: World) -> Planted | None:
-    """A snapshot's schema-id is the id of no schema."""
-    for t, k in positions(w, lambda t, c: t.log.metadata[c.metadata].raw.get("schemas")):
-        return w.planted(t.op(k).op, log=with_commit(t, k, schema_id=99))
-    return None
-
 
 # --- specs, sort orders, properties and the rest ----------------------------------------------------------------------------
 
+REQUIRED = ("table-uuid", "location", "last-column-id", "schemas", "partition-specs", "last-partition-id")
+PROPERTIES = {
+    "write.delete.isolation-level": "snapshot",
+    "write.update.isolation-level": "snapshot",
+    "write.merge.mode": "none",
+    "commit.retry.num-retries": "0",
+    "gc.enabled": "never",
+}
 
-def _other_spec(r: dict[str, Any]) -> Mapping[str, Any]:
-    field = {"name": "b", "transform": "bucket[4]", "source-id": 1, "field-id": 1000}
-    return {"partition-specs": [{**s, "fields": [field]} for s in r["partition-specs"]]}
+
+def bucketed(id: int) -> Raw:
+    """A partition field that no recorded table has."""
+    return {"name": "b", "transform": "bucket[4]", "source-id": 1, "field-id": id}
 
 
-def _new_spec(r: dict[str, Any]) -> Mapping[str, Any]:
-    field = {"name": "b", "transform": "bucket[4]", "source-id": 1, "field-id": 1001}
-    return {"partition-specs": [*r["partition-specs"], {"spec-id": 7, "fields": [field]}], "default-spec-id": 7}
+def new_spec(r: Raw) -> Raw:
+    """A new default partition spec."""
+    spec = {"spec-id": 7, "fields": [bucketed(1001)]}
+    return {"partition-specs": [*r["partition-specs"], spec], "default-spec-id": 7}
 
 
-def _new_order(r: dict[str, Any]) -> Mapping[str, Any]:
+def new_order(r: Raw) -> Raw:
+    """A new default sort order."""
     field = {"transform": "identity", "source-id": 1, "direction": "asc", "null-order": "nulls-first"}
     return {"sort-orders": [*r["sort-orders"], {"order-id": 7, "fields": [field]}], "default-sort-order-id": 7}
 
 
-def _property(w: World) -> Change:
-    key, value = w.rng.choice(
-        [
-            ("write.delete.isolation-level", "snapshot"),
-            ("write.update.isolation-level", "snapshot"),
-            ("write.merge.mode", "none"),
-            ("commit.retry.num-retries", "0"),
-            ("gc.enabled", "never"),
-        ]
-    )
-    return raw(lambda r: {"properties": {**r["properties"], key: value}})
+def property_set(p: CommitSite) -> Planted:
+    """A property, such as an isolation level, has a value that nobody set."""
+    key, value = p.w.rng.choice([*PROPERTIES.items()])
+    return by_a_write(raw(lambda r: {"properties": {**r["properties"], key: value}}))(p)
 
 
-def _lacking(w: World) -> Change:
-    key = w.rng.choice(["table-uuid", "location", "last-column-id", "schemas", "partition-specs", "last-partition-id"])
-    return lambda m: replace(m, raw={k: v for k, v in m.raw.items() if k != key})
+def lacking(p: CommitSite) -> Planted:
+    """A version lacks a field that the specification requires."""
+    key = p.w.rng.choice(REQUIRED)
+    return by_a_write(lambda m: replace(m, raw={k: v for k, v in m.raw.items() if k != key}))(p)
 
 
-def _statistics(w: World) -> Change:
-    def change(m: Metadata) -> Metadata:
-        said = {"snapshot-id": m.current, "statistics-path": "metadata/x.stats", "file-size-in-bytes": 9}
-        return replace(m, raw={**m.raw, "statistics": [*(m.raw.get("statistics") or ()), said]})
-
-    return change
+def with_statistics(m: Metadata) -> Metadata:
+    """A version with statistics of its snapshot."""
+    said = {"snapshot-id": m.current, "statistics-path": "metadata/x.stats", "file-size-in-bytes": 9}
+    return replace(m, raw={**m.raw, "statistics": [*(m.raw.get("statistics") or ()), said]})
 
 
-SAID: Sequence[tuple[str, tuple[str, ...], str, Callable[[World], Change], Callable[[Metadata], object], str]] = (
-    (
-        "spec-changed-in-place",
-        ("partition-spec-changed",),
-        "The partition spec has other fields, under the same spec id.",
-        lambda w: raw(_other_spec),
-        _has("partition-specs"),
-        REPLACED,
-    ),
-    (
-        "spec-of-nobody",
-        ("partition-spec-changed",),
-        "The table has a new default partition spec that nobody made.",
-        lambda w: raw(_new_spec),
-        _has("partition-specs", "default-spec-id"),
-        REPLACED,
-    ),
-    (
-        "sort-order-of-nobody",
-        ("sort-order-changed",),
-        "The table has a new default sort order that nobody made.",
-        lambda w: raw(_new_order),
-        _has("sort-orders"),
-        REPLACED,
-    ),
-    (
-        "property-set-by-nobody",
-        ("property-changed",),
-        "A property, such as an isolation level, has a value that nobody set.",
-        _property,
-        _has("properties"),
-        "https://github.com/apache/iceberg/issues/16942: properties set while a table was replaced",
-    ),
-    (
-        "location-moved",
-        ("location-changed",),
-        "The table's location is another one, and nobody moved it.",
-        lambda w: raw(lambda r: {"location": r["location"] + "-elsewhere"}),
-        _has("location"),
-        SPEC,
-    ),
-    (
-        "format-version-raised",
-        ("format-version-changed",),
-        "The format version is one higher, and nobody upgraded the table.",
-        lambda w: lambda m: replace(m, format_version=m.format_version + 1),
-        lambda m: True,
-        "https://github.com/apache/iceberg/issues/16146: commits around an upgrade",
-    ),
-    (
-        "next-row-id-null",
-        ("next-row-id",),
-        "A version of a version 3 table has no next-row-id.",
-        lambda w: lambda m: replace(m, next_row_id=None),
-        lambda m: m.next_row_id is not None,
-        "https://github.com/apache/iceberg/issues/16263",
-    ),
-    (
-        "required-field-missing",
-        ("missing-field", "vanished-schema"),
-        "A version lacks a field that the specification requires.",
-        _lacking,
-        _has("table-uuid", "location", "last-column-id", "schemas", "partition-specs", "last-partition-id"),
-        SPEC,
-    ),
-    (
-        "statistics-of-nobody",
-        ("statistics-changed",),
-        "A version lists statistics that nobody computed.",
-        _statistics,
-        lambda m: m.current is not None,
-        SPEC,
-    ),
-)
-CONTENTS = tuple(
-    mutation(name, "metadata", *finds, seen=seen)(_plant(does, change, wanted))
-    for name, finds, does, change, wanted, seen in SAID
-)
+def sequence_raised(p: CommitSite) -> Planted:
+    """From a version on, last-sequence-number is higher than any snapshot's number."""
+    more = p.w.rng.randrange(1, 9)
+    return p.versions(lambda m: replace(m, last_sequence_number=m.last_sequence_number + more))
 
 
-@mutation("column-narrowed-beside-a-new-one", "metadata", "schema-evolution", seen=STALE)
 def narrowed(w: World) -> Planted | None:
     """An operation that adds a column, the last to change the table, narrows one that is there: its schema reads long values as int."""
-    op, process = "narrow", fresh(w.events)
+    op, process = "narrow", edits.fresh(w.events)
     for t in w.shuffled(w.tables):
         last = t.log.metadata[-1]
         old = next(s for s in last.raw["schemas"] if s["schema-id"] == last.raw["current-schema-id"])
@@ -265,7 +202,7 @@ def narrowed(w: World) -> Planted | None:
             continue
         column = 1 + last.raw["last-column-id"]
         new = {**old, "schema-id": 1 + max(s["schema-id"] for s in last.raw["schemas"])}
-        new["fields"] = _with_column(_typed(old["fields"], "long", "int"), column)
+        new["fields"] = with_column(typed(old["fields"], "long", "int"), column)
         entry = {"timestamp-ms": last.last_updated_ms, "metadata-file": last.location}
         changes = {
             "schemas": [*last.raw["schemas"], new],
@@ -275,67 +212,119 @@ def narrowed(w: World) -> Planted | None:
         }
         location = f"{last.location.rpartition('/')[0]}/{last.n + 1:05d}-{op}.metadata.json"
         version = replace(last, n=last.n + 1, location=location, raw={**last.raw, **changes})
-        captures = (*t.log.captures[:-1], replace(t.log.captures[-1], metadata=location))
-        log = replace(t.log, metadata=(*t.log.metadata, version), captures=captures)
+        log = replace(t.with_capture(-1, location), metadata=(*t.log.metadata, version))
         # nobody knows how it ended: it is under way from here to the end
         at = w.rng.randrange(t.op(1).invoked.index + 2, len(w.events))
         asked = Event(0, 0, "invoke", process, "add-column", t.name, {"column": "more"}, op)
-        return w.planted(op, log=log, events=inserted(w.events, at, [asked]))
+        return w.planted(op, log=log, events=edits.inserted(w.events, at, [asked]))
     return None
 
 
-@mutation("last-sequence-number-of-nobody", "metadata", "last-sequence-number", seen=SPEC)
-def last_sequence_number(w: World) -> Planted | None:
-    """From a version on, last-sequence-number is higher than any snapshot's number."""
-    for t, k in positions(w):
-        more = w.rng.randrange(1, 9)
-        change = lambda m, n=more: replace(m, last_sequence_number=m.last_sequence_number + n)  # noqa: E731
-        return w.planted(t.op(k).op, log=with_versions(t, t.at(k), len(t.log.metadata), change))
-    return None
-
+CONTENTS = table(
+    Plant(
+        "spec-changed-in-place",
+        by_a_write(
+            raw(lambda r: {"partition-specs": [{**s, "fields": [bucketed(1000)]} for s in r["partition-specs"]]})
+        ),
+        "The partition spec has other fields, under the same spec id.",
+        "metadata: partition-spec-changed",
+        where=later(has("partition-specs")),
+        seen=REPLACED,
+    ),
+    Plant(
+        "spec-of-nobody",
+        by_a_write(raw(new_spec)),
+        "The table has a new default partition spec that nobody made.",
+        "metadata: partition-spec-changed",
+        where=later(has("partition-specs", "default-spec-id")),
+        seen=REPLACED,
+    ),
+    Plant(
+        "sort-order-of-nobody",
+        by_a_write(raw(new_order)),
+        "The table has a new default sort order that nobody made.",
+        "metadata: sort-order-changed",
+        where=later(has("sort-orders")),
+        seen=REPLACED,
+    ),
+    Plant(
+        "property-set-by-nobody",
+        property_set,
+        found_as="metadata: property-changed",
+        where=later(has("properties")),
+        seen="apache/iceberg#16942: properties set while a table was replaced",
+    ),
+    Plant(
+        "location-moved",
+        by_a_write(raw(lambda r: {"location": r["location"] + "-elsewhere"})),
+        "The table's location is another one, and nobody moved it.",
+        "metadata: location-changed",
+        where=later(has("location")),
+    ),
+    Plant(
+        "format-version-raised",
+        by_a_write(lambda m: replace(m, format_version=m.format_version + 1)),
+        "The format version is one higher, and nobody upgraded the table.",
+        "metadata: format-version-changed",
+        seen="apache/iceberg#16146: commits around an upgrade",
+    ),
+    Plant(
+        "next-row-id-null",
+        by_a_write(lambda m: replace(m, next_row_id=None)),
+        "A version of a version 3 table has no next-row-id.",
+        "metadata: next-row-id",
+        where=later(lambda p: p.m.next_row_id is not None),
+        seen="apache/iceberg#16263",
+    ),
+    Plant(
+        "required-field-missing",
+        lacking,
+        found_as="metadata: missing-field vanished-schema",
+        where=later(has(*REQUIRED)),
+    ),
+    Plant(
+        "statistics-of-nobody",
+        by_a_write(with_statistics),
+        "A version lists statistics that nobody computed.",
+        "metadata: statistics-changed",
+        where=later(lambda p: p.m.current is not None),
+    ),
+    Plant(
+        "column-narrowed-beside-a-new-one",
+        narrowed,
+        found_as="metadata: schema-evolution",
+        where=whole,
+        seen=STALE,
+    ),
+    Plant("last-sequence-number-of-nobody", sequence_raised, found_as="metadata: last-sequence-number"),
+    where=later(),
+    seen=SPEC,
+)
 
 # --- refs -------------------------------------------------------------------------------------------------------------------
 
 
-def _quiet(w: World) -> list[tuple[Table, int]]:
-    """Positions after the second, on tables without expiry."""
-    return w.shuffled((t, k) for t in undisturbed(w) for k in t.positions[2:])
+def quiet(w: World) -> Iterator[CommitSite]:
+    """Commits after the second, of tables without expiry."""
+    return (CommitSite(w, t, k) for t, k in w.shuffled((t, k) for t in undisturbed(w) for k in t.positions[2:]))
 
 
-@mutation("tag-moved", "metadata", "ref-changed", seen="https://github.com/apache/iceberg-go/pull/716")
-def tag_moved(w: World) -> Planted | None:
+def tag_moved(p: CommitSite) -> Planted:
     """A tag points to another snapshot than before."""
-    for t, k in _quiet(w):
-        n = t.at(k)
-        a, b = t.main[0].snapshot_id, t.main[1].snapshot_id
-        log = with_versions(t, 0, n - 1, lambda m: replace(m, refs={**m.refs, "keep": a}))  # noqa: B023
-        log = with_versions(
-            Table(t.spec, log, t.operations),
-            n,
-            len(log.metadata),
-            lambda m: replace(m, refs={**m.refs, "keep": b}),  # noqa: B023
-        )
-        return w.planted(t.op(k).op, log=log)
-    return None
+    before, now = (with_ref("keep", c.snapshot_id) for c in p.t.main[:2])
+    return p.planted(log=p.t.with_versions(0, len(p.t.log.metadata), lambda m: (before if m.n < p.n else now)(m)))
 
 
-@mutation("branch-of-nobody", "metadata", "ref-changed", seen="https://github.com/apache/iceberg/issues/15001")
-def branch_of_nobody(w: World) -> Planted | None:
-    """A branch appears that nobody made."""
-    for t, k in _quiet(w):
-        at = t.main[k - 2].snapshot_id
-        change = lambda m, at=at: replace(m, refs={**m.refs, "audit": at})  # noqa: E731
-        return w.planted(t.op(k).op, log=with_versions(t, t.at(k), len(t.log.metadata), change))
-    return None
-
-
-MUTATIONS: tuple[Mutation, ...] = (
-    *SCHEMAS,
-    *OF_NOTHING,
-    snapshot_schema,
-    *CONTENTS,
-    narrowed,
-    last_sequence_number,
-    tag_moved,
-    branch_of_nobody,
+REFS = table(
+    Plant("tag-moved", tag_moved, seen="apache/iceberg-go#716"),
+    Plant(
+        "branch-of-nobody",
+        lambda p: p.versions(with_ref("audit", p.parent.snapshot_id)),
+        "A branch appears that nobody made.",
+        seen="apache/iceberg#15001",
+    ),
+    found_as="metadata: ref-changed",
+    where=quiet,
 )
+
+PLANTS = (*SCHEMAS, *OF_NOTHING, *CONTENTS, *REFS)

@@ -6,507 +6,381 @@ added to the history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 from checkers.evidence.history import Operation
-from checkers.evidence.replace import replace
-from checkers.selftest.lostcommits import NO_ANSWER, statements
-from checkers.selftest.mutation import Mutation, mutation
-from checkers.selftest.world import (
-    Planted,
-    Table,
-    Version,
-    World,
-    acked,
-    completed,
-    fresh,
-    inserted,
-    read_events,
-    returned,
-    values,
-)
+from checkers.selftest import edits
+from checkers.selftest.edits import values
+from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.sites import CommitSite, commits, minus, statements
+from checkers.selftest.world import Planted, Table, World, acked, rows
+from checkers.selftest.wrongrows import long_lists, reversed_list
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row
 
-
-def reads(w: World, *kinds: str) -> Iterator[tuple[Table, Operation]]:
-    """Completed reads in random order."""
-    found = [(t, o) for t in w.tables for o in t.reads if not kinds or o.f in kinds]
-    w.rng.shuffle(found)
-    yield from found
+OLD = "stale-read read-your-writes non-monotonic-read"
+"""Names of a read that is too old."""
 
 
-def expected(t: Table, o: Operation, p: int) -> list[Row]:
-    """The result of a read at a position."""
-    return KINDS[o.f].expected(t.states[p], o.value) or []
+@dataclass(frozen=True)
+class ReadSite:
+    """A completed read of a table or of a key."""
+
+    w: World
+    t: Table
+    o: Operation
+
+    @property
+    def got(self) -> list[Row]:
+        """What it returned."""
+        return [Row._make(r) for r in self.o.result]
+
+    @cached_property
+    def window(self) -> range:
+        """The positions that it can have seen."""
+        assert self.o.completed is not None
+        return range(self.t.settled(self.o.invoked.index), self.t.reached(self.o.completed.index) + 1)
+
+    @property
+    def seen(self) -> int:
+        """The lowest position whose state it returned."""
+        return self.t.seen_by(self.o) or 0
+
+    def expected(self, p: int) -> list[Row]:
+        """Its result at a position."""
+        return KINDS[self.o.f].expected(self.t.states[p], self.o.value) or []
+
+    def of_its_key(self, r: Row) -> bool:
+        """Whether it reads the row's key."""
+        return bool(self.o.value.get("id", r.id) == r.id)
+
+    def returns(self, found: Iterable[Row], *others: str) -> Planted:
+        """The run in which it returned these rows."""
+        return self.w.read_as(self.o, values(found), *others)
+
+    def no_state(self, found: list[Row]) -> Planted | None:
+        """The run in which it returned these rows, if they equal no state at all."""
+        want = sorted(found)
+        impossible = all(self.expected(p) != want for p in range(len(self.t.states)))
+        return self.returns(found) if impossible else None
 
 
-def got(o: Operation) -> list[Row]:
-    """What a read returned."""
-    return [Row._make(r) for r in o.result]
+def reads(*kinds: str) -> Callable[[World], Iterator[ReadSite]]:
+    """Completed reads, of these kinds if any are named, in random order."""
+
+    def where(w: World) -> Iterator[ReadSite]:
+        found = w.shuffled((t, o) for t in w.tables for o in t.reads if not kinds or o.f in kinds)
+        return (ReadSite(w, t, o) for t, o in found)
+
+    return where
 
 
-def window(t: Table, o: Operation) -> range:
-    """The positions that a read can have seen."""
-    assert o.completed is not None
-    return range(t.settled(o.invoked.index), t.reached(o.completed.index) + 1)
+# --- states that are too old, or too new --------------------------------------------------------------------------------
 
 
-def equals_none(t: Table, o: Operation, found: Iterable[Row]) -> bool:
-    """Whether rows equal no state at all."""
-    want = sorted(found)
-    return all(expected(t, o, p) != want for p in range(len(t.states)))
-
-
-def written(t: Table) -> list[Row]:
-    """Every row that some commit made, once."""
-    return sorted({Row._make(x.row) for c in t.main for x in c.added or ()})
-
-
-# --- states that are too old --------------------------------------------------------------------------------------------
-
-STALE = "https://github.com/apache/iceberg/issues/14440: 841 stale reads in 300 s through CachingCatalog"
-
-
-@mutation("stale-read", "reads", "stale-read", "read-your-writes", "non-monotonic-read", seen=STALE)
-def stale_read(w: World) -> Planted | None:
+def stale(r: ReadSite) -> Planted | None:
     """A read returns a state older than a write acknowledged before it was invoked."""
-    for t, o in reads(w):
-        can = [expected(t, o, p) for p in range(t.settled(o.invoked.index), len(t.states))]
-        old = [p for p in range(window(t, o).start) if expected(t, o, p) not in can]
-        if old:
-            return w.read_as(o, values(expected(t, o, w.rng.choice(old))))
-    return None
+    can = [r.expected(p) for p in range(r.window.start, len(r.t.states))]
+    old = r.w.choose(p for p in range(r.window.start) if r.expected(p) not in can)
+    return None if old is None else r.returns(r.expected(old))
 
 
-@mutation("stale-read-of-the-last-write", "reads", "stale-read", "read-your-writes", "non-monotonic-read", seen=STALE)
-def stale_by_one(w: World) -> Planted | None:
+def stale_by_one(r: ReadSite) -> Planted | None:
     """A read misses only the last write acknowledged before it."""
-    for t, o in reads(w):
-        first = window(t, o).start
-        can = [expected(t, o, p) for p in range(first, len(t.states))]
-        if first and expected(t, o, first - 1) not in can:
-            return w.read_as(o, values(expected(t, o, first - 1)))
-    return None
+    first = r.window.start
+    if not first or any(r.expected(p) == r.expected(first - 1) for p in range(first, len(r.t.states))):
+        return None
+    return r.returns(r.expected(first - 1))
 
 
-def during(w: World) -> Iterator[tuple[Table, int, Operation, int]]:
-    """Writes during which the state before and the state after may be read: table, position, operation, event index to read at.
+def future(r: ReadSite) -> Planted | None:
+    """A read returns the effects of an operation that is invoked after the read ended."""
+    can = [r.expected(p) for p in range(r.window.stop)]
+    late = r.w.choose(p for p in range(r.window.stop, len(r.t.states)) if r.expected(p) not in can)
+    return None if late is None else r.returns(r.expected(late))
+
+
+def is_alone(p: CommitSite) -> bool:
+    """Whether the states before and after a write may be read just after its invocation, and no other.
 
     Neither state recurs later, and only this write is under way between the two.
     """
-    for t, k in w.each(statements):
-        o = t.op(k)
-        at = o.invoked.index + 1
-        if t.settled(at) <= k - 1 and t.reached(at - 1) >= k and t.states[k - 1] not in t.states[k:]:
-            yield t, k, o, at
+    at, t = p.o.invoked.index + 1, p.t
+    return t.settled(at) <= p.k - 1 and t.reached(at - 1) >= p.k and t.states[p.k - 1] not in t.states[p.k :]
 
 
-def _two_reads(w: World, first: int, second: int, name: str, *, same_process: bool) -> Planted | None:
-    for t, k, _, at in during(w):
-        process = fresh(w.events)
-        a = read_events(t.name, process, "read-a", values(t.states[k - 1 + first].rows()))
-        b = read_events(t.name, process if same_process else process + 1, name, values(t.states[k - 1 + second].rows()))
-        return w.planted(name, events=inserted(w.events, at, [*a, *b]))
-    return None
+during = commits(statements, is_alone)
+"""Writes during which the state before and the state after may be read."""
 
 
-@mutation(
-    "non-monotonic-read",
-    "reads",
-    "non-monotonic-read",
-    seen="https://github.com/apache/iceberg/issues/17338: a stale table is cached again after a newer one",
-)
-def non_monotonic(w: World) -> Planted | None:
-    """A process reads a commit that is under way, and then no longer sees it."""
-    return _two_reads(w, 1, 0, "read-b", same_process=True)
+def seen_and_unseen(processes: int) -> Callable[[CommitSite], Planted]:
+    """A read sees a commit that is under way, and the next one does not, by one process or by two."""
+
+    def change(p: CommitSite) -> Planted:
+        process = edits.fresh(p.w.events)
+        a = edits.read(p.t.name, process, "read-a", p.t.states[p.k])
+        b = edits.read(p.t.name, process + processes - 1, "read-b", p.t.states[p.k - 1])
+        return p.w.planted("read-b", events=edits.inserted(p.w.events, p.o.invoked.index + 1, [*a, *b]))
+
+    return change
 
 
-@mutation(
-    "read-undone-by-another-read",
-    "reads",
-    "stale-read",
-    seen="two replicas behind one catalog: https://jepsen.io/consistency/models/linearizable",
-)
-def stale_by_read(w: World) -> Planted | None:
-    """One process reads a commit that is under way, and then another does not see it."""
-    return _two_reads(w, 1, 0, "read-b", same_process=False)
-
-
-@mutation(
-    "read-your-writes",
-    "reads",
-    "read-your-writes",
-    seen="https://github.com/apache/iceberg/issues/10493: after its own commit a session reads the table from its cache",
-)
-def own_write(w: World) -> Planted | None:
+def own_write(p: CommitSite) -> Planted | None:
     """A process does not see its own acknowledged write."""
-    for t, k in w.each(statements):
-        o = t.op(k)
-        end = acked(o)
-        if end is not None and t.states[k - 1] not in t.states[k:] and isinstance(o.process, int):
-            read = read_events(t.name, o.process, "read-a", values(t.states[k - 1].rows()))
-            return w.planted("read-a", o.op, events=inserted(w.events, end + 1, read))
-    return None
+    end, before = acked(p.o), p.t.states[p.k - 1]
+    if end is None or before in p.t.states[p.k :] or not isinstance(p.o.process, int):
+        return None
+    read = edits.read(p.t.name, p.o.process, "read-a", before)
+    return p.w.planted("read-a", p.o.op, events=edits.inserted(p.w.events, end + 1, read))
 
 
-@mutation(
-    "final-read-misses-a-write",
-    "reads",
-    "stale-read",
-    "read-your-writes",
-    "non-monotonic-read",
-    "fractured-read",
-    seen="Jepsen's set-full: an element that was acknowledged and is not in the last read",
-)
 def final_misses(w: World) -> Planted | None:
     """The last read of a table lacks only the rows of one acknowledged write."""
     for t in w.tables:
-        whole = [o for o in t.reads if o.f == "read"]
-        if not whole:
-            continue
-        last = whole[-1]
-        mine = [k for k in t.writes if any(r.val == t.op(k).op for r in got(last))]
-        if (k := w.choose(mine)) is not None:
-            found = [r for r in got(last) if r.val != t.op(k).op]
-            if not any(expected(t, last, p) == sorted(found) for p in window(t, last)):
-                return w.read_as(last, values(found))
+        every = [ReadSite(w, t, o) for o in t.reads if o.f == "read"]
+        for r in every[-1:]:
+            k = w.choose(k for k in t.writes if any(x.val == t.op(k).op for x in r.got))
+            found = [x for x in r.got if k is None or x.val != t.op(k).op]
+            if k is not None and all(r.expected(p) != sorted(found) for p in r.window):
+                return r.returns(found)
     return None
 
 
-# --- states that are too new --------------------------------------------------------------------------------------------
-
-
-@mutation(
-    "future-read",
-    "reads",
-    "future-read",
-    seen="a clock, or a history whose events are misplaced: Elle's future-read",
+STALE = table(
+    Plant("stale-read", stale),
+    Plant("stale-read-of-the-last-write", stale_by_one),
+    Plant(
+        "non-monotonic-read",
+        seen_and_unseen(1),
+        "A process reads a commit that is under way, and then no longer sees it.",
+        "reads: non-monotonic-read",
+        where=during,
+        seen="apache/iceberg#17338: a stale table is cached again after a newer one",
+    ),
+    Plant(
+        "read-undone-by-another-read",
+        seen_and_unseen(2),
+        "One process reads a commit that is under way, and then another does not see it.",
+        "reads: stale-read",
+        where=during,
+        seen="two replicas behind one catalog: https://jepsen.io/consistency/models/linearizable",
+    ),
+    Plant(
+        "read-your-writes",
+        own_write,
+        found_as="reads: read-your-writes",
+        where=commits(statements),
+        seen="apache/iceberg#10493: after its own commit a session reads the table from its cache",
+    ),
+    Plant(
+        "final-read-misses-a-write",
+        final_misses,
+        found_as=f"reads: {OLD} fractured-read",
+        where=whole,
+        seen="Jepsen's set-full: an element that was acknowledged and is not in the last read",
+    ),
+    Plant(
+        "future-read",
+        future,
+        found_as="reads: future-read",
+        seen="a clock, or a history whose events are misplaced: Elle's future-read",
+    ),
+    found_as=f"reads: {OLD}",
+    where=reads(),
+    seen="apache/iceberg#14440: 841 stale reads in 300 s through CachingCatalog",
+    neutral=True,
 )
-def future_read(w: World) -> Planted | None:
-    """A read returns the effects of an operation that is invoked after the read ended."""
-    for t, o in reads(w):
-        can = [expected(t, o, p) for p in range(window(t, o).stop)]
-        late = [p for p in range(window(t, o).stop, len(t.states)) if expected(t, o, p) not in can]
-        if late:
-            return w.read_as(o, values(expected(t, o, w.rng.choice(late))))
-    return None
-
 
 # --- no state at all ------------------------------------------------------------------------------------------------------
 
 
-def _of_failed(w: World, *, part: bool) -> Planted | None:
-    for t, o in reads(w):
-        assert o.completed is not None
+def of_failed(*, replaced: bool) -> Callable[[ReadSite], Planted | None]:
+    """A read sees what an operation wrote that failed; ``replaced``: and not the rows that it was to replace."""
+
+    def change(r: ReadSite) -> Planted | None:
+        assert r.o.completed is not None
         failed = [
             x
-            for x in w.operations.values()
-            if x.table == t.name
-            and x.type == "fail"
-            and x.op not in t.position
+            for x in r.w.operations.values()
+            if (x.table, x.type) == (r.t.name, "fail")
+            and x.op not in r.t.position
             and KINDS[x.f].changes_rows
-            and x.invoked.index < o.completed.index
+            and x.invoked.index < r.o.completed.index
         ]
-        w.rng.shuffle(failed)
-        p = t.seen_by(o)
-        assert p is not None
-        for x in failed:
-            removed, added = t.meaning(x, p)
-            mine = [r for r in added if "id" not in o.value or r.id == o.value["id"]]
-            if not any(x.op in (r.val, *r.log.split(",")) for r in mine):
-                continue
-            left = got(o)
-            for r in removed if not part else ():
-                if r in left:
-                    left.remove(r)
-            return w.read_as(o, values([*left, *mine]), x.op)
-    return None
-
-
-@mutation("dirty-read", "reads", "dirty-read", seen="Adya's G1a: https://jepsen.io/consistency/phenomena/g1a")
-def dirty_read(w: World) -> Planted | None:
-    """A read sees the effect of an operation that failed."""
-    return _of_failed(w, part=False)
-
-
-@mutation(
-    "dirty-read-beside", "reads", "dirty-read", seen="files of an aborted commit that are listed instead of planned"
-)
-def dirty_beside(w: World) -> Planted | None:
-    """A read sees the rows that a failed operation wrote, and also the ones that it was to replace."""
-    return _of_failed(w, part=True)
-
-
-@mutation(
-    "intermediate-read", "reads", "fractured-read", seen="Adya's G1b: https://jepsen.io/consistency/phenomena/g1b"
-)
-def intermediate(w: World) -> Planted | None:
-    """A read sees one half of a commit: its removals without its additions, or the reverse."""
-    for t, o in reads(w, "read"):
-        p = t.seen_by(o)
-        k = w.choose(k for k in t.writes if p is not None and k <= p and len(t.main[k - 1].added or ()) > 1)
-        if k is None:
-            continue
-        mine = [Row._make(x.row) for x in t.main[k - 1].added or ()]
-        left_out = w.rng.choice(mine)
-        half = [r for r in t.states[k] if r != left_out]
-        if any(r in half for r in mine) and equals_none(t, o, half):
-            return w.read_as(o, values(half))
-    return None
-
-
-@mutation(
-    "fractured-read",
-    "reads",
-    "fractured-read",
-    seen="read skew, Adya's A5A: https://jepsen.io/consistency/phenomena/a5a",
-)
-def fractured(w: World) -> Planted | None:
-    """A read has some rows of one snapshot and some of another."""
-    for t, o in reads(w, "read"):
-        p = t.seen_by(o)
-        for q in w.rng.sample(range(p or 0), min(p or 0, 8)):
-            parity = w.rng.randrange(2)
-            mixed = [r for r in t.states[p or 0] if r.id % 2 == parity]
-            mixed += [r for r in t.states[q] if r.id % 2 != parity]
-            if equals_none(t, o, mixed):
-                return w.read_as(o, values(mixed))
-    return None
-
-
-@mutation(
-    "read-misses-a-row",
-    "reads",
-    "fractured-read",
-    seen="https://github.com/apache/iceberg/issues/9230 and every file that planning leaves out",
-)
-def misses_row(w: World) -> Planted | None:
-    """A read lacks a row that was there all the time."""
-    for t, o in reads(w):
-        row = w.choose(got(o))
-        left = [r for r in got(o) if r != row]
-        if row is not None and equals_none(t, o, left):
-            return w.read_as(o, values(left))
-    return None
-
-
-@mutation("read-doubles-a-row", "reads", "fractured-read", seen="redpanda#4591: a file that is planned twice")
-def doubles_row(w: World) -> Planted | None:
-    """A read returns a row twice that exists once."""
-    for t, o in reads(w):
-        row = w.choose(got(o))
-        if row is not None and equals_none(t, o, [*got(o), row]):
-            return w.read_as(o, values([*got(o), row]))
-    return None
-
-
-@mutation(
-    "read-of-a-deleted-row",
-    "reads",
-    "fractured-read",
-    seen="https://github.com/apache/iceberg/issues/16146: position deletes that a reader does not apply",
-)
-def deleted_row(w: World) -> Planted | None:
-    """A read returns a row together with its newer version, or a deleted one, as when a delete file is not applied."""
-    for t, o in reads(w):
-        dead = [r for r in written(t) if r not in got(o) and ("id" not in o.value or r.id == o.value["id"])]
-        first = window(t, o).start
-        dead = [r for r in dead if any(r in t.states[p].by_id(r.id) for p in range(first))]
-        row = w.choose(r for r in dead if equals_none(t, o, [*got(o), r]))
-        if row is not None:
-            return w.read_as(o, values([*got(o), row]))
-    return None
-
-
-@mutation(
-    "read-of-another-key",
-    "reads",
-    "fractured-read",
-    "phantom-value",
-    seen="a filter that is pushed down and not applied: column statistics of another file",
-)
-def another_key(w: World) -> Planted | None:
-    """A read of one key returns the rows of another."""
-    for t, o in reads(w, "read-key"):
-        p = t.seen_by(o)
-        others = [r for r in t.states[p or 0] if r.id != o.value["id"]]
-        if others:
-            return w.read_as(o, values([w.rng.choice(others)]))
-    return None
-
-
-PHANTOM = "thin-air reads: https://jepsen.io/consistency/phenomena; reused buffers"
-
-
-def _changed(w: World, change: str) -> Planted | None:
-    for _, o in reads(w):
-        row = w.choose(got(o))
-        if row is None:
-            continue
-        new = {
-            "value": row._replace(val="nobody-7"),
-            "counter": row._replace(cnt=row.cnt + 1000),
-            "list": row._replace(log=f"{row.log},nobody-7"),
-            "key": row._replace(id=row.id + 10_000),
-        }[change]
-        left = got(o)
-        left.remove(row)
-        return w.read_as(o, values([*left, new]))
-    return None
-
-
-@mutation("phantom-value", "reads", "phantom-value", seen=PHANTOM)
-def phantom_value(w: World) -> Planted | None:
-    """A read returns a register's value that nobody ever wrote."""
-    return _changed(w, "value")
-
-
-@mutation("phantom-count", "reads", "phantom-value", "fractured-read", "dirty-read", seen=PHANTOM)
-def phantom_count(w: World) -> Planted | None:
-    """A read returns a counter value that was never reached."""
-    return _changed(w, "counter")
-
-
-@mutation("phantom-element", "reads", "phantom-value", seen=PHANTOM)
-def phantom_element(w: World) -> Planted | None:
-    """A read returns a list with an element that nobody appended."""
-    return _changed(w, "list")
-
-
-@mutation("phantom-key", "reads", "phantom-value", "fractured-read", seen=PHANTOM)
-def phantom_key(w: World) -> Planted | None:
-    """A read returns a row of a key that nobody wrote."""
-    return _changed(w, "key")
-
-
-@mutation(
-    "torn-list",
-    "reads",
-    "phantom-value",
-    "dirty-read",
-    seen="Elle's incompatible-order: https://github.com/jepsen-io/elle",
-)
-def torn_list(w: World) -> Planted | None:
-    """A read returns a list in an order that it never had.
-
-    If an increment of the row has failed, that may explain the strange row as well: ``dirty-read``.
-    """
-    for _, o in reads(w):
-        long = [r for r in got(o) if len(set(r.log.split(","))) > 1]
-        row = w.choose(long)
-        if row is not None:
-            left = got(o)
-            left.remove(row)
-            new = row._replace(log=",".join(reversed(row.log.split(","))))
-            return w.read_as(o, values([*left, new]))
-    return None
-
-
-@mutation(
-    "vanished-read",
-    "reads",
-    "vanished-read",
-    seen="as main-moved-back, where the lost commit's outcome was unknown and somebody had read it",
-)
-def vanished_read(w: World) -> Planted | None:
-    """A read returns a commit of unknown outcome, and later main goes back below it."""
-    for t, k in w.each(lambda t: list(statements(t))[-1:]):
-        o = t.op(k)
-        later = t.main[k:]
-        if o.completed is None or t.states[k] in t.states[:k] or any(c.added or c.removed for c in later):
-            continue
-        process = fresh(w.events) + 1
-        read = read_events(t.name, process, "read-a", values(t.states[k].rows()))
-        # Reads after the commit see what remains once main has gone back.
-        before = {
-            x.op: values(expected(t, x, k - 1)) for x in t.reads if x.completed is not None and (t.seen_by(x) or 0) >= k
-        }
-        events = returned(completed(w.events, o.op, "info", NO_ANSWER), before)
-        m = t.log.metadata[-1]
-        back = Version(replace(m, location=f"{m.location}.again"), main=t.main[k - 2].snapshot_id)
-        return w.planted("read-a", log=t.rebuilt([*t.versions, back]), events=inserted(events, o.completed.index, read))
-    return None
-
-
-# --- time travel ----------------------------------------------------------------------------------------------------------
-
-
-def _travel(w: World, *, newest: bool) -> Planted | None:
-    for t in w.rng.sample(w.tables, len(w.tables)):
-        at = {c.snapshot_id: k for k, c in enumerate(t.main, 1)}
-        mine = [o for o in w.operations.values() if o.f == "read-snapshot" and o.table == t.name and o.type == "ok"]
-        w.rng.shuffle(mine)
-        for o in mine:
-            asked = at.get(o.result["snapshot"])
-            if asked is None:
-                continue
-            latest = t.settled(o.invoked.index)
-            others = [latest] if newest else list(range(1, len(t.states)))
-            p = w.choose(p for p in others if t.states[p] != t.states[asked])
-            if p is not None:
-                return w.read_as(o, {"snapshot": o.result["snapshot"], "rows": values(t.states[p].rows())})
-    return None
-
-
-@mutation(
-    "time-travel-to-another-snapshot",
-    "reads",
-    "wrong-time-travel",
-    seen="a snapshot id that is looked up by position in a list that expiry has shortened",
-)
-def travel_elsewhere(w: World) -> Planted | None:
-    """Time travel returns the rows of a snapshot other than the requested one."""
-    return _travel(w, newest=False)
-
-
-@mutation("time-travel-that-stays", "reads", "wrong-time-travel", seen="VERSION AS OF that a cached plan ignores")
-def travel_nowhere(w: World) -> Planted | None:
-    """Time travel returns the newest rows."""
-    return _travel(w, newest=True)
-
-
-@mutation(
-    "time-travel-misses-a-row",
-    "reads",
-    "wrong-time-travel",
-    seen="expiry or orphan removal that deletes a file which an old snapshot needs",
-)
-def travel_misses(w: World) -> Planted | None:
-    """Time travel returns a snapshot without one of its rows."""
-    mine = [o for o in w.operations.values() if o.f == "read-snapshot" and o.type == "ok" and o.result["rows"]]
-    o = w.choose(mine)
-    if o is None:
+        for x in r.w.shuffled(failed):
+            removed, added = r.t.meaning(x, r.seen)
+            mine = [row for row in added if r.of_its_key(row)]
+            if any(x.op in (row.val, *row.log.split(",")) for row in mine):
+                left = [row for row in r.got if not replaced or row not in removed]
+                return r.returns([*left, *mine], x.op)
         return None
-    left = list(o.result["rows"])
-    left.pop(w.rng.randrange(len(left)))
-    return w.read_as(o, {"snapshot": o.result["snapshot"], "rows": left})
+
+    return change
 
 
-MUTATIONS: tuple[Mutation, ...] = (
-    stale_read,
-    stale_by_one,
-    non_monotonic,
-    stale_by_read,
-    own_write,
-    final_misses,
-    future_read,
-    dirty_read,
-    dirty_beside,
-    intermediate,
-    fractured,
-    misses_row,
-    doubles_row,
-    deleted_row,
-    another_key,
-    phantom_value,
-    phantom_count,
-    phantom_element,
-    phantom_key,
-    torn_list,
-    vanished_read,
-    travel_elsewhere,
-    travel_nowhere,
-    travel_misses,
+def intermediate(r: ReadSite) -> Planted | None:
+    """A read sees one half of a commit: its removals without its additions, or the reverse."""
+    k = r.w.choose(k for k in r.t.writes if k <= r.seen and len(r.t.main[k - 1].added or ()) > 1)
+    if k is None:
+        return None
+    mine = rows(r.t.main[k - 1].added)
+    left_out = r.w.rng.choice(mine)
+    half = [x for x in r.t.states[k] if x != left_out]
+    return r.no_state(half) if any(x in half for x in mine) else None
+
+
+def fractured(r: ReadSite) -> Planted | None:
+    """A read has some rows of one snapshot and some of another."""
+    now = r.t.states[r.seen]
+    for q in r.w.rng.sample(range(r.seen), min(r.seen, 8)):
+        parity = r.w.rng.randrange(2)
+        mixed = [x for x in now if x.id % 2 == parity] + [x for x in r.t.states[q] if x.id % 2 != parity]
+        if (bug := r.no_state(mixed)) is not None:
+            return bug
+    return None
+
+
+def misses_row(r: ReadSite) -> Planted | None:
+    """A read lacks a row that was there all the time."""
+    row = r.w.choose(r.got)
+    return None if row is None else r.no_state([x for x in r.got if x != row])
+
+
+def doubles_row(r: ReadSite) -> Planted | None:
+    """A read returns a row twice that exists once."""
+    row = r.w.choose(r.got)
+    return None if row is None else r.no_state([*r.got, row])
+
+
+def deleted_row(r: ReadSite) -> Planted | None:
+    """A read returns a row together with its newer version, or a deleted one, as when a delete file is not applied."""
+    written = sorted({row for c in r.t.main for row in rows(c.added)})
+    earlier = r.t.states[: r.window.start]
+    dead = [x for x in written if x not in r.got and r.of_its_key(x) and any(x in s.by_id(x.id) for s in earlier)]
+    return r.w.choose(bug for x in dead if (bug := r.no_state([*r.got, x])) is not None)
+
+
+def another_key(r: ReadSite) -> Planted | None:
+    """A read of one key returns the rows of another."""
+    row = r.w.choose(x for x in r.t.states[r.seen] if x.id != r.o.value["id"])
+    return None if row is None else r.returns([row])
+
+
+def one_row(change: Callable[[Row], Row]) -> Callable[[ReadSite], Planted | None]:
+    """A read returns one of its rows with another value."""
+
+    def changed(r: ReadSite) -> Planted | None:
+        row = r.w.choose(r.got)
+        return None if row is None else r.returns([*minus(r.got, row), change(row)])
+
+    return changed
+
+
+def torn_list(r: ReadSite) -> Planted | None:
+    """A read returns a list in an order that it never had."""
+    row = r.w.choose(long_lists(r.got))
+    return None if row is None else r.returns([*minus(r.got, row), reversed_list(row)])
+
+
+def vanished(p: CommitSite) -> Planted | None:
+    """A read returns a commit of unknown outcome, and later main goes back below it."""
+    t, o = p.t, p.o
+    if o.completed is None or t.states[p.k] in t.states[: p.k] or any(c.added or c.removed for c in t.main[p.k :]):
+        return None
+    read = edits.read(t.name, edits.fresh(p.w.events) + 1, "read-a", t.states[p.k])
+    # Reads after the commit see what remains once main has gone back.
+    later = (ReadSite(p.w, t, x) for x in t.reads)
+    before = {r.o.op: values(r.expected(p.k - 1)) for r in later if r.seen >= p.k}
+    events = edits.returned(edits.completed(p.w.events, o.op, "info", [edits.NO_ANSWER]), before)
+    log = t.set_back(len(t.versions) - 1, p.k - 1)
+    return p.w.planted("read-a", log=log, events=edits.inserted(events, o.completed.index, read))
+
+
+NO_STATE = table(
+    Plant(
+        "dirty-read",
+        of_failed(replaced=True),
+        "A read sees the effect of an operation that failed.",
+        "reads: dirty-read",
+        seen="Adya's G1a: https://jepsen.io/consistency/phenomena/g1a",
+    ),
+    Plant(
+        "dirty-read-beside",
+        of_failed(replaced=False),
+        "A read sees the rows that a failed operation wrote, and also the ones that it was to replace.",
+        "reads: dirty-read",
+        seen="files of an aborted commit that are listed instead of planned",
+    ),
+    Plant(
+        "intermediate-read",
+        intermediate,
+        where=reads("read"),
+        seen="Adya's G1b: https://jepsen.io/consistency/phenomena/g1b",
+    ),
+    Plant(
+        "fractured-read",
+        fractured,
+        where=reads("read"),
+        seen="read skew, Adya's A5A: https://jepsen.io/consistency/phenomena/a5a",
+    ),
+    Plant("read-misses-a-row", misses_row, seen="apache/iceberg#9230 and every file that planning leaves out"),
+    Plant("read-doubles-a-row", doubles_row, seen="redpanda#4591: a file that is planned twice"),
+    Plant(
+        "read-of-a-deleted-row",
+        deleted_row,
+        seen="apache/iceberg#16146: position deletes that a reader does not apply",
+    ),
+    Plant(
+        "read-of-another-key",
+        another_key,
+        found_as="reads: fractured-read phantom-value",
+        where=reads("read-key"),
+        seen="a filter that is pushed down and not applied: column statistics of another file",
+    ),
+    Plant(
+        "phantom-value",
+        one_row(lambda x: x._replace(val="nobody-7")),
+        "A read returns a register's value that nobody ever wrote.",
+        "reads: phantom-value",
+    ),
+    Plant(
+        "phantom-count",
+        one_row(lambda x: x._replace(cnt=x.cnt + 1000)),
+        "A read returns a counter value that was never reached.",
+        "reads: phantom-value fractured-read dirty-read",
+    ),
+    Plant(
+        "phantom-element",
+        one_row(lambda x: x._replace(log=f"{x.log},nobody-7")),
+        "A read returns a list with an element that nobody appended.",
+        "reads: phantom-value",
+    ),
+    Plant(
+        "phantom-key",
+        one_row(lambda x: x._replace(id=x.id + 10_000)),
+        "A read returns a row of a key that nobody wrote.",
+        "reads: phantom-value fractured-read",
+    ),
+    # If an increment of the row has failed, that may explain the strange row as well: ``dirty-read``.
+    Plant(
+        "torn-list",
+        torn_list,
+        found_as="reads: phantom-value dirty-read",
+        seen="Elle's incompatible-order: https://github.com/jepsen-io/elle",
+    ),
+    Plant(
+        "vanished-read",
+        vanished,
+        found_as="reads: vanished-read",
+        where=commits(lambda t: list(statements(t))[-1:]),
+        seen="as main-moved-back, where the lost commit's outcome was unknown and somebody had read it",
+    ),
+    found_as="reads: fractured-read",
+    where=reads(),
+    seen="thin-air reads: https://jepsen.io/consistency/phenomena; reused buffers",
+    neutral=True,
 )
-"""In the order of the file."""
+
+PLANTS = (*STALE, *NO_STATE)

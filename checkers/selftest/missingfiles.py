@@ -1,0 +1,105 @@
+"""Bugs that the ``replay`` and ``metadata`` checkers must find: files that a table needs and that are not in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from checkers.evidence.paths import commit_uuid
+from checkers.evidence.problem import Problem
+from checkers.evidence.replace import replace
+from checkers.evidence.tablelog import MissingFile, TableLog
+from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.sites import CommitSite, commits, live
+from checkers.selftest.world import UNWRITTEN, Planted, Table, World
+
+DELETED_LIVE = (
+    "JDBC catalog, connection cut after UPDATE 1: the client considers its commit failed and deletes its files"
+)
+
+
+def file_missing(*roles: str) -> Callable[[World], Planted | None]:
+    """A live file is not in the store: a data file, or (``deletes``) a delete file or vector."""
+
+    def change(w: World) -> Planted | None:
+        data = (w.rng.choice(roles) if len(roles) > 1 else roles[0]) == "data"
+        found = [(t, f) for t in w.tables for f in live(t.main).values() if (f.content == "data") == data]
+        if not found:
+            return None
+        t, f = w.rng.choice(sorted(found, key=lambda x: (x[0].name, x[1].path)))
+        holders = (k for k in t.positions if any(path == f.path for path, _ in live(t.main[:k])))
+        makers = {c.op for c in t.main if c.snapshot_id == f.snapshot_id and c.op is not None}
+        return w.planted(*makers, log=_missing(t, f.path, *holders))
+
+    return change
+
+
+def _missing(t: Table, path: str, *needed_at: int) -> TableLog:
+    """The log in which a file is missing that listed snapshots of these positions need."""
+    listed = set(t.log.metadata[-1].snapshots)
+    needed = tuple(s for k in needed_at if (s := t.main[k - 1].snapshot_id) in listed)
+    return replace(t.log, missing_files=(MissingFile(path, needed),))
+
+
+def manifest_list_missing(p: CommitSite) -> Planted:
+    """The manifest list of a listed snapshot is not in the store."""
+    return p.planted(log=_missing(p.t, p.c.manifest_list, p.k))
+
+
+def manifest_missing(w: World) -> Planted | None:
+    """A manifest that several snapshots share is not in the store."""
+    t = w.choose(w.tables)
+    if t is None:
+        return None
+    first = w.rng.choice([k for k in t.positions if t.main[k - 1].snapshot_id in t.log.metadata[-1].snapshots])
+    writer = w.rng.randint(1, first)  # a manifest may be older than the snapshots that still need it
+    wrote = commit_uuid(t.main[writer - 1].manifest_list)
+    if wrote is None:
+        return None
+    path = f"metadata/{wrote}-m{w.rng.randrange(3)}.avro"
+    return w.planted(t.op(writer).op, log=_missing(t, path, *range(first, len(t.main) + 1)))
+
+
+def metadata_missing(w: World) -> Planted | None:
+    """The catalog's pointer names a metadata file that is not in the store."""
+    t = w.choose(t for t in w.tables if t.log.captures)
+    if t is None:
+        return None
+    location = f"{t.log.location}/metadata/99999-gone.metadata.json"
+    said = Problem("missing-metadata", f"metadata file {location} is missing", location)
+    log = replace(t.with_capture(-1, location), problems=(*t.log.problems, said))
+    return w.planted(log=log, nobody=UNWRITTEN)
+
+
+PLANTS = table(
+    Plant(
+        "data-file-missing",
+        file_missing("data"),
+        "A data file of the current snapshot is not in the store.",
+        neutral=True,
+    ),
+    Plant(
+        "delete-file-missing",
+        file_missing("deletes"),
+        "A delete file or deletion vector of the current snapshot is not in the store.",
+        neutral=True,
+    ),
+    Plant(
+        "manifest-list-missing",
+        manifest_list_missing,
+        where=commits(lambda t: (k for k in t.positions if t.main[k - 1].snapshot_id in t.log.metadata[-1].snapshots)),
+        seen="apache/iceberg#14583: a retry that finds nothing to do deletes the live snapshot's manifest list",
+    ),
+    Plant(
+        "manifest-missing",
+        manifest_missing,
+        seen="apache/iceberg#9230: manifests that a retry had merged are deleted",
+    ),
+    Plant(
+        "metadata-file-missing",
+        metadata_missing,
+        seen="apache/iceberg#11814: Hive Metastore's client retries, and the metadata is deleted as after a failure",
+    ),
+    found_as="replay: missing-file",
+    where=whole,
+    seen=DELETED_LIVE,
+)

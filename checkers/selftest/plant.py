@@ -1,0 +1,73 @@
+"""A planted bug: a known bug of a table format, a catalog or an engine, as a row of a table.
+
+A row says where the bug can be planted, what it changes there, which checker must find it under which names, and where such a bug was seen.
+Selectors (where) and edits (what) are functions that rows share: :mod:`checkers.selftest.sites`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from checkers.evidence.replace import replace
+from checkers.selftest.world import Planted, World
+
+S = TypeVar("S")
+"""A site: where in a run a bug can be planted."""
+
+
+@dataclass(frozen=True)
+class Plant(Generic[S]):
+    """A bug to plant.
+
+    Attributes:
+        name: the bug, in hyphenated words.
+        change: plants it at a site; None if it cannot be there.
+        does: what the bug does, in one sentence; empty: the first sentence of the change's docstring.
+        found_as: the checker that must find it, and the names of anomalies that count as found, such as ``reads: stale-read future-read``;
+            each is right for some placement. No names: evidence is gone, and a verdict other than valid counts.
+        where: the sites of a run, in random order.
+        seen: where such a bug occurred, or who describes it.
+        neutral: whether every table format can have it: it concerns the history, rows, the order of commits, files or the catalog's pointer,
+            and its change touches nothing that only Iceberg has. Other formats are tried with these.
+    """
+
+    name: str
+    change: Callable[[S], Planted | None]
+    does: str = ""
+    found_as: str = ""
+    where: Callable[[World], Iterable[S]] | None = None
+    seen: str = ""
+    neutral: bool | None = None
+
+    @property
+    def checker(self) -> str:
+        """The checker that must find it."""
+        return self.found_as.partition(":")[0]
+
+    @property
+    def finds(self) -> frozenset[str]:
+        """The names that count as found."""
+        return frozenset(self.found_as.partition(":")[2].split())
+
+    @property
+    def description(self) -> str:
+        """What the bug does, in one sentence."""
+        return self.does or inspect.cleandoc(self.change.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+
+    def plant(self, w: World) -> Planted | None:
+        """The run with the bug at the first site, in an order that ``w.rng`` decides, that can have it; None if there is none."""
+        assert self.where is not None
+        return next((bug for site in self.where(w) if (bug := self.change(site)) is not None), None)
+
+
+def table(*rows: Plant[Any], **columns: Any) -> tuple[Plant[Any], ...]:
+    """The rows, which have these columns in common unless they say something else."""
+    return tuple(replace(r, **{k: v for k, v in columns.items() if getattr(r, k) in (None, "")}) for r in rows)
+
+
+def whole(w: World) -> tuple[World]:
+    """The run as the only site: the change itself chooses where."""
+    return (w,)

@@ -1,0 +1,197 @@
+"""Bugs that the ``pointer`` checker must find: swaps that a catalog accepted and did not keep, or that contradict the history.
+
+A recorded run has no proxy log: the swaps are those of :func:`checkers.selftest.recorded.as_seen`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from checkers.evidence.history import Operation
+from checkers.evidence.proxylog import TRANSACTIONS, PointerSwap
+from checkers.evidence.replace import replace
+from checkers.selftest.plant import Plant, table
+from checkers.selftest.world import Planted, World
+
+SPEC = "https://iceberg.apache.org/spec/#metastore-tables"
+SENT_LATE = "apache/iceberg#15050: a commit that is carried out after its writer was answered"
+TWO_IN_ORDER = "the catalog took two commits in another order than it says; each of the two did what it was to do"
+
+
+@dataclass(frozen=True)
+class SwapSite:
+    """The n-th accepted swap of a table, which an operation asked for."""
+
+    w: World
+    table: str
+    n: int
+    s: PointerSwap
+    o: Operation
+
+    @property
+    def every(self) -> tuple[PointerSwap, ...]:
+        """All swaps of the table."""
+        return self.w.evidence.swaps[self.table]
+
+    def put(self, *ops: str, at: tuple[int, int], swaps: tuple[PointerSwap, ...], nobody: str = "") -> Planted:
+        """The run with these swaps in place of those from ``at[0]`` to ``at[1]``; the first operation is the culprit."""
+        changed = (*self.every[: at[0]], *swaps, *self.every[at[1] :])
+        e = replace(self.w.evidence, swaps={**self.w.evidence.swaps, self.table: changed})
+        return Planted(e, frozenset(ops), None if nobody else ops[0], nobody)
+
+    def other(self, lost: PointerSwap, *, before: bool = False) -> Planted:
+        """The run with another swap in its place, or ``before`` it, whose operation is the culprit."""
+        return self.put(str(lost.op), at=(self.n, self.n + (not before)), swaps=(lost,))
+
+    def rival(self) -> str | None:
+        """Another acknowledged write of the run."""
+        acked = (o for o in self.w.operations.values() if o.type == "ok" and o.op != self.s.op)
+        return self.w.choose(o.op for o in acked if o.f.startswith(("insert", "update")))
+
+    @property
+    def certain(self) -> bool:
+        """Whether the pointer was read after the swap, so that it must have been seen."""
+        until = self.w.evidence.logs[self.table].captured_until
+        return until is not None and self.s.end < until
+
+    def beside(self, name: str) -> str:
+        """A metadata file in the folder of the swap's that no pointer names."""
+        return f"{self.s.new.rpartition('/')[0]}/{name}.metadata.json"
+
+    @property
+    def lost(self) -> str:
+        """One of the same number."""
+        return self.beside(f"{self.s.new.rpartition('/')[2].split('-', 1)[0]}-00000000-lost")
+
+
+def swaps(w: World) -> Iterator[SwapSite]:
+    """Accepted swaps of operations, in random order."""
+    every = [(t, n, s) for t, found in w.evidence.swaps.items() for n, s in enumerate(found) if s.op in w.operations]
+    return (SwapSite(w, t, n, s, w.operations[s.op or ""]) for t, n, s in w.shuffled(every))
+
+
+# --- accepted, and not kept -------------------------------------------------------------------------------------------
+
+
+def without_comparison(p: SwapSite) -> Planted | None:
+    """A catalog accepts two swaps of the same version: it does not compare what it replaces."""
+    rival = p.rival()
+    return None if rival is None else p.other(replace(p.s, op=rival, new=p.lost), before=True)
+
+
+def two_writers(p: SwapSite) -> Planted | None:
+    """Two writers rename to the same version: both find it free, and the second overwrites the first."""
+    rival = p.rival()
+    if rival is None:
+        return None
+    renames = tuple(replace(x, base=None, names_place=True) for x in p.every)
+    lost = replace(renames[p.n], op=rival)
+    return p.put(rival, at=(0, len(renames)), swaps=(*renames[: p.n], lost, *renames[p.n :]))
+
+
+def swap_forgotten(p: SwapSite) -> Planted | None:
+    """A catalog accepts a swap and loses it: the pointer never moves there."""
+    return p.other(replace(p.s, base=None, new=p.lost)) if p.certain else None
+
+
+def transaction_not_made(p: SwapSite) -> Planted | None:
+    """A REST catalog accepts two requests on the same snapshot and makes one of them."""
+    rival, changes = p.rival(), p.w.evidence.accepted[p.table]
+    made = next((c for c in changes if (c.op, c.time) == (p.s.op, p.s.time) and c.main is not None), None)
+    if rival is None or made is None or not p.certain:
+        return None
+    snapshot = p.w.rng.randrange(1 << 40, 1 << 62)
+    lost = replace(made, op=rival, adds=(snapshot,), main=snapshot, what=f"POST /v1{TRANSACTIONS}", answer="204")
+    accepted = {**p.w.evidence.accepted, p.table: (*changes, lost)}
+    return Planted(replace(p.w.evidence, accepted=accepted), frozenset((rival,)), rival)
+
+
+LOST = table(
+    Plant(
+        "swap-without-comparison",
+        without_comparison,
+        found_as="pointer: lost-update",
+        seen="https://iceberg.apache.org/docs/latest/aws/#optimistic-locking",
+        neutral=True,
+    ),
+    Plant(
+        "two-writers-of-one-version-file",
+        two_writers,
+        found_as="pointer: lost-update",
+        seen="https://iceberg.apache.org/spec/#file-system-tables",
+        neutral=True,
+    ),
+    Plant("swap-forgotten", swap_forgotten, found_as="pointer: lost-swap", seen=SPEC, neutral=True),
+    Plant(
+        "transaction-answered-and-not-made",
+        transaction_not_made,
+        found_as="pointer: lost-swap",
+        seen="apache/iceberg#7569",
+    ),
+    where=swaps,
+)
+
+# --- at another time, from another version, of another operation -------------------------------------------------------
+
+
+def never_was(p: SwapSite) -> Planted | None:
+    """A swap replaces a metadata file that the pointer never named."""
+    return None if p.s.base is None else p.other(replace(p.s, base=p.beside("00007-00000000-never")))
+
+
+def of_before(p: SwapSite) -> Planted | None:
+    """A swap replaces a version that another one had replaced before, which came from somewhere else."""
+    if not p.n:
+        return None
+    return p.put(p.o.op, at=(p.n - 1, p.n + 1), swaps=(replace(p.s, base=p.every[p.n - 1].base),))
+
+
+def too_late(p: SwapSite) -> Planted | None:
+    """A commit is asked for and accepted only after its operation was acknowledged."""
+    if p.o.type != "ok" or p.o.end is None:
+        return None
+    late = p.o.end + p.w.rng.randrange(1_000_000, 3_000_000_000)
+    return p.other(replace(p.s, time=late, end=late + 5_000_000))
+
+
+def too_early(p: SwapSite) -> Planted | None:
+    """A commit is asked for and accepted before its operation was invoked."""
+    early = p.o.start - p.w.rng.randrange(1_000_000, 3_000_000_000)
+    return p.other(replace(p.s, time=early, end=early + 500_000)) if early > 0 else None
+
+
+def in_another_order(p: SwapSite) -> Planted | None:
+    """The catalog accepts two commits in another order than its history has them."""
+    if p.n + 1 == len(p.every) or p.every[p.n + 1].op not in p.w.operations:
+        return None
+    following = p.every[p.n + 1]
+    time = max(p.s.time, following.time)
+    second = replace(following, time=time, end=time + 1)
+    first = replace(p.s, time=time + 2, end=time + 3)
+    return p.put(p.o.op, str(second.op), at=(p.n, p.n + 2), swaps=(first, second), nobody=TWO_IN_ORDER)
+
+
+def by_another(p: SwapSite) -> Planted | None:
+    """The commit that adds an operation's snapshot was asked for by another operation."""
+    other = p.rival()
+    return None if other is None else p.put(other, p.o.op, at=(p.n, p.n + 1), swaps=(replace(p.s, op=other),))
+
+
+WRONG = table(
+    Plant("base-that-never-was", never_was, found_as="pointer: unknown-base", seen=SPEC),
+    Plant("base-that-was-replaced-before", of_before, found_as="pointer: unknown-base", seen=SPEC),
+    Plant("swap-after-its-acknowledgement", too_late, found_as="pointer: swap-time", seen=SENT_LATE),
+    Plant("swap-before-its-invocation", too_early, found_as="pointer: swap-time", seen=SENT_LATE),
+    Plant("swaps-in-another-order", in_another_order, found_as="pointer: swap-order", seen=SPEC),
+    Plant(
+        "swap-by-another-operation",
+        by_another,
+        found_as="pointer: foreign-swap",
+        seen="two writers with one name, or one connection for both",
+    ),
+    where=swaps,
+    neutral=True,
+)
+
+PLANTS = (*LOST, *WRONG)
