@@ -185,23 +185,20 @@ def between(s: TransferSite) -> Planted | None:
     return s.w.planted(op, events=edits.inserted(s.w.events, s.o.completed.index, more))
 
 
-HALVES = table(
-    Plant("half-of-a-transfer", half),
-    Plant("half-of-a-transfer-unknown", half_unknown),
-    Plant("one-table-restored", restored, seen="https://iceberg.apache.org/docs/latest/spark-procedures/"),
-    found_as="atomicity: half-transaction",
-    where=later_transfers,
-    seen=SIMPLE,
-    neutral=True,
-)
-READS = table(
-    Plant("second-table-from-a-cache", second_cached),
-    Plant("first-table-from-a-cache", first_cached),
-    Plant("reader-between-two-commits", between, where=later_transfers, seen=SIMPLE),
-    found_as="atomicity: fractured-read",
-    where=shown,
-    seen=CACHED,
-    neutral=True,
-)
+HALVES = {
+    "half-of-a-transfer": Plant(half),
+    "half-of-a-transfer-unknown": Plant(half_unknown),
+    "one-table-restored": Plant(restored, seen="https://iceberg.apache.org/docs/latest/spark-procedures/"),
+}
 
-PLANTS = (*HALVES, *READS)
+READS = {
+    "second-table-from-a-cache": Plant(second_cached),
+    "first-table-from-a-cache": Plant(first_cached),
+    "reader-between-two-commits": Plant(between, where=later_transfers, seen=SIMPLE),
+}
+
+
+PLANTS = (
+    *table(HALVES, found_as="atomicity: half-transaction", where=later_transfers, seen=SIMPLE, neutral=True),
+    *table(READS, found_as="atomicity: fractured-read", where=shown, seen=CACHED, neutral=True),
+)

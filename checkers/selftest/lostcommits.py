@@ -66,9 +66,10 @@ def set_back_last(p: CommitSite) -> Planted:
 def never_applied(w: World) -> Planted | None:
     """A refused commit is acknowledged."""
     tables = {t.name: t for t in w.tables}
-    for o in w.shuffled(o for o in w.operations.values() if o.type == "fail" and KINDS[o.f].writes):
+    refused = (o for o in w.operations.values() if o.type == "fail" and KINDS[o.f].writes and KINDS[o.f].changes_rows)
+    for o in w.shuffled(refused):
         t = tables.get(o.table or "")
-        if t is not None and KINDS[o.f].changes_rows and o.op not in t.position and always_changes(t, o):
+        if t is not None and o.op not in t.position and always_changes(t, o):
             return w.planted(o.op, events=edits.completed(w.events, o.op, "ok"))
     return None
 
@@ -83,64 +84,47 @@ def first_lost(w: World) -> Planted | None:
     return w.planted(t.op(1).op, log=replace(t.log, commits=found))
 
 
-LOST = table(
-    Plant(
-        "lost-commit-overtaken",
+LOST = {
+    "lost-commit-overtaken: A commit is made on the parent of an acknowledged one, which stays listed but is no longer an ancestor of main.": Plant(
         overtaken,
-        "A commit is made on the parent of an acknowledged one, which stays listed but is no longer an ancestor of main.",
         where=commits(statements, lambda p: not p.last),
         seen="projectnessie/nessie#10062; HMS without HIVE-26882 and without locks",
     ),
-    Plant(
-        "lost-commit-vanished",
+    "lost-commit-vanished: An acknowledged write is in no snapshot of any metadata version.": Plant(
         lambda p: p.planted(log=p.t.without(p.k)),
-        "An acknowledged write is in no snapshot of any metadata version.",
         where=commits(certain),
         seen="apache/iceberg#16232 (CREATE OR REPLACE commits a stale list of snapshots)",
     ),
-    Plant(
-        "main-moved-back",
+    "main-moved-back: After a lost acknowledgement a commit is applied a second time: main goes back to it, below a commit acknowledged since then.": Plant(
         set_back(1, 1),
-        "After a lost acknowledgement a commit is applied a second time: main goes back to it, below a commit acknowledged since then.",
         where=commits(statements),
         seen="JDBC catalog with a cut connection, REST catalog with 503 + Retry-After after apply: SnapshotProducer.apply re-applies its own "
         "snapshot as if it were a rollback",
     ),
-    Plant(
-        "main-moved-back-far",
+    "main-moved-back-far: Main goes back below several acknowledged commits.": Plant(
         set_back(2, 5),
-        "Main goes back below several acknowledged commits.",
         where=commits(statements),
         seen="https://github.com/apache/polaris (rollback.compaction.on-conflicts.enabled, polaris#1285); a late rollback_to_snapshot",
     ),
-    Plant(
-        "main-moved-back-at-the-end",
+    "main-moved-back-at-the-end": Plant(
         set_back_last,
         where=commits(lambda t: list(statements(t))[-1:]),
         seen="as main-moved-back, without a later writer",
     ),
-    Plant(
-        "compaction-lost",
+    "compaction-lost: An acknowledged procedure's snapshot is not in main's ancestry.": Plant(
         overtaken,
-        "An acknowledged procedure's snapshot is not in main's ancestry.",
         where=commits(maintenance, lambda p: not p.last),
         seen="polaris#1285: a compaction that was acknowledged is rolled back on conflict",
     ),
-    Plant(
-        "acknowledged-but-never-applied",
-        never_applied,
-        where=whole,
-        seen="apache/amoro#4290: the catalog swallowed a failed commit and answered 200",
+    "acknowledged-but-never-applied": Plant(
+        never_applied, where=whole, seen="apache/amoro#4290: the catalog swallowed a failed commit and answered 200"
     ),
-    Plant(
-        "first-commit-lost",
+    "first-commit-lost": Plant(
         first_lost,
         where=whole,
         seen="projectnessie/nessie#10062: two first commits to an empty table overwrite each other",
     ),
-    found_as="commits: lost-commit",
-    neutral=True,
-)
+}
 
 
 # --- twice ------------------------------------------------------------------------------------------------------------
@@ -183,29 +167,20 @@ def unknown_twice(p: CommitSite) -> Planted:
     return p.planted(log=bug.evidence.logs[p.t.name], events=events)
 
 
-TWICE = table(
-    Plant(
-        "double-apply",
+TWICE = {
+    "double-apply: One statement's commit is applied twice in a row.": Plant(
         lambda p: again(p, p.k),
-        "One statement's commit is applied twice in a row.",
         seen="a load balancer that sends the POST again; redpanda#4591: the same files in two snapshots",
     ),
-    Plant(
-        "duplicate-commit-later",
+    "duplicate-commit-later: One operation has two snapshots, with others between them.": Plant(
         lambda p: again(p, p.w.rng.randint(p.k + 1, len(p.t.main))),
-        "One operation has two snapshots, with others between them.",
         where=commits(statements, lambda p: p.k + 2 <= len(p.t.main)),
         seen="apache/iceberg#16008: a restarted committer commits again what it had committed",
     ),
-    Plant(
-        "unknown-outcome-applied-twice",
-        unknown_twice,
-        seen="CommitStateUnknownException, then the late request and its retry both take effect",
+    "unknown-outcome-applied-twice": Plant(
+        unknown_twice, seen="CommitStateUnknownException, then the late request and its retry both take effect"
     ),
-    found_as="commits: duplicate-commit",
-    where=commits(statements),
-    neutral=True,
-)
+}
 
 
 # --- failed, but committed; of unknown origin -------------------------------------------------------------------------
@@ -259,43 +234,29 @@ def read_commits(p: CommitSite) -> Planted | None:
     return None if o is None else foreign(p, o)
 
 
-FOREIGN = table(
-    Plant(
-        "false-failure",
+FOREIGN = {
+    "false-failure: A commit that took effect is reported as a definite conflict.": Plant(
         lambda p: p.planted(
             events=edits.completed(p.w.events, p.o.op, "fail", [p.w.rng.choice([edits.CONFLICT, edits.REFUSED])])
         ),
-        "A commit that took effect is reported as a definite conflict.",
         "commits: false-failure",
         seen="JDBC catalog, connection cut after UPDATE 1: the retry meets its own snapshot and fails (apache/polaris#5459 is another)",
     ),
-    Plant(
-        "aborted-operation-visible",
+    "aborted-operation-visible": Plant(
         aborted_visible,
-        found_as="commits: false-failure",
+        "commits: false-failure",
         where=commits(lambda t: t.positions),
         seen="apache/iceberg#16971: a procedure that reports failure although it committed; zombie requests",
     ),
-    Plant(
-        "snapshot-of-nobody",
+    "snapshot-of-nobody: Main has a snapshot of an operation that nobody invoked.": Plant(
         lambda p: foreign(p, replace(p.o, op=f"{p.o.op}-nobody")),
-        "Main has a snapshot of an operation that nobody invoked.",
         seen="two clusters on one catalog; remains of an older run of the same table",
     ),
-    Plant(
-        "commit-in-the-wrong-table",
-        wrong_table,
-        seen="apache/iceberg#17213: tables that share a location",
+    "commit-in-the-wrong-table": Plant(wrong_table, seen="apache/iceberg#17213: tables that share a location"),
+    "read-that-commits": Plant(
+        read_commits, seen="EnvironmentContext is one map a JVM: an operation's id on another's snapshot"
     ),
-    Plant(
-        "read-that-commits",
-        read_commits,
-        seen="EnvironmentContext is one map a JVM: an operation's id on another's snapshot",
-    ),
-    found_as="commits: unknown-commit",
-    where=commits(statements),
-    neutral=True,
-)
+}
 
 
 # --- in an impossible order, or back ----------------------------------------------------------------------------------
@@ -347,41 +308,40 @@ def rollback_forgotten(p: CommitSite) -> Planted | None:
     return p.w.planted("back", events=edits.inserted(p.w.events, min(late), more)) if late else None
 
 
-ORDER = table(
-    Plant(
-        "commits-swapped",
+ORDER = {
+    "commits-swapped": Plant(
         swapped,
         where=commits(lambda t: (k for k in t.positions[1:-1] if ends_before(t, k, k + 1))),
         seen="Jepsen's real-time anomalies (strict serializability): https://jepsen.io/consistency/models/strict-serializable",
     ),
-    Plant(
-        "commit-before-its-invocation",
+    "commit-before-its-invocation": Plant(
         too_early,
         where=commits(lambda t: t.positions[2:]),
         seen="a clock, or a stale base: a commit takes effect below commits that others have built on",
     ),
-    Plant(
-        "completed-out-of-order",
+    "completed-out-of-order": Plant(
         out_of_order,
         where=commits(lambda t: t.positions[1:-1]),
         seen="an acknowledgement before the commit: write-behind catalogs, seaweedfs/seaweedfs#10775",
     ),
-    Plant(
-        "table-lost",
+    "table-lost": Plant(
         table_lost,
-        found_as="commits: lost-table",
+        "commits: lost-table",
         where=whole,
         seen="projectnessie/nessie#8413; a create-or-replace that failed half way",
     ),
-    Plant(
-        "rollback-forgotten",
+    "rollback-forgotten": Plant(
         rollback_forgotten,
-        found_as="commits: lost-rollback",
+        "commits: lost-rollback",
         where=commits(lambda t: range(2, len(t.main) // 4)),
         seen="rollback_to_snapshot and another commit: the last writer wins (SetSnapshotOperation)",
     ),
-    found_as="commits: commit-order",
-    neutral=True,
-)
+}
 
-PLANTS = (*LOST, *TWICE, *FOREIGN, *ORDER)
+
+PLANTS = (
+    *table(LOST, found_as="commits: lost-commit", neutral=True),
+    *table(TWICE, found_as="commits: duplicate-commit", where=commits(statements), neutral=True),
+    *table(FOREIGN, found_as="commits: unknown-commit", where=commits(statements), neutral=True),
+    *table(ORDER, found_as="commits: commit-order", neutral=True),
+)

@@ -70,36 +70,25 @@ def metadata_missing(w: World) -> Planted | None:
     return w.planted(log=log, nobody=UNWRITTEN)
 
 
-PLANTS = table(
-    Plant(
-        "data-file-missing",
-        file_missing("data"),
-        "A data file of the current snapshot is not in the store.",
-        neutral=True,
+ROWS = {
+    "data-file-missing: A data file of the current snapshot is not in the store.": Plant(
+        file_missing("data"), neutral=True
     ),
-    Plant(
-        "delete-file-missing",
-        file_missing("deletes"),
-        "A delete file or deletion vector of the current snapshot is not in the store.",
-        neutral=True,
+    "delete-file-missing: A delete file or deletion vector of the current snapshot is not in the store.": Plant(
+        file_missing("deletes"), neutral=True
     ),
-    Plant(
-        "manifest-list-missing",
+    "manifest-list-missing": Plant(
         manifest_list_missing,
         where=commits(lambda t: (k for k in t.positions if t.main[k - 1].snapshot_id in t.log.metadata[-1].snapshots)),
         seen="apache/iceberg#14583: a retry that finds nothing to do deletes the live snapshot's manifest list",
     ),
-    Plant(
-        "manifest-missing",
-        manifest_missing,
-        seen="apache/iceberg#9230: manifests that a retry had merged are deleted",
+    "manifest-missing": Plant(
+        manifest_missing, seen="apache/iceberg#9230: manifests that a retry had merged are deleted"
     ),
-    Plant(
-        "metadata-file-missing",
+    "metadata-file-missing": Plant(
         metadata_missing,
         seen="apache/iceberg#11814: Hive Metastore's client retries, and the metadata is deleted as after a failure",
     ),
-    found_as="replay: missing-file",
-    where=whole,
-    seen=DELETED_LIVE,
-)
+}
+
+PLANTS = table(ROWS, found_as="replay: missing-file", where=whole, seen=DELETED_LIVE)

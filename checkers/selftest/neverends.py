@@ -98,27 +98,17 @@ def no_progress(w: World) -> Planted | None:
     return replace(bug, evidence=replace(bug.evidence, logs=logs))
 
 
-PLANTS = table(
-    Plant(
-        "operation-never-ends",
-        never_ends,
-        seen="no socket timeout in Iceberg's REST client: a held POST hangs for ever",
+ROWS = {
+    "operation-never-ends": Plant(
+        never_ends, seen="no socket timeout in Iceberg's REST client: a held POST hangs for ever"
     ),
-    Plant("writer-gives-up", gives_up, seen=LOCKED),
-    Plant(
-        "operation-overdue",
-        overdue,
-        found_as="liveness: overdue-operation",
-        seen="apache/iceberg#2301: waiting for a lock until it expires",
+    "writer-gives-up": Plant(gives_up, seen=LOCKED),
+    "operation-overdue": Plant(
+        overdue, "liveness: overdue-operation", seen="apache/iceberg#2301: waiting for a lock until it expires"
     ),
-    Plant(
-        "no-progress",
-        no_progress,
-        found_as="liveness: no-progress",
-        where=whole,
-        seen="apache/iceberg#2301; writers that retry in lockstep",
+    "no-progress": Plant(
+        no_progress, "liveness: no-progress", where=whole, seen="apache/iceberg#2301; writers that retry in lockstep"
     ),
-    found_as="liveness: stuck-operation",
-    where=early,
-    neutral=True,
-)
+}
+
+PLANTS = table(ROWS, found_as="liveness: stuck-operation", where=early, neutral=True)

@@ -7,7 +7,7 @@ Selectors (where) and edits (what) are functions that rows share: :mod:`checkers
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -23,24 +23,24 @@ class Plant(Generic[S]):
     """A bug to plant.
 
     Attributes:
-        name: the bug, in hyphenated words.
         change: plants it at a site; None if it cannot be there.
-        does: what the bug does, in one sentence; empty: the first sentence of the change's docstring.
         found_as: the checker that must find it, and the names of anomalies that count as found, such as ``reads: stale-read future-read``;
             each is right for some placement. No names: evidence is gone, and a verdict other than valid counts.
         where: the sites of a run, in random order.
-        seen: where such a bug occurred, or who describes it.
+        seen: where such a bug occurred, or who describes it; ``apache/iceberg#1`` is an issue or a pull request on GitHub.
         neutral: whether every table format can have it: it concerns the history, rows, the order of commits, files or the catalog's pointer,
             and its change touches nothing that only Iceberg has. Other formats are tried with these.
+        name: the bug, in hyphenated words.
+        does: what the bug does, in one sentence; empty: the first sentence of the change's docstring.
     """
 
-    name: str
     change: Callable[[S], Planted | None]
-    does: str = ""
     found_as: str = ""
     where: Callable[[World], Iterable[S]] | None = None
     seen: str = ""
     neutral: bool | None = None
+    name: str = ""
+    does: str = ""
 
     @property
     def checker(self) -> str:
@@ -63,9 +63,18 @@ class Plant(Generic[S]):
         return next((bug for site in self.where(w) if (bug := self.change(site)) is not None), None)
 
 
-def table(*rows: Plant[Any], **columns: Any) -> tuple[Plant[Any], ...]:
-    """The rows, which have these columns in common unless they say something else."""
-    return tuple(replace(r, **{k: v for k, v in columns.items() if getattr(r, k) in (None, "")}) for r in rows)
+def table(rows: Mapping[str, Plant[Any]], **columns: Any) -> tuple[Plant[Any], ...]:
+    """The rows, which have these columns in common unless they say something else.
+
+    Args:
+        rows: name, or ``name: what the bug does``, → the rest of the row.
+    """
+    found = []
+    for title, row in rows.items():
+        name, _, does = title.partition(": ")
+        common = {k: v for k, v in columns.items() if getattr(row, k) in (None, "")}
+        found.append(replace(row, name=name, does=does, **common))
+    return tuple(found)
 
 
 def whole(w: World) -> tuple[World]:

@@ -133,81 +133,68 @@ def from_lost(p: CommitSite) -> Planted | None:
     return p.w.planted(p.t.op(p.k + 1).op, log=p.t.set_back(p.n, p.k - 1))
 
 
-PLANTS = table(
-    Plant(
-        "lost-update-register",
-        lost_update("val"),
-        "Of two concurrent updates of a row, the second restores the register's value from before the first.",
+ROWS = {
+    "lost-update-register: Of two concurrent updates of a row, the second restores the register's value from before the first.": Plant(
+        lost_update("val")
     ),
     # If the two increments are equal, the second leaves the row unchanged, so its commit shows no change at all.
-    Plant(
-        "lost-update-counter",
-        lost_update("cnt"),
-        "Of two concurrent updates of a row, the second restores the counter from before the first: an increment is lost.",
-        "replay: lost-update wrong-rows",
+    "lost-update-counter: Of two concurrent updates of a row, the second restores the counter from before the first: an increment is lost.": Plant(
+        lost_update("cnt"), "replay: lost-update wrong-rows"
     ),
-    Plant(
-        "lost-update-list",
-        lost_update("log"),
-        "Of two concurrent updates of a row, the second restores the list from before the first: an element is lost.",
+    "lost-update-list: Of two concurrent updates of a row, the second restores the list from before the first: an element is lost.": Plant(
+        lost_update("log")
     ),
-    Plant(
-        "update-beside-update",
+    "update-beside-update": Plant(
         doubled,
-        found_as="replay: duplicate-row",
+        "replay: duplicate-row",
         seen="trinodb/trino#31072: a filter of conflicts that is too narrow doubles keys",
     ),
-    Plant(
-        "update-of-a-deleted-row",
+    "update-of-a-deleted-row": Plant(
         resurrects,
-        found_as="replay: resurrected-row",
+        "replay: resurrected-row",
         where=commits(of_kinds(*UPDATES), lambda p: not p.now.removed and not p.now.added),
         seen="Vanlightly, table-formats-tlaplus: UPDATE after DELETE without validateNoConflictingDeleteFiles",
     ),
-    Plant(
-        "undelete",
+    "undelete": Plant(
         undelete,
-        found_as="replay: undelete",
+        "replay: undelete",
         where=commits(of_kinds("delete", "delete-where", "merge-delete")),
         seen="Vanlightly, table-formats-tlaplus, and real Spark on v2 merge-on-read under snapshot isolation: MOR UPDATE first, DELETE second",
     ),
-    Plant(
-        "delete-lost-to-compaction",
+    "delete-lost-to-compaction": Plant(
         compaction_undeletes,
-        found_as="replay: undelete wrong-rows",
+        "replay: undelete wrong-rows",
         where=commits(of_kinds("delete*")),
         seen="trinodb/trino#18393: a delete and OPTIMIZE at the same time",
     ),
-    Plant(
-        "write-skew",
+    "write-skew: On a serializable table, an operation commits what it meant at its scan, though what it read has changed since.": Plant(
         at_scan(concurrent=True),
-        "On a serializable table, an operation commits what it meant at its scan, though what it read has changed since.",
         "replay: write-skew",
         where=commits(statements),
         seen="Adya's G2-item: https://jepsen.io/consistency/phenomena/a5b; apache/iceberg#12653",
     ),
-    Plant(
-        "stale-scan",
+    "stale-scan: An operation commits what it means at a state older than a write acknowledged before it was invoked.": Plant(
         at_scan(concurrent=False),
-        "An operation commits what it means at a state older than a write acknowledged before it was invoked.",
         "replay: stale-scan",
         where=commits(statements),
         seen="apache/iceberg#14440: CachingCatalog serves a table that is long outdated",
     ),
-    Plant(
-        "insert-select-from-the-wrong-state",
+    "insert-select-from-the-wrong-state": Plant(
         insert_select,
-        found_as="replay: write-skew stale-scan wrong-rows",
+        "replay: write-skew stale-scan wrong-rows",
         where=commits(of_kinds("insert-select")),
         seen="apache/iceberg#12653: an append validates nothing, whatever its query has read",
     ),
-    Plant(
-        "computed-from-what-main-lost",
+    "computed-from-what-main-lost": Plant(
         from_lost,
-        found_as="replay: vanished-read",
+        "replay: vanished-read",
         where=commits(lambda t: t.positions[1:-1]),
         seen="as main-moved-back: an operation that had read the lost commit builds on it",
     ),
+}
+
+PLANTS = table(
+    ROWS,
     found_as="replay: lost-update",
     where=commits(of_kinds(*UPDATES)),
     seen="Adya's P4; https://jepsen.io/consistency/phenomena/p4",

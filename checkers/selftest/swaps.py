@@ -107,30 +107,20 @@ def transaction_not_made(p: SwapSite) -> Planted | None:
     return Planted(replace(p.w.evidence, accepted=accepted), frozenset((rival,)), rival)
 
 
-LOST = table(
-    Plant(
-        "swap-without-comparison",
+LOST = {
+    "swap-without-comparison": Plant(
         without_comparison,
-        found_as="pointer: lost-update",
+        "pointer: lost-update",
         seen="https://iceberg.apache.org/docs/latest/aws/#optimistic-locking",
         neutral=True,
     ),
-    Plant(
-        "two-writers-of-one-version-file",
-        two_writers,
-        found_as="pointer: lost-update",
-        seen="https://iceberg.apache.org/spec/#file-system-tables",
-        neutral=True,
+    "two-writers-of-one-version-file": Plant(
+        two_writers, "pointer: lost-update", seen="https://iceberg.apache.org/spec/#file-system-tables", neutral=True
     ),
-    Plant("swap-forgotten", swap_forgotten, found_as="pointer: lost-swap", seen=SPEC, neutral=True),
-    Plant(
-        "transaction-answered-and-not-made",
-        transaction_not_made,
-        found_as="pointer: lost-swap",
-        seen="apache/iceberg#7569",
-    ),
-    where=swaps,
-)
+    "swap-forgotten": Plant(swap_forgotten, "pointer: lost-swap", seen=SPEC, neutral=True),
+    "transaction-answered-and-not-made": Plant(transaction_not_made, "pointer: lost-swap", seen="apache/iceberg#7569"),
+}
+
 
 # --- at another time, from another version, of another operation -------------------------------------------------------
 
@@ -178,20 +168,16 @@ def by_another(p: SwapSite) -> Planted | None:
     return None if other is None else p.put(other, p.o.op, at=(p.n, p.n + 1), swaps=(replace(p.s, op=other),))
 
 
-WRONG = table(
-    Plant("base-that-never-was", never_was, found_as="pointer: unknown-base", seen=SPEC),
-    Plant("base-that-was-replaced-before", of_before, found_as="pointer: unknown-base", seen=SPEC),
-    Plant("swap-after-its-acknowledgement", too_late, found_as="pointer: swap-time", seen=SENT_LATE),
-    Plant("swap-before-its-invocation", too_early, found_as="pointer: swap-time", seen=SENT_LATE),
-    Plant("swaps-in-another-order", in_another_order, found_as="pointer: swap-order", seen=SPEC),
-    Plant(
-        "swap-by-another-operation",
-        by_another,
-        found_as="pointer: foreign-swap",
-        seen="two writers with one name, or one connection for both",
+WRONG = {
+    "base-that-never-was": Plant(never_was, "pointer: unknown-base", seen=SPEC),
+    "base-that-was-replaced-before": Plant(of_before, "pointer: unknown-base", seen=SPEC),
+    "swap-after-its-acknowledgement": Plant(too_late, "pointer: swap-time", seen=SENT_LATE),
+    "swap-before-its-invocation": Plant(too_early, "pointer: swap-time", seen=SENT_LATE),
+    "swaps-in-another-order": Plant(in_another_order, "pointer: swap-order", seen=SPEC),
+    "swap-by-another-operation": Plant(
+        by_another, "pointer: foreign-swap", seen="two writers with one name, or one connection for both"
     ),
-    where=swaps,
-    neutral=True,
-)
+}
 
-PLANTS = (*LOST, *WRONG)
+
+PLANTS = (*table(LOST, where=swaps), *table(WRONG, where=swaps, neutral=True))

@@ -85,26 +85,18 @@ def nothing_expired(w: World) -> Planted | None:
     return w.planted("expiry", events=edits.inserted(w.events, w.rng.randint(first + 1, last), new))
 
 
-PROCEDURES = table(
-    Plant("procedure-that-left-no-trace", no_trace, found_as="commits: lost-commit", where=whole, seen=LOST),
-    Plant(
-        "procedure-whose-snapshot-is-lost",
-        told_and_lost,
-        found_as="commits: lost-commit",
-        where=commits(maintenance),
-        seen=LOST,
+PROCEDURES = {
+    "procedure-that-left-no-trace": Plant(no_trace, "commits: lost-commit", where=whole, seen=LOST),
+    "procedure-whose-snapshot-is-lost": Plant(
+        told_and_lost, "commits: lost-commit", where=commits(maintenance), seen=LOST
     ),
-    Plant("procedure-that-counts-wrong", wrong_count, where=commits(maintenance, counts)),
-    Plant("expiry-that-counts-too-much", too_many, where=whole),
-    Plant(
-        "expiry-that-removed-nothing",
-        nothing_expired,
-        where=whole,
-        seen="a service that answers from its own state, which the store does not have",
+    "procedure-that-counts-wrong": Plant(wrong_count, where=commits(maintenance, counts)),
+    "expiry-that-counts-too-much": Plant(too_many, where=whole),
+    "expiry-that-removed-nothing": Plant(
+        nothing_expired, where=whole, seen="a service that answers from its own state, which the store does not have"
     ),
-    found_as="commits: wrong-result",
-    seen=COUNTED,
-)
+}
+
 
 # --- captures -----------------------------------------------------------------------------------------------------------
 
@@ -130,16 +122,15 @@ def _captured(w: World, t: Table, n: int, metadata: str | None) -> Planted:
     return w.planted(log=t.with_capture(n, metadata), nobody=CATALOG)
 
 
-CAPTURES = table(
-    Plant(
-        "stale-pointer",
-        stale_pointer,
-        found_as="commits: stale-pointer",
-        seen="a replica of the catalog's database that lags behind",
+CAPTURES = {
+    "stale-pointer": Plant(
+        stale_pointer, "commits: stale-pointer", seen="a replica of the catalog's database that lags behind"
     ),
-    Plant("table-gone-for-a-while", gone, found_as="commits: lost-table", seen="apache/iceberg#2319"),
-    where=whole,
-    neutral=True,
-)
+    "table-gone-for-a-while": Plant(gone, "commits: lost-table", seen="apache/iceberg#2319"),
+}
 
-PLANTS = (*PROCEDURES, *CAPTURES)
+
+PLANTS = (
+    *table(PROCEDURES, found_as="commits: wrong-result", seen=COUNTED),
+    *table(CAPTURES, where=whole, neutral=True),
+)

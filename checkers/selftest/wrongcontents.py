@@ -58,86 +58,56 @@ def with_column(fields: Fields, id: int) -> Fields:
     return [*fields, {"id": id, "name": "more", "required": False, "type": "int"}]
 
 
-SCHEMAS = table(
-    Plant(
-        "column-narrowed-in-place",
-        in_place(lambda f: typed(f, "long", "int")),
-        "The schema's long column becomes an int, under the same schema id.",
+SCHEMAS = {
+    "column-narrowed-in-place: The schema's long column becomes an int, under the same schema id.": Plant(
+        in_place(lambda f: typed(f, "long", "int"))
     ),
-    Plant(
-        "column-retyped-in-place",
-        in_place(lambda f: typed(f, "string", "binary")),
-        "The schema's string column becomes binary, under the same schema id.",
+    "column-retyped-in-place: The schema's string column becomes binary, under the same schema id.": Plant(
+        in_place(lambda f: typed(f, "string", "binary"))
     ),
-    Plant(
-        "column-renamed-in-place",
-        in_place(lambda f: [*f[:-1], {**f[-1], "name": "renamed"}]),
-        "A column gets another name, under the same schema id.",
+    "column-renamed-in-place: A column gets another name, under the same schema id.": Plant(
+        in_place(lambda f: [*f[:-1], {**f[-1], "name": "renamed"}])
     ),
-    Plant(
-        "column-required-in-place",
-        in_place(lambda f: [{**f[0], "required": True}, *f[1:]]),
-        "A column becomes required, under the same schema id.",
+    "column-required-in-place: A column becomes required, under the same schema id.": Plant(
+        in_place(lambda f: [{**f[0], "required": True}, *f[1:]])
     ),
-    Plant(
-        "field-ids-exchanged",
-        in_place(exchanged),
-        "Two columns exchange their field ids, so that each reads the other's values.",
+    "field-ids-exchanged: Two columns exchange their field ids, so that each reads the other's values.": Plant(
+        in_place(exchanged)
     ),
-    Plant(
-        "column-added-in-place",
-        in_place(lambda f: with_column(f, len(f) + 1)),
-        "The schema gets a column more, under the same schema id.",
+    "column-added-in-place: The schema gets a column more, under the same schema id.": Plant(
+        in_place(lambda f: with_column(f, len(f) + 1))
     ),
-    Plant(
-        "field-id-given-twice",
-        in_place(lambda f: with_column(f, f[0]["id"])),
-        "Two columns have the same field id.",
-    ),
-    Plant(
-        "field-id-too-high",
-        in_place(lambda f: with_column(f, 900)),
-        "A column has a field id above last-column-id.",
-    ),
-    found_as="metadata: schema-changed field-id",
-    where=later(has("schemas")),
-    seen=STALE,
-)
+    "field-id-given-twice: Two columns have the same field id.": Plant(in_place(lambda f: with_column(f, f[0]["id"]))),
+    "field-id-too-high: A column has a field id above last-column-id.": Plant(in_place(lambda f: with_column(f, 900))),
+}
+
 
 # --- ids of nothing ---------------------------------------------------------------------------------------------------------
 
-OF_NOTHING = table(
-    Plant(
-        "current-schema-of-nothing",
+OF_NOTHING = {
+    "current-schema-of-nothing: current-schema-id is the id of no entry.": Plant(
         by_a_write(raw(lambda r: {"current-schema-id": 99})),
-        "current-schema-id is the id of no entry.",
         "metadata: dangling-id schema-changed",
         where=later(has("current-schema-id", "schemas")),
     ),
-    Plant(
-        "default-spec-of-nothing",
+    "default-spec-of-nothing: default-spec-id is the id of no entry.": Plant(
         by_a_write(raw(lambda r: {"default-spec-id": 99})),
-        "default-spec-id is the id of no entry.",
         "metadata: dangling-id partition-spec-changed",
         where=later(has("default-spec-id", "partition-specs")),
     ),
-    Plant(
-        "default-sort-order-of-nothing",
+    "default-sort-order-of-nothing: default-sort-order-id is the id of no entry.": Plant(
         by_a_write(raw(lambda r: {"default-sort-order-id": 99})),
-        "default-sort-order-id is the id of no entry.",
         "metadata: dangling-id sort-order-changed",
         where=later(has("default-sort-order-id", "sort-orders")),
     ),
-    Plant(
-        "snapshot-schema-of-nothing",
+    "snapshot-schema-of-nothing: A snapshot's schema-id is the id of no schema.": Plant(
         lambda p: p.changed(schema_id=99),
-        "A snapshot's schema-id is the id of no schema.",
         "metadata: dangling-id",
         where=later(lambda p: p.m.raw.get("schemas")),
         seen=STALE,
     ),
-    seen=REPLACED,
-)
+}
+
 
 # --- specs, sort orders, properties and the rest ----------------------------------------------------------------------------
 
@@ -220,86 +190,54 @@ def narrowed(w: World) -> Planted | None:
     return None
 
 
-CONTENTS = table(
-    Plant(
-        "spec-changed-in-place",
+CONTENTS = {
+    "spec-changed-in-place: The partition spec has other fields, under the same spec id.": Plant(
         by_a_write(
             raw(lambda r: {"partition-specs": [{**s, "fields": [bucketed(1000)]} for s in r["partition-specs"]]})
         ),
-        "The partition spec has other fields, under the same spec id.",
         "metadata: partition-spec-changed",
         where=later(has("partition-specs")),
         seen=REPLACED,
     ),
-    Plant(
-        "spec-of-nobody",
+    "spec-of-nobody: The table has a new default partition spec that nobody made.": Plant(
         by_a_write(raw(new_spec)),
-        "The table has a new default partition spec that nobody made.",
         "metadata: partition-spec-changed",
         where=later(has("partition-specs", "default-spec-id")),
         seen=REPLACED,
     ),
-    Plant(
-        "sort-order-of-nobody",
-        by_a_write(raw(new_order)),
-        "The table has a new default sort order that nobody made.",
-        "metadata: sort-order-changed",
-        where=later(has("sort-orders")),
-        seen=REPLACED,
+    "sort-order-of-nobody: The table has a new default sort order that nobody made.": Plant(
+        by_a_write(raw(new_order)), "metadata: sort-order-changed", where=later(has("sort-orders")), seen=REPLACED
     ),
-    Plant(
-        "property-set-by-nobody",
+    "property-set-by-nobody": Plant(
         property_set,
-        found_as="metadata: property-changed",
+        "metadata: property-changed",
         where=later(has("properties")),
         seen="apache/iceberg#16942: properties set while a table was replaced",
     ),
-    Plant(
-        "location-moved",
+    "location-moved: The table's location is another one, and nobody moved it.": Plant(
         by_a_write(raw(lambda r: {"location": r["location"] + "-elsewhere"})),
-        "The table's location is another one, and nobody moved it.",
         "metadata: location-changed",
         where=later(has("location")),
     ),
-    Plant(
-        "format-version-raised",
+    "format-version-raised: The format version is one higher, and nobody upgraded the table.": Plant(
         by_a_write(lambda m: replace(m, format_version=m.format_version + 1)),
-        "The format version is one higher, and nobody upgraded the table.",
         "metadata: format-version-changed",
         seen="apache/iceberg#16146: commits around an upgrade",
     ),
-    Plant(
-        "next-row-id-null",
+    "next-row-id-null: A version of a version 3 table has no next-row-id.": Plant(
         by_a_write(lambda m: replace(m, next_row_id=None)),
-        "A version of a version 3 table has no next-row-id.",
         "metadata: next-row-id",
         where=later(lambda p: p.m.next_row_id is not None),
         seen="apache/iceberg#16263",
     ),
-    Plant(
-        "required-field-missing",
-        lacking,
-        found_as="metadata: missing-field vanished-schema",
-        where=later(has(*REQUIRED)),
+    "required-field-missing": Plant(lacking, "metadata: missing-field vanished-schema", where=later(has(*REQUIRED))),
+    "statistics-of-nobody: A version lists statistics that nobody computed.": Plant(
+        by_a_write(with_statistics), "metadata: statistics-changed", where=later(lambda p: p.m.current is not None)
     ),
-    Plant(
-        "statistics-of-nobody",
-        by_a_write(with_statistics),
-        "A version lists statistics that nobody computed.",
-        "metadata: statistics-changed",
-        where=later(lambda p: p.m.current is not None),
-    ),
-    Plant(
-        "column-narrowed-beside-a-new-one",
-        narrowed,
-        found_as="metadata: schema-evolution",
-        where=whole,
-        seen=STALE,
-    ),
-    Plant("last-sequence-number-of-nobody", sequence_raised, found_as="metadata: last-sequence-number"),
-    where=later(),
-    seen=SPEC,
-)
+    "column-narrowed-beside-a-new-one": Plant(narrowed, "metadata: schema-evolution", where=whole, seen=STALE),
+    "last-sequence-number-of-nobody": Plant(sequence_raised, "metadata: last-sequence-number"),
+}
+
 
 # --- refs -------------------------------------------------------------------------------------------------------------------
 
@@ -315,16 +253,17 @@ def tag_moved(p: CommitSite) -> Planted:
     return p.planted(log=p.t.with_versions(0, len(p.t.log.metadata), lambda m: (before if m.n < p.n else now)(m)))
 
 
-REFS = table(
-    Plant("tag-moved", tag_moved, seen="apache/iceberg-go#716"),
-    Plant(
-        "branch-of-nobody",
-        lambda p: p.versions(with_ref("audit", p.parent.snapshot_id)),
-        "A branch appears that nobody made.",
-        seen="apache/iceberg#15001",
+REFS = {
+    "tag-moved": Plant(tag_moved, seen="apache/iceberg-go#716"),
+    "branch-of-nobody: A branch appears that nobody made.": Plant(
+        lambda p: p.versions(with_ref("audit", p.parent.snapshot_id)), seen="apache/iceberg#15001"
     ),
-    found_as="metadata: ref-changed",
-    where=quiet,
-)
+}
 
-PLANTS = (*SCHEMAS, *OF_NOTHING, *CONTENTS, *REFS)
+
+PLANTS = (
+    *table(SCHEMAS, found_as="metadata: schema-changed field-id", where=later(has("schemas")), seen=STALE),
+    *table(OF_NOTHING, seen=REPLACED),
+    *table(CONTENTS, where=later(), seen=SPEC),
+    *table(REFS, found_as="metadata: ref-changed", where=quiet),
+)

@@ -15,7 +15,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.selftest import lostcommits
 from checkers.selftest.plant import Plant, table, whole
-from checkers.selftest.sites import commits, statements
+from checkers.selftest.sites import CommitSite, commits, statements
 from checkers.selftest.stalescans import at_scan
 from checkers.selftest.world import GONE, Planted, World
 from workloads.engines.engines import ENGINES
@@ -130,46 +130,31 @@ def disagree(w: World) -> Planted | None:
     return Planted(replace(e, carried={**e.carried, o.table: carried}, accepted={}), frozenset((o.op,)), nobody=GONE)
 
 
-SCANNED: Plant[object] = Plant("", at_scan(concurrent=True, any_level=True), where=commits(statements))
+SCANNED: Plant[CommitSite] = Plant(at_scan(concurrent=True, any_level=True), where=commits(statements))
 BY_NAME = {p.name: p.plant for p in lostcommits.PLANTS}
 
-PLANTS = table(
-    Plant(
-        "serializable-engine-commits-at-snapshot",
-        by_guest(SCANNED.plant),
-        "An engine that promises serializability on every table commits what it meant at its scan, though what it read has changed since.",
-        "replay: write-skew",
-        seen=f"{DUCKDB}, if it did not require that main has not moved",
+ROWS = {
+    "serializable-engine-commits-at-snapshot: An engine that promises serializability on every table commits what it meant at its scan, though what it read has changed since.": Plant(
+        by_guest(SCANNED.plant), "replay: write-skew", seen=f"{DUCKDB}, if it did not require that main has not moved"
     ),
-    Plant(
-        "checkpoint-committed-twice",
+    "checkpoint-committed-twice: An engine that never names its operations commits the same rows twice, and no proxy saw it.": Plant(
         by_guest(
             BY_NAME["double-apply"],
             lambda e, o: replace(e, accepted={}, carried={}, proxied=False),
             same_everywhere,
         ),
-        "An engine that never names its operations commits the same rows twice, and no proxy saw it.",
         "commits: duplicate-commit",
         seen="apache/iceberg#2033: a restored Flink job commits what an older checkpoint had committed",
     ),
-    Plant(
-        "acknowledged-by-the-server-and-not-made",
+    "acknowledged-by-the-server-and-not-made: A catalog server answers 204 to a transaction and does not make its commit.": Plant(
         by_guest(BY_NAME["acknowledged-but-never-applied"], answered),
-        "A catalog server answers 204 to a transaction and does not make its commit.",
         seen="apache/iceberg, open-api/rest-catalog-open-api.yaml: /v1/transactions/commit answers an empty 204",
     ),
-    Plant(
-        "acknowledged-without-a-request",
+    "acknowledged-without-a-request: An engine reports success without having sent a commit.": Plant(
         by_guest(BY_NAME["acknowledged-but-never-applied"]),
-        "An engine reports success without having sent a commit.",
         seen=f"{DUCKDB}, if it lost a transaction on its way to the catalog",
     ),
-    Plant(
-        "proxies-and-rows-disagree",
-        disagree,
-        found_as="commits",
-        seen="a proxy that takes a request for another writer's",
-    ),
-    found_as="commits: lost-commit",
-    where=whole,
-)
+    "proxies-and-rows-disagree": Plant(disagree, "commits", seen="a proxy that takes a request for another writer's"),
+}
+
+PLANTS = table(ROWS, found_as="commits: lost-commit", where=whole)

@@ -177,59 +177,47 @@ def removed_differently(p: CommitSite) -> Planted | None:
     return p.changed(removed_files=tuple(replace(f, **change) if x is f else x for x in p.c.removed_files))
 
 
-ENTRIES = table(
-    Plant("data-file-in-another-partition", data_elsewhere, found_as="metadata: file-partition", seen=PRUNED),
-    Plant("data-file-without-a-partition", data_of_no_partition, found_as="metadata: file-partition", seen=PRUNED),
-    Plant("delete-file-in-another-partition", deletes_elsewhere, found_as="metadata: delete-partition", seen=PRUNED),
-    Plant(
-        "vector-of-another-file",
-        vector_astray,
-        found_as="metadata: referenced-file",
-        seen="apache/iceberg#15966: vectors and the files they are for",
+ENTRIES = {
+    "data-file-in-another-partition": Plant(data_elsewhere, "metadata: file-partition", seen=PRUNED),
+    "data-file-without-a-partition": Plant(data_of_no_partition, "metadata: file-partition", seen=PRUNED),
+    "delete-file-in-another-partition": Plant(deletes_elsewhere, "metadata: delete-partition", seen=PRUNED),
+    "vector-of-another-file": Plant(
+        vector_astray, "metadata: referenced-file", seen="apache/iceberg#15966: vectors and the files they are for"
     ),
-    Plant(
-        "vector-in-version-2",
+    "vector-in-version-2": Plant(
         vector_in_version_2,
-        found_as="metadata: dv-in-v2",
+        "metadata: dv-in-v2",
         where=later(lambda p: p.m.format_version == 2),
         seen="apache/iceberg#16146: a commit that was prepared for another format version",
     ),
-    Plant(
-        "old-sequence-number-for-new-rows",
+    "old-sequence-number-for-new-rows": Plant(
         old_sequence_number,
-        found_as="metadata: data-sequence-number",
+        "metadata: data-sequence-number",
         where=later(lambda p: p.c.sequence_number > 1 and p.t.kind(p.k).changes_rows),
     ),
-    Plant(
-        "row-ids-of-two-files",
+    "row-ids-of-two-files": Plant(
         row_ids_twice,
-        found_as="metadata: row-id-overlap",
+        "metadata: row-id-overlap",
         where=later(lineage),
         seen="apache/iceberg#16263: row ids given twice",
     ),
-    Plant(
-        "data-file-without-row-id",
+    "data-file-without-row-id": Plant(
         without_row_id,
-        found_as="metadata: file-row-id",
+        "metadata: file-row-id",
         where=later(lineage),
         seen="a writer of version 2 on a table of version 3",
     ),
-    Plant(
-        "removed-what-was-not-there",
+    "removed-what-was-not-there": Plant(
         removed_twice,
-        found_as="metadata: removed-not-live",
+        "metadata: removed-not-live",
         where=later(lambda p: p.c.operation != "append"),
         seen="apache/iceberg#16978: manifests filtered by two threads",
     ),
-    Plant(
-        "removed-under-another-description",
-        removed_differently,
-        found_as="metadata: entry-changed",
-        where=later(lambda p: p.c.removed_files),
+    "removed-under-another-description": Plant(
+        removed_differently, "metadata: entry-changed", where=later(lambda p: p.c.removed_files)
     ),
-    where=later(),
-    seen=REWRITTEN,
-)
+}
+
 
 # --- operations, and who made what ------------------------------------------------------------------------------------
 
@@ -267,37 +255,31 @@ def without_a_trace(p: CommitSite) -> Planted | None:
     return p.planted(log=p.t.rebuilt([*p.t.versions[: p.n], *rest]))
 
 
-OPERATIONS = table(
-    Plant(
-        "statement-that-calls-itself-a-rewrite",
-        named("replace"),
-        "A statement that changed rows says that its snapshot exchanged files only.",
+OPERATIONS = {
+    "statement-that-calls-itself-a-rewrite: A statement that changed rows says that its snapshot exchanged files only.": Plant(
+        named("replace")
     ),
-    Plant("statement-without-an-operation", named(""), "The snapshot of a statement names no operation."),
-    Plant(
-        "statement-of-an-unknown-operation",
-        named("update"),
-        "The snapshot of a statement names an operation that does not exist.",
+    "statement-without-an-operation: The snapshot of a statement names no operation.": Plant(named("")),
+    "statement-of-an-unknown-operation: The snapshot of a statement names an operation that does not exist.": Plant(
+        named("update")
     ),
-    Plant("delete-that-adds-files", delete_that_adds, where=later(lambda p: own(p, "data"))),
-    Plant(
-        "compaction-without-a-trace",
+    "delete-that-adds-files": Plant(delete_that_adds, where=later(lambda p: own(p, "data"))),
+    "compaction-without-a-trace": Plant(
         without_a_trace,
-        found_as="metadata: summary-count removed-not-live",
+        "metadata: summary-count removed-not-live",
         where=commits(maintenance, lambda p: not p.last),
         seen="polaris#1285: a compaction that is taken out of the metadata again",
     ),
-    Plant(
-        "parents-in-a-circle",
+    "parents-in-a-circle: A snapshot's parent is one of its descendants.": Plant(
         lambda p: p.changed(parent_id=p.w.rng.choice(p.t.main[p.k :]).snapshot_id),
-        "A snapshot's parent is one of its descendants.",
         "metadata: unknown-parent",
         where=later(lambda p: not p.last),
         seen="a snapshot id that is used again",
     ),
-    found_as="metadata: wrong-operation",
-    where=later(changes_rows),
-    seen=VALIDATION,
-)
+}
 
-PLANTS = (*ENTRIES, *OPERATIONS)
+
+PLANTS = (
+    *table(ENTRIES, where=later(), seen=REWRITTEN),
+    *table(OPERATIONS, found_as="metadata: wrong-operation", where=later(changes_rows), seen=VALIDATION),
+)

@@ -87,84 +87,54 @@ def version_before(p: CommitSite) -> Planted | None:
     return p.version(lambda m: replace(m, last_updated_ms=time))
 
 
-METADATA_LOGS = table(
-    Plant(
-        "metadata-log-truncated",
+METADATA_LOGS = {
+    "metadata-log-truncated: A version forgets the oldest versions before it, though its log is not full.": Plant(
         log_with("metadata-log", 3, lambda rng, x: x[rng.randrange(1, len(x)) :]),
-        "A version forgets the oldest versions before it, though its log is not full.",
         seen="apache/iceberg#16942: replace forgets the previous metadata",
     ),
-    Plant(
-        "metadata-log-with-a-hole",
+    "metadata-log-with-a-hole: A version's metadata-log lacks one of the versions before it.": Plant(
         log_with("metadata-log", 3, hole),
-        "A version's metadata-log lacks one of the versions before it.",
         seen="trinodb/trino#31213: a version that is not in the log counts as never committed",
     ),
-    Plant(
-        "metadata-log-empty",
-        log_with("metadata-log", 2, lambda rng, x: []),
-        "A version names no version before it.",
-        seen="apache/iceberg#16942",
+    "metadata-log-empty: A version names no version before it.": Plant(
+        log_with("metadata-log", 2, lambda rng, x: []), seen="apache/iceberg#16942"
     ),
-    Plant(
-        "metadata-log-doubled",
-        log_with("metadata-log", 2, twice),
-        "A version's metadata-log has an entry twice.",
-        seen="a commit that a client sent twice",
+    "metadata-log-doubled: A version's metadata-log has an entry twice.": Plant(
+        log_with("metadata-log", 2, twice), seen="a commit that a client sent twice"
     ),
-    found_as="metadata: metadata-log-mismatch",
-    where=later(),
-)
-SNAPSHOT_LOGS = table(
-    Plant(
-        "snapshot-log-empty",
+}
+
+SNAPSHOT_LOGS = {
+    "snapshot-log-empty: A version has forgotten which snapshots were current.": Plant(
         log_with("snapshot-log", 2, lambda rng, x: []),
-        "A version has forgotten which snapshots were current.",
         seen="projectnessie/nessie#9634: the server shows the history of one snapshot",
     ),
-    Plant(
-        "snapshot-log-without-its-last-entry",
+    "snapshot-log-without-its-last-entry: A version's snapshot-log does not say that its snapshot became current.": Plant(
         log_with("snapshot-log", 2, lambda rng, x: x[:-1]),
-        "A version's snapshot-log does not say that its snapshot became current.",
         seen="apache/iceberg#4090: intermediate snapshots in the log",
     ),
-    Plant(
-        "snapshot-log-with-a-hole",
+    "snapshot-log-with-a-hole: A version's snapshot-log lacks a snapshot that was current, so that time travel returns an older one.": Plant(
         log_with("snapshot-log", 3, hole),
-        "A version's snapshot-log lacks a snapshot that was current, so that time travel returns an older one.",
         seen="TableMetadata.updateSnapshotLog: history gaps cause incorrect time travel",
     ),
-    Plant(
-        "snapshot-log-of-strangers",
-        log_with("snapshot-log", 2, stranger),
-        "A version's snapshot-log names a snapshot that never was.",
-        seen="apache/iceberg#4090",
+    "snapshot-log-of-strangers: A version's snapshot-log names a snapshot that never was.": Plant(
+        log_with("snapshot-log", 2, stranger), seen="apache/iceberg#4090"
     ),
-    Plant(
-        "snapshot-log-reversed",
-        log_with("snapshot-log", 2, lambda rng, x: x[::-1]),
-        "A version's snapshot-log is in the opposite order.",
-        seen=SORTED,
+    "snapshot-log-reversed: A version's snapshot-log is in the opposite order.": Plant(
+        log_with("snapshot-log", 2, lambda rng, x: x[::-1]), seen=SORTED
     ),
-    found_as="metadata: snapshot-log",
-    where=later(),
-)
-TIMES = table(
-    Plant(
-        "snapshot-log-entry-of-another-time",
-        time_of_the_first("snapshot-log"),
-        "A version says another time for when an old snapshot became current: a query AS OF a time finds another snapshot.",
+}
+
+TIMES = {
+    "snapshot-log-entry-of-another-time: A version says another time for when an old snapshot became current: a query AS OF a time finds another snapshot.": Plant(
+        time_of_the_first("snapshot-log")
     ),
-    Plant(
-        "metadata-log-entry-of-another-time",
-        time_of_the_first("metadata-log"),
-        "A version says another time for a version before it.",
+    "metadata-log-entry-of-another-time: A version says another time for a version before it.": Plant(
+        time_of_the_first("metadata-log")
     ),
-    Plant("version-before-its-time", version_before, seen="TableMetadata: Invalid update timestamp"),
-    found_as="metadata: timestamp-order",
-    where=later(),
-    seen=SORTED,
-)
+    "version-before-its-time": Plant(version_before, seen="TableMetadata: Invalid update timestamp"),
+}
+
 
 # --- main, and expiry -------------------------------------------------------------------------------------------------------
 
@@ -208,29 +178,24 @@ def expired_is_back(p: CommitSite) -> Planted | None:
     return p.versions(lambda m: replace(m, snapshots=(back, *m.snapshots)), until=p.often())
 
 
-MAIN = table(
-    Plant(
-        "main-left-at-the-parent",
+MAIN = {
+    "main-left-at-the-parent": Plant(
         main_left,
-        found_as="metadata: main-not-moved",
+        "metadata: main-not-moved",
         where=later(lambda p: not p.last and p.o.type == "ok"),
         seen="SnapshotProducer.stageOnly: a snapshot that is added and not made current",
     ),
-    Plant(
-        "expired-too-young",
-        expired_too_young,
-        found_as="metadata: retention",
-        where=whole,
-        seen="apache/iceberg-go#716: expiry and the table it saw",
+    "expired-too-young": Plant(
+        expired_too_young, "metadata: retention", where=whole, seen="apache/iceberg-go#716: expiry and the table it saw"
     ),
-    Plant(
-        "expired-snapshot-is-back",
+    "expired-snapshot-is-back": Plant(
         expired_is_back,
-        found_as="metadata: returned-snapshot",
+        "metadata: returned-snapshot",
         where=later(),
         seen="a commit from a cached version of the table, after an expiry: apache/iceberg#16232",
     ),
-)
+}
+
 
 # --- evidence that is gone --------------------------------------------------------------------------------------------------
 
@@ -252,11 +217,16 @@ def version_missing(p: CommitSite) -> Planted | None:
     return p.w.planted(log=replace(log, metadata=metadata, commits=commits), nobody=GONE)
 
 
-LINES = table(
-    Plant("snapshot-without-a-commit", without_commit, where=later(lambda p: p.last)),
-    Plant("version-missing-from-the-log", version_missing, where=later()),
-    found_as="metadata",
-    seen="a table log of which lines are lost",
-)
+LINES = {
+    "snapshot-without-a-commit": Plant(without_commit, where=later(lambda p: p.last)),
+    "version-missing-from-the-log": Plant(version_missing, where=later()),
+}
 
-PLANTS = (*METADATA_LOGS, *SNAPSHOT_LOGS, *TIMES, *MAIN, *LINES)
+
+PLANTS = (
+    *table(METADATA_LOGS, found_as="metadata: metadata-log-mismatch", where=later()),
+    *table(SNAPSHOT_LOGS, found_as="metadata: snapshot-log", where=later()),
+    *table(TIMES, found_as="metadata: timestamp-order", where=later(), seen=SORTED),
+    *table(MAIN),
+    *table(LINES, found_as="metadata", seen="a table log of which lines are lost"),
+)

@@ -67,51 +67,41 @@ def reader_says(text: str, *, nobody: str = "") -> Callable[[VersionSite], Plant
     return change
 
 
-CHAIN = table(
-    Plant(
-        "metadata-fork",
+CHAIN = {
+    "metadata-fork": Plant(
         fork,
-        found_as="metadata: metadata-fork",
+        "metadata: metadata-fork",
         where=later(has("metadata-log")),
         seen="apache/iceberg#16232; HMS without locks: alter_table replaces what it has not seen",
     ),
-    Plant(
-        "pointer-set-back",
+    "pointer-set-back": Plant(
         pointer_back,
-        found_as="metadata: metadata-fork",
+        "metadata: metadata-fork",
         where=whole,
         seen="two processes that both rename to the same version: HadoopCatalog on S3; a restored catalog database",
     ),
-    Plant(
-        "older-metadata-missing",
+    "older-metadata-missing: A version descends from a metadata file that is not in the store.": Plant(
         reader_says("metadata file {file} is missing", nobody=UNWRITTEN),
-        "A version descends from a metadata file that is not in the store.",
         "metadata: missing-metadata-file",
         seen="projectnessie/nessie#8413",
     ),
-    Plant(
-        "older-metadata-corrupt",
+    "older-metadata-corrupt: A version descends from a metadata file that cannot be read.": Plant(
         reader_says("metadata file {file} is corrupt: Expecting value: line 1 column 1 (char 0)", nobody=UNWRITTEN),
-        "A version descends from a metadata file that cannot be read.",
         "metadata: corrupt-metadata-file",
         seen="a writer killed in the middle of a file, on a store without atomic puts",
     ),
-    Plant(
-        "metadata-log-lies",
+    "metadata-log-lies: A version's metadata-log names a predecessor other than the one that was current.": Plant(
         reader_says("its metadata-log says that it follows {file}, the chain says otherwise"),
-        "A version's metadata-log names a predecessor other than the one that was current.",
         "metadata: metadata-log-mismatch",
         seen="apache/iceberg#16942: replace forgets the previous metadata",
     ),
-    Plant(
-        "snapshot-rewritten",
+    "snapshot-rewritten: A version describes a snapshot differently than the version before it.": Plant(
         reader_says("tells snapshot {snapshot} differently than the version that first showed it"),
-        "A version describes a snapshot differently than the version before it.",
         "metadata: snapshot-changed",
         seen="a snapshot id that is used again",
     ),
-    where=a_version,
-)
+}
+
 
 # --- what a table keeps -----------------------------------------------------------------------------------------------------
 
@@ -176,111 +166,84 @@ def not_current(p: CommitSite) -> Planted | None:
     return p.version(with_ref("main", older)) if older in p.m.snapshots else None
 
 
-KEPT = table(
-    Plant(
-        "table-replaced",
+KEPT = {
+    "table-replaced: From some version on the table has another UUID.": Plant(
         lambda v: v.changed(raw(lambda r: {"table-uuid": "00000000-0000-4000-8000-000000000000"})),
-        "From some version on the table has another UUID.",
         "metadata: table-uuid-changed",
         where=quiet_version("table-uuid"),
         seen="apache/iceberg#15050: create or replace after a 503",
     ),
-    Plant(
-        "format-downgraded",
+    "format-downgraded: A later version has an older format version.": Plant(
         lambda v: v.changed(lambda m: replace(m, format_version=m.format_version - 1)),
-        "A later version has an older format version.",
         "metadata: format-version-decreased",
         where=quiet_version(),
         seen="apache/iceberg#16146: commits around an upgrade",
     ),
-    Plant(
-        "last-column-id-decreased",
+    "last-column-id-decreased: The highest column id goes down, so that an id can be assigned twice.": Plant(
         lambda v: v.changed(raw(lambda r: {"last-column-id": r["last-column-id"] - 1})),
-        "The highest column id goes down, so that an id can be assigned twice.",
         "metadata: counter-decreased",
         where=quiet_version("last-column-id"),
         seen="apache/iceberg#14093: a stale schema overwrites a newer one",
     ),
-    Plant(
-        "schema-lost",
+    "schema-lost: A column is missing from the current schema, and nobody dropped it.": Plant(
         lambda v: v.changed(raw(lambda r: {"schemas": [{**s, "fields": s["fields"][:-1]} for s in r["schemas"]]})),
-        "A column is missing from the current schema, and nobody dropped it.",
         "metadata: vanished-schema",
         where=quiet_version("schemas"),
         seen="apache/iceberg#14093: a commit writes the schema that it had read",
     ),
-    Plant(
-        "partition-spec-lost",
+    "partition-spec-lost: A partition spec is missing although files were written with it.": Plant(
         lambda v: v.changed(raw(lambda r: {"partition-specs": []})),
-        "A partition spec is missing although files were written with it.",
         "metadata: vanished-partition-spec",
         where=quiet_version("partition-specs"),
         seen="apache/iceberg#15090: replace commits a stale table",
     ),
-    Plant(
-        "property-lost",
+    "property-lost": Plant(
         property_lost,
-        found_as="metadata: vanished-property",
+        "metadata: vanished-property",
         where=quiet_version("properties"),
         seen="apache/iceberg#16232: properties vanish with a stale replace",
     ),
-    Plant(
-        "schema-change-forgotten",
+    "schema-change-forgotten: ALTER TABLE … ADD COLUMN is acknowledged, and no version of the table has the column.": Plant(
         forgotten("add-column", {"column": "extra_1"}),
-        "ALTER TABLE … ADD COLUMN is acknowledged, and no version of the table has the column.",
         "metadata: lost-metadata-change",
         seen="apache/iceberg#14093: a schema change that another writer's stale schema reverted",
     ),
-    Plant(
-        "property-change-forgotten",
+    "property-change-forgotten: ALTER TABLE … SET TBLPROPERTIES is acknowledged, and no version of the table has the value.": Plant(
         forgotten("set-property", {"property": "icequake.p1"}),
-        "ALTER TABLE … SET TBLPROPERTIES is acknowledged, and no version of the table has the value.",
         "metadata: lost-metadata-change",
         seen="apache/iceberg#16942: properties set while a table was replaced",
     ),
-    Plant(
-        "snapshot-lost",
-        snapshot_lost,
-        found_as="metadata: vanished-snapshot",
-        seen="apache/iceberg#16232; expiry that races with a commit",
+    "snapshot-lost": Plant(
+        snapshot_lost, "metadata: vanished-snapshot", seen="apache/iceberg#16232; expiry that races with a commit"
     ),
-    Plant(
-        "expired-too-much",
+    "expired-too-much": Plant(
         expired_too_much,
-        found_as="metadata: retention vanished-snapshot",
+        "metadata: retention vanished-snapshot",
         seen="apache/iceberg-go#716: expiry and the table it saw",
     ),
-    Plant(
-        "tag-lost",
-        tag_lost,
-        found_as="metadata: vanished-ref",
-        seen="apache/iceberg-go#716: a tag made while snapshots expire",
+    "tag-lost": Plant(
+        tag_lost, "metadata: vanished-ref", seen="apache/iceberg-go#716: a tag made while snapshots expire"
     ),
-    Plant(
-        "main-is-not-current",
+    "main-is-not-current": Plant(
         not_current,
-        found_as="metadata: main-ref",
+        "metadata: main-ref",
         where=later(),
         seen="WAP and branches: current-snapshot-id and refs written by two code paths",
     ),
-    Plant(
-        "dangling-ref",
+    "dangling-ref: A branch points to a snapshot that is not listed.": Plant(
         lambda v: v.changed(with_ref("audit", v.w.rng.randrange(1, 2**62)), last=v.n),
-        "A branch points to a snapshot that is not listed.",
         "metadata: dangling-ref",
         where=quiet_version(),
         seen="apache/iceberg-go#716; nessie#8281: main at an unknown snapshot",
     ),
-    Plant(
-        "snapshot-listed-twice",
+    "snapshot-listed-twice: A version lists a snapshot twice.": Plant(
         lambda v: v.changed(lambda m: replace(m, snapshots=(*m.snapshots, m.snapshots[-1])), last=v.n),
-        "A version lists a snapshot twice.",
         "metadata: duplicate-snapshot",
         where=quiet_version(),
         seen="apache/iceberg#14583: a retry adds its own snapshot again",
     ),
-    where=whole,
-)
+}
+
 
 # --- numbers --------------------------------------------------------------------------------------------------------------
 
@@ -320,81 +283,65 @@ def first_added(
     return changed
 
 
-NUMBERS = table(
-    Plant(
-        "sequence-number-reused",
+NUMBERS = {
+    "sequence-number-reused: Two snapshots have the same sequence number.": Plant(
         lambda p: p.changed(sequence_number=p.parent.sequence_number),
-        "Two snapshots have the same sequence number.",
         "metadata: duplicate-sequence-number sequence-number-order",
         seen="apache/iceberg#8390; polaris#1285 sets it back",
     ),
-    Plant(
-        "sequence-number-decreased",
+    "sequence-number-decreased": Plant(
         sequence_decreased,
-        found_as="metadata: sequence-number-order",
+        "metadata: sequence-number-order",
         where=later(lambda p: p.c.sequence_number > 2),
         seen="polaris#1285: last-sequence-number set back by reflection",
     ),
-    Plant(
-        "last-sequence-number-too-low",
+    "last-sequence-number-too-low: last-sequence-number is lower than that of a snapshot which the version adds.": Plant(
         lambda p: p.version(lambda m: replace(m, last_sequence_number=m.last_sequence_number - 1)),
-        "last-sequence-number is lower than that of a snapshot which the version adds.",
         "metadata: last-sequence-number counter-decreased",
         seen="apache/iceberg#8390",
     ),
-    Plant(
-        "parent-unknown",
+    "parent-unknown: A snapshot's parent is in no version.": Plant(
         lambda p: p.changed(parent_id=p.w.rng.randrange(1, 2**62)),
-        "A snapshot's parent is in no version.",
         "metadata: unknown-parent",
         seen="a commit on metadata that never became current",
     ),
-    Plant(
-        "row-ids-overlap",
+    "row-ids-overlap": Plant(
         row_ids_overlap,
-        found_as="metadata: row-id-overlap first-row-id",
+        "metadata: row-id-overlap first-row-id",
         where=later(adds_lineage),
         seen="apache/iceberg#16263: wrong row ids after a manifest merge",
     ),
-    Plant(
-        "row-ids-missing",
+    "row-ids-missing: A snapshot of a version 3 table has no first-row-id.": Plant(
         lambda p: p.changed(first_row_id=None),
-        "A snapshot of a version 3 table has no first-row-id.",
         "metadata: first-row-id",
         where=later(lineage),
         seen="a writer of version 2 on a table of version 3",
     ),
-    Plant(
-        "next-row-id-too-low",
+    "next-row-id-too-low: next-row-id does not count the rows of the snapshot that the version adds.": Plant(
         lambda p: p.version(lambda m: replace(m, next_row_id=(m.next_row_id or 0) - 1)),
-        "next-row-id does not count the rows of the snapshot that the version adds.",
         "metadata: next-row-id counter-decreased first-row-id",
         where=later(adds_lineage),
         seen="apache/iceberg#16263",
     ),
-    Plant(
-        "file-row-id-of-another",
+    "file-row-id-of-another: A file gets row ids outside its snapshot's range.": Plant(
         first_added(
             lambda f: f.content == "data" and f.first_row_id is not None and f.records,
             lambda f: replace(f, first_row_id=10**6),
         ),
-        "A file gets row ids outside its snapshot's range.",
         "metadata: file-row-id",
         where=later(lineage),
         seen="apache/iceberg#16263: row ids of EXISTING entries given again",
     ),
-    Plant(
-        "file-sequence-number-of-another",
+    "file-sequence-number-of-another: A file's entry says that an older snapshot added it.": Plant(
         first_added(
             lambda f: f.file_sequence_number,
             lambda f: replace(f, file_sequence_number=(f.file_sequence_number or 2) - 1),
         ),
-        "A file's entry says that an older snapshot added it.",
         "metadata: file-sequence-number",
         seen="apache/iceberg#10312: sequence numbers of rewritten files",
     ),
-    where=later(),
-)
+}
+
 
 # --- files ----------------------------------------------------------------------------------------------------------------
 
@@ -453,77 +400,52 @@ def counted(prefix: str) -> Callable[[CommitSite], Planted | None]:
     return change
 
 
-FILES = table(
-    Plant(
-        "live-path-twice",
+FILES = {
+    "live-path-twice": Plant(
         path_twice,
-        found_as="metadata: duplicate-path",
+        "metadata: duplicate-path",
         seen="redpanda-data/redpanda#4591: duplicate file paths in two snapshots",
     ),
-    Plant(
-        "second-deletion-vector",
+    "second-deletion-vector": Plant(
         second_vector,
-        found_as="metadata: several-dvs",
+        "metadata: several-dvs",
         seen="apache/iceberg#15966: two vectors on one file, and every scan fails",
     ),
-    Plant(
-        "position-deletes-after-upgrade",
+    "position-deletes-after-upgrade": Plant(
         position_deletes_in_v3,
-        found_as="metadata: position-deletes-in-v3",
+        "metadata: position-deletes-in-v3",
         seen="apache/iceberg#16146: a commit that was prepared before the upgrade",
     ),
-    Plant(
-        "orphan-deletion-vector",
+    "orphan-deletion-vector": Plant(
         orphan_vector,
-        found_as="metadata: dangling-dv",
+        "metadata: dangling-dv",
         seen="rewrite_position_delete_files while rewrite_data_files removes the data file",
     ),
-    Plant(
-        "listed-file-missing",
-        file_missing("data", "deletes"),
-        "A file that a listed snapshot needs is not in the store.",
-        "metadata: missing-file",
-        where=whole,
-        seen=DELETED_LIVE,
-        neutral=True,
+    "listed-file-missing: A file that a listed snapshot needs is not in the store.": Plant(
+        file_missing("data", "deletes"), "metadata: missing-file", where=whole, seen=DELETED_LIVE, neutral=True
     ),
-    Plant(
-        "listed-manifest-missing",
+    "listed-manifest-missing": Plant(
         manifest_missing,
-        found_as="metadata: missing-file",
+        "metadata: missing-file",
         where=whole,
         seen="apache/iceberg#9230: manifests that a retry had merged are deleted",
     ),
-    Plant(
-        "manifest-corrupt",
-        manifest_corrupt,
-        found_as="metadata: corrupt-file",
-        seen="apache/iceberg#16978: manifests written by two threads",
+    "manifest-corrupt": Plant(
+        manifest_corrupt, "metadata: corrupt-file", seen="apache/iceberg#16978: manifests written by two threads"
     ),
-    Plant(
-        "wrong-operation-name",
+    "wrong-operation-name: A snapshot that removed files calls itself an append.": Plant(
         lambda p: p.changed(operation="append"),
-        "A snapshot that removed files calls itself an append.",
         "metadata: wrong-operation",
         where=later(lambda p: any(f.content == "data" for f in p.c.removed_files)),
         seen="validation trusts the operation of concurrent snapshots (MergingSnapshotProducer)",
     ),
-    Plant(
-        "summary-added-wrong",
-        counted("added"),
-        "A summary states more files, records or bytes than the snapshot added.",
-        "metadata: summary-count",
-        seen="apache/iceberg#16978: wrong totals from a data race",
+    "summary-added-wrong: A summary states more files, records or bytes than the snapshot added.": Plant(
+        counted("added"), "metadata: summary-count", seen="apache/iceberg#16978: wrong totals from a data race"
     ),
-    Plant(
-        "summary-total-wrong",
-        counted("total"),
-        "A summary's total differs from that of the live files.",
-        "metadata: summary-count",
-        seen="apache/iceberg#16978: wrong totals from a data race",
+    "summary-total-wrong: A summary's total differs from that of the live files.": Plant(
+        counted("total"), "metadata: summary-count", seen="apache/iceberg#16978: wrong totals from a data race"
     ),
-    where=later(),
-)
+}
 
 
 def in_manifests(code: str, words: str) -> Callable[[CommitSite], Planted]:
@@ -531,67 +453,55 @@ def in_manifests(code: str, words: str) -> Callable[[CommitSite], Planted]:
     return lambda p: p.changed(violations=(f"{code}: {words.format(snapshot=p.c.snapshot_id)}",))
 
 
-MANIFESTS = table(
-    Plant(
-        "manifest-counts-wrong",
+MANIFESTS = {
+    "manifest-counts-wrong: A manifest list has other entry counts than the manifest.": Plant(
         in_manifests("manifest-count", "manifest metadata/{snapshot}-m0.avro has 2 added files, its entry says 1"),
-        "A manifest list has other entry counts than the manifest.",
         "metadata: manifest-count",
         seen="apache/iceberg#16978",
     ),
-    Plant(
-        "manifest-min-sequence-number-wrong",
+    "manifest-min-sequence-number-wrong: A manifest list states too high a minimum sequence number, so that planning skips delete files.": Plant(
         in_manifests("min-sequence-number", "manifest metadata/{snapshot}-m0.avro says 7, its least is 3"),
-        "A manifest list states too high a minimum sequence number, so that planning skips delete files.",
         "metadata: min-sequence-number",
         seen="apache/iceberg#10312",
     ),
-    Plant(
-        "entry-sequence-number-above-the-snapshots",
+    "entry-sequence-number-above-the-snapshots: A manifest's entry has a sequence number that was not assigned yet.": Plant(
         in_manifests("sequence-number", "data/x-{snapshot}.parquet has 9, the snapshot 8"),
-        "A manifest's entry has a sequence number that was not assigned yet.",
         "metadata: sequence-number",
         seen="apache/iceberg#10312",
     ),
-    Plant(
-        "entry-sequence-number-null",
+    "entry-sequence-number-null: An EXISTING entry inherits the sequence number of a snapshot that did not add it.": Plant(
         in_manifests("null-sequence-number", "data/x-{snapshot}.parquet is EXISTING and has none"),
-        "An EXISTING entry inherits the sequence number of a snapshot that did not add it.",
         "metadata: null-sequence-number",
         seen="apache/iceberg#16263",
     ),
-    Plant(
-        "rows-renumbered",
+    "rows-renumbered: A manifest merge gives new row ids to the files that it keeps.": Plant(
         in_manifests(
             "kept-row-id",
             "the rows of data/x-{snapshot}.parquet had the ids from 8 on, and have those from 21 on here",
         ),
-        "A manifest merge gives new row ids to the files that it keeps.",
         "metadata: kept-row-id",
         seen="apache/iceberg#16263",
     ),
-    Plant(
-        "record-count-wrong",
+    "record-count-wrong: A manifest's entry states another number of rows than the file has.": Plant(
         in_manifests("record-count", "data/x-{snapshot}.parquet has 3 rows, its entry says 4"),
-        "A manifest's entry states another number of rows than the file has.",
         "metadata: record-count",
         seen="apache/iceberg#16978",
     ),
-    Plant(
-        "delete-beyond-the-end",
+    "delete-beyond-the-end: A delete file deletes a row that its data file lacks: it was meant for another file.": Plant(
         in_manifests("delete-position", "data/x-{snapshot}.parquet has 3 rows, position 17 is deleted"),
-        "A delete file deletes a row that its data file lacks: it was meant for another file.",
         "metadata: delete-position",
         seen="apache/iceberg#16146",
     ),
-    Plant(
-        "file-of-nobody",
-        in_manifests("foreign-file", "data/x-{snapshot}.parquet"),
-        "A file is EXISTING although the parent did not have it.",
-        "metadata: foreign-file",
-        seen="apache/iceberg#9230",
+    "file-of-nobody: A file is EXISTING although the parent did not have it.": Plant(
+        in_manifests("foreign-file", "data/x-{snapshot}.parquet"), "metadata: foreign-file", seen="apache/iceberg#9230"
     ),
-    where=later(),
-)
+}
 
-PLANTS = (*CHAIN, *KEPT, *NUMBERS, *FILES, *MANIFESTS)
+
+PLANTS = (
+    *table(CHAIN, where=a_version),
+    *table(KEPT, where=whole),
+    *table(NUMBERS, where=later()),
+    *table(FILES, where=later()),
+    *table(MANIFESTS, where=later()),
+)

@@ -148,50 +148,38 @@ def final_misses(w: World) -> Planted | None:
     return None
 
 
-STALE = table(
-    Plant("stale-read", stale),
-    Plant("stale-read-of-the-last-write", stale_by_one),
-    Plant(
-        "non-monotonic-read",
+STALE = {
+    "stale-read": Plant(stale),
+    "stale-read-of-the-last-write": Plant(stale_by_one),
+    "non-monotonic-read: A process reads a commit that is under way, and then no longer sees it.": Plant(
         seen_and_unseen(1),
-        "A process reads a commit that is under way, and then no longer sees it.",
         "reads: non-monotonic-read",
         where=during,
         seen="apache/iceberg#17338: a stale table is cached again after a newer one",
     ),
-    Plant(
-        "read-undone-by-another-read",
+    "read-undone-by-another-read: One process reads a commit that is under way, and then another does not see it.": Plant(
         seen_and_unseen(2),
-        "One process reads a commit that is under way, and then another does not see it.",
         "reads: stale-read",
         where=during,
         seen="two replicas behind one catalog: https://jepsen.io/consistency/models/linearizable",
     ),
-    Plant(
-        "read-your-writes",
+    "read-your-writes": Plant(
         own_write,
-        found_as="reads: read-your-writes",
+        "reads: read-your-writes",
         where=commits(statements),
         seen="apache/iceberg#10493: after its own commit a session reads the table from its cache",
     ),
-    Plant(
-        "final-read-misses-a-write",
+    "final-read-misses-a-write": Plant(
         final_misses,
-        found_as=f"reads: {OLD} fractured-read",
+        f"reads: {OLD} fractured-read",
         where=whole,
         seen="Jepsen's set-full: an element that was acknowledged and is not in the last read",
     ),
-    Plant(
-        "future-read",
-        future,
-        found_as="reads: future-read",
-        seen="a clock, or a history whose events are misplaced: Elle's future-read",
+    "future-read": Plant(
+        future, "reads: future-read", seen="a clock, or a history whose events are misplaced: Elle's future-read"
     ),
-    found_as=f"reads: {OLD}",
-    where=reads(),
-    seen="apache/iceberg#14440: 841 stale reads in 300 s through CachingCatalog",
-    neutral=True,
-)
+}
+
 
 # --- no state at all ------------------------------------------------------------------------------------------------------
 
@@ -298,89 +286,72 @@ def vanished(p: CommitSite) -> Planted | None:
     return p.w.planted("read-a", log=log, events=edits.inserted(events, o.completed.index, read))
 
 
-NO_STATE = table(
-    Plant(
-        "dirty-read",
-        of_failed(replaced=True),
-        "A read sees the effect of an operation that failed.",
-        "reads: dirty-read",
-        seen="Adya's G1a: https://jepsen.io/consistency/phenomena/g1a",
+NO_STATE = {
+    "dirty-read: A read sees the effect of an operation that failed.": Plant(
+        of_failed(replaced=True), "reads: dirty-read", seen="Adya's G1a: https://jepsen.io/consistency/phenomena/g1a"
     ),
-    Plant(
-        "dirty-read-beside",
+    "dirty-read-beside: A read sees the rows that a failed operation wrote, and also the ones that it was to replace.": Plant(
         of_failed(replaced=False),
-        "A read sees the rows that a failed operation wrote, and also the ones that it was to replace.",
         "reads: dirty-read",
         seen="files of an aborted commit that are listed instead of planned",
     ),
-    Plant(
-        "intermediate-read",
-        intermediate,
-        where=reads("read"),
-        seen="Adya's G1b: https://jepsen.io/consistency/phenomena/g1b",
+    "intermediate-read": Plant(
+        intermediate, where=reads("read"), seen="Adya's G1b: https://jepsen.io/consistency/phenomena/g1b"
     ),
-    Plant(
-        "fractured-read",
-        fractured,
-        where=reads("read"),
-        seen="read skew, Adya's A5A: https://jepsen.io/consistency/phenomena/a5a",
+    "fractured-read": Plant(
+        fractured, where=reads("read"), seen="read skew, Adya's A5A: https://jepsen.io/consistency/phenomena/a5a"
     ),
-    Plant("read-misses-a-row", misses_row, seen="apache/iceberg#9230 and every file that planning leaves out"),
-    Plant("read-doubles-a-row", doubles_row, seen="redpanda#4591: a file that is planned twice"),
-    Plant(
-        "read-of-a-deleted-row",
-        deleted_row,
-        seen="apache/iceberg#16146: position deletes that a reader does not apply",
+    "read-misses-a-row": Plant(misses_row, seen="apache/iceberg#9230 and every file that planning leaves out"),
+    "read-doubles-a-row": Plant(doubles_row, seen="redpanda#4591: a file that is planned twice"),
+    "read-of-a-deleted-row": Plant(
+        deleted_row, seen="apache/iceberg#16146: position deletes that a reader does not apply"
     ),
-    Plant(
-        "read-of-another-key",
+    "read-of-another-key": Plant(
         another_key,
-        found_as="reads: fractured-read phantom-value",
+        "reads: fractured-read phantom-value",
         where=reads("read-key"),
         seen="a filter that is pushed down and not applied: column statistics of another file",
     ),
-    Plant(
-        "phantom-value",
-        one_row(lambda x: x._replace(val="nobody-7")),
-        "A read returns a register's value that nobody ever wrote.",
-        "reads: phantom-value",
+    "phantom-value: A read returns a register's value that nobody ever wrote.": Plant(
+        one_row(lambda x: x._replace(val="nobody-7")), "reads: phantom-value"
     ),
-    Plant(
-        "phantom-count",
-        one_row(lambda x: x._replace(cnt=x.cnt + 1000)),
-        "A read returns a counter value that was never reached.",
-        "reads: phantom-value fractured-read dirty-read",
+    "phantom-count: A read returns a counter value that was never reached.": Plant(
+        one_row(lambda x: x._replace(cnt=x.cnt + 1000)), "reads: phantom-value fractured-read dirty-read"
     ),
-    Plant(
-        "phantom-element",
-        one_row(lambda x: x._replace(log=f"{x.log},nobody-7")),
-        "A read returns a list with an element that nobody appended.",
-        "reads: phantom-value",
+    "phantom-element: A read returns a list with an element that nobody appended.": Plant(
+        one_row(lambda x: x._replace(log=f"{x.log},nobody-7")), "reads: phantom-value"
     ),
-    Plant(
-        "phantom-key",
-        one_row(lambda x: x._replace(id=x.id + 10_000)),
-        "A read returns a row of a key that nobody wrote.",
-        "reads: phantom-value fractured-read",
+    "phantom-key: A read returns a row of a key that nobody wrote.": Plant(
+        one_row(lambda x: x._replace(id=x.id + 10_000)), "reads: phantom-value fractured-read"
     ),
     # If an increment of the row has failed, that may explain the strange row as well: ``dirty-read``.
-    Plant(
-        "torn-list",
+    "torn-list": Plant(
         torn_list,
-        found_as="reads: phantom-value dirty-read",
+        "reads: phantom-value dirty-read",
         seen="Elle's incompatible-order: https://github.com/jepsen-io/elle",
     ),
-    Plant(
-        "vanished-read",
+    "vanished-read": Plant(
         vanished,
-        found_as="reads: vanished-read",
+        "reads: vanished-read",
         where=commits(lambda t: list(statements(t))[-1:]),
         seen="as main-moved-back, where the lost commit's outcome was unknown and somebody had read it",
     ),
-    found_as="reads: fractured-read",
-    where=reads(),
-    seen="thin-air reads: https://jepsen.io/consistency/phenomena; reused buffers",
-    neutral=True,
-)
+}
 
-PLANTS = (*STALE, *NO_STATE)
+
+PLANTS = (
+    *table(
+        STALE,
+        found_as=f"reads: {OLD}",
+        where=reads(),
+        seen="apache/iceberg#14440: 841 stale reads in 300 s through CachingCatalog",
+        neutral=True,
+    ),
+    *table(
+        NO_STATE,
+        found_as="reads: fractured-read",
+        where=reads(),
+        seen="thin-air reads: https://jepsen.io/consistency/phenomena; reused buffers",
+        neutral=True,
+    ),
+)

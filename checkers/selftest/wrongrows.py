@@ -47,36 +47,26 @@ def compaction_swaps(p: CommitSite) -> Planted | None:
     return p.did([a, b], [a._replace(val=b.val), b._replace(val=a.val)])
 
 
-COMPACTIONS = table(
-    Plant(
-        "compaction-resurrects-a-row",
+COMPACTIONS = {
+    "compaction-resurrects-a-row": Plant(
         compaction_resurrects,
-        found_as="replay: resurrected-row",
+        "replay: resurrected-row",
         seen="apache/iceberg#10312: compaction at the starting sequence number drops newer equality deletes",
     ),
-    Plant(
-        "compaction-drops-a-row",
-        lambda p: p.did([any_row(p)], []),
-        "A compaction leaves a row out.",
-        seen="apache/iceberg#9230: files are missing after a transaction's retry",
+    "compaction-drops-a-row: A compaction leaves a row out.": Plant(
+        lambda p: p.did([any_row(p)], []), seen="apache/iceberg#9230: files are missing after a transaction's retry"
     ),
-    Plant(
-        "compaction-doubles-a-row",
+    "compaction-doubles-a-row: A compaction writes a row twice.": Plant(
         lambda p: p.did([], [any_row(p)]),
-        "A compaction writes a row twice.",
         "replay: compaction-changed-rows resurrected-row",
         seen="redpanda-data/redpanda#4591: a file is in the table twice",
     ),
-    Plant(
-        "compaction-changes-a-row",
-        compaction_changes,
-        seen="apache/iceberg#10312: a compaction that restores an old version of a row",
+    "compaction-changes-a-row": Plant(
+        compaction_changes, seen="apache/iceberg#10312: a compaction that restores an old version of a row"
     ),
-    Plant("compaction-swaps-two-rows", compaction_swaps, seen="columns read by position instead of by field id"),
-    found_as="replay: compaction-changed-rows",
-    where=commits(maintenance, lambda p: len(p.t.states[p.k - 1])),
-    neutral=True,
-)
+    "compaction-swaps-two-rows": Plant(compaction_swaps, seen="columns read by position instead of by field id"),
+}
+
 
 # --- one operation ------------------------------------------------------------------------------------------------------
 
@@ -153,133 +143,108 @@ def long_lists(among: Iterable[Row]) -> list[Row]:
     return [r for r in among if len(set(r.log.split(","))) > 1]
 
 
-ROWS = table(
-    Plant(
-        "predicate-update-misses-a-row",
+ROWS = {
+    "predicate-update-misses-a-row": Plant(
         misses,
-        found_as="replay: wrong-rows undelete stale-scan",
+        "replay: wrong-rows undelete stale-scan",
         where=changing("update-register-where", "update-counter-where", "update-append-where"),
         seen="apache/iceberg#11765: MERGE and UPDATE that plan their files twice",
     ),
-    Plant(
-        "update-touches-another-row",
+    "update-touches-another-row": Plant(
         touches,
-        found_as="replay: wrong-rows lost-update",
+        "replay: wrong-rows lost-update",
         where=changing(*UPDATES),
         seen="positions of a delete file applied to the wrong data file",
     ),
-    Plant(
-        "update-without-effect",
+    "update-without-effect: An acknowledged update of an existing row changes nothing.": Plant(
         lambda p: p.did([], []) if p.now.removed else None,
-        "An acknowledged update of an existing row changes nothing.",
         "replay: wrong-rows stale-scan undelete",
         where=changing("update-register", "update-counter", "update-append", "merge-update"),
         seen="a statement whose filter was pushed down wrongly commits an empty snapshot",
     ),
-    Plant(
-        "update-moves-partition",
+    "update-moves-partition: An update moves a row to another partition.": Plant(
         lambda p: another(p, lambda r: r._replace(part=r.part + 1)),
-        "An update moves a row to another partition.",
         where=changing(*UPDATES),
         seen="a partition value of the wrong spec in the file's metadata",
     ),
-    Plant(
-        "counter-counts-twice",
+    "counter-counts-twice: An increment adds two.": Plant(
         lambda p: p.did(p.now.removed, [r._replace(cnt=r.cnt + 1) for r in p.now.added]),
-        "An increment adds two.",
         where=changing("update-counter", "update-counter-where", "merge-update"),
         seen="a task attempt that is committed twice (Spark speculation)",
     ),
-    Plant(
-        "list-appends-twice",
+    "list-appends-twice: An append adds its element twice.": Plant(
         lambda p: p.did(p.now.removed, [r._replace(log=f"{r.log},{p.o.op}") for r in p.now.added]),
-        "An append adds its element twice.",
         where=changing(*APPENDS),
         seen="Elle's duplicate-elements",
     ),
-    Plant(
-        "list-in-another-order",
+    "list-in-another-order: An append changes the order of the list.": Plant(
         lambda p: another(p, reversed_list, long_lists(p.now.added)),
-        "An append changes the order of the list.",
         where=changing(*APPENDS),
         seen="Elle's incompatible-order",
     ),
-    Plant(
-        "delete-removes-too-much",
+    "delete-removes-too-much: A delete removes a row that it does not select.": Plant(
         lambda p: takes(p, Counter(p.t.states[p.k - 1]) - Counter(p.now.removed)),
-        "A delete removes a row that it does not select.",
         "replay: wrong-rows lost-update",
         where=commits(of_kinds("delete*")),
         seen="apache/iceberg#16978: ManifestFilterManager's data race removes files that do not match",
     ),
-    Plant(
-        "delete-leaves-a-row",
+    "delete-leaves-a-row: A delete of several rows leaves one of them.": Plant(
         lambda p: p.did(minus(p.now.removed, p.w.rng.choice(p.now.removed)), []),
-        "A delete of several rows leaves one of them.",
         "replay: wrong-rows write-skew undelete stale-scan",
         where=changing("delete", "delete-where", "delete-partition", "merge-delete"),
         seen="apache/iceberg#16263 and other manifests that lose an entry",
     ),
-    Plant(
-        "delete-partition-takes-a-neighbour",
+    "delete-partition-takes-a-neighbour: A delete of a partition removes a row of another.": Plant(
         lambda p: takes(p, (r for r in p.t.states[p.k - 1] if r.part != p.o.value["part"])),
-        "A delete of a partition removes a row of another.",
         "replay: wrong-rows lost-update",
         where=commits(of_kinds("delete-partition")),
         seen="a metadata delete that trusts truncated column statistics",
     ),
-    Plant(
-        "merge-inserts-twice",
+    "merge-inserts-twice: A merge inserts a row twice.": Plant(
         lambda p: one_more(p, (r for r in p.now.added if r.id not in p.t.states[p.k - 1])),
-        "A merge inserts a row twice.",
         "replay: duplicate-row wrong-rows",
         where=changing("merge-upsert", "merge-insert"),
         seen="apache/iceberg#11787: MERGE reads its source twice",
     ),
-    Plant(
-        "merge-inserts-what-is-there",
+    "merge-inserts-what-is-there": Plant(
         merge_blind,
-        found_as="replay: duplicate-row wrong-rows write-skew stale-scan",
+        "replay: duplicate-row wrong-rows write-skew stale-scan",
         where=commits(of_kinds("merge-upsert", "merge-insert")),
         seen="apache/iceberg#12653: MERGE with only an insert clause validates nothing",
     ),
-    Plant(
-        "merge-loses-a-row",
+    "merge-loses-a-row: A merge removes a row's old version and does not write the new one.": Plant(
         lambda p: one_less(p, (r for r in p.now.added if r.id in p.t.states[p.k - 1])),
-        "A merge removes a row's old version and does not write the new one.",
         "replay: wrong-rows lost-update",
         where=changing("merge-upsert", "merge-update"),
         seen="apache/iceberg#11765: MERGE whose source changes between its two scans loses rows",
     ),
-    Plant(
-        "insert-loses-a-row",
-        lambda p: one_less(p, p.now.added),
-        "An insert leaves one of its rows out.",
-        seen="apache/iceberg#9354: rows lost with a retry",
+    "insert-loses-a-row: An insert leaves one of its rows out.": Plant(
+        lambda p: one_less(p, p.now.added), seen="apache/iceberg#9354: rows lost with a retry"
     ),
-    Plant(
-        "insert-doubles-a-row",
+    "insert-doubles-a-row: An insert writes one of its rows twice.": Plant(
         lambda p: one_more(p, p.now.added),
-        "An insert writes one of its rows twice.",
         "replay: wrong-rows duplicate-row",
         where=changing("insert", "insert-select"),
         seen="apache/iceberg#16008; two attempts of one task",
     ),
-    Plant(
-        "insert-of-another-value",
+    "insert-of-another-value: An insert writes a value that another operation writes.": Plant(
         lambda p: another(p, lambda r: r._replace(val=f"{p.t.op(1).op}-other")),
-        "An insert writes a value that another operation writes.",
         seen="rows of another task's file in the commit",
     ),
-    Plant(
-        "column-nulled",
+    "column-nulled": Plant(
         nulled,
         where=changing("update-counter", "update-append", "merge-upsert"),
         seen="a field id that changed (apache/iceberg#14093): the column is read as null",
     ),
-    found_as="replay: wrong-rows",
-    where=changing("insert"),
-    neutral=True,
-)
+}
 
-PLANTS = (*COMPACTIONS, *ROWS)
+
+PLANTS = (
+    *table(
+        COMPACTIONS,
+        found_as="replay: compaction-changed-rows",
+        where=commits(maintenance, lambda p: len(p.t.states[p.k - 1])),
+        neutral=True,
+    ),
+    *table(ROWS, found_as="replay: wrong-rows", where=changing("insert"), neutral=True),
+)

@@ -56,28 +56,19 @@ def _travelled(o: Operation) -> bool:
     return o.f == "read-snapshot" and o.type == "ok"
 
 
-RECORDED = table(
-    Plant(
-        "time-travel-to-another-snapshot",
+RECORDED = {
+    "time-travel-to-another-snapshot: Time travel returns the rows of a snapshot other than the requested one.": Plant(
         lambda w: elsewhere(w, newest=False),
-        "Time travel returns the rows of a snapshot other than the requested one.",
         seen="a snapshot id that is looked up by position in a list that expiry has shortened",
     ),
-    Plant(
-        "time-travel-that-stays",
-        lambda w: elsewhere(w, newest=True),
-        "Time travel returns the newest rows.",
-        seen="VERSION AS OF that a cached plan ignores",
+    "time-travel-that-stays: Time travel returns the newest rows.": Plant(
+        lambda w: elsewhere(w, newest=True), seen="VERSION AS OF that a cached plan ignores"
     ),
-    Plant(
-        "time-travel-misses-a-row",
-        misses_row,
-        seen="expiry or orphan removal that deletes a file which an old snapshot needs",
+    "time-travel-misses-a-row": Plant(
+        misses_row, seen="expiry or orphan removal that deletes a file which an old snapshot needs"
     ),
-    found_as="reads: wrong-time-travel",
-    where=whole,
-    neutral=True,
-)
+}
+
 
 # --- time travels beside them -----------------------------------------------------------------------------------------------
 
@@ -205,63 +196,40 @@ def one_after_another(first: How, second: How) -> Callable[[CommitSite], Planted
     return change
 
 
-TRAVELS = table(
-    Plant(
-        "time-travel-lacks-a-write",
-        to_one_of(lambda first, last, back: [first - 1], [0]),
-        "A time travel to the newest snapshot lacks the last acknowledged commit.",
-        f"reads: {OLD}",
+TRAVELS = {
+    "time-travel-lacks-a-write: A time travel to the newest snapshot lacks the last acknowledged commit.": Plant(
+        to_one_of(lambda first, last, back: [first - 1], [0]), f"reads: {OLD}"
     ),
-    Plant(
-        "time-travel-too-far-back",
-        to_one_of(lambda first, last, back: range(first - back - 3, first - back)),
-        "A time travel gets a snapshot older than the one that it asked for.",
+    "time-travel-too-far-back: A time travel gets a snapshot older than the one that it asked for.": Plant(
+        to_one_of(lambda first, last, back: range(first - back - 3, first - back))
     ),
-    Plant(
-        "time-travel-to-the-oldest",
-        to_one_of(lambda first, last, back: [1]),
-        "A time travel gets the table's first snapshot, though the history is longer.",
-        seen=BY_PLACE,
+    "time-travel-to-the-oldest: A time travel gets the table's first snapshot, though the history is longer.": Plant(
+        to_one_of(lambda first, last, back: [1]), seen=BY_PLACE
     ),
-    Plant(
-        "time-travel-not-far-enough",
+    "time-travel-not-far-enough: A time travel gets a snapshot newer than the one that it asked for.": Plant(
         to_one_of(lambda first, last, back: range(last - back + 1, last + 1), range(1, 6)),
-        "A time travel gets a snapshot newer than the one that it asked for.",
         "reads: future-read wrong-time-travel",
         seen=BY_PLACE,
     ),
-    Plant("time-travel-to-an-expired-snapshot", expired),
-    Plant("time-travel-to-no-snapshot", to_nothing, found_as="reads: wrong-time-travel", seen=DOUBLE),
-    Plant(
-        "time-travel-to-another-table",
-        to_another,
-        found_as="reads: wrong-time-travel",
-        seen="a cache of tables by a name that is not unique",
+    "time-travel-to-an-expired-snapshot": Plant(expired),
+    "time-travel-to-no-snapshot": Plant(to_nothing, "reads: wrong-time-travel", seen=DOUBLE),
+    "time-travel-to-another-table": Plant(
+        to_another, "reads: wrong-time-travel", seen="a cache of tables by a name that is not unique"
     ),
-    found_as=f"reads: {OLD} wrong-time-travel",
-    where=moments,
-    seen=CACHED,
-)
-ONE_AFTER_ANOTHER = table(
-    Plant(
-        "time-travel-undone-by-another",
-        one_after_another("travel", "travel"),
-        "The history that one process asks has a commit that is under way, and then the history that another asks has it not.",
+}
+
+ONE_AFTER_ANOTHER = {
+    "time-travel-undone-by-another: The history that one process asks has a commit that is under way, and then the history that another asks has it not.": Plant(
+        one_after_another("travel", "travel")
     ),
-    Plant(
-        "time-travel-behind-a-read",
-        one_after_another("read", "travel"),
-        "One process reads a commit that is under way, and then the history that another asks has it not.",
+    "time-travel-behind-a-read: One process reads a commit that is under way, and then the history that another asks has it not.": Plant(
+        one_after_another("read", "travel")
     ),
-    Plant(
-        "read-behind-a-time-travel",
-        one_after_another("travel", "read"),
-        "The history that one process asks has a commit that is under way, and then another does not read it.",
+    "read-behind-a-time-travel: The history that one process asks has a commit that is under way, and then another does not read it.": Plant(
+        one_after_another("travel", "read")
     ),
-    found_as="reads: stale-read",
-    where=during,
-    seen=REPLICA,
-)
+}
+
 
 # --- reads of two tables ------------------------------------------------------------------------------------------------
 
@@ -320,25 +288,21 @@ def goes_back(s: BothSite) -> Planted | None:
     return s.w.read_as(s.o, {**s.o.result, "again": s.t.main[s.w.rng.randrange(at - 1)].snapshot_id})
 
 
-BOTH = table(
-    Plant(
-        "read-of-both-with-stale-ids",
-        lambda s: stale(s, rows=False),
-        "A read of two tables names an old snapshot of one of them, and returns newer rows.",
-        seen="ids from one replica, rows from another",
+BOTH = {
+    "read-of-both-with-stale-ids: A read of two tables names an old snapshot of one of them, and returns newer rows.": Plant(
+        lambda s: stale(s, rows=False), seen="ids from one replica, rows from another"
     ),
-    Plant(
-        "stale-read-of-both",
-        lambda s: stale(s, rows=True),
-        "A read of two tables finds an old snapshot of one of them current, and returns its rows.",
-        f"reads: {OLD}",
-        seen=CACHED,
+    "stale-read-of-both: A read of two tables finds an old snapshot of one of them current, and returns its rows.": Plant(
+        lambda s: stale(s, rows=True), f"reads: {OLD}", seen=CACHED
     ),
-    Plant("read-of-both-of-no-snapshot", both_nothing, seen=DOUBLE),
-    Plant("read-of-both-goes-back", goes_back, found_as=f"reads: {OLD}", seen=REPLICA),
-    found_as="reads: wrong-time-travel",
-    where=both,
-    neutral=True,
-)
+    "read-of-both-of-no-snapshot": Plant(both_nothing, seen=DOUBLE),
+    "read-of-both-goes-back": Plant(goes_back, f"reads: {OLD}", seen=REPLICA),
+}
 
-PLANTS = (*RECORDED, *TRAVELS, *ONE_AFTER_ANOTHER, *BOTH)
+
+PLANTS = (
+    *table(RECORDED, found_as="reads: wrong-time-travel", where=whole, neutral=True),
+    *table(TRAVELS, found_as=f"reads: {OLD} wrong-time-travel", where=moments, seen=CACHED),
+    *table(ONE_AFTER_ANOTHER, found_as="reads: stale-read", where=during, seen=REPLICA),
+    *table(BOTH, found_as="reads: wrong-time-travel", where=both, neutral=True),
+)
