@@ -1,4 +1,4 @@
-"""What a wrong value does, field by field: the single source of docs/evidence.md.
+"""What a wrong value does: by the type of its field, and the fields that are exceptions. The single source of docs/evidence.md.
 
 ``python -m checkers.selftest.fields > docs/evidence.md`` writes the document. :mod:`checkers.selftest.fieldtrial` tries whether it is true.
 """
@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from checkers.evidence.replace import replace
+from checkers.selftest.mutator import LISTS, NULLABLE
 
 Outcome = Literal["found", "unknown", "refused", "harmless", "not noticed", "failed"]
 """What comes of a wrong value.
@@ -20,7 +21,7 @@ says which line is wrong. ``harmless``: all verdicts are True, and nothing else 
 could be concluded. ``failed``: a checker raised an exception; no field may have that.
 """
 OUTCOMES: tuple[Outcome, ...] = ("found", "unknown", "refused", "harmless", "not noticed")
-"""The outcomes that a field's entry can have, as the document shows them."""
+"""The outcomes that a field can have, as the document shows them."""
 FAILED: Outcome = "failed"
 
 
@@ -46,16 +47,123 @@ class Fate:
         return frozenset(self.texts)
 
 
-_PAIRS = "the history no longer pairs, so no operation is known"
-_NO_LINEAGE = "null in a table of version 2 becomes a number: row lineage exists since version 3, readers of older tables ignore it"
-_OURS = "it only explains; our reader writes it, no table file does, and no verdict rests on it"
-_METRIC = "absent, or a word that is no number: the specification makes every metric of a summary optional, so nothing is compared"
-_FIRST = "null in the first version that was read: it is missed only where a version before had it"
-_LEFT = "any: the problems that are left still say that a file is missing"
-_NO_WORD = "null or no word: a summary's values are words"
-_TEXT = "free text that names the writer or its engine; no verdict rests on it"
+# --- by type ------------------------------------------------------------------------------------------------------------
 
-_EVENTS: dict[str, Fate] = {
+_PAIRS = "the history no longer pairs, so no operation is known"
+_OURS = "it only explains; our reader writes it, no table file does, and no verdict rests on it"
+_FIRST = "null in the first version: it is missed only where a version before had it"
+_LOST = "an element is lost, doubled or another: the operation's meaning, the summary or another record says so"
+_ORDER = "in another order: it is a set, or a multiset"
+
+EXPLAIN = frozenset(
+    {
+        *("event.phase", "log.identifier", "log.location", "commit.attempt", "commit.manifest_list", "row.pos"),
+        *(f"accepted.{name}" for name in ("time", "end", "writer", "op", "base", "what", "answer")),
+        *("swap.answer", "summary.icequake-op", "summary.engine-name", "summary.engine-version"),
+        *("summary.iceberg-version", "summary.app-id", "summary.app-name", "summary.spark.app.id"),
+    }
+)
+"""Fields that only explain."""
+LINEAGE = frozenset({"commit.first_row_id", "commit.added_rows", "metadata.next_row_id"})
+"""Row lineage."""
+
+DEFAULTS: Mapping[str, tuple[Callable[[str], bool], Fate]] = {
+    "what only explains": (
+        lambda name: name in EXPLAIN,
+        Fate(
+            harmless="any: it groups, counts or explains; no promise concerns it, and what it says is judged elsewhere"
+        ),
+    ),
+    "row lineage": (
+        lambda name: name in LINEAGE,
+        Fate(
+            found="any other in a table of version 3: ids overlap or are assigned twice, or files have others",
+            harmless="null in a table of version 2 becomes a number: row lineage exists since version 3, readers of older tables ignore it",
+        ),
+    ),
+    "a problem that the reader had": (
+        lambda name: name.startswith("problem.") or name.endswith(".problems"),
+        Fate(
+            found="any: the problems that are left still say that a file is missing",
+            unknown="any, where no file is missing: something could not be read",
+        ),
+    ),
+    "whether evidence is complete": (
+        lambda name: name.endswith(".complete"),
+        Fate(unknown="any: a run or a log without an end proves less, because what is missing may come"),
+    ),
+    "a number of a summary": (
+        lambda name: name.startswith("summary."),
+        Fate(
+            found="any other number: the files of the commit, or the live files, are others",
+            not_noticed="absent, or a word that is no number: the specification makes every metric optional, so nothing is compared",
+        ),
+    ),
+    "a key of a metadata file": (
+        lambda name: name.startswith("raw."),
+        Fate(found="any: missing, the id of nothing, or changed though nobody was asked to", not_noticed=_FIRST),
+    ),
+    "a list, or null": (
+        lambda name: name in LISTS and name in NULLABLE,
+        Fate(found=_LOST, unknown="null: it is not known", harmless=_ORDER),
+    ),
+    "a list": (lambda name: name in LISTS, Fate(found=_LOST, harmless=_ORDER)),
+    "any other": (lambda name: True, Fate(found="any: another record, or the next version, contradicts it")),
+}
+"""Type of a field → whether a field is of it, and what a wrong value does there; the first that fits counts."""
+
+# --- the exceptions -----------------------------------------------------------------------------------------------------
+
+_UNCOUNTED: dict[str, Fate] = {
+    **{
+        f"summary.spark.merge-into.num-target-rows-{m}": Fate(
+            not_noticed="any: Spark's own metric; the rows themselves are judged"
+        )
+        for m in (
+            *("copied", "deleted", "inserted", "matched-deleted", "matched-updated", "updated"),
+            *("not-matched-by-source-deleted", "not-matched-by-source-updated"),
+        )
+    },
+    **{
+        f"summary.{m}": Fate(not_noticed="any: the log does not keep manifests, so their numbers cannot be compared")
+        for m in ("manifests-created", "manifests-kept", "manifests-replaced", "entries-processed")
+    },
+    "summary.changed-partition-count": Fate(
+        not_noticed="any: copy-on-write counts partitions whose rows did not change, too"
+    ),
+}
+_RAW: dict[str, Fate] = {
+    **{
+        f"raw.{key}": Fate(
+            found="any: missing, lower than a field's id, or the counter goes back in the next version",
+            not_noticed=f"{_FIRST}; or too high in the last version: a field that is gone may have had the id",
+        )
+        for key in ("last-column-id", "last-partition-id")
+    },
+    **{
+        f"raw.{key}": Fate(
+            found="one is lost or another under its id, or the list is null",
+            not_noticed=f"{_FIRST}; one twice, with the same content",
+        )
+        for key in ("schemas", "partition-specs", "sort-orders")
+    },
+    **{
+        f"raw.{key}": Fate(harmless="null for an empty list: the specification makes it optional")
+        for key in ("statistics", "partition-statistics")
+    },
+    **{
+        f"raw.{key}": Fate(
+            found="an entry is lost, doubled, exchanged or another",
+            harmless="null for an empty list: the specification makes it optional",
+        )
+        for key in ("snapshot-log", "metadata-log")
+    },
+    "raw.properties": Fate(
+        found="a property that no operation may change is gone, back, or another",
+        harmless="those of a neighbouring version, where an operation that sets a property was under way",
+    ),
+}
+EXCEPTIONS: Mapping[str, Fate] = {
     "history.events": Fate(
         found="all events are gone: the table has commits of operations that nobody invoked",
         refused="an event is lost, doubled, exchanged or has another index: indices must be dense",
@@ -98,15 +206,10 @@ _EVENTS: dict[str, Fate] = {
         refused="an entry is not a pair of class and message",
         harmless="any other: the type of the event says the outcome; the error only explains it, and is counted",
     ),
-    "event.phase": Fate(harmless="any: it groups operations on the page; no promise concerns phases"),
     "event.older_than": Fate(
         found="earlier: the expiry removed snapshots that were younger than it was told",
         harmless="later, or no time: an expiry may keep more than it must",
     ),
-}
-
-_LOG: dict[str, Fate] = {
-    "run.complete": Fate(unknown="any: a run that ended early proves less"),
     "run.swaps": Fate(
         found="a swap twice: two replaced one version; or one with another value",
         harmless="a swap is lost or all are, or they are in another order: what proxies did not see accuses nobody, and times give the order",
@@ -119,8 +222,6 @@ _LOG: dict[str, Fate] = {
         found="another table's name: its commits are of operations that wrote elsewhere",
         unknown="a name that the plan does not have: nothing is known of what the table promises, and the table of that name has no log",
     ),
-    "log.identifier": Fate(harmless=f"any: {_OURS}"),
-    "log.location": Fate(harmless="any: the versions say the location; this one only shortens paths"),
     "log.columns": Fate(
         found="exchanged columns: the rows are not what the operations wrote",
         unknown="other names: the rows cannot be understood",
@@ -140,10 +241,6 @@ _LOG: dict[str, Fate] = {
         unknown="all captures are lost, or the last: what ended later may be missing in the log",
         harmless="one of several is lost or doubled: less evidence accuses nobody",
     ),
-    "log.complete": Fate(unknown="False: the log has no end, so what is missing may come"),
-    "log.problems": Fate(
-        found=_LEFT, unknown="any, where no file is missing: those of commits and versions are still there"
-    ),
     "log.missing_files": Fate(
         found="a missing file is told twice, or with another path: it is still missing",
         not_noticed="it is lost: only the reader looks into the store, and nothing else says so",
@@ -158,12 +255,6 @@ _LOG: dict[str, Fate] = {
         unknown="a file that is none of the log's versions: what that version showed is not known",
         harmless="a younger version that was under way",
     ),
-}
-
-_COMMITS: dict[str, Fate] = {
-    "commit.snapshot_id": Fate(found="any: versions list an id without commit, and children lose their parent"),
-    "commit.parent_id": Fate(found="any: commits leave main, or an id is unknown"),
-    "commit.sequence_number": Fate(found="any: it is not the version's last, not above its parent's, or given twice"),
     "commit.timestamp_ms": Fate(
         not_noticed="any: writers stamp snapshots with their own clocks, and only one writer's order could be judged"
     ),
@@ -176,8 +267,6 @@ _COMMITS: dict[str, Fate] = {
         unknown="null, and its rows fit several operations",
         harmless="null, and its rows tell who made it",
     ),
-    "commit.attempt": Fate(harmless="any: the number of attempts is counted, and no promise concerns it"),
-    "commit.manifest_list": Fate(harmless="any: our reader has read the list; the path only explains"),
     "commit.schema_id": Fate(
         found="an id that the version's schemas do not have",
         harmless="null: the specification makes it optional",
@@ -186,48 +275,15 @@ _COMMITS: dict[str, Fate] = {
         found="another version: main did not move there, or the version has not the commit's numbers",
         harmless="a version beside it that lists the snapshot, too, and has the same numbers: our reader writes it, no table file does",
     ),
-    "commit.added": Fate(
-        found="a row is lost, doubled or another: not what the operation means",
-        unknown="null: the rows are not known",
-        harmless="in another order: rows are a multiset",
-    ),
-    "commit.removed": Fate(
-        found="a row is lost, doubled or another: not what the operation means, or not there",
-        unknown="null: the rows are not known",
-        harmless="in another order: rows are a multiset",
-    ),
-    "commit.added_files": Fate(
-        found="a file is lost, doubled or another: the summary counts others, or later snapshots remove what was not live",
-        harmless="in another order: manifests are sets of entries",
-    ),
-    "commit.removed_files": Fate(
-        found="a file is lost, doubled or another: the summary counts others, or it was not live",
-        harmless="in another order: manifests are sets of entries",
-    ),
-    "commit.first_row_id": Fate(
-        found="any other in a table of version 3: ids overlap, or files have others", harmless=_NO_LINEAGE
-    ),
-    "commit.added_rows": Fate(
-        found="any other in a table of version 3: the files, or the next row id, need others",
-        harmless=_NO_LINEAGE,
-    ),
-    "commit.problems": Fate(found=_LEFT, unknown="any, where no file is missing: rows are unknown"),
     "commit.violations": Fate(found="any: each is an anomaly of the checker metadata"),
-}
-
-_FILES: dict[str, Fate] = {
     "file.path": Fate(
         found="another file's, or that of a file that is removed later or removed here: not live, or live twice",
         harmless="the new path of a file that no later snapshot removes: a path is only a name",
-    ),
-    "file.content": Fate(
-        found="any: the summary counts another sort of files, or the format version has no such files"
     ),
     "file.format": Fate(
         found="that of a file which one snapshot adds and another removes: an entry never changes",
         not_noticed="that of a file which is never removed: nothing else in the log says the format",
     ),
-    "file.records": Fate(found="any: the summary counts others"),
     "file.size": Fate(
         found="where the summary, or the result of the procedure, counts the file: they say another sum",
         not_noticed="of a file whose bytes nothing in the log sums up exactly, as of a deletion vector in a shared file",
@@ -271,9 +327,6 @@ _FILES: dict[str, Fate] = {
         found="a specification that the table does not have",
         harmless="another one whose partition fits as well; null in logs of earlier releases, whose partitions are judged by the default one",
     ),
-}
-
-_ROWS: dict[str, Fate] = {
     "row.row": Fate(
         found="another value: not what the operation means",
         refused="another number of values than columns",
@@ -282,120 +335,19 @@ _ROWS: dict[str, Fate] = {
         found="a file of another partition than the row's, or whose delete file references another",
         harmless=f"any other: {_OURS}",
     ),
-    "row.pos": Fate(harmless=f"any: {_OURS}"),
     "row.by": Fate(
         found="a delete file that references another data file",
         harmless=f"any other: {_OURS}",
     ),
-}
-
-_METADATA: dict[str, Fate] = {
     "metadata.n": Fate(
         found="a number that its commits do not have, or another version's",
         harmless="the number of a version without commit beside it: our reader numbers the versions, no table file does",
     ),
-    "metadata.location": Fate(found="any: the next version, or the pointer, names another file"),
     "metadata.last_updated_ms": Fate(not_noticed="any: writers and catalogs stamp versions with their own clocks"),
-    "metadata.format_version": Fate(found="any: nothing may lower it, and nobody was asked to raise it"),
-    "metadata.current": Fate(found="any: main is elsewhere than its reference, or acknowledged commits are gone"),
-    "metadata.snapshots": Fate(
-        found="a snapshot is lost, twice, or another",
-        harmless="in another order: the specification orders snapshots by their sequence numbers, not in the list",
-    ),
-    "metadata.refs": Fate(found="any: a reference is lost, moved by nobody, or names nothing"),
     "metadata.last_sequence_number": Fate(
         found="lower than a snapshot's, or higher than the next version's",
         not_noticed="one too high where the next version has that number, too",
     ),
-    "metadata.next_row_id": Fate(
-        found="any other in a table of version 3: ids are assigned twice, or the counter goes back",
-        harmless=_NO_LINEAGE,
-    ),
-    "metadata.problems": Fate(found=_LEFT, unknown="any, where no file is missing: versions are unknown"),
-}
-
-_RAW: dict[str, Fate] = {
-    "raw.table-uuid": Fate(found="any: a table keeps its id", not_noticed=_FIRST),
-    "raw.location": Fate(found="any: nobody was asked to move the table", not_noticed=_FIRST),
-    "raw.last-column-id": Fate(
-        found="any: lower than a field's id, missing, or the counter goes back in the next version",
-        not_noticed=f"{_FIRST}; or too high in the last version: a field that is gone may have had the id",
-    ),
-    "raw.current-schema-id": Fate(
-        found="any: no schema has the id, it is missing, or nobody was asked to change it", not_noticed=_FIRST
-    ),
-    "raw.schemas": Fate(
-        found="a schema is lost or another under its id, or the list is null",
-        not_noticed=f"{_FIRST}; a schema twice, with the same content",
-    ),
-    "raw.default-spec-id": Fate(
-        found="any: no specification has the id, it is missing, or nobody was asked to change it", not_noticed=_FIRST
-    ),
-    "raw.partition-specs": Fate(
-        found="a specification is lost or another under its id, or the list is null",
-        not_noticed=f"{_FIRST}; a specification twice, with the same content",
-    ),
-    "raw.last-partition-id": Fate(
-        found="any: missing, lower than a field's id, or the counter goes back in the next version",
-        not_noticed=f"{_FIRST}; or too high in the last version: a field that is gone may have had the id",
-    ),
-    "raw.default-sort-order-id": Fate(
-        found="any: no sort order has the id, it is missing, or nobody was asked to change it", not_noticed=_FIRST
-    ),
-    "raw.sort-orders": Fate(
-        found="an order is lost or another under its id, or the list is null",
-        not_noticed=f"{_FIRST}; an order twice, with the same content",
-    ),
-    "raw.properties": Fate(
-        found="a property that no operation may change is gone, back, or another",
-        harmless="those of a neighbouring version, where an operation that sets a property was under way",
-    ),
-    "raw.statistics": Fate(harmless="null for an empty list: the specification makes it optional"),
-    "raw.partition-statistics": Fate(harmless="null for an empty list: the specification makes it optional"),
-    "raw.snapshot-log": Fate(
-        found="an entry is lost, doubled, exchanged or another",
-        harmless="null for an empty list: the specification makes it optional",
-    ),
-    "raw.metadata-log": Fate(
-        found="an entry is lost, doubled, exchanged or another",
-        harmless="null for an empty list: the specification makes it optional",
-    ),
-}
-
-_COUNTED = Fate(found="any other number: the files of the commit, or the live files, are others", not_noticed=_METRIC)
-_TOTAL_METRICS = ("records", "files-size", "data-files", "delete-files", "position-deletes", "equality-deletes")
-_CHANGED_METRICS = (
-    *("added-data-files", "added-delete-files", "added-dvs", "added-files-size", "added-position-delete-files"),
-    *("added-position-deletes", "added-records", "deleted-data-files", "deleted-records", "removed-delete-files"),
-    *("removed-dvs", "removed-files-size", "removed-position-delete-files", "removed-position-deletes"),
-)
-_MERGE_METRICS = (
-    *("copied", "deleted", "inserted", "matched-deleted", "matched-updated"),
-    *("not-matched-by-source-deleted", "not-matched-by-source-updated", "updated"),
-)
-_MANIFESTS = Fate(not_noticed="any: the log does not keep manifests, so their numbers cannot be compared")
-_SUMMARY: dict[str, Fate] = {
-    **{f"summary.{m}": _COUNTED for m in _CHANGED_METRICS},
-    **{f"summary.total-{m}": _COUNTED for m in _TOTAL_METRICS},
-    "summary.changed-partition-count": Fate(
-        not_noticed="any: copy-on-write counts partitions whose rows did not change, too"
-    ),
-    **{f"summary.manifests-{m}": _MANIFESTS for m in ("created", "kept", "replaced")},
-    "summary.entries-processed": _MANIFESTS,
-    **{
-        f"summary.spark.merge-into.num-target-rows-{m}": Fate(
-            not_noticed="any: Spark's own metric; the rows themselves are judged"
-        )
-        for m in _MERGE_METRICS
-    },
-    **{
-        f"summary.{k}": Fate(harmless=f"any: {_TEXT}")
-        for k in ("engine-name", "engine-version", "iceberg-version", "app-id", "app-name", "spark.app.id")
-    },
-    "summary.icequake-op": Fate(harmless="any: our reader has copied it to `commit.op`, which is judged"),
-}
-
-_SWAPS: dict[str, Fate] = {
     "swap.time": Fate(
         found="outside its operation, or after a later version's swap was answered",
         harmless="inside both: only the order of swaps that do not overlap is concluded",
@@ -416,73 +368,71 @@ _SWAPS: dict[str, Fate] = {
         found="a file that was never current, or that another swap replaced",
         harmless="null: the request did not say what it replaces",
     ),
-    "swap.new": Fate(found="any: the pointer never had that file, or another swap's"),
-    "swap.answer": Fate(harmless="any: only accepted swaps are in the evidence; the answer explains"),
     "swap.names_place": Fate(
         found="True: two swaps that replaced one version each, and put one file in place",
         harmless="True, where no other swap has the file: nothing competes for its name",
     ),
-}
-
-_ACCEPTED: dict[str, Fate] = {
-    "accepted.time": Fate(harmless="any: it explains"),
-    "accepted.end": Fate(harmless="any: of what was answered after the log was read last, nothing is concluded"),
-    "accepted.writer": Fate(harmless="any: it explains"),
-    "accepted.op": Fate(harmless="any: the snapshots are compared, and they name their operations"),
-    "accepted.base": Fate(harmless="any: it explains which other request won"),
     "accepted.adds": Fate(
         found="a snapshot that no version lists", harmless="none, fewer, one twice or another's: each is in the log"
     ),
     "accepted.main": Fate(
         found="a snapshot that main was at in no version", harmless="null or another's: it is in the log"
     ),
-    "accepted.what": Fate(harmless="any: it explains"),
-    "accepted.answer": Fate(harmless="any: only accepted requests are in the evidence; the answer explains"),
+    "missing.snapshots": Fate(found="any: a file that a snapshot needs is not in the store"),
+    **_UNCOUNTED,
+    **_RAW,
 }
+"""Field → what a wrong value does there, where that is not what the field's type says.
 
-_PROBLEMS: dict[str, Fate] = {
-    f"problem.{name}": Fate(found=_LEFT, unknown="any, where no file is missing: something could not be read")
-    for name in ("code", "why", "file", "snapshot", "kind", "cause")
-}
-_MISSING: dict[str, Fate] = {
-    f"missing.{name}": Fate(found="any: a file that a snapshot needs is not in the store")
-    for name in ("path", "snapshots")
-}
+Arguments and results of events are fields of their own (``event.value of ok``), and so are the keys of summaries (``summary.``) and of the
+rest of a metadata file (``raw.``)."""
 
-PARTS: tuple[tuple[str, str, dict[str, Fate]], ...] = (
-    ("The history", "Events as `history.jsonl` has them ([history](history.md)).", _EVENTS),
-    ("The table log", "What `tablelog/<table>.jsonl` has besides commits and versions.", _LOG),
-    ("Commits", "One snapshot each; its numbers, and lists of rows and files.", _COMMITS),
-    ("File entries", "The files that a commit added or removed.", _FILES),
-    ("Row changes", "The rows that a commit added or removed.", _ROWS),
-    (
+
+def type_of(name: str) -> str:
+    """The type of a field, as a key of :data:`DEFAULTS`."""
+    return next(what for what, (fits, _) in DEFAULTS.items() if fits(name))
+
+
+def fate(name: str) -> Fate:
+    """What a wrong value of a field does."""
+    found = EXCEPTIONS.get(name) or DEFAULTS[type_of(name)][1]
+    refused = "null or no word: a summary's values are words"
+    return replace(found, refused=refused) if name.startswith("summary.") else found
+
+
+# --- the document -------------------------------------------------------------------------------------------------------
+
+PARTS: Mapping[str, tuple[str, str]] = {
+    "history": ("The history", "Events as `history.jsonl` has them ([history](history.md))."),
+    "event": ("", ""),
+    "run": ("The table log", "What `tablelog/<table>.jsonl` has besides commits and versions."),
+    "log": ("", ""),
+    "capture": ("", ""),
+    "commit": ("Commits", "One snapshot each; its numbers, and lists of rows and files."),
+    "file": ("File entries", "The files that a commit added or removed."),
+    "row": ("Row changes", "The rows that a commit added or removed."),
+    "summary": (
         "Summaries",
-        "The keys of a snapshot's summary.",
-        {k: replace(fate, refused=_NO_WORD) for k, fate in _SUMMARY.items()},
+        "The keys of a snapshot's summary. The reader refuses a value that is null or no word, whatever the key.",
     ),
-    ("Metadata versions", "One `metadata.json` each.", _METADATA),
-    ("Metadata versions: other keys", "The keys of a `metadata.json` that the log keeps as they are.", _RAW),
-    ("Swaps", "Commits that proxies saw a catalog accept (`proxy.jsonl`).", _SWAPS),
-    (
+    "metadata": ("Metadata versions", "One `metadata.json` each."),
+    "raw": ("Metadata versions: other keys", "The keys of a `metadata.json` that the log keeps as they are."),
+    "swap": ("Swaps", "Commits that proxies saw a catalog accept (`proxy.jsonl`)."),
+    "accepted": (
         "Accepted requests",
         "What accepted requests to a REST catalog asked of a table (`changes` in `proxy.jsonl`).",
-        _ACCEPTED,
     ),
-    ("Problems", "What the reader could not read. Tried in a run that has one of each.", _PROBLEMS),
-    ("Missing files", "Tried in a run that has some.", _MISSING),
-)
-"""Headline, sentence, entries."""
-
-FIELDS: Mapping[str, Fate] = {name: fate for _, _, entries in PARTS for name, fate in entries.items()}
-"""Every field of the evidence → what a wrong value does. Arguments and results of events are fields of their own (``event.value of ok``),
-and so are the keys of summaries (``summary.``) and of the rest of a metadata file (``raw.``)."""
+    "problem": ("Problems", "What the reader could not read. Tried in a run that has one of each."),
+    "missing": ("Missing files", "Tried in a run that has some."),
+}
+"""First word of a field's name → headline and sentence of its part; the next words without one belong to the same part."""
 
 INTRODUCTION = """# What a wrong value does
 
 The checkers judge what a run leaves behind: the history, the table logs, and what proxies saw. This page says of every field
 what a single wrong value in it does. `icequake selftest --fields` tries it: it changes one field of a recorded run to another plausible
-value (that of another record, one more or less, null, an element lost or doubled), and judges the run. A field without an entry here, or
-a value that does something else, fails the tests.
+value (that of another record, one more or less, null, an element lost or doubled), and judges the run. A value that does something else
+than this page says fails the tests. So does a new field, unless a wrong value does what its type says.
 
 | outcome | meaning |
 |---|---|
@@ -493,17 +443,35 @@ a value that does something else, fails the tests.
 | **not noticed** | the verdict stays valid, although more could be concluded |
 
 This page is made from [checkers/selftest/fields.py](../checkers/selftest/fields.py); change it there.
+
+## By the type of the field
+
+The first that fits counts. The tables below have the exceptions; a field that is not there does what its type says.
+
+| the field is | what a wrong value does |
+|---|---|
 """
+
+
+def word(name: str) -> str:
+    """The first word of a field's name, which says whose field it is."""
+    return name.partition(".")[0]
 
 
 def document() -> str:
     """The text of docs/evidence.md."""
-    out = [INTRODUCTION]
-    for headline, sentence, entries in PARTS:
-        out.append(f"\n## {headline}\n\n{sentence}\n\n| field | what a wrong value does |\n|---|---|\n")
-        for name, fate in entries.items():
-            does = "<br>".join(f"**{o}**: {text}" for o, text in fate.texts.items())
-            out.append(f"| `{name}` | {does} |\n")
+
+    def line(title: str, found: Fate) -> str:
+        return f"| {title} | {'<br>'.join(f'**{o}**: {text}' for o, text in found.texts.items())} |\n"
+
+    out = [INTRODUCTION, *(line(what, default) for what, (_, default) in DEFAULTS.items())]
+    for first, (headline, sentence) in PARTS.items():
+        mine = [line(f"`{name}`", found) for name, found in EXCEPTIONS.items() if word(name) == first]
+        if headline:
+            out.append(f"\n## {headline}\n\n{sentence}\n\n")
+        if mine and headline:
+            out.append("| field | what a wrong value does |\n|---|---|\n")
+        out += mine
     return "".join(out)
 
 

@@ -21,14 +21,12 @@ from checkers.evidence.history import HistoryError, contradictions
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, TableLogError
-from checkers.selftest.fields import FAILED, FIELDS, Fate, Outcome
+from checkers.selftest.fields import FAILED, PARTS, Fate, Outcome, fate, word
 from checkers.selftest.mutator import Site, Variant, sites, variants
 from checkers.verdict import Checker
 
 MISSES_KEPT = 5
 """Values of a field that came to something else, described at most."""
-UNTOLD = Fate()
-"""The fate of a field without an entry: nothing may come of it."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,8 @@ class FieldScore:
     """What came of the wrong values of one field.
 
     Attributes:
-        outcomes: outcome → number of values. A verdict ``True`` counts as ``not noticed`` if the field's entry has such values at all.
-        misses: the first values with an outcome that the field's entry does not have.
+        outcomes: outcome → number of values. A verdict ``True`` counts as ``not noticed`` if the field has such values at all.
+        misses: the first values with an outcome that the field may not have.
     """
 
     field: str
@@ -51,7 +49,7 @@ class FieldScore:
 
     @property
     def passed(self) -> bool:
-        """Whether at least one value was tried, and what came of each is what the field's entry says."""
+        """Whether at least one value was tried, and what came of each is what the field's type or exception says."""
         return self.tried > 0 and not self.misses
 
 
@@ -98,20 +96,27 @@ def run(
     placements: int = 3,
     seed: int = 0,
     only: Sequence[str] = (),
-    fates: Mapping[str, Fate] = FIELDS,
+    fates: Callable[[str], Fate] = fate,
     done: Callable[[FieldScore], None] = lambda _: None,
 ) -> list[FieldScore]:
-    """The trial of every field that the runs have, in the order of ``fates``; then those without an entry.
+    """The trial of every field that the runs have.
 
     Args:
         runs: good runs by name.
-        placements: places at which a field is changed, in the runs in turn; a place gets one value of each kind of change.
+        placements: places at which a field is changed, in the runs in turn; a place gets one value of each kind of change. A field of metadata
+            versions is changed in the first version of a table, too.
         only: first words or names of fields, such as ``swap`` or ``commit.op``; empty for all.
         done: called with each score.
+
+    Raises:
+        LookupError: no field has a name or first word in ``only``.
     """
     places = [_places(name, e) for name, e in runs.items()]
     worse = [_places(f"{p.run} {what}", e) for p in places[:1] for what, e in damaged(p.evidence).items()]
-    known = dict.fromkeys((*fates, *(f for p in (*places, *worse) for f in p.by_field)))
+    known = sorted({f: None for p in (*places, *worse) for f in p.by_field}, key=lambda f: [*PARTS].index(word(f)))
+    for wanted in only:
+        if not any(named(f, wanted) for f in known):
+            raise LookupError(f"{wanted}: no field has that name")
     scores = []
     fast = [_unreduced(c) for c in checkers]
     with tempfile.TemporaryDirectory() as folder:
@@ -120,7 +125,7 @@ def run(
                 continue
             having = [p for p in places if _has_values(p, name)] or [p for p in worse if _has_values(p, name)]
             tried = _tried(name, having, fast, Path(folder), placements=placements, seed=seed)
-            scores.append(_score(name, fates.get(name, UNTOLD), tried))
+            scores.append(_score(name, fates(name), tried))
             done(scores[-1])
     return scores
 
@@ -210,22 +215,29 @@ _Tried = tuple[str, Outcome, str]
 def _tried(
     name: str, having: Sequence[_Places], checkers: Sequence[Checker], folder: Path, *, placements: int, seed: int
 ) -> Iterator[_Tried]:
-    for n in range(placements if having else 0):
+    firsts = [_Places(p.run, p.evidence, {name: [s for s in p.by_field[name] if s.first]}) for p in having]
+    firsts = [p for p in firsts if p.by_field[name]]
+    for n in range(placements + bool(firsts) if having else 0):
         rng = Random(f"fields/{seed}/{name}/{n}")
-        start = rng.randrange(len(having))
+        among = having if n < placements else firsts
+        start = rng.randrange(len(among))
         # A record may have no other value, as an empty list: the first that has one counts.
-        for p in (*having[start:], *having[:start]):
-            same = p.by_field[name]
+        for p in (*among[start:], *among[:start]):
+            sites_here = p.by_field[name]
+            same = next(x.by_field[name] for x in having if x.run == p.run)
             found: tuple[Site, list[Variant]] | None = next(
-                ((s, vs) for s in rng.sample(same, min(20, len(same))) if (vs := variants(s, same, rng))), None
+                ((s, vs) for s in rng.sample(sites_here, min(20, len(sites_here))) if (vs := variants(s, same, rng))),
+                None,
             )
             if found is None:
                 continue
             site, values = found
             for v in values:
                 came, said = outcome(lambda s=site, v=v: s.put(v.value), p.evidence, checkers, folder)  # type: ignore[misc]
-                where = f"{p.run}{f', table {site.table}' if site.table else ''}: {v.change}, {_short(site.value)} → {_short(v.value)}"
-                yield where, came, said
+                where = (
+                    f"{p.run}{f', table {site.table}' if site.table else ''}{', first version' if site.first else ''}"
+                )
+                yield f"{where}: {v.change}, {_short(site.value)} → {_short(v.value)}", came, said
             break
 
 

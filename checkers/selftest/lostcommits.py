@@ -85,21 +85,23 @@ def first_lost(w: World) -> Planted | None:
 
 
 LOST = {
-    "lost-commit-overtaken: A commit is made on the parent of an acknowledged one, which stays listed but is no longer an ancestor of main.": Plant(
+    "lost-commit-overtaken": Plant(
         overtaken,
         where=commits(statements, lambda p: not p.last),
         seen="projectnessie/nessie#10062; HMS without HIVE-26882 and without locks",
+        does="A commit is made on the parent of an acknowledged one, which stays listed but is no longer an ancestor of main.",
     ),
     "lost-commit-vanished: An acknowledged write is in no snapshot of any metadata version.": Plant(
         lambda p: p.planted(log=p.t.without(p.k)),
         where=commits(certain),
         seen="apache/iceberg#16232 (CREATE OR REPLACE commits a stale list of snapshots)",
     ),
-    "main-moved-back: After a lost acknowledgement a commit is applied a second time: main goes back to it, below a commit acknowledged since then.": Plant(
+    "main-moved-back": Plant(
         set_back(1, 1),
         where=commits(statements),
         seen="JDBC catalog with a cut connection, REST catalog with 503 + Retry-After after apply: SnapshotProducer.apply re-applies its own "
         "snapshot as if it were a rollback",
+        does="After a lost acknowledgement a commit is applied a second time: main goes back to it, below a commit acknowledged since then.",
     ),
     "main-moved-back-far: Main goes back below several acknowledged commits.": Plant(
         set_back(2, 5),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType
@@ -51,21 +51,14 @@ RECORDS: Mapping[str, type[Any]] = {
 PER_KEY: Mapping[str, str] = {"event.extra": "event", "commit.summary": "summary", "metadata.raw": "raw"}
 """A field that is a mapping → the first word of the names of its keys, which are fields of their own."""
 
-NULLABLE: frozenset[str] = frozenset(
-    f"{word}.{name}"
-    for word, record in RECORDS.items()
-    for name, hint in get_type_hints(record).items()
-    if type(None) in get_args(hint)
-)
-"""Fields that may be null by their type."""
+_HINTS = {f"{word}.{name}": hint for word, r in RECORDS.items() for name, hint in get_type_hints(r).items()}
 
-NUMBERS: frozenset[str] = frozenset(
-    f"{word}.{name}"
-    for word, record in RECORDS.items()
-    for name, hint in get_type_hints(record).items()
-    if int in get_args(hint)
-)
+NULLABLE: frozenset[str] = frozenset(name for name, hint in _HINTS.items() if type(None) in get_args(hint))
+"""Fields that may be null by their type."""
+NUMBERS: frozenset[str] = frozenset(name for name, hint in _HINTS.items() if int in get_args(hint))
 """Fields that are a number or null."""
+LISTS: frozenset[str] = frozenset(n for n, h in _HINTS.items() if tuple in (get_origin(x) for x in (h, *get_args(h))))
+"""Fields that are a list, or null."""
 
 ENUMS: Mapping[str, Sequence[str]] = {
     "event.type": get_args(EventType),
@@ -84,12 +77,14 @@ class Site:
         table: the table of the record; None for the history.
         value: what it holds.
         put: gives the evidence with another value in its place.
+        first: whether the record is its table's first metadata version.
     """
 
     field: str
     table: str | None
     value: Any
     put: Put
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +107,8 @@ def sites(e: Evidence) -> Iterator[Site]:
     def with_events(events: tuple[Event, ...]) -> Evidence:
         return replace(e, history=replace(e.history, events=events))
 
-    def with_swaps(table: str, swaps: tuple[PointerSwap, ...]) -> Evidence:
-        return replace(e, swaps={**e.swaps, table: swaps})
-
-    def with_accepted(table: str, accepted: tuple[AcceptedChange, ...]) -> Evidence:
-        return replace(e, accepted={**e.accepted, table: accepted})
-
-    def with_log(table: str, log: TableLog) -> Evidence:
-        return replace(e, logs={**e.logs, table: log})
+    def with_part(part: str, table: str, value: Any) -> Evidence:
+        return replace(e, **{part: {**getattr(e, part), table: value}})
 
     yield Site("history.events", None, e.history.events, with_events)
     yield Site("run.complete", None, e.complete, lambda v: replace(e, complete=v))
@@ -128,17 +117,12 @@ def sites(e: Evidence) -> Iterator[Site]:
             # Arguments and results are different things.
             yield replace(site, field=f"event.value of {event.type}") if site.field == "event.value" else site
     for table, log in e.logs.items():
-        yield from _log(table, log, partial(with_log, table))
-        swaps = e.swaps.get(table, ())
-        put = partial(with_swaps, table)
-        yield Site("run.swaps", table, swaps, put)
-        for n, swap in enumerate(swaps):
-            yield from _fields("swap", table, swap, partial(_at, swaps, n, put))
-        accepted = e.accepted.get(table, ())
-        put_accepted = partial(with_accepted, table)
-        yield Site("run.accepted", table, accepted, put_accepted)
-        for n, change in enumerate(accepted):
-            yield from _fields("accepted", table, change, partial(_at, accepted, n, put_accepted))
+        yield from _log(table, log, partial(with_part, "logs", table))
+        for word, part in (("swap", "swaps"), ("accepted", "accepted")):
+            records, put = getattr(e, part).get(table, ()), partial(with_part, part, table)
+            yield Site(f"run.{part}", table, records, put)
+            for n, record in enumerate(records):
+                yield from _fields(word, table, record, partial(_at, records, n, put))
 
 
 def variants(site: Site, same: Sequence[Site], rng: Random) -> list[Variant]:
@@ -165,23 +149,18 @@ def _log(table: str, log: TableLog, put: Callable[[TableLog], Evidence]) -> Iter
     for n, c in enumerate(log.commits):
         put_c = partial(_at, log.commits, n, partial(_replaced, log, "commits", put))
         yield from _fields("commit", table, c, put_c)
-        for key in ("added", "removed"):
-            for k, r in enumerate(getattr(c, key) or ()):
-                yield from _fields("row", table, r, partial(_at, getattr(c, key), k, partial(_replaced, c, key, put_c)))
-        for key in ("added_files", "removed_files"):
-            for k, f in enumerate(getattr(c, key)):
-                yield from _fields(
-                    "file", table, f, partial(_at, getattr(c, key), k, partial(_replaced, c, key, put_c))
-                )
-    for name, key in (
-        ("metadata", "metadata"),
-        ("capture", "captures"),
-        ("problem", "problems"),
-        ("missing", "missing_files"),
-    ):
+        for name, keys in (("row", ("added", "removed")), ("file", ("added_files", "removed_files"))):
+            for key in keys:
+                records, put_all = getattr(c, key) or (), partial(_replaced, c, key, put_c)
+                for k, r in enumerate(records):
+                    yield from _fields(name, table, r, partial(_at, records, k, put_all))
+    several = {"metadata": "metadata", "capture": "captures", "problem": "problems", "missing": "missing_files"}
+    for name, key in several.items():
         records = getattr(log, key)
         for n, r in enumerate(records):
-            yield from _fields(name, table, r, partial(_at, records, n, partial(_replaced, log, key, put)))
+            put_r = partial(_at, records, n, partial(_replaced, log, key, put))
+            for site in _fields(name, table, r, put_r):
+                yield replace(site, first=name == "metadata" and n == 0)
 
 
 def _fields(word: str, table: str | None, record: Any, put: Put) -> Iterator[Site]:

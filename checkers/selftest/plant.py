@@ -73,7 +73,7 @@ def table(rows: Mapping[str, Plant[Any]], **columns: Any) -> tuple[Plant[Any], .
     for title, row in rows.items():
         name, _, does = title.partition(": ")
         common = {k: v for k, v in columns.items() if getattr(row, k) in (None, "")}
-        found.append(replace(row, name=name, does=does, **common))
+        found.append(replace(row, name=name, does=does or row.does, **common))
     return tuple(found)
 
 

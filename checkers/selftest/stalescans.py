@@ -138,8 +138,10 @@ ROWS = {
         lost_update("val")
     ),
     # If the two increments are equal, the second leaves the row unchanged, so its commit shows no change at all.
-    "lost-update-counter: Of two concurrent updates of a row, the second restores the counter from before the first: an increment is lost.": Plant(
-        lost_update("cnt"), "replay: lost-update wrong-rows"
+    "lost-update-counter": Plant(
+        lost_update("cnt"),
+        "replay: lost-update wrong-rows",
+        does="Of two concurrent updates of a row, the second restores the counter from before the first: an increment is lost.",
     ),
     "lost-update-list: Of two concurrent updates of a row, the second restores the list from before the first: an element is lost.": Plant(
         lost_update("log")

@@ -134,8 +134,11 @@ SCANNED: Plant[CommitSite] = Plant(at_scan(concurrent=True, any_level=True), whe
 BY_NAME = {p.name: p.plant for p in lostcommits.PLANTS}
 
 ROWS = {
-    "serializable-engine-commits-at-snapshot: An engine that promises serializability on every table commits what it meant at its scan, though what it read has changed since.": Plant(
-        by_guest(SCANNED.plant), "replay: write-skew", seen=f"{DUCKDB}, if it did not require that main has not moved"
+    "serializable-engine-commits-at-snapshot": Plant(
+        by_guest(SCANNED.plant),
+        "replay: write-skew",
+        seen=f"{DUCKDB}, if it did not require that main has not moved",
+        does="An engine that promises serializability on every table commits what it meant at its scan, though what it read has changed since.",
     ),
     "checkpoint-committed-twice: An engine that never names its operations commits the same rows twice, and no proxy saw it.": Plant(
         by_guest(

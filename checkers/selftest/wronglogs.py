@@ -126,8 +126,9 @@ SNAPSHOT_LOGS = {
 }
 
 TIMES = {
-    "snapshot-log-entry-of-another-time: A version says another time for when an old snapshot became current: a query AS OF a time finds another snapshot.": Plant(
-        time_of_the_first("snapshot-log")
+    "snapshot-log-entry-of-another-time": Plant(
+        time_of_the_first("snapshot-log"),
+        does="A version says another time for when an old snapshot became current: a query AS OF a time finds another snapshot.",
     ),
     "metadata-log-entry-of-another-time: A version says another time for a version before it.": Plant(
         time_of_the_first("metadata-log")

@@ -459,10 +459,11 @@ MANIFESTS = {
         "metadata: manifest-count",
         seen="apache/iceberg#16978",
     ),
-    "manifest-min-sequence-number-wrong: A manifest list states too high a minimum sequence number, so that planning skips delete files.": Plant(
+    "manifest-min-sequence-number-wrong": Plant(
         in_manifests("min-sequence-number", "manifest metadata/{snapshot}-m0.avro says 7, its least is 3"),
         "metadata: min-sequence-number",
         seen="apache/iceberg#10312",
+        does="A manifest list states too high a minimum sequence number, so that planning skips delete files.",
     ),
     "entry-sequence-number-above-the-snapshots: A manifest's entry has a sequence number that was not assigned yet.": Plant(
         in_manifests("sequence-number", "data/x-{snapshot}.parquet has 9, the snapshot 8"),

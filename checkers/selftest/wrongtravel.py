@@ -219,8 +219,9 @@ TRAVELS = {
 }
 
 ONE_AFTER_ANOTHER = {
-    "time-travel-undone-by-another: The history that one process asks has a commit that is under way, and then the history that another asks has it not.": Plant(
-        one_after_another("travel", "travel")
+    "time-travel-undone-by-another": Plant(
+        one_after_another("travel", "travel"),
+        does="The history that one process asks has a commit that is under way, and then the history that another asks has it not.",
     ),
     "time-travel-behind-a-read: One process reads a commit that is under way, and then the history that another asks has it not.": Plant(
         one_after_another("read", "travel")

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
@@ -17,14 +18,14 @@ from rich.table import Table
 
 from checkers.judge.check import ALL as CHECKERS
 from checkers.selftest import ALL, fieldtrial, recorded, trial
-from checkers.selftest.fields import FAILED, FIELDS, OUTCOMES
+from checkers.selftest.fields import FAILED, OUTCOMES
 from checkers.selftest.fieldtrial import FieldScore
-from checkers.selftest.mutation import Mutation
+from checkers.selftest.plant import Plant
 from checkers.selftest.trial import Report, Score
 
 
-def chosen(only: Sequence[str]) -> list[Mutation]:
-    """The mutations with these names or checkers; all if ``only`` is empty.
+def chosen(only: Sequence[str]) -> list[Plant[Any]]:
+    """The plants with these names or checkers; all if ``only`` is empty.
 
     Raises:
         LookupError: no bug and no checker has such a name.
@@ -41,19 +42,19 @@ def show(*, placements: int, seed: int, only: Sequence[str]) -> int:
     Raises:
         LookupError: no bug and no checker has a name in ``only``.
     """
-    mutations = chosen(only)
+    plants = chosen(only)
     runs = {name: recorded.load(name) for name in recorded.names()}
     began = time.monotonic()
     console = Console(highlight=False)
     if console.is_terminal:
         with Progress(transient=True, console=console) as bar:
-            task = bar.add_task("planting", total=len(mutations))
+            task = bar.add_task("planting", total=len(plants))
             report = trial.run(
-                mutations, CHECKERS, runs, placements=placements, seed=seed, done=lambda _: bar.advance(task)
+                plants, CHECKERS, runs, placements=placements, seed=seed, done=lambda _: bar.advance(task)
             )
         console.print(_table(report))
     else:
-        report = trial.run(mutations, CHECKERS, runs, placements=placements, seed=seed, done=_line)
+        report = trial.run(plants, CHECKERS, runs, placements=placements, seed=seed, done=_line)
     for line in _end(report, runs=len(runs), seconds=time.monotonic() - began):
         print(line)
     return 0 if report.passed else 1
@@ -65,9 +66,6 @@ def show_fields(*, placements: int, seed: int, only: Sequence[str]) -> int:
     Raises:
         LookupError: no field has a name or first word in ``only``.
     """
-    for name in only:
-        if not any(fieldtrial.named(f, name) for f in FIELDS):
-            raise LookupError(f"{name}: no field has that name")
     runs = {name: recorded.load(name) for name in recorded.names()}
     began = time.monotonic()
     scores = fieldtrial.run(CHECKERS, runs, placements=placements, seed=seed, only=only, done=_field_line)
@@ -94,7 +92,7 @@ def _names(s: Score) -> str:
 
 def _line(s: Score) -> None:
     mark = "ok    " if s.passed else "MISSED" if s.planted else "NOWHERE"
-    print(f"{mark} {s.mutation.checker:<12} {s.mutation.name:<36} {s.detected}/{s.planted}  {_names(s)}")
+    print(f"{mark} {s.plant.checker:<12} {s.plant.name:<36} {s.detected}/{s.planted}  {_names(s)}")
     sys.stdout.flush()
 
 
@@ -102,15 +100,15 @@ def _table(report: Report) -> Table:
     table = Table("bug", "checker", "detected", "as", box=None, pad_edge=False)
     for s in report.scores:
         share = f"{100 * s.detected // s.planted} % of {s.planted}" if s.planted else "no place"
-        table.add_row(s.mutation.name, s.mutation.checker, f"[{'green' if s.passed else 'red'}]{share}[/]", _names(s))
+        table.add_row(s.plant.name, s.plant.checker, f"[{'green' if s.passed else 'red'}]{share}[/]", _names(s))
     return table
 
 
 def _rates(report: Report) -> list[tuple[str, str]]:
     """Checker → share of the detected placements with a culprit in which it is named first."""
     found = []
-    for checker in dict.fromkeys(s.mutation.checker for s in report.scores):
-        mine = [s for s in report.scores if s.mutation.checker == checker]
+    for checker in dict.fromkeys(s.plant.checker for s in report.scores):
+        mine = [s for s in report.scores if s.plant.checker == checker]
         guilty, accused = sum(s.guilty for s in mine), sum(s.accused for s in mine)
         if guilty:
             found.append((checker, f"{accused} of {guilty} placements ({100 * accused / guilty:.1f} %)"))
@@ -122,7 +120,7 @@ def _without_culprit(report: Report) -> list[str]:
     found: Counter[tuple[str, str]] = Counter()
     for s in report.scores:
         for why, n in s.nobody.items():
-            found[s.mutation.checker, why] += n
+            found[s.plant.checker, why] += n
     return [f"{checker}: no operation is the culprit in {n} placements: {why}" for (checker, why), n in found.items()]
 
 
@@ -130,7 +128,7 @@ def _end(report: Report, *, runs: int, seconds: float) -> list[str]:
     lines = []
     for s in report.scores:
         if not s.passed:
-            lines += [f"{s.mutation.name}: {s.mutation.description}"]
+            lines += [f"{s.plant.name}: {s.plant.description}"]
             lines += [f"  {m}" for m in s.misses] or ["  no run has a place where it can be planted"]
     for a in report.alarms:
         lines.append(f"false alarm in {a.run}: {a.verdict.checker} says {a.verdict.valid}")
