@@ -453,7 +453,7 @@ The first that fits counts. The tables below have the exceptions; a field that i
 """
 
 
-def word(name: str) -> str:
+def first_word(name: str) -> str:
     """The first word of a field's name, which says whose field it is."""
     return name.partition(".")[0]
 
@@ -466,7 +466,7 @@ def document() -> str:
 
     out = [INTRODUCTION, *(line(what, default) for what, (_, default) in DEFAULTS.items())]
     for first, (headline, sentence) in PARTS.items():
-        mine = [line(f"`{name}`", found) for name, found in EXCEPTIONS.items() if word(name) == first]
+        mine = [line(f"`{name}`", found) for name, found in EXCEPTIONS.items() if first_word(name) == first]
         if headline:
             out.append(f"\n## {headline}\n\n{sentence}\n\n")
         if mine and headline:

@@ -21,7 +21,7 @@ from checkers.evidence.history import HistoryError, contradictions
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, TableLogError
-from checkers.selftest.fields import FAILED, PARTS, Fate, Outcome, fate, word
+from checkers.selftest.fields import FAILED, PARTS, Fate, Outcome, fate, first_word
 from checkers.selftest.mutator import Site, Variant, sites, variants
 from checkers.verdict import Checker
 
@@ -113,7 +113,9 @@ def run(
     """
     places = [_places(name, e) for name, e in runs.items()]
     worse = [_places(f"{p.run} {what}", e) for p in places[:1] for what, e in damaged(p.evidence).items()]
-    known = sorted({f: None for p in (*places, *worse) for f in p.by_field}, key=lambda f: [*PARTS].index(word(f)))
+    known = sorted(
+        {f: None for p in (*places, *worse) for f in p.by_field}, key=lambda f: [*PARTS].index(first_word(f))
+    )
     for wanted in only:
         if not any(named(f, wanted) for f in known):
             raise LookupError(f"{wanted}: no field has that name")

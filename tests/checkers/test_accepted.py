@@ -20,7 +20,7 @@ from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Promises, Results, load_promises
 from checkers.nights.night import Night
 from checkers.nights.record import LINES, Line, Seen, failing, tally
-from checkers.selftest.lostswaps import as_seen
+from checkers.selftest.recorded import as_seen
 from checkers.verdict import Anomaly, Verdict
 from harness.run.resolve import read_scenario, read_suite
 from tests.support.simulator import Defects, simulate

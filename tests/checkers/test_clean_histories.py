@@ -23,7 +23,7 @@ from checkers.evidence.tablelog import Capture, TableLog
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results
 from checkers.replay.walk import Replay
-from checkers.selftest.lostswaps import as_seen
+from checkers.selftest.recorded import as_seen
 from tests.support.amount import many
 from tests.support.judging import UNREDUCED
 from tests.support.simulator import ALTERING, MIX, RESHAPING, WITH_EQUALITY, simulate

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from random import Random
+from typing import get_type_hints
 
 import pytest
 
@@ -13,7 +13,7 @@ from checkers.evidence.replace import field_names, replace
 from checkers.judge.check import ALL
 from checkers.pointer import Pointer
 from checkers.selftest import fieldtrial, recorded
-from checkers.selftest.fields import FIELDS, Fate, document
+from checkers.selftest.fields import DEFAULTS, EXCEPTIONS, PARTS, Fate, document, fate, first_word, type_of
 from checkers.selftest.mutator import PER_KEY, RECORDS, Site, sites, variants
 from checkers.verdict import Checker, Verdict
 from tests.support.amount import many
@@ -37,25 +37,44 @@ def test_the_document_is_the_table() -> None:
     assert (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8") == document()
 
 
-def test_every_field_of_every_record_has_an_entry() -> None:
-    told = {f.split(" of ")[0] for f in FIELDS}
+def test_every_field_of_every_record_occurs_and_is_tried(runs: dict[str, Evidence]) -> None:
+    tried = {f.split(" of ")[0] for f in occurring(runs)}
     for word, record in RECORDS.items():
-        names = {f"{word}.{field}" for field in field_names(record)} - set(PER_KEY)
-        assert names - told == set(), f"{record.__name__} has fields without an entry in checkers/selftest/fields.py"
-        assert {f for f in told if f.startswith(f"{word}.")} - names - {"event.phase", "event.older_than"} == set()
+        names = {f"{word}.{name}" for name in get_type_hints(record)} - set(PER_KEY)
+        assert names - tried == set(), f"no recorded run has a value in these fields of {record.__name__}"
 
 
-def test_every_field_that_occurs_has_an_entry_and_every_entry_occurs(runs: dict[str, Evidence]) -> None:
-    assert occurring(runs) == set(FIELDS)
+def test_every_exception_occurs_and_is_one(runs: dict[str, Evidence]) -> None:
+    assert set(EXCEPTIONS) - occurring(runs) == set()
+    same = [f for f, told in EXCEPTIONS.items() if DEFAULTS[type_of(f)][1] == told]
+    assert same == [], "what the type says need not be said again"
 
 
-@pytest.mark.parametrize("name", FIELDS)
-def test_an_entry_says_something(name: str) -> None:
-    assert FIELDS[name].outcomes
-    assert all(text == text.strip() and "|" not in text for text in FIELDS[name].texts.values())
+def test_every_type_has_a_field_that_is_no_exception(runs: dict[str, Evidence]) -> None:
+    assert {type_of(f) for f in occurring(runs) - set(EXCEPTIONS)} == set(DEFAULTS)
 
 
-WORDS = tuple(dict.fromkeys(re.split("[. ]", f)[0] for f in FIELDS))
+def test_what_is_said_of_a_field_is_something() -> None:
+    told = [*EXCEPTIONS.values(), *(default for _, default in DEFAULTS.values())]
+    assert all(f.outcomes for f in told)
+    assert all(text == text.strip() and "|" not in text for f in told for text in f.texts.values())
+
+
+def test_a_field_of_a_new_record_must_be_found() -> None:
+    assert fate("commit.of_next_year").outcomes == {"found"}
+
+
+def test_the_first_version_of_a_table_is_changed_too(runs: dict[str, Evidence]) -> None:
+    for e in runs.values():
+        first = [s for s in sites(e) if s.first]
+        assert {first_word(s.field) for s in first} == {"metadata", "raw"}
+        assert {s.table for s in first if s.field == "metadata.n" and s.value == 0} == set(e.logs)
+    once = fieldtrial.run([Blind()], runs, placements=0, only=["metadata.current", "raw.location", "commit.op"])
+    assert {s.field: s.tried > 0 for s in once} == {"commit.op": False, "metadata.current": True, "raw.location": True}
+    assert all("first version" in miss for s in once for miss in s.misses)
+
+
+WORDS = tuple(PARTS)
 """The first words of the fields' names: each test tries the fields of one, so that they run beside each other."""
 
 
@@ -64,7 +83,7 @@ def test_a_wrong_value_does_what_the_entry_says(runs: dict[str, Evidence], word:
     scores = fieldtrial.run(ALL, runs, placements=1, seed=1, only=[word])
     assert {s.field: s.misses for s in scores if s.misses} == {}
     assert [s.field for s in scores if not s.tried] == []
-    assert [s.field for s in scores] == [f for f in FIELDS if fieldtrial.named(f, word)]
+    assert {s.field for s in scores} == {f for f in occurring(runs) if fieldtrial.named(f, word)}
 
 
 @pytest.mark.slow
@@ -74,9 +93,8 @@ def test_a_wrong_value_does_what_the_entry_says_at_another_place(runs: dict[str,
     assert {s.field: s.misses for s in scores if s.misses} == {}
 
 
-def test_a_field_without_an_entry_fails(runs: dict[str, Evidence]) -> None:
-    fates = {f: fate for f, fate in FIELDS.items() if f != "swap.base"}
-    [score] = fieldtrial.run([Pointer()], runs, placements=2, only=["swap.base"], fates=fates)
+def test_a_value_that_does_something_else_than_is_said_fails(runs: dict[str, Evidence]) -> None:
+    [score] = fieldtrial.run([Pointer()], runs, placements=2, only=["swap.base"], fates=lambda name: Fate())
     assert not score.passed and score.tried > 0
     assert len(score.misses) == min(score.tried, fieldtrial.MISSES_KEPT)
 

@@ -14,7 +14,7 @@ from checkers.evidence.tablelog import FileEntry, RowChange, TableLog
 from checkers.judge.check import ALL as CHECKERS
 from checkers.metadata.partitions import UNKNOWN, Partitions, murmur3, transformed
 from checkers.selftest import recorded, trial, wrongfiles
-from checkers.selftest.mutation import Mutation
+from checkers.selftest.plant import Plant
 from checkers.selftest.world import World
 from tests.checkers.test_metadata import A, B, C, Drawing, S, bend, bend_commit, data, positions, vector
 
@@ -397,8 +397,8 @@ def worlds() -> list[World]:
     return [World(recorded.load(n), Random(0)) for n in recorded.names()]
 
 
-@pytest.mark.parametrize("mutation", wrongfiles.MUTATIONS, ids=lambda m: m.name)
-def test_a_planted_bug_is_found_and_its_culprit_named(mutation: Mutation, worlds: list[World]) -> None:
-    checker = next(c for c in CHECKERS if c.name == mutation.checker)
-    score = trial.try_mutation(mutation, checker, worlds, placements=10, seed=3)
+@pytest.mark.parametrize("plant", wrongfiles.PLANTS, ids=lambda m: m.name)
+def test_a_planted_bug_is_found_and_its_culprit_named(plant: Plant[Any], worlds: list[World]) -> None:
+    checker = next(c for c in CHECKERS if c.name == plant.checker)
+    score = trial.try_plant(plant, checker, worlds, placements=10, seed=3)
     assert score.passed and score.accused == score.guilty == 10, score.misses

@@ -89,7 +89,7 @@ def test_who_cannot_have_made_the_snapshot_is_still_lost(run: Evidence) -> None:
     found = tried = 0
     for n in range(20):
         rng = Random(n)
-        bug = lostcommits.never_applied.plant(World(run, rng))
+        bug = lostcommits.never_applied(World(run, rng))
         assert bug is not None
         log = rng.choice([log for log in run.logs.values() if log.commits])
         v = Commits().check(without_label(bug.evidence, [rng.choice(log.commits).snapshot_id]))

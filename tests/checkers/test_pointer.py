@@ -22,7 +22,7 @@ from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
 from checkers.judge.known import Ran
 from checkers.pointer import Pointer
-from checkers.selftest.lostswaps import as_seen
+from checkers.selftest.recorded import as_seen
 from checkers.timeline import explain
 from checkers.verdict import Anomaly, Checker, Verdict
 from nemesis.faults.fault import Fault

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from checkers.evidence.replace import replace
 from checkers.judge.check import ALL as CHECKERS
 from checkers.metadata.rules import RULES
 from checkers.selftest import ALL, recorded, trial
-from checkers.selftest.mutation import Mutation
+from checkers.selftest.plant import Plant, table, whole
 from checkers.selftest.world import Planted, World
 from checkers.verdict import Checker, Verdict
 from tests.support.runs import icequake
@@ -58,9 +59,9 @@ def test_the_recorded_runs_raise_no_alarm(runs: dict[str, Evidence]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutation", MINE, ids=lambda m: m.name)
-def test_the_bug_is_found_in_recorded_runs(mutation: Mutation, worlds: list[World]) -> None:
-    score = trial.try_mutation(mutation, BY_NAME[mutation.checker], worlds, placements=PLACEMENTS, seed=1)
+@pytest.mark.parametrize("plant", MINE, ids=lambda m: m.name)
+def test_the_bug_is_found_in_recorded_runs(plant: Plant[Any], worlds: list[World]) -> None:
+    score = trial.try_plant(plant, BY_NAME[plant.checker], worlds, placements=PLACEMENTS, seed=1)
     assert score.passed, score.misses
     assert score.planted == PLACEMENTS
 
@@ -69,8 +70,8 @@ def test_the_bug_is_found_in_recorded_runs(mutation: Mutation, worlds: list[Worl
 @pytest.mark.parametrize("checker", list(dict.fromkeys(m.checker for m in MINE)))
 def test_the_culprit_is_named_first(checker: str, worlds: list[World]) -> None:
     mine = [m for m in MINE if m.checker == checker]
-    scores = [trial.try_mutation(m, BY_NAME[checker], worlds, placements=6, seed=4) for m in mine]
-    rest = {s.mutation.name: s.innocents for s in scores if s.accused < s.guilty}
+    scores = [trial.try_plant(m, BY_NAME[checker], worlds, placements=6, seed=4) for m in mine]
+    rest = {s.plant.name: s.innocents for s in scores if s.accused < s.guilty}
     assert sum(s.accused for s in scores) >= 0.95 * sum(s.guilty for s in scores) > 0, rest
     assert all(s.guilty + sum(s.nobody.values()) == s.planted for s in scores), (
         "a placement without a culprit or a reason"
@@ -101,21 +102,94 @@ def test_a_planted_bug_without_a_culprit_says_why(worlds: list[World]) -> None:
         Planted(worlds[0].evidence, frozenset({"w0-1"}), "w0-1", "the catalog")
 
 
-@pytest.mark.parametrize("mutation", MINE, ids=lambda m: m.name)
-def test_the_bug_is_found_in_simulated_runs(mutation: Mutation, simulated: list[World]) -> None:
-    score = trial.try_mutation(mutation, BY_NAME[mutation.checker], simulated, placements=PLACEMENTS, seed=1)
+@pytest.mark.parametrize("plant", MINE, ids=lambda m: m.name)
+def test_the_bug_is_found_in_simulated_runs(plant: Plant[Any], simulated: list[World]) -> None:
+    score = trial.try_plant(plant, BY_NAME[plant.checker], simulated, placements=PLACEMENTS, seed=1)
     assert score.detected == score.planted, score.misses
 
 
-@pytest.mark.parametrize("mutation", MINE, ids=lambda m: m.name)
-def test_the_bug_says_what_it_is(mutation: Mutation) -> None:
-    assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", mutation.name)
-    assert mutation.description.endswith((".", ":")) and mutation.seen
-    assert mutation.finds <= promised(BY_NAME[mutation.checker]), "a name that the checker does not promise"
+@pytest.mark.parametrize("plant", MINE, ids=lambda m: m.name)
+def test_the_bug_says_what_it_is(plant: Plant[Any]) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", plant.name)
+    assert plant.description.endswith((".", ":")) and plant.seen
+    assert plant.finds <= promised(BY_NAME[plant.checker]), "a name that the checker does not promise"
 
 
 def test_there_are_many_and_no_name_twice() -> None:
-    assert len({m.name for m in MINE}) == len(MINE) >= 60
+    assert len({m.name for m in MINE}) == len(MINE) >= 240
+
+
+NATIVE = {
+    "commit": ("operation", "summary", "manifest_list", "schema_id", "violations"),
+    "metadata": ("raw", "format_version"),
+    "file": ("content", "format", "offset", "length", "spec_id"),
+}
+"""What only Iceberg has. A snapshot that a bug adds or moves gets the numbers of its place, whatever the format: they are not among it."""
+
+
+def native(e: Evidence) -> dict[object, list[object]]:
+    """What only Iceberg has, by snapshot, version and entry of a file."""
+    out: dict[object, list[object]] = {}
+    for table_name, log in e.logs.items():
+        records: list[tuple[object, str, object]] = [(m.location, "metadata", m) for m in log.metadata]
+        for c in log.commits:
+            records.append((c.snapshot_id, "commit", c))
+            files = (*c.added_files, *c.removed_files)
+            records += [((c.snapshot_id, f.path, f.referenced), "file", f) for f in files]
+        for key, kind, record in records:
+            out[table_name, key] = [getattr(record, name) for name in NATIVE[kind]]
+    return out
+
+
+@pytest.mark.parametrize("plant", [m for m in MINE if m.neutral], ids=lambda m: m.name)
+def test_a_bug_of_every_format_leaves_what_only_iceberg_has(plant: Plant[Any], worlds: list[World]) -> None:
+    for n, w in enumerate(worlds):
+        bug = plant.plant(w.again(Random(n)))
+        if bug is not None:
+            before, after = native(w.evidence), native(bug.evidence)
+            assert {k: v for k, v in after.items() if before.get(k, v) != v} == {}
+
+
+def test_most_bugs_that_clients_see_are_of_every_format() -> None:
+    by_checker = {
+        c: [m for m in MINE if m.checker == c] for c in ("replay", "reads", "commits", "metadata", "liveness")
+    }
+    share = {c: sum(bool(m.neutral) for m in mine) / len(mine) for c, mine in by_checker.items()}
+    assert share["liveness"] == 1 and min(share["replay"], share["reads"], share["commits"]) > 0.6
+    assert share["metadata"] < 0.1, "the metadata files are Iceberg's own"
+
+
+def test_what_the_rows_of_a_table_have_in_common_is_said_once() -> None:
+    def change(w: World) -> None:
+        """It does nothing.
+
+        Really.
+        """
+
+    rows = {
+        "one": Plant(change),
+        "two: It does this: that.": Plant(change, "reads: a b", seen="elsewhere", neutral=False),
+    }
+    one, two = table(rows, found_as="commits", where=whole, seen="here", neutral=True)
+    assert (one.name, one.description, one.checker, one.finds) == ("one", "It does nothing.", "commits", frozenset())
+    assert (two.name, two.description, two.checker, two.finds) == ("two", "It does this: that.", "reads", {"a", "b"})
+    assert (one.seen, one.neutral, two.seen, two.neutral) == ("here", True, "elsewhere", False)
+
+
+def test_a_bug_is_planted_at_the_first_site_that_can_have_it(worlds: list[World]) -> None:
+    [w, *_] = worlds
+    tried: list[int] = []
+
+    def change(n: int) -> Planted | None:
+        tried.append(n)
+        return w.planted(f"w{n}-0") if n == 2 else None
+
+    [plant] = table({"third": Plant(change)}, found_as="commits: x", where=lambda w: iter(range(9)), seen="here")
+    bug = plant.plant(w)
+    assert bug is not None and bug.culprit == "w2-0" and tried == [0, 1, 2]
+    assert (
+        plant.plant(w) and table({"never": Plant(lambda n: None)}, where=lambda w: iter(range(9)))[0].plant(w) is None
+    )
 
 
 @pytest.mark.slow
@@ -128,15 +202,15 @@ def test_every_anomaly_that_a_checker_promises_is_planted_and_found(checker: Che
     found: set[str] = set()
     for m in MINE:
         if m.checker == checker.name:
-            found |= set(trial.try_mutation(m, checker, worlds, placements=4, seed=2).names)
+            found |= set(trial.try_plant(m, checker, worlds, placements=4, seed=2).names)
     assert found - {trial.UNKNOWN} == promised(checker)
 
 
 def test_a_placement_is_the_same_whatever_else_is_tried(worlds: list[World]) -> None:
     m = MINE[0]
-    a = trial.try_mutation(m, BY_NAME[m.checker], worlds, placements=3, seed=5)
-    trial.try_mutation(MINE[1], BY_NAME[MINE[1].checker], worlds, placements=3, seed=5)
-    assert trial.try_mutation(m, BY_NAME[m.checker], worlds, placements=3, seed=5) == a
+    a = trial.try_plant(m, BY_NAME[m.checker], worlds, placements=3, seed=5)
+    trial.try_plant(MINE[1], BY_NAME[MINE[1].checker], worlds, placements=3, seed=5)
+    assert trial.try_plant(m, BY_NAME[m.checker], worlds, placements=3, seed=5) == a
 
 
 class Blind(Checker):
@@ -149,7 +223,7 @@ class Blind(Checker):
 
 
 def test_a_blind_checker_does_not_pass(worlds: list[World]) -> None:
-    score = trial.try_mutation(MINE[0], Blind(), worlds, placements=3, seed=0)
+    score = trial.try_plant(MINE[0], Blind(), worlds, placements=3, seed=0)
     assert not score.passed and score.detected == 0 and len(score.misses) == 3
 
 
@@ -162,9 +236,9 @@ def test_an_alarm_about_another_operation_does_not_count(worlds: list[World]) ->
     assert trial.detects(m, Planted(bug.evidence, frozenset({"someone-else"}), "someone-else"), verdict) == frozenset()
 
 
-def test_a_mutation_without_a_place_does_not_pass() -> None:
+def test_a_bug_without_a_place_does_not_pass() -> None:
     empty = World(Evidence(simulate(0, SPECS, ops=0).history, {}, {}), Random(0))
-    score = trial.try_mutation(MINE[0], BY_NAME[MINE[0].checker], [empty], placements=3, seed=0)
+    score = trial.try_plant(MINE[0], BY_NAME[MINE[0].checker], [empty], placements=3, seed=0)
     assert score.planted == 0 and not score.passed
 
 
