@@ -14,7 +14,7 @@ from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.selftest import edits
-from checkers.selftest.plant import Plant, table
+from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.world import Planted, Table, World
 from checkers.timeline.two_tables import tables_of
 
@@ -185,13 +185,13 @@ def between(s: TransferSite) -> Planted | None:
     return s.w.planted(op, events=edits.inserted(s.w.events, s.o.completed.index, more))
 
 
-HALVES = {
+HALVES: Plants = {
     "half-of-a-transfer": Plant(half),
     "half-of-a-transfer-unknown": Plant(half_unknown),
     "one-table-restored": Plant(restored, seen="https://iceberg.apache.org/docs/latest/spark-procedures/"),
 }
 
-READS = {
+READS: Plants = {
     "second-table-from-a-cache": Plant(second_cached),
     "first-table-from-a-cache": Plant(first_cached),
     "reader-between-two-commits": Plant(between, where=later_transfers, seen=SIMPLE),
@@ -199,6 +199,6 @@ READS = {
 
 
 PLANTS = (
-    *table(HALVES, found_as="atomicity: half-transaction", where=later_transfers, seen=SIMPLE, neutral=True),
-    *table(READS, found_as="atomicity: fractured-read", where=shown, seen=CACHED, neutral=True),
+    *table(HALVES, "atomicity", names="half-transaction", where=later_transfers, seen=SIMPLE, neutral=True),
+    *table(READS, "atomicity", names="fractured-read", where=shown, seen=CACHED, neutral=True),
 )

@@ -11,7 +11,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, RowChange
 from checkers.selftest import edits
-from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance, statements
 from checkers.selftest.world import CATALOG, Edit, Planted, Table, Version, World, acked
 from checkers.timeline.two_tables import tables_of
@@ -84,7 +84,7 @@ def first_lost(w: World) -> Planted | None:
     return w.planted(t.op(1).op, log=replace(t.log, commits=found))
 
 
-LOST = {
+LOST: Plants = {
     "lost-commit-overtaken": Plant(
         overtaken,
         where=commits(statements, lambda p: not p.last),
@@ -169,7 +169,7 @@ def unknown_twice(p: CommitSite) -> Planted:
     return p.planted(log=bug.evidence.logs[p.t.name], events=events)
 
 
-TWICE = {
+TWICE: Plants = {
     "double-apply: One statement's commit is applied twice in a row.": Plant(
         lambda p: again(p, p.k),
         seen="a load balancer that sends the POST again; redpanda#4591: the same files in two snapshots",
@@ -236,17 +236,17 @@ def read_commits(p: CommitSite) -> Planted | None:
     return None if o is None else foreign(p, o)
 
 
-FOREIGN = {
+FOREIGN: Plants = {
     "false-failure: A commit that took effect is reported as a definite conflict.": Plant(
         lambda p: p.planted(
             events=edits.completed(p.w.events, p.o.op, "fail", [p.w.rng.choice([edits.CONFLICT, edits.REFUSED])])
         ),
-        "commits: false-failure",
+        "false-failure",
         seen="JDBC catalog, connection cut after UPDATE 1: the retry meets its own snapshot and fails (apache/polaris#5459 is another)",
     ),
     "aborted-operation-visible": Plant(
         aborted_visible,
-        "commits: false-failure",
+        "false-failure",
         where=commits(lambda t: t.positions),
         seen="apache/iceberg#16971: a procedure that reports failure although it committed; zombie requests",
     ),
@@ -310,7 +310,7 @@ def rollback_forgotten(p: CommitSite) -> Planted | None:
     return p.w.planted("back", events=edits.inserted(p.w.events, min(late), more)) if late else None
 
 
-ORDER = {
+ORDER: Plants = {
     "commits-swapped": Plant(
         swapped,
         where=commits(lambda t: (k for k in t.positions[1:-1] if ends_before(t, k, k + 1))),
@@ -328,13 +328,13 @@ ORDER = {
     ),
     "table-lost": Plant(
         table_lost,
-        "commits: lost-table",
+        "lost-table",
         where=whole,
         seen="projectnessie/nessie#8413; a create-or-replace that failed half way",
     ),
     "rollback-forgotten": Plant(
         rollback_forgotten,
-        "commits: lost-rollback",
+        "lost-rollback",
         where=commits(lambda t: range(2, len(t.main) // 4)),
         seen="rollback_to_snapshot and another commit: the last writer wins (SetSnapshotOperation)",
     ),
@@ -342,8 +342,8 @@ ORDER = {
 
 
 PLANTS = (
-    *table(LOST, found_as="commits: lost-commit", neutral=True),
-    *table(TWICE, found_as="commits: duplicate-commit", where=commits(statements), neutral=True),
-    *table(FOREIGN, found_as="commits: unknown-commit", where=commits(statements), neutral=True),
-    *table(ORDER, found_as="commits: commit-order", neutral=True),
+    *table(LOST, "commits", names="lost-commit", neutral=True),
+    *table(TWICE, "commits", names="duplicate-commit", where=commits(statements), neutral=True),
+    *table(FOREIGN, "commits", names="unknown-commit", where=commits(statements), neutral=True),
+    *table(ORDER, "commits", names="commit-order", neutral=True),
 )

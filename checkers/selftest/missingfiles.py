@@ -8,7 +8,7 @@ from checkers.evidence.paths import commit_uuid
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, TableLog
-from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, live
 from checkers.selftest.world import UNWRITTEN, Planted, Table, World
 
@@ -70,7 +70,7 @@ def metadata_missing(w: World) -> Planted | None:
     return w.planted(log=log, nobody=UNWRITTEN)
 
 
-ROWS = {
+ROWS: Plants = {
     "data-file-missing: A data file of the current snapshot is not in the store.": Plant(
         file_missing("data"), neutral=True
     ),
@@ -91,4 +91,4 @@ ROWS = {
     ),
 }
 
-PLANTS = table(ROWS, found_as="replay: missing-file", where=whole, seen=DELETED_LIVE)
+PLANTS = table(ROWS, "replay", names="missing-file", where=whole, seen=DELETED_LIVE)

@@ -12,7 +12,7 @@ from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
 from checkers.liveness import TIMEOUT, Liveness, S
 from checkers.selftest import edits
-from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.world import Planted, World
 from workloads.operations.kinds import KINDS
 
@@ -98,17 +98,17 @@ def no_progress(w: World) -> Planted | None:
     return replace(bug, evidence=replace(bug.evidence, logs=logs))
 
 
-ROWS = {
+ROWS: Plants = {
     "operation-never-ends": Plant(
         never_ends, seen="no socket timeout in Iceberg's REST client: a held POST hangs for ever"
     ),
     "writer-gives-up": Plant(gives_up, seen=LOCKED),
     "operation-overdue": Plant(
-        overdue, "liveness: overdue-operation", seen="apache/iceberg#2301: waiting for a lock until it expires"
+        overdue, "overdue-operation", seen="apache/iceberg#2301: waiting for a lock until it expires"
     ),
     "no-progress": Plant(
-        no_progress, "liveness: no-progress", where=whole, seen="apache/iceberg#2301; writers that retry in lockstep"
+        no_progress, "no-progress", where=whole, seen="apache/iceberg#2301; writers that retry in lockstep"
     ),
 }
 
-PLANTS = table(ROWS, found_as="liveness: stuck-operation", where=early, neutral=True)
+PLANTS = table(ROWS, "liveness", names="stuck-operation", where=early, neutral=True)

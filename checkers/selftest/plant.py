@@ -22,35 +22,34 @@ S = TypeVar("S")
 class Plant(Generic[S]):
     """A bug to plant.
 
+    A column that is None is said by the row's table.
+
     Attributes:
         change: plants it at a site; None if it cannot be there.
-        found_as: the checker that must find it, and the names of anomalies that count as found, such as ``reads: stale-read future-read``;
-            each is right for some placement. No names: evidence is gone, and a verdict other than valid counts.
+        names: names of anomalies that count as found, with spaces between them; each is right for some placement. Empty: evidence is gone, and
+            a verdict other than valid counts.
         where: the sites of a run, in random order.
         seen: where such a bug occurred, or who describes it; ``apache/iceberg#1`` is an issue or a pull request on GitHub.
         neutral: whether every table format can have it: it concerns the history, rows, the order of commits, files or the catalog's pointer,
             and its change touches nothing that only Iceberg has. Other formats are tried with these.
+        checker: the checker that must find it.
         name: the bug, in hyphenated words.
         does: what the bug does, in one sentence; empty: the first sentence of the change's docstring.
     """
 
     change: Callable[[S], Planted | None]
-    found_as: str = ""
+    names: str | None = None
     where: Callable[[World], Iterable[S]] | None = None
-    seen: str = ""
+    seen: str | None = None
     neutral: bool | None = None
+    checker: str = ""
     name: str = ""
     does: str = ""
 
     @property
-    def checker(self) -> str:
-        """The checker that must find it."""
-        return self.found_as.partition(":")[0]
-
-    @property
     def finds(self) -> frozenset[str]:
         """The names that count as found."""
-        return frozenset(self.found_as.partition(":")[2].split())
+        return frozenset((self.names or "").split())
 
     @property
     def description(self) -> str:
@@ -63,17 +62,17 @@ class Plant(Generic[S]):
         return next((bug for site in self.where(w) if (bug := self.change(site)) is not None), None)
 
 
-def table(rows: Mapping[str, Plant[Any]], **columns: Any) -> tuple[Plant[Any], ...]:
-    """The rows, which have these columns in common unless they say something else.
+Plants = Mapping[str, Plant[Any]]
+"""Rows by name, or by ``name: what the bug does``."""
 
-    Args:
-        rows: name, or ``name: what the bug does``, → the rest of the row.
-    """
+
+def table(rows: Plants, checker: str, **columns: Any) -> tuple[Plant[Any], ...]:
+    """The rows of bugs that a checker must find, which have these columns in common unless they say something else."""
     found = []
     for title, row in rows.items():
         name, _, does = title.partition(": ")
-        common = {k: v for k, v in columns.items() if getattr(row, k) in (None, "")}
-        found.append(replace(row, name=name, does=does or row.does, **common))
+        common = {k: v for k, v in columns.items() if getattr(row, k) is None}
+        found.append(replace(row, name=name, does=does or row.does, checker=row.checker or checker, **common))
     return tuple(found)
 
 

@@ -20,10 +20,10 @@ READS = (
 )
 
 PLANTS = tuple(
-    replace(p, name=f"{p.name}-{suffix}", found_as=found_as)
-    for names, plants, suffix, found_as in (
-        (OVERWRITES, stalescans.PLANTS, "as-a-cycle", "isolation: lost-update"),
-        (READS, wrongreads.PLANTS, "without-an-order", "linearizable: nonlinearizable"),
+    replace(p, name=f"{p.name}-{suffix}", checker=checker, names=finds)
+    for names, plants, suffix, checker, finds in (
+        (OVERWRITES, stalescans.PLANTS, "as-a-cycle", "isolation", "lost-update"),
+        (READS, wrongreads.PLANTS, "without-an-order", "linearizable", "nonlinearizable"),
     )
     for p in plants
     if p.name in names

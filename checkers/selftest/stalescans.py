@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from checkers.selftest.plant import Plant, table
+from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import UPDATES, CommitSite, commits, minus, of_kinds, statements
 from checkers.selftest.world import Planted, rows
 from workloads.engines.engines import engine_of
@@ -133,63 +133,61 @@ def from_lost(p: CommitSite) -> Planted | None:
     return p.w.planted(p.t.op(p.k + 1).op, log=p.t.set_back(p.n, p.k - 1))
 
 
-ROWS = {
+ROWS: Plants = {
     "lost-update-register: Of two concurrent updates of a row, the second restores the register's value from before the first.": Plant(
         lost_update("val")
     ),
     # If the two increments are equal, the second leaves the row unchanged, so its commit shows no change at all.
     "lost-update-counter": Plant(
         lost_update("cnt"),
-        "replay: lost-update wrong-rows",
+        "lost-update wrong-rows",
         does="Of two concurrent updates of a row, the second restores the counter from before the first: an increment is lost.",
     ),
     "lost-update-list: Of two concurrent updates of a row, the second restores the list from before the first: an element is lost.": Plant(
         lost_update("log")
     ),
     "update-beside-update": Plant(
-        doubled,
-        "replay: duplicate-row",
-        seen="trinodb/trino#31072: a filter of conflicts that is too narrow doubles keys",
+        doubled, "duplicate-row", seen="trinodb/trino#31072: a filter of conflicts that is too narrow doubles keys"
     ),
     "update-of-a-deleted-row": Plant(
         resurrects,
-        "replay: resurrected-row",
+        "resurrected-row",
         where=commits(of_kinds(*UPDATES), lambda p: not p.now.removed and not p.now.added),
         seen="Vanlightly, table-formats-tlaplus: UPDATE after DELETE without validateNoConflictingDeleteFiles",
     ),
     "undelete": Plant(
         undelete,
-        "replay: undelete",
+        "undelete",
         where=commits(of_kinds("delete", "delete-where", "merge-delete")),
         seen="Vanlightly, table-formats-tlaplus, and real Spark on v2 merge-on-read under snapshot isolation: MOR UPDATE first, DELETE second",
     ),
     "delete-lost-to-compaction": Plant(
         compaction_undeletes,
-        "replay: undelete wrong-rows",
+        "undelete wrong-rows",
         where=commits(of_kinds("delete*")),
         seen="trinodb/trino#18393: a delete and OPTIMIZE at the same time",
     ),
     "write-skew: On a serializable table, an operation commits what it meant at its scan, though what it read has changed since.": Plant(
         at_scan(concurrent=True),
-        "replay: write-skew",
+        "write-skew",
         where=commits(statements),
         seen="Adya's G2-item: https://jepsen.io/consistency/phenomena/a5b; apache/iceberg#12653",
     ),
     "stale-scan: An operation commits what it means at a state older than a write acknowledged before it was invoked.": Plant(
         at_scan(concurrent=False),
-        "replay: stale-scan",
+        "stale-scan",
         where=commits(statements),
         seen="apache/iceberg#14440: CachingCatalog serves a table that is long outdated",
     ),
     "insert-select-from-the-wrong-state": Plant(
         insert_select,
-        "replay: write-skew stale-scan wrong-rows",
+        "write-skew stale-scan wrong-rows",
         where=commits(of_kinds("insert-select")),
         seen="apache/iceberg#12653: an append validates nothing, whatever its query has read",
     ),
     "computed-from-what-main-lost": Plant(
         from_lost,
-        "replay: vanished-read",
+        "vanished-read",
         where=commits(lambda t: t.positions[1:-1]),
         seen="as main-moved-back: an operation that had read the lost commit builds on it",
     ),
@@ -197,7 +195,8 @@ ROWS = {
 
 PLANTS = table(
     ROWS,
-    found_as="replay: lost-update",
+    "replay",
+    names="lost-update",
     where=commits(of_kinds(*UPDATES)),
     seen="Adya's P4; https://jepsen.io/consistency/phenomena/p4",
     neutral=True,

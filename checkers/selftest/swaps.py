@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from checkers.evidence.history import Operation
 from checkers.evidence.proxylog import TRANSACTIONS, PointerSwap
 from checkers.evidence.replace import replace
-from checkers.selftest.plant import Plant, table
+from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.world import Planted, World
 
 SPEC = "https://iceberg.apache.org/spec/#metastore-tables"
@@ -107,18 +107,18 @@ def transaction_not_made(p: SwapSite) -> Planted | None:
     return Planted(replace(p.w.evidence, accepted=accepted), frozenset((rival,)), rival)
 
 
-LOST = {
+LOST: Plants = {
     "swap-without-comparison": Plant(
         without_comparison,
-        "pointer: lost-update",
+        "lost-update",
         seen="https://iceberg.apache.org/docs/latest/aws/#optimistic-locking",
         neutral=True,
     ),
     "two-writers-of-one-version-file": Plant(
-        two_writers, "pointer: lost-update", seen="https://iceberg.apache.org/spec/#file-system-tables", neutral=True
+        two_writers, "lost-update", seen="https://iceberg.apache.org/spec/#file-system-tables", neutral=True
     ),
-    "swap-forgotten": Plant(swap_forgotten, "pointer: lost-swap", seen=SPEC, neutral=True),
-    "transaction-answered-and-not-made": Plant(transaction_not_made, "pointer: lost-swap", seen="apache/iceberg#7569"),
+    "swap-forgotten": Plant(swap_forgotten, "lost-swap", seen=SPEC, neutral=True),
+    "transaction-answered-and-not-made": Plant(transaction_not_made, "lost-swap", seen="apache/iceberg#7569"),
 }
 
 
@@ -168,16 +168,16 @@ def by_another(p: SwapSite) -> Planted | None:
     return None if other is None else p.put(other, p.o.op, at=(p.n, p.n + 1), swaps=(replace(p.s, op=other),))
 
 
-WRONG = {
-    "base-that-never-was": Plant(never_was, "pointer: unknown-base", seen=SPEC),
-    "base-that-was-replaced-before": Plant(of_before, "pointer: unknown-base", seen=SPEC),
-    "swap-after-its-acknowledgement": Plant(too_late, "pointer: swap-time", seen=SENT_LATE),
-    "swap-before-its-invocation": Plant(too_early, "pointer: swap-time", seen=SENT_LATE),
-    "swaps-in-another-order": Plant(in_another_order, "pointer: swap-order", seen=SPEC),
+WRONG: Plants = {
+    "base-that-never-was": Plant(never_was, "unknown-base", seen=SPEC),
+    "base-that-was-replaced-before": Plant(of_before, "unknown-base", seen=SPEC),
+    "swap-after-its-acknowledgement": Plant(too_late, "swap-time", seen=SENT_LATE),
+    "swap-before-its-invocation": Plant(too_early, "swap-time", seen=SENT_LATE),
+    "swaps-in-another-order": Plant(in_another_order, "swap-order", seen=SPEC),
     "swap-by-another-operation": Plant(
-        by_another, "pointer: foreign-swap", seen="two writers with one name, or one connection for both"
+        by_another, "foreign-swap", seen="two writers with one name, or one connection for both"
     ),
 }
 
 
-PLANTS = (*table(LOST, where=swaps), *table(WRONG, where=swaps, neutral=True))
+PLANTS = (*table(LOST, "pointer", where=swaps), *table(WRONG, "pointer", where=swaps, neutral=True))

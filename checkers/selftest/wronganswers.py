@@ -7,7 +7,7 @@ from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.selftest import edits
-from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance
 from checkers.selftest.world import CATALOG, Planted, Table, World, acked
 
@@ -85,11 +85,9 @@ def nothing_expired(w: World) -> Planted | None:
     return w.planted("expiry", events=edits.inserted(w.events, w.rng.randint(first + 1, last), new))
 
 
-PROCEDURES = {
-    "procedure-that-left-no-trace": Plant(no_trace, "commits: lost-commit", where=whole, seen=LOST),
-    "procedure-whose-snapshot-is-lost": Plant(
-        told_and_lost, "commits: lost-commit", where=commits(maintenance), seen=LOST
-    ),
+PROCEDURES: Plants = {
+    "procedure-that-left-no-trace": Plant(no_trace, "lost-commit", where=whole, seen=LOST),
+    "procedure-whose-snapshot-is-lost": Plant(told_and_lost, "lost-commit", where=commits(maintenance), seen=LOST),
     "procedure-that-counts-wrong": Plant(wrong_count, where=commits(maintenance, counts)),
     "expiry-that-counts-too-much": Plant(too_many, where=whole),
     "expiry-that-removed-nothing": Plant(
@@ -122,15 +120,13 @@ def _captured(w: World, t: Table, n: int, metadata: str | None) -> Planted:
     return w.planted(log=t.with_capture(n, metadata), nobody=CATALOG)
 
 
-CAPTURES = {
-    "stale-pointer": Plant(
-        stale_pointer, "commits: stale-pointer", seen="a replica of the catalog's database that lags behind"
-    ),
-    "table-gone-for-a-while": Plant(gone, "commits: lost-table", seen="apache/iceberg#2319"),
+CAPTURES: Plants = {
+    "stale-pointer": Plant(stale_pointer, "stale-pointer", seen="a replica of the catalog's database that lags behind"),
+    "table-gone-for-a-while": Plant(gone, "lost-table", seen="apache/iceberg#2319"),
 }
 
 
 PLANTS = (
-    *table(PROCEDURES, found_as="commits: wrong-result", seen=COUNTED),
-    *table(CAPTURES, where=whole, neutral=True),
+    *table(PROCEDURES, "commits", names="wrong-result", seen=COUNTED),
+    *table(CAPTURES, "commits", where=whole, neutral=True),
 )

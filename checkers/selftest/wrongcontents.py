@@ -12,7 +12,7 @@ from checkers.evidence.history import Event
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Metadata
 from checkers.selftest import edits
-from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, has, later, raw, undisturbed, with_ref
 from checkers.selftest.world import Change, Planted, World
 
@@ -58,7 +58,7 @@ def with_column(fields: Fields, id: int) -> Fields:
     return [*fields, {"id": id, "name": "more", "required": False, "type": "int"}]
 
 
-SCHEMAS = {
+SCHEMAS: Plants = {
     "column-narrowed-in-place: The schema's long column becomes an int, under the same schema id.": Plant(
         in_place(lambda f: typed(f, "long", "int"))
     ),
@@ -84,27 +84,24 @@ SCHEMAS = {
 
 # --- ids of nothing ---------------------------------------------------------------------------------------------------------
 
-OF_NOTHING = {
+OF_NOTHING: Plants = {
     "current-schema-of-nothing: current-schema-id is the id of no entry.": Plant(
         by_a_write(raw(lambda r: {"current-schema-id": 99})),
-        "metadata: dangling-id schema-changed",
+        "dangling-id schema-changed",
         where=later(has("current-schema-id", "schemas")),
     ),
     "default-spec-of-nothing: default-spec-id is the id of no entry.": Plant(
         by_a_write(raw(lambda r: {"default-spec-id": 99})),
-        "metadata: dangling-id partition-spec-changed",
+        "dangling-id partition-spec-changed",
         where=later(has("default-spec-id", "partition-specs")),
     ),
     "default-sort-order-of-nothing: default-sort-order-id is the id of no entry.": Plant(
         by_a_write(raw(lambda r: {"default-sort-order-id": 99})),
-        "metadata: dangling-id sort-order-changed",
+        "dangling-id sort-order-changed",
         where=later(has("default-sort-order-id", "sort-orders")),
     ),
     "snapshot-schema-of-nothing: A snapshot's schema-id is the id of no schema.": Plant(
-        lambda p: p.changed(schema_id=99),
-        "metadata: dangling-id",
-        where=later(lambda p: p.m.raw.get("schemas")),
-        seen=STALE,
+        lambda p: p.changed(schema_id=99), "dangling-id", where=later(lambda p: p.m.raw.get("schemas")), seen=STALE
     ),
 }
 
@@ -190,52 +187,52 @@ def narrowed(w: World) -> Planted | None:
     return None
 
 
-CONTENTS = {
+CONTENTS: Plants = {
     "spec-changed-in-place: The partition spec has other fields, under the same spec id.": Plant(
         by_a_write(
             raw(lambda r: {"partition-specs": [{**s, "fields": [bucketed(1000)]} for s in r["partition-specs"]]})
         ),
-        "metadata: partition-spec-changed",
+        "partition-spec-changed",
         where=later(has("partition-specs")),
         seen=REPLACED,
     ),
     "spec-of-nobody: The table has a new default partition spec that nobody made.": Plant(
         by_a_write(raw(new_spec)),
-        "metadata: partition-spec-changed",
+        "partition-spec-changed",
         where=later(has("partition-specs", "default-spec-id")),
         seen=REPLACED,
     ),
     "sort-order-of-nobody: The table has a new default sort order that nobody made.": Plant(
-        by_a_write(raw(new_order)), "metadata: sort-order-changed", where=later(has("sort-orders")), seen=REPLACED
+        by_a_write(raw(new_order)), "sort-order-changed", where=later(has("sort-orders")), seen=REPLACED
     ),
     "property-set-by-nobody": Plant(
         property_set,
-        "metadata: property-changed",
+        "property-changed",
         where=later(has("properties")),
         seen="apache/iceberg#16942: properties set while a table was replaced",
     ),
     "location-moved: The table's location is another one, and nobody moved it.": Plant(
         by_a_write(raw(lambda r: {"location": r["location"] + "-elsewhere"})),
-        "metadata: location-changed",
+        "location-changed",
         where=later(has("location")),
     ),
     "format-version-raised: The format version is one higher, and nobody upgraded the table.": Plant(
         by_a_write(lambda m: replace(m, format_version=m.format_version + 1)),
-        "metadata: format-version-changed",
+        "format-version-changed",
         seen="apache/iceberg#16146: commits around an upgrade",
     ),
     "next-row-id-null: A version of a version 3 table has no next-row-id.": Plant(
         by_a_write(lambda m: replace(m, next_row_id=None)),
-        "metadata: next-row-id",
+        "next-row-id",
         where=later(lambda p: p.m.next_row_id is not None),
         seen="apache/iceberg#16263",
     ),
-    "required-field-missing": Plant(lacking, "metadata: missing-field vanished-schema", where=later(has(*REQUIRED))),
+    "required-field-missing": Plant(lacking, "missing-field vanished-schema", where=later(has(*REQUIRED))),
     "statistics-of-nobody: A version lists statistics that nobody computed.": Plant(
-        by_a_write(with_statistics), "metadata: statistics-changed", where=later(lambda p: p.m.current is not None)
+        by_a_write(with_statistics), "statistics-changed", where=later(lambda p: p.m.current is not None)
     ),
-    "column-narrowed-beside-a-new-one": Plant(narrowed, "metadata: schema-evolution", where=whole, seen=STALE),
-    "last-sequence-number-of-nobody": Plant(sequence_raised, "metadata: last-sequence-number"),
+    "column-narrowed-beside-a-new-one": Plant(narrowed, "schema-evolution", where=whole, seen=STALE),
+    "last-sequence-number-of-nobody": Plant(sequence_raised, "last-sequence-number"),
 }
 
 
@@ -253,7 +250,7 @@ def tag_moved(p: CommitSite) -> Planted:
     return p.planted(log=p.t.with_versions(0, len(p.t.log.metadata), lambda m: (before if m.n < p.n else now)(m)))
 
 
-REFS = {
+REFS: Plants = {
     "tag-moved": Plant(tag_moved, seen="apache/iceberg-go#716"),
     "branch-of-nobody: A branch appears that nobody made.": Plant(
         lambda p: p.versions(with_ref("audit", p.parent.snapshot_id)), seen="apache/iceberg#15001"
@@ -262,8 +259,8 @@ REFS = {
 
 
 PLANTS = (
-    *table(SCHEMAS, found_as="metadata: schema-changed field-id", where=later(has("schemas")), seen=STALE),
-    *table(OF_NOTHING, seen=REPLACED),
-    *table(CONTENTS, where=later(), seen=SPEC),
-    *table(REFS, found_as="metadata: ref-changed", where=quiet),
+    *table(SCHEMAS, "metadata", names="schema-changed field-id", where=later(has("schemas")), seen=STALE),
+    *table(OF_NOTHING, "metadata", seen=REPLACED),
+    *table(CONTENTS, "metadata", where=later(), seen=SPEC),
+    *table(REFS, "metadata", names="ref-changed", where=quiet),
 )

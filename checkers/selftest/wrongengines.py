@@ -14,7 +14,7 @@ from checkers.evidence.proxylog import AcceptedChange, Carried
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.selftest import lostcommits
-from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, statements
 from checkers.selftest.stalescans import at_scan
 from checkers.selftest.world import GONE, Planted, World
@@ -133,10 +133,10 @@ def disagree(w: World) -> Planted | None:
 SCANNED: Plant[CommitSite] = Plant(at_scan(concurrent=True, any_level=True), where=commits(statements))
 BY_NAME = {p.name: p.plant for p in lostcommits.PLANTS}
 
-ROWS = {
+ROWS: Plants = {
     "serializable-engine-commits-at-snapshot": Plant(
         by_guest(SCANNED.plant),
-        "replay: write-skew",
+        "write-skew",
         seen=f"{DUCKDB}, if it did not require that main has not moved",
         does="An engine that promises serializability on every table commits what it meant at its scan, though what it read has changed since.",
     ),
@@ -146,7 +146,7 @@ ROWS = {
             lambda e, o: replace(e, accepted={}, carried={}, proxied=False),
             same_everywhere,
         ),
-        "commits: duplicate-commit",
+        "duplicate-commit",
         seen="apache/iceberg#2033: a restored Flink job commits what an older checkpoint had committed",
     ),
     "acknowledged-by-the-server-and-not-made: A catalog server answers 204 to a transaction and does not make its commit.": Plant(
@@ -160,4 +160,4 @@ ROWS = {
     "proxies-and-rows-disagree": Plant(disagree, "commits", seen="a proxy that takes a request for another writer's"),
 }
 
-PLANTS = table(ROWS, found_as="commits: lost-commit", where=whole)
+PLANTS = table(ROWS, "commits", names="lost-commit", where=whole)

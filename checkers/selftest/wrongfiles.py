@@ -11,7 +11,7 @@ from typing import Any
 
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, RowChange, TableLog
-from checkers.selftest.plant import Plant, table
+from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import CommitSite, commits, later, live, maintenance
 from checkers.selftest.world import Planted, Table
 from checkers.selftest.wrongmetadata import lineage
@@ -177,44 +177,38 @@ def removed_differently(p: CommitSite) -> Planted | None:
     return p.changed(removed_files=tuple(replace(f, **change) if x is f else x for x in p.c.removed_files))
 
 
-ENTRIES = {
-    "data-file-in-another-partition": Plant(data_elsewhere, "metadata: file-partition", seen=PRUNED),
-    "data-file-without-a-partition": Plant(data_of_no_partition, "metadata: file-partition", seen=PRUNED),
-    "delete-file-in-another-partition": Plant(deletes_elsewhere, "metadata: delete-partition", seen=PRUNED),
+ENTRIES: Plants = {
+    "data-file-in-another-partition": Plant(data_elsewhere, "file-partition", seen=PRUNED),
+    "data-file-without-a-partition": Plant(data_of_no_partition, "file-partition", seen=PRUNED),
+    "delete-file-in-another-partition": Plant(deletes_elsewhere, "delete-partition", seen=PRUNED),
     "vector-of-another-file": Plant(
-        vector_astray, "metadata: referenced-file", seen="apache/iceberg#15966: vectors and the files they are for"
+        vector_astray, "referenced-file", seen="apache/iceberg#15966: vectors and the files they are for"
     ),
     "vector-in-version-2": Plant(
         vector_in_version_2,
-        "metadata: dv-in-v2",
+        "dv-in-v2",
         where=later(lambda p: p.m.format_version == 2),
         seen="apache/iceberg#16146: a commit that was prepared for another format version",
     ),
     "old-sequence-number-for-new-rows": Plant(
         old_sequence_number,
-        "metadata: data-sequence-number",
+        "data-sequence-number",
         where=later(lambda p: p.c.sequence_number > 1 and p.t.kind(p.k).changes_rows),
     ),
     "row-ids-of-two-files": Plant(
-        row_ids_twice,
-        "metadata: row-id-overlap",
-        where=later(lineage),
-        seen="apache/iceberg#16263: row ids given twice",
+        row_ids_twice, "row-id-overlap", where=later(lineage), seen="apache/iceberg#16263: row ids given twice"
     ),
     "data-file-without-row-id": Plant(
-        without_row_id,
-        "metadata: file-row-id",
-        where=later(lineage),
-        seen="a writer of version 2 on a table of version 3",
+        without_row_id, "file-row-id", where=later(lineage), seen="a writer of version 2 on a table of version 3"
     ),
     "removed-what-was-not-there": Plant(
         removed_twice,
-        "metadata: removed-not-live",
+        "removed-not-live",
         where=later(lambda p: p.c.operation != "append"),
         seen="apache/iceberg#16978: manifests filtered by two threads",
     ),
     "removed-under-another-description": Plant(
-        removed_differently, "metadata: entry-changed", where=later(lambda p: p.c.removed_files)
+        removed_differently, "entry-changed", where=later(lambda p: p.c.removed_files)
     ),
 }
 
@@ -255,7 +249,7 @@ def without_a_trace(p: CommitSite) -> Planted | None:
     return p.planted(log=p.t.rebuilt([*p.t.versions[: p.n], *rest]))
 
 
-OPERATIONS = {
+OPERATIONS: Plants = {
     "statement-that-calls-itself-a-rewrite: A statement that changed rows says that its snapshot exchanged files only.": Plant(
         named("replace")
     ),
@@ -266,13 +260,13 @@ OPERATIONS = {
     "delete-that-adds-files": Plant(delete_that_adds, where=later(lambda p: own(p, "data"))),
     "compaction-without-a-trace": Plant(
         without_a_trace,
-        "metadata: summary-count removed-not-live",
+        "summary-count removed-not-live",
         where=commits(maintenance, lambda p: not p.last),
         seen="polaris#1285: a compaction that is taken out of the metadata again",
     ),
     "parents-in-a-circle: A snapshot's parent is one of its descendants.": Plant(
         lambda p: p.changed(parent_id=p.w.rng.choice(p.t.main[p.k :]).snapshot_id),
-        "metadata: unknown-parent",
+        "unknown-parent",
         where=later(lambda p: not p.last),
         seen="a snapshot id that is used again",
     ),
@@ -280,6 +274,6 @@ OPERATIONS = {
 
 
 PLANTS = (
-    *table(ENTRIES, where=later(), seen=REWRITTEN),
-    *table(OPERATIONS, found_as="metadata: wrong-operation", where=later(changes_rows), seen=VALIDATION),
+    *table(ENTRIES, "metadata", where=later(), seen=REWRITTEN),
+    *table(OPERATIONS, "metadata", names="wrong-operation", where=later(changes_rows), seen=VALIDATION),
 )

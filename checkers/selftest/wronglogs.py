@@ -9,7 +9,7 @@ from typing import Any
 
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Metadata
-from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, later
 from checkers.selftest.world import GONE, Planted, World
 
@@ -87,7 +87,7 @@ def version_before(p: CommitSite) -> Planted | None:
     return p.version(lambda m: replace(m, last_updated_ms=time))
 
 
-METADATA_LOGS = {
+METADATA_LOGS: Plants = {
     "metadata-log-truncated: A version forgets the oldest versions before it, though its log is not full.": Plant(
         log_with("metadata-log", 3, lambda rng, x: x[rng.randrange(1, len(x)) :]),
         seen="apache/iceberg#16942: replace forgets the previous metadata",
@@ -104,7 +104,7 @@ METADATA_LOGS = {
     ),
 }
 
-SNAPSHOT_LOGS = {
+SNAPSHOT_LOGS: Plants = {
     "snapshot-log-empty: A version has forgotten which snapshots were current.": Plant(
         log_with("snapshot-log", 2, lambda rng, x: []),
         seen="projectnessie/nessie#9634: the server shows the history of one snapshot",
@@ -125,7 +125,7 @@ SNAPSHOT_LOGS = {
     ),
 }
 
-TIMES = {
+TIMES: Plants = {
     "snapshot-log-entry-of-another-time": Plant(
         time_of_the_first("snapshot-log"),
         does="A version says another time for when an old snapshot became current: a query AS OF a time finds another snapshot.",
@@ -179,19 +179,19 @@ def expired_is_back(p: CommitSite) -> Planted | None:
     return p.versions(lambda m: replace(m, snapshots=(back, *m.snapshots)), until=p.often())
 
 
-MAIN = {
+MAIN: Plants = {
     "main-left-at-the-parent": Plant(
         main_left,
-        "metadata: main-not-moved",
+        "main-not-moved",
         where=later(lambda p: not p.last and p.o.type == "ok"),
         seen="SnapshotProducer.stageOnly: a snapshot that is added and not made current",
     ),
     "expired-too-young": Plant(
-        expired_too_young, "metadata: retention", where=whole, seen="apache/iceberg-go#716: expiry and the table it saw"
+        expired_too_young, "retention", where=whole, seen="apache/iceberg-go#716: expiry and the table it saw"
     ),
     "expired-snapshot-is-back": Plant(
         expired_is_back,
-        "metadata: returned-snapshot",
+        "returned-snapshot",
         where=later(),
         seen="a commit from a cached version of the table, after an expiry: apache/iceberg#16232",
     ),
@@ -218,16 +218,16 @@ def version_missing(p: CommitSite) -> Planted | None:
     return p.w.planted(log=replace(log, metadata=metadata, commits=commits), nobody=GONE)
 
 
-LINES = {
+LINES: Plants = {
     "snapshot-without-a-commit": Plant(without_commit, where=later(lambda p: p.last)),
     "version-missing-from-the-log": Plant(version_missing, where=later()),
 }
 
 
 PLANTS = (
-    *table(METADATA_LOGS, found_as="metadata: metadata-log-mismatch", where=later()),
-    *table(SNAPSHOT_LOGS, found_as="metadata: snapshot-log", where=later()),
-    *table(TIMES, found_as="metadata: timestamp-order", where=later(), seen=SORTED),
-    *table(MAIN),
-    *table(LINES, found_as="metadata", seen="a table log of which lines are lost"),
+    *table(METADATA_LOGS, "metadata", names="metadata-log-mismatch", where=later()),
+    *table(SNAPSHOT_LOGS, "metadata", names="snapshot-log", where=later()),
+    *table(TIMES, "metadata", names="timestamp-order", where=later(), seen=SORTED),
+    *table(MAIN, "metadata"),
+    *table(LINES, "metadata", names="", seen="a table log of which lines are lost"),
 )

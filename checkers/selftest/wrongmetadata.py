@@ -12,7 +12,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import FileEntry, Metadata
 from checkers.selftest import edits
 from checkers.selftest.missingfiles import DELETED_LIVE, file_missing, manifest_missing
-from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import (
     CommitSite,
     VersionSite,
@@ -67,37 +67,37 @@ def reader_says(text: str, *, nobody: str = "") -> Callable[[VersionSite], Plant
     return change
 
 
-CHAIN = {
+CHAIN: Plants = {
     "metadata-fork": Plant(
         fork,
-        "metadata: metadata-fork",
+        "metadata-fork",
         where=later(has("metadata-log")),
         seen="apache/iceberg#16232; HMS without locks: alter_table replaces what it has not seen",
     ),
     "pointer-set-back": Plant(
         pointer_back,
-        "metadata: metadata-fork",
+        "metadata-fork",
         where=whole,
         seen="two processes that both rename to the same version: HadoopCatalog on S3; a restored catalog database",
     ),
     "older-metadata-missing: A version descends from a metadata file that is not in the store.": Plant(
         reader_says("metadata file {file} is missing", nobody=UNWRITTEN),
-        "metadata: missing-metadata-file",
+        "missing-metadata-file",
         seen="projectnessie/nessie#8413",
     ),
     "older-metadata-corrupt: A version descends from a metadata file that cannot be read.": Plant(
         reader_says("metadata file {file} is corrupt: Expecting value: line 1 column 1 (char 0)", nobody=UNWRITTEN),
-        "metadata: corrupt-metadata-file",
+        "corrupt-metadata-file",
         seen="a writer killed in the middle of a file, on a store without atomic puts",
     ),
     "metadata-log-lies: A version's metadata-log names a predecessor other than the one that was current.": Plant(
         reader_says("its metadata-log says that it follows {file}, the chain says otherwise"),
-        "metadata: metadata-log-mismatch",
+        "metadata-log-mismatch",
         seen="apache/iceberg#16942: replace forgets the previous metadata",
     ),
     "snapshot-rewritten: A version describes a snapshot differently than the version before it.": Plant(
         reader_says("tells snapshot {snapshot} differently than the version that first showed it"),
-        "metadata: snapshot-changed",
+        "snapshot-changed",
         seen="a snapshot id that is used again",
     ),
 }
@@ -166,79 +166,75 @@ def not_current(p: CommitSite) -> Planted | None:
     return p.version(with_ref("main", older)) if older in p.m.snapshots else None
 
 
-KEPT = {
+KEPT: Plants = {
     "table-replaced: From some version on the table has another UUID.": Plant(
         lambda v: v.changed(raw(lambda r: {"table-uuid": "00000000-0000-4000-8000-000000000000"})),
-        "metadata: table-uuid-changed",
+        "table-uuid-changed",
         where=quiet_version("table-uuid"),
         seen="apache/iceberg#15050: create or replace after a 503",
     ),
     "format-downgraded: A later version has an older format version.": Plant(
         lambda v: v.changed(lambda m: replace(m, format_version=m.format_version - 1)),
-        "metadata: format-version-decreased",
+        "format-version-decreased",
         where=quiet_version(),
         seen="apache/iceberg#16146: commits around an upgrade",
     ),
     "last-column-id-decreased: The highest column id goes down, so that an id can be assigned twice.": Plant(
         lambda v: v.changed(raw(lambda r: {"last-column-id": r["last-column-id"] - 1})),
-        "metadata: counter-decreased",
+        "counter-decreased",
         where=quiet_version("last-column-id"),
         seen="apache/iceberg#14093: a stale schema overwrites a newer one",
     ),
     "schema-lost: A column is missing from the current schema, and nobody dropped it.": Plant(
         lambda v: v.changed(raw(lambda r: {"schemas": [{**s, "fields": s["fields"][:-1]} for s in r["schemas"]]})),
-        "metadata: vanished-schema",
+        "vanished-schema",
         where=quiet_version("schemas"),
         seen="apache/iceberg#14093: a commit writes the schema that it had read",
     ),
     "partition-spec-lost: A partition spec is missing although files were written with it.": Plant(
         lambda v: v.changed(raw(lambda r: {"partition-specs": []})),
-        "metadata: vanished-partition-spec",
+        "vanished-partition-spec",
         where=quiet_version("partition-specs"),
         seen="apache/iceberg#15090: replace commits a stale table",
     ),
     "property-lost": Plant(
         property_lost,
-        "metadata: vanished-property",
+        "vanished-property",
         where=quiet_version("properties"),
         seen="apache/iceberg#16232: properties vanish with a stale replace",
     ),
     "schema-change-forgotten: ALTER TABLE … ADD COLUMN is acknowledged, and no version of the table has the column.": Plant(
         forgotten("add-column", {"column": "extra_1"}),
-        "metadata: lost-metadata-change",
+        "lost-metadata-change",
         seen="apache/iceberg#14093: a schema change that another writer's stale schema reverted",
     ),
     "property-change-forgotten: ALTER TABLE … SET TBLPROPERTIES is acknowledged, and no version of the table has the value.": Plant(
         forgotten("set-property", {"property": "icequake.p1"}),
-        "metadata: lost-metadata-change",
+        "lost-metadata-change",
         seen="apache/iceberg#16942: properties set while a table was replaced",
     ),
     "snapshot-lost": Plant(
-        snapshot_lost, "metadata: vanished-snapshot", seen="apache/iceberg#16232; expiry that races with a commit"
+        snapshot_lost, "vanished-snapshot", seen="apache/iceberg#16232; expiry that races with a commit"
     ),
     "expired-too-much": Plant(
-        expired_too_much,
-        "metadata: retention vanished-snapshot",
-        seen="apache/iceberg-go#716: expiry and the table it saw",
+        expired_too_much, "retention vanished-snapshot", seen="apache/iceberg-go#716: expiry and the table it saw"
     ),
-    "tag-lost": Plant(
-        tag_lost, "metadata: vanished-ref", seen="apache/iceberg-go#716: a tag made while snapshots expire"
-    ),
+    "tag-lost": Plant(tag_lost, "vanished-ref", seen="apache/iceberg-go#716: a tag made while snapshots expire"),
     "main-is-not-current": Plant(
         not_current,
-        "metadata: main-ref",
+        "main-ref",
         where=later(),
         seen="WAP and branches: current-snapshot-id and refs written by two code paths",
     ),
     "dangling-ref: A branch points to a snapshot that is not listed.": Plant(
         lambda v: v.changed(with_ref("audit", v.w.rng.randrange(1, 2**62)), last=v.n),
-        "metadata: dangling-ref",
+        "dangling-ref",
         where=quiet_version(),
         seen="apache/iceberg-go#716; nessie#8281: main at an unknown snapshot",
     ),
     "snapshot-listed-twice: A version lists a snapshot twice.": Plant(
         lambda v: v.changed(lambda m: replace(m, snapshots=(*m.snapshots, m.snapshots[-1])), last=v.n),
-        "metadata: duplicate-snapshot",
+        "duplicate-snapshot",
         where=quiet_version(),
         seen="apache/iceberg#14583: a retry adds its own snapshot again",
     ),
@@ -283,43 +279,43 @@ def first_added(
     return changed
 
 
-NUMBERS = {
+NUMBERS: Plants = {
     "sequence-number-reused: Two snapshots have the same sequence number.": Plant(
         lambda p: p.changed(sequence_number=p.parent.sequence_number),
-        "metadata: duplicate-sequence-number sequence-number-order",
+        "duplicate-sequence-number sequence-number-order",
         seen="apache/iceberg#8390; polaris#1285 sets it back",
     ),
     "sequence-number-decreased": Plant(
         sequence_decreased,
-        "metadata: sequence-number-order",
+        "sequence-number-order",
         where=later(lambda p: p.c.sequence_number > 2),
         seen="polaris#1285: last-sequence-number set back by reflection",
     ),
     "last-sequence-number-too-low: last-sequence-number is lower than that of a snapshot which the version adds.": Plant(
         lambda p: p.version(lambda m: replace(m, last_sequence_number=m.last_sequence_number - 1)),
-        "metadata: last-sequence-number counter-decreased",
+        "last-sequence-number counter-decreased",
         seen="apache/iceberg#8390",
     ),
     "parent-unknown: A snapshot's parent is in no version.": Plant(
         lambda p: p.changed(parent_id=p.w.rng.randrange(1, 2**62)),
-        "metadata: unknown-parent",
+        "unknown-parent",
         seen="a commit on metadata that never became current",
     ),
     "row-ids-overlap": Plant(
         row_ids_overlap,
-        "metadata: row-id-overlap first-row-id",
+        "row-id-overlap first-row-id",
         where=later(adds_lineage),
         seen="apache/iceberg#16263: wrong row ids after a manifest merge",
     ),
     "row-ids-missing: A snapshot of a version 3 table has no first-row-id.": Plant(
         lambda p: p.changed(first_row_id=None),
-        "metadata: first-row-id",
+        "first-row-id",
         where=later(lineage),
         seen="a writer of version 2 on a table of version 3",
     ),
     "next-row-id-too-low: next-row-id does not count the rows of the snapshot that the version adds.": Plant(
         lambda p: p.version(lambda m: replace(m, next_row_id=(m.next_row_id or 0) - 1)),
-        "metadata: next-row-id counter-decreased first-row-id",
+        "next-row-id counter-decreased first-row-id",
         where=later(adds_lineage),
         seen="apache/iceberg#16263",
     ),
@@ -328,7 +324,7 @@ NUMBERS = {
             lambda f: f.content == "data" and f.first_row_id is not None and f.records,
             lambda f: replace(f, first_row_id=10**6),
         ),
-        "metadata: file-row-id",
+        "file-row-id",
         where=later(lineage),
         seen="apache/iceberg#16263: row ids of EXISTING entries given again",
     ),
@@ -337,7 +333,7 @@ NUMBERS = {
             lambda f: f.file_sequence_number,
             lambda f: replace(f, file_sequence_number=(f.file_sequence_number or 2) - 1),
         ),
-        "metadata: file-sequence-number",
+        "file-sequence-number",
         seen="apache/iceberg#10312: sequence numbers of rewritten files",
     ),
 }
@@ -400,50 +396,46 @@ def counted(prefix: str) -> Callable[[CommitSite], Planted | None]:
     return change
 
 
-FILES = {
+FILES: Plants = {
     "live-path-twice": Plant(
-        path_twice,
-        "metadata: duplicate-path",
-        seen="redpanda-data/redpanda#4591: duplicate file paths in two snapshots",
+        path_twice, "duplicate-path", seen="redpanda-data/redpanda#4591: duplicate file paths in two snapshots"
     ),
     "second-deletion-vector": Plant(
-        second_vector,
-        "metadata: several-dvs",
-        seen="apache/iceberg#15966: two vectors on one file, and every scan fails",
+        second_vector, "several-dvs", seen="apache/iceberg#15966: two vectors on one file, and every scan fails"
     ),
     "position-deletes-after-upgrade": Plant(
         position_deletes_in_v3,
-        "metadata: position-deletes-in-v3",
+        "position-deletes-in-v3",
         seen="apache/iceberg#16146: a commit that was prepared before the upgrade",
     ),
     "orphan-deletion-vector": Plant(
         orphan_vector,
-        "metadata: dangling-dv",
+        "dangling-dv",
         seen="rewrite_position_delete_files while rewrite_data_files removes the data file",
     ),
     "listed-file-missing: A file that a listed snapshot needs is not in the store.": Plant(
-        file_missing("data", "deletes"), "metadata: missing-file", where=whole, seen=DELETED_LIVE, neutral=True
+        file_missing("data", "deletes"), "missing-file", where=whole, seen=DELETED_LIVE, neutral=True
     ),
     "listed-manifest-missing": Plant(
         manifest_missing,
-        "metadata: missing-file",
+        "missing-file",
         where=whole,
         seen="apache/iceberg#9230: manifests that a retry had merged are deleted",
     ),
     "manifest-corrupt": Plant(
-        manifest_corrupt, "metadata: corrupt-file", seen="apache/iceberg#16978: manifests written by two threads"
+        manifest_corrupt, "corrupt-file", seen="apache/iceberg#16978: manifests written by two threads"
     ),
     "wrong-operation-name: A snapshot that removed files calls itself an append.": Plant(
         lambda p: p.changed(operation="append"),
-        "metadata: wrong-operation",
+        "wrong-operation",
         where=later(lambda p: any(f.content == "data" for f in p.c.removed_files)),
         seen="validation trusts the operation of concurrent snapshots (MergingSnapshotProducer)",
     ),
     "summary-added-wrong: A summary states more files, records or bytes than the snapshot added.": Plant(
-        counted("added"), "metadata: summary-count", seen="apache/iceberg#16978: wrong totals from a data race"
+        counted("added"), "summary-count", seen="apache/iceberg#16978: wrong totals from a data race"
     ),
     "summary-total-wrong: A summary's total differs from that of the live files.": Plant(
-        counted("total"), "metadata: summary-count", seen="apache/iceberg#16978: wrong totals from a data race"
+        counted("total"), "summary-count", seen="apache/iceberg#16978: wrong totals from a data race"
     ),
 }
 
@@ -453,26 +445,26 @@ def in_manifests(code: str, words: str) -> Callable[[CommitSite], Planted]:
     return lambda p: p.changed(violations=(f"{code}: {words.format(snapshot=p.c.snapshot_id)}",))
 
 
-MANIFESTS = {
+MANIFESTS: Plants = {
     "manifest-counts-wrong: A manifest list has other entry counts than the manifest.": Plant(
         in_manifests("manifest-count", "manifest metadata/{snapshot}-m0.avro has 2 added files, its entry says 1"),
-        "metadata: manifest-count",
+        "manifest-count",
         seen="apache/iceberg#16978",
     ),
     "manifest-min-sequence-number-wrong": Plant(
         in_manifests("min-sequence-number", "manifest metadata/{snapshot}-m0.avro says 7, its least is 3"),
-        "metadata: min-sequence-number",
+        "min-sequence-number",
         seen="apache/iceberg#10312",
         does="A manifest list states too high a minimum sequence number, so that planning skips delete files.",
     ),
     "entry-sequence-number-above-the-snapshots: A manifest's entry has a sequence number that was not assigned yet.": Plant(
         in_manifests("sequence-number", "data/x-{snapshot}.parquet has 9, the snapshot 8"),
-        "metadata: sequence-number",
+        "sequence-number",
         seen="apache/iceberg#10312",
     ),
     "entry-sequence-number-null: An EXISTING entry inherits the sequence number of a snapshot that did not add it.": Plant(
         in_manifests("null-sequence-number", "data/x-{snapshot}.parquet is EXISTING and has none"),
-        "metadata: null-sequence-number",
+        "null-sequence-number",
         seen="apache/iceberg#16263",
     ),
     "rows-renumbered: A manifest merge gives new row ids to the files that it keeps.": Plant(
@@ -480,29 +472,29 @@ MANIFESTS = {
             "kept-row-id",
             "the rows of data/x-{snapshot}.parquet had the ids from 8 on, and have those from 21 on here",
         ),
-        "metadata: kept-row-id",
+        "kept-row-id",
         seen="apache/iceberg#16263",
     ),
     "record-count-wrong: A manifest's entry states another number of rows than the file has.": Plant(
         in_manifests("record-count", "data/x-{snapshot}.parquet has 3 rows, its entry says 4"),
-        "metadata: record-count",
+        "record-count",
         seen="apache/iceberg#16978",
     ),
     "delete-beyond-the-end: A delete file deletes a row that its data file lacks: it was meant for another file.": Plant(
         in_manifests("delete-position", "data/x-{snapshot}.parquet has 3 rows, position 17 is deleted"),
-        "metadata: delete-position",
+        "delete-position",
         seen="apache/iceberg#16146",
     ),
     "file-of-nobody: A file is EXISTING although the parent did not have it.": Plant(
-        in_manifests("foreign-file", "data/x-{snapshot}.parquet"), "metadata: foreign-file", seen="apache/iceberg#9230"
+        in_manifests("foreign-file", "data/x-{snapshot}.parquet"), "foreign-file", seen="apache/iceberg#9230"
     ),
 }
 
 
 PLANTS = (
-    *table(CHAIN, where=a_version),
-    *table(KEPT, where=whole),
-    *table(NUMBERS, where=later()),
-    *table(FILES, where=later()),
-    *table(MANIFESTS, where=later()),
+    *table(CHAIN, "metadata", where=a_version),
+    *table(KEPT, "metadata", where=whole),
+    *table(NUMBERS, "metadata", where=later()),
+    *table(FILES, "metadata", where=later()),
+    *table(MANIFESTS, "metadata", where=later()),
 )

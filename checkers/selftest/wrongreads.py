@@ -13,7 +13,7 @@ from functools import cached_property
 from checkers.evidence.history import Operation
 from checkers.selftest import edits
 from checkers.selftest.edits import values
-from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, minus, statements
 from checkers.selftest.world import Planted, Table, World, acked, rows
 from checkers.selftest.wrongrows import long_lists, reversed_list
@@ -148,35 +148,35 @@ def final_misses(w: World) -> Planted | None:
     return None
 
 
-STALE = {
+STALE: Plants = {
     "stale-read": Plant(stale),
     "stale-read-of-the-last-write": Plant(stale_by_one),
     "non-monotonic-read: A process reads a commit that is under way, and then no longer sees it.": Plant(
         seen_and_unseen(1),
-        "reads: non-monotonic-read",
+        "non-monotonic-read",
         where=during,
         seen="apache/iceberg#17338: a stale table is cached again after a newer one",
     ),
     "read-undone-by-another-read: One process reads a commit that is under way, and then another does not see it.": Plant(
         seen_and_unseen(2),
-        "reads: stale-read",
+        "stale-read",
         where=during,
         seen="two replicas behind one catalog: https://jepsen.io/consistency/models/linearizable",
     ),
     "read-your-writes": Plant(
         own_write,
-        "reads: read-your-writes",
+        "read-your-writes",
         where=commits(statements),
         seen="apache/iceberg#10493: after its own commit a session reads the table from its cache",
     ),
     "final-read-misses-a-write": Plant(
         final_misses,
-        f"reads: {OLD} fractured-read",
+        f"{OLD} fractured-read",
         where=whole,
         seen="Jepsen's set-full: an element that was acknowledged and is not in the last read",
     ),
     "future-read": Plant(
-        future, "reads: future-read", seen="a clock, or a history whose events are misplaced: Elle's future-read"
+        future, "future-read", seen="a clock, or a history whose events are misplaced: Elle's future-read"
     ),
 }
 
@@ -286,14 +286,12 @@ def vanished(p: CommitSite) -> Planted | None:
     return p.w.planted("read-a", log=log, events=edits.inserted(events, o.completed.index, read))
 
 
-NO_STATE = {
+NO_STATE: Plants = {
     "dirty-read: A read sees the effect of an operation that failed.": Plant(
-        of_failed(replaced=True), "reads: dirty-read", seen="Adya's G1a: https://jepsen.io/consistency/phenomena/g1a"
+        of_failed(replaced=True), "dirty-read", seen="Adya's G1a: https://jepsen.io/consistency/phenomena/g1a"
     ),
     "dirty-read-beside: A read sees the rows that a failed operation wrote, and also the ones that it was to replace.": Plant(
-        of_failed(replaced=False),
-        "reads: dirty-read",
-        seen="files of an aborted commit that are listed instead of planned",
+        of_failed(replaced=False), "dirty-read", seen="files of an aborted commit that are listed instead of planned"
     ),
     "intermediate-read": Plant(
         intermediate, where=reads("read"), seen="Adya's G1b: https://jepsen.io/consistency/phenomena/g1b"
@@ -308,31 +306,29 @@ NO_STATE = {
     ),
     "read-of-another-key": Plant(
         another_key,
-        "reads: fractured-read phantom-value",
+        "fractured-read phantom-value",
         where=reads("read-key"),
         seen="a filter that is pushed down and not applied: column statistics of another file",
     ),
     "phantom-value: A read returns a register's value that nobody ever wrote.": Plant(
-        one_row(lambda x: x._replace(val="nobody-7")), "reads: phantom-value"
+        one_row(lambda x: x._replace(val="nobody-7")), "phantom-value"
     ),
     "phantom-count: A read returns a counter value that was never reached.": Plant(
-        one_row(lambda x: x._replace(cnt=x.cnt + 1000)), "reads: phantom-value fractured-read dirty-read"
+        one_row(lambda x: x._replace(cnt=x.cnt + 1000)), "phantom-value fractured-read dirty-read"
     ),
     "phantom-element: A read returns a list with an element that nobody appended.": Plant(
-        one_row(lambda x: x._replace(log=f"{x.log},nobody-7")), "reads: phantom-value"
+        one_row(lambda x: x._replace(log=f"{x.log},nobody-7")), "phantom-value"
     ),
     "phantom-key: A read returns a row of a key that nobody wrote.": Plant(
-        one_row(lambda x: x._replace(id=x.id + 10_000)), "reads: phantom-value fractured-read"
+        one_row(lambda x: x._replace(id=x.id + 10_000)), "phantom-value fractured-read"
     ),
     # If an increment of the row has failed, that may explain the strange row as well: ``dirty-read``.
     "torn-list": Plant(
-        torn_list,
-        "reads: phantom-value dirty-read",
-        seen="Elle's incompatible-order: https://github.com/jepsen-io/elle",
+        torn_list, "phantom-value dirty-read", seen="Elle's incompatible-order: https://github.com/jepsen-io/elle"
     ),
     "vanished-read": Plant(
         vanished,
-        "reads: vanished-read",
+        "vanished-read",
         where=commits(lambda t: list(statements(t))[-1:]),
         seen="as main-moved-back, where the lost commit's outcome was unknown and somebody had read it",
     ),
@@ -342,14 +338,16 @@ NO_STATE = {
 PLANTS = (
     *table(
         STALE,
-        found_as=f"reads: {OLD}",
+        "reads",
+        names=OLD,
         where=reads(),
         seen="apache/iceberg#14440: 841 stale reads in 300 s through CachingCatalog",
         neutral=True,
     ),
     *table(
         NO_STATE,
-        found_as="reads: fractured-read",
+        "reads",
+        names="fractured-read",
         where=reads(),
         seen="thin-air reads: https://jepsen.io/consistency/phenomena; reused buffers",
         neutral=True,

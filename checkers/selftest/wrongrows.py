@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from checkers.selftest.plant import Plant, table
+from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import UPDATES, CommitSite, Where, commits, maintenance, minus, of_kinds
 from checkers.selftest.world import Planted, rows
 from workloads.tables import Row
@@ -47,10 +47,10 @@ def compaction_swaps(p: CommitSite) -> Planted | None:
     return p.did([a, b], [a._replace(val=b.val), b._replace(val=a.val)])
 
 
-COMPACTIONS = {
+COMPACTIONS: Plants = {
     "compaction-resurrects-a-row": Plant(
         compaction_resurrects,
-        "replay: resurrected-row",
+        "resurrected-row",
         seen="apache/iceberg#10312: compaction at the starting sequence number drops newer equality deletes",
     ),
     "compaction-drops-a-row: A compaction leaves a row out.": Plant(
@@ -58,7 +58,7 @@ COMPACTIONS = {
     ),
     "compaction-doubles-a-row: A compaction writes a row twice.": Plant(
         lambda p: p.did([], [any_row(p)]),
-        "replay: compaction-changed-rows resurrected-row",
+        "compaction-changed-rows resurrected-row",
         seen="redpanda-data/redpanda#4591: a file is in the table twice",
     ),
     "compaction-changes-a-row": Plant(
@@ -143,22 +143,22 @@ def long_lists(among: Iterable[Row]) -> list[Row]:
     return [r for r in among if len(set(r.log.split(","))) > 1]
 
 
-ROWS = {
+ROWS: Plants = {
     "predicate-update-misses-a-row": Plant(
         misses,
-        "replay: wrong-rows undelete stale-scan",
+        "wrong-rows undelete stale-scan",
         where=changing("update-register-where", "update-counter-where", "update-append-where"),
         seen="apache/iceberg#11765: MERGE and UPDATE that plan their files twice",
     ),
     "update-touches-another-row": Plant(
         touches,
-        "replay: wrong-rows lost-update",
+        "wrong-rows lost-update",
         where=changing(*UPDATES),
         seen="positions of a delete file applied to the wrong data file",
     ),
     "update-without-effect: An acknowledged update of an existing row changes nothing.": Plant(
         lambda p: p.did([], []) if p.now.removed else None,
-        "replay: wrong-rows stale-scan undelete",
+        "wrong-rows stale-scan undelete",
         where=changing("update-register", "update-counter", "update-append", "merge-update"),
         seen="a statement whose filter was pushed down wrongly commits an empty snapshot",
     ),
@@ -184,37 +184,37 @@ ROWS = {
     ),
     "delete-removes-too-much: A delete removes a row that it does not select.": Plant(
         lambda p: takes(p, Counter(p.t.states[p.k - 1]) - Counter(p.now.removed)),
-        "replay: wrong-rows lost-update",
+        "wrong-rows lost-update",
         where=commits(of_kinds("delete*")),
         seen="apache/iceberg#16978: ManifestFilterManager's data race removes files that do not match",
     ),
     "delete-leaves-a-row: A delete of several rows leaves one of them.": Plant(
         lambda p: p.did(minus(p.now.removed, p.w.rng.choice(p.now.removed)), []),
-        "replay: wrong-rows write-skew undelete stale-scan",
+        "wrong-rows write-skew undelete stale-scan",
         where=changing("delete", "delete-where", "delete-partition", "merge-delete"),
         seen="apache/iceberg#16263 and other manifests that lose an entry",
     ),
     "delete-partition-takes-a-neighbour: A delete of a partition removes a row of another.": Plant(
         lambda p: takes(p, (r for r in p.t.states[p.k - 1] if r.part != p.o.value["part"])),
-        "replay: wrong-rows lost-update",
+        "wrong-rows lost-update",
         where=commits(of_kinds("delete-partition")),
         seen="a metadata delete that trusts truncated column statistics",
     ),
     "merge-inserts-twice: A merge inserts a row twice.": Plant(
         lambda p: one_more(p, (r for r in p.now.added if r.id not in p.t.states[p.k - 1])),
-        "replay: duplicate-row wrong-rows",
+        "duplicate-row wrong-rows",
         where=changing("merge-upsert", "merge-insert"),
         seen="apache/iceberg#11787: MERGE reads its source twice",
     ),
     "merge-inserts-what-is-there": Plant(
         merge_blind,
-        "replay: duplicate-row wrong-rows write-skew stale-scan",
+        "duplicate-row wrong-rows write-skew stale-scan",
         where=commits(of_kinds("merge-upsert", "merge-insert")),
         seen="apache/iceberg#12653: MERGE with only an insert clause validates nothing",
     ),
     "merge-loses-a-row: A merge removes a row's old version and does not write the new one.": Plant(
         lambda p: one_less(p, (r for r in p.now.added if r.id in p.t.states[p.k - 1])),
-        "replay: wrong-rows lost-update",
+        "wrong-rows lost-update",
         where=changing("merge-upsert", "merge-update"),
         seen="apache/iceberg#11765: MERGE whose source changes between its two scans loses rows",
     ),
@@ -223,7 +223,7 @@ ROWS = {
     ),
     "insert-doubles-a-row: An insert writes one of its rows twice.": Plant(
         lambda p: one_more(p, p.now.added),
-        "replay: wrong-rows duplicate-row",
+        "wrong-rows duplicate-row",
         where=changing("insert", "insert-select"),
         seen="apache/iceberg#16008; two attempts of one task",
     ),
@@ -242,9 +242,10 @@ ROWS = {
 PLANTS = (
     *table(
         COMPACTIONS,
-        found_as="replay: compaction-changed-rows",
+        "replay",
+        names="compaction-changed-rows",
         where=commits(maintenance, lambda p: len(p.t.states[p.k - 1])),
         neutral=True,
     ),
-    *table(ROWS, found_as="replay: wrong-rows", where=changing("insert"), neutral=True),
+    *table(ROWS, "replay", names="wrong-rows", where=changing("insert"), neutral=True),
 )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from checkers.evidence.history import Event, Operation
 from checkers.selftest import edits
 from checkers.selftest.edits import values
-from checkers.selftest.plant import Plant, table, whole
+from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite
 from checkers.selftest.world import Planted, Table, World
 from checkers.selftest.wrongreads import OLD, during
@@ -56,7 +56,7 @@ def _travelled(o: Operation) -> bool:
     return o.f == "read-snapshot" and o.type == "ok"
 
 
-RECORDED = {
+RECORDED: Plants = {
     "time-travel-to-another-snapshot: Time travel returns the rows of a snapshot other than the requested one.": Plant(
         lambda w: elsewhere(w, newest=False),
         seen="a snapshot id that is looked up by position in a list that expiry has shortened",
@@ -196,9 +196,9 @@ def one_after_another(first: How, second: How) -> Callable[[CommitSite], Planted
     return change
 
 
-TRAVELS = {
+TRAVELS: Plants = {
     "time-travel-lacks-a-write: A time travel to the newest snapshot lacks the last acknowledged commit.": Plant(
-        to_one_of(lambda first, last, back: [first - 1], [0]), f"reads: {OLD}"
+        to_one_of(lambda first, last, back: [first - 1], [0]), OLD
     ),
     "time-travel-too-far-back: A time travel gets a snapshot older than the one that it asked for.": Plant(
         to_one_of(lambda first, last, back: range(first - back - 3, first - back))
@@ -208,17 +208,17 @@ TRAVELS = {
     ),
     "time-travel-not-far-enough: A time travel gets a snapshot newer than the one that it asked for.": Plant(
         to_one_of(lambda first, last, back: range(last - back + 1, last + 1), range(1, 6)),
-        "reads: future-read wrong-time-travel",
+        "future-read wrong-time-travel",
         seen=BY_PLACE,
     ),
     "time-travel-to-an-expired-snapshot": Plant(expired),
-    "time-travel-to-no-snapshot": Plant(to_nothing, "reads: wrong-time-travel", seen=DOUBLE),
+    "time-travel-to-no-snapshot": Plant(to_nothing, "wrong-time-travel", seen=DOUBLE),
     "time-travel-to-another-table": Plant(
-        to_another, "reads: wrong-time-travel", seen="a cache of tables by a name that is not unique"
+        to_another, "wrong-time-travel", seen="a cache of tables by a name that is not unique"
     ),
 }
 
-ONE_AFTER_ANOTHER = {
+ONE_AFTER_ANOTHER: Plants = {
     "time-travel-undone-by-another": Plant(
         one_after_another("travel", "travel"),
         does="The history that one process asks has a commit that is under way, and then the history that another asks has it not.",
@@ -289,21 +289,21 @@ def goes_back(s: BothSite) -> Planted | None:
     return s.w.read_as(s.o, {**s.o.result, "again": s.t.main[s.w.rng.randrange(at - 1)].snapshot_id})
 
 
-BOTH = {
+BOTH: Plants = {
     "read-of-both-with-stale-ids: A read of two tables names an old snapshot of one of them, and returns newer rows.": Plant(
         lambda s: stale(s, rows=False), seen="ids from one replica, rows from another"
     ),
     "stale-read-of-both: A read of two tables finds an old snapshot of one of them current, and returns its rows.": Plant(
-        lambda s: stale(s, rows=True), f"reads: {OLD}", seen=CACHED
+        lambda s: stale(s, rows=True), OLD, seen=CACHED
     ),
     "read-of-both-of-no-snapshot": Plant(both_nothing, seen=DOUBLE),
-    "read-of-both-goes-back": Plant(goes_back, f"reads: {OLD}", seen=REPLICA),
+    "read-of-both-goes-back": Plant(goes_back, OLD, seen=REPLICA),
 }
 
 
 PLANTS = (
-    *table(RECORDED, found_as="reads: wrong-time-travel", where=whole, neutral=True),
-    *table(TRAVELS, found_as=f"reads: {OLD} wrong-time-travel", where=moments, seen=CACHED),
-    *table(ONE_AFTER_ANOTHER, found_as="reads: stale-read", where=during, seen=REPLICA),
-    *table(BOTH, found_as="reads: wrong-time-travel", where=both, neutral=True),
+    *table(RECORDED, "reads", names="wrong-time-travel", where=whole, neutral=True),
+    *table(TRAVELS, "reads", names=f"{OLD} wrong-time-travel", where=moments, seen=CACHED),
+    *table(ONE_AFTER_ANOTHER, "reads", names="stale-read", where=during, seen=REPLICA),
+    *table(BOTH, "reads", names="wrong-time-travel", where=both, neutral=True),
 )

@@ -168,9 +168,9 @@ def test_what_the_rows_of_a_table_have_in_common_is_said_once() -> None:
 
     rows = {
         "one": Plant(change),
-        "two: It does this: that.": Plant(change, "reads: a b", seen="elsewhere", neutral=False),
+        "two: It does this: that.": Plant(change, "a b", checker="reads", seen="elsewhere", neutral=False),
     }
-    one, two = table(rows, found_as="commits", where=whole, seen="here", neutral=True)
+    one, two = table(rows, "commits", names="", where=whole, seen="here", neutral=True)
     assert (one.name, one.description, one.checker, one.finds) == ("one", "It does nothing.", "commits", frozenset())
     assert (two.name, two.description, two.checker, two.finds) == ("two", "It does this: that.", "reads", {"a", "b"})
     assert (one.seen, one.neutral, two.seen, two.neutral) == ("here", True, "elsewhere", False)
@@ -184,11 +184,12 @@ def test_a_bug_is_planted_at_the_first_site_that_can_have_it(worlds: list[World]
         tried.append(n)
         return w.planted(f"w{n}-0") if n == 2 else None
 
-    [plant] = table({"third": Plant(change)}, found_as="commits: x", where=lambda w: iter(range(9)), seen="here")
+    [plant] = table({"third": Plant(change)}, "commits", where=lambda w: iter(range(9)), seen="here")
     bug = plant.plant(w)
     assert bug is not None and bug.culprit == "w2-0" and tried == [0, 1, 2]
     assert (
-        plant.plant(w) and table({"never": Plant(lambda n: None)}, where=lambda w: iter(range(9)))[0].plant(w) is None
+        plant.plant(w)
+        and table({"never": Plant(lambda n: None)}, "commits", where=lambda w: iter(range(9)))[0].plant(w) is None
     )
 
 
