@@ -12,7 +12,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, RowChange
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
-from checkers.selftest.sites import CommitSite, commits, maintenance, statements
+from checkers.selftest.sites import CommitSite, commits, maintenance, pick, statements
 from checkers.selftest.world import CATALOG, Edit, Planted, Table, Version, World, acked
 from checkers.timeline.two_tables import tables_of
 from workloads.operations.kinds import KINDS
@@ -230,12 +230,6 @@ def wrong_table(p: CommitSite) -> Planted | None:
     return foreign(p, other.op(p.w.rng.choice(strangers)))
 
 
-def read_commits(p: CommitSite) -> Planted | None:
-    """A snapshot on main says that a read made it."""
-    o = p.w.choose(p.t.reads)
-    return None if o is None else foreign(p, o)
-
-
 FOREIGN: Plants = {
     "false-failure: A commit that took effect is reported as a definite conflict.": Plant(
         lambda p: p.planted(
@@ -255,8 +249,9 @@ FOREIGN: Plants = {
         seen="two clusters on one catalog; remains of an older run of the same table",
     ),
     "commit-in-the-wrong-table": Plant(wrong_table, seen="apache/iceberg#17213: tables that share a location"),
-    "read-that-commits": Plant(
-        read_commits, seen="EnvironmentContext is one map a JVM: an operation's id on another's snapshot"
+    "read-that-commits: A snapshot on main says that a read made it.": Plant(
+        pick(lambda p: p.t.reads, foreign),
+        seen="EnvironmentContext is one map a JVM: an operation's id on another's snapshot",
     ),
 }
 

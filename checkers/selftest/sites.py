@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
@@ -18,6 +18,28 @@ from workloads.tables import Row
 
 UPDATES = ("update-register", "update-counter", "update-append", "merge-update", "merge-upsert")
 """Kinds that change rows by key."""
+
+
+class InWorld(Protocol):
+    """A site."""
+
+    @property
+    def w(self) -> World:
+        """The run."""
+
+
+P = TypeVar("P", bound=InWorld)
+X = TypeVar("X")
+
+
+def pick(among: Callable[[P], Iterable[X]], change: Callable[[P, X], Planted | None]) -> Callable[[P], Planted | None]:
+    """The change with one of several things at the site; None where there is none."""
+
+    def changed(p: P) -> Planted | None:
+        one = p.w.choose(among(p))
+        return None if one is None else change(p, one)
+
+    return changed
 
 
 @dataclass(frozen=True)
@@ -80,9 +102,9 @@ class CommitSite:
         """The run in which only the version that shows the commit first is changed."""
         return self.versions(change, until=self.n)
 
-    def added_files(self, f: FileEntry, change: Callable[[FileEntry], FileEntry], **more: Any) -> Planted:
-        """The run in which the entry of a file that the commit adds is changed."""
-        return self.changed(added_files=tuple(change(x) if x is f else x for x in self.c.added_files), **more)
+    def added_files(self, f: FileEntry, **fields: Any) -> Planted:
+        """The run in which the entry of a file that the commit adds has other fields."""
+        return self.changed(added_files=tuple(replace(x, **fields) if x is f else x for x in self.c.added_files))
 
     def did(self, removed: Iterable[Row], added: Iterable[Row], *, since: int | None = None) -> Planted | None:
         """The run in which the commit did this instead; None when that is correct, or impossible.

@@ -12,6 +12,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.proxylog import TRANSACTIONS, PointerSwap
 from checkers.evidence.replace import replace
 from checkers.selftest.plant import Plant, Plants, table
+from checkers.selftest.sites import pick
 from checkers.selftest.world import Planted, World
 
 SPEC = "https://iceberg.apache.org/spec/#metastore-tables"
@@ -44,10 +45,10 @@ class SwapSite:
         """The run with another swap in its place, or ``before`` it, whose operation is the culprit."""
         return self.put(str(lost.op), at=(self.n, self.n + (not before)), swaps=(lost,))
 
-    def rival(self) -> str | None:
-        """Another acknowledged write of the run."""
+    def rivals(self) -> list[str]:
+        """The other acknowledged writes of the run."""
         acked = (o for o in self.w.operations.values() if o.type == "ok" and o.op != self.s.op)
-        return self.w.choose(o.op for o in acked if o.f.startswith(("insert", "update")))
+        return [o.op for o in acked if o.f.startswith(("insert", "update"))]
 
     @property
     def certain(self) -> bool:
@@ -74,17 +75,8 @@ def swaps(w: World) -> Iterator[SwapSite]:
 # --- accepted, and not kept -------------------------------------------------------------------------------------------
 
 
-def without_comparison(p: SwapSite) -> Planted | None:
-    """A catalog accepts two swaps of the same version: it does not compare what it replaces."""
-    rival = p.rival()
-    return None if rival is None else p.other(replace(p.s, op=rival, new=p.lost), before=True)
-
-
-def two_writers(p: SwapSite) -> Planted | None:
-    """Two writers rename to the same version: both find it free, and the second overwrites the first."""
-    rival = p.rival()
-    if rival is None:
-        return None
+def renamed_twice(p: SwapSite, rival: str) -> Planted:
+    """All swaps are renames to a new version, and another writer has renamed to the same."""
     renames = tuple(replace(x, base=None, names_place=True) for x in p.every)
     lost = replace(renames[p.n], op=rival)
     return p.put(rival, at=(0, len(renames)), swaps=(*renames[: p.n], lost, *renames[p.n :]))
@@ -97,7 +89,7 @@ def swap_forgotten(p: SwapSite) -> Planted | None:
 
 def transaction_not_made(p: SwapSite) -> Planted | None:
     """A REST catalog accepts two requests on the same snapshot and makes one of them."""
-    rival, changes = p.rival(), p.w.evidence.accepted[p.table]
+    rival, changes = p.w.choose(p.rivals()), p.w.evidence.accepted[p.table]
     made = next((c for c in changes if (c.op, c.time) == (p.s.op, p.s.time) and c.main is not None), None)
     if rival is None or made is None or not p.certain:
         return None
@@ -108,14 +100,17 @@ def transaction_not_made(p: SwapSite) -> Planted | None:
 
 
 LOST: Plants = {
-    "swap-without-comparison": Plant(
-        without_comparison,
+    "swap-without-comparison: A catalog accepts two swaps of the same version: it does not compare what it replaces.": Plant(
+        pick(SwapSite.rivals, lambda p, rival: p.other(replace(p.s, op=rival, new=p.lost), before=True)),
         "lost-update",
         seen="https://iceberg.apache.org/docs/latest/aws/#optimistic-locking",
         neutral=True,
     ),
-    "two-writers-of-one-version-file": Plant(
-        two_writers, "lost-update", seen="https://iceberg.apache.org/spec/#file-system-tables", neutral=True
+    "two-writers-of-one-version-file: Two writers rename to the same version: both find it free, and the second overwrites the first.": Plant(
+        pick(SwapSite.rivals, renamed_twice),
+        "lost-update",
+        seen="https://iceberg.apache.org/spec/#file-system-tables",
+        neutral=True,
     ),
     "swap-forgotten": Plant(swap_forgotten, "lost-swap", seen=SPEC, neutral=True),
     "transaction-answered-and-not-made": Plant(transaction_not_made, "lost-swap", seen="apache/iceberg#7569"),
@@ -162,20 +157,16 @@ def in_another_order(p: SwapSite) -> Planted | None:
     return p.put(p.o.op, str(second.op), at=(p.n, p.n + 2), swaps=(first, second), nobody=TWO_IN_ORDER)
 
 
-def by_another(p: SwapSite) -> Planted | None:
-    """The commit that adds an operation's snapshot was asked for by another operation."""
-    other = p.rival()
-    return None if other is None else p.put(other, p.o.op, at=(p.n, p.n + 1), swaps=(replace(p.s, op=other),))
-
-
 WRONG: Plants = {
     "base-that-never-was": Plant(never_was, "unknown-base", seen=SPEC),
     "base-that-was-replaced-before": Plant(of_before, "unknown-base", seen=SPEC),
     "swap-after-its-acknowledgement": Plant(too_late, "swap-time", seen=SENT_LATE),
     "swap-before-its-invocation": Plant(too_early, "swap-time", seen=SENT_LATE),
     "swaps-in-another-order": Plant(in_another_order, "swap-order", seen=SPEC),
-    "swap-by-another-operation": Plant(
-        by_another, "foreign-swap", seen="two writers with one name, or one connection for both"
+    "swap-by-another-operation: The commit that adds an operation's snapshot was asked for by another operation.": Plant(
+        pick(SwapSite.rivals, lambda p, x: p.put(x, p.o.op, at=(p.n, p.n + 1), swaps=(replace(p.s, op=x),))),
+        "foreign-swap",
+        seen="two writers with one name, or one connection for both",
     ),
 }
 

@@ -137,6 +137,7 @@ ROWS: Plants = {
     "serializable-engine-commits-at-snapshot": Plant(
         by_guest(SCANNED.plant),
         "write-skew",
+        checker="replay",
         seen=f"{DUCKDB}, if it did not require that main has not moved",
         does="An engine that promises serializability on every table commits what it meant at its scan, though what it read has changed since.",
     ),
@@ -151,13 +152,13 @@ ROWS: Plants = {
     ),
     "acknowledged-by-the-server-and-not-made: A catalog server answers 204 to a transaction and does not make its commit.": Plant(
         by_guest(BY_NAME["acknowledged-but-never-applied"], answered),
-        seen="apache/iceberg, open-api/rest-catalog-open-api.yaml: /v1/transactions/commit answers an empty 204",
+        seen="https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml: /v1/transactions/commit answers an empty 204",
     ),
     "acknowledged-without-a-request: An engine reports success without having sent a commit.": Plant(
         by_guest(BY_NAME["acknowledged-but-never-applied"]),
         seen=f"{DUCKDB}, if it lost a transaction on its way to the catalog",
     ),
-    "proxies-and-rows-disagree": Plant(disagree, "commits", seen="a proxy that takes a request for another writer's"),
+    "proxies-and-rows-disagree": Plant(disagree, "", seen="a proxy that takes a request for another writer's"),
 }
 
 PLANTS = table(ROWS, "commits", names="lost-commit", where=whole)

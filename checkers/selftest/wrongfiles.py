@@ -12,7 +12,7 @@ from typing import Any
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, RowChange, TableLog
 from checkers.selftest.plant import Plant, Plants, table
-from checkers.selftest.sites import CommitSite, commits, later, live, maintenance
+from checkers.selftest.sites import CommitSite, commits, later, live, maintenance, pick
 from checkers.selftest.world import Planted, Table
 from checkers.selftest.wrongmetadata import lineage
 
@@ -26,26 +26,9 @@ def own(p: CommitSite, *contents: str) -> list[FileEntry]:
     return [f for f in p.c.added_files if f.snapshot_id == p.c.snapshot_id and f.content in contents]
 
 
-def bent(p: CommitSite, among: Iterable[FileEntry], **fields: Any) -> Planted | None:
-    """The entry of one of these files has other fields."""
-    f = p.w.choose(among)
-    return None if f is None else p.added_files(f, lambda x: replace(x, **fields))
-
-
-def moved(p: CommitSite, among: Iterable[FileEntry]) -> Planted | None:
-    """The entry of one of these files says another partition."""
-    f = p.w.choose(f for f in among if f.partition)
-    return None if f is None else p.added_files(f, lambda x: replace(x, partition=elsewhere(p.t, f)))
-
-
 def elsewhere(t: Table, f: FileEntry) -> dict[str, Any]:
     """Another partition."""
     return {k: (v + 1) % max(2, t.spec.partitions) for k, v in f.partition.items()}
-
-
-def shown(t: Table) -> set[str]:
-    """Data files of which the log has a row."""
-    return {r.file for c in t.main for r in (*(c.added or ()), *(c.removed or ()))}
 
 
 def hides(t: Table) -> dict[str, set[str]]:
@@ -58,25 +41,25 @@ def hides(t: Table) -> dict[str, set[str]]:
     return out
 
 
-# --- partitions and deletion vectors ----------------------------------------------------------------------------------
+def visible(p: CommitSite) -> list[FileEntry]:
+    """The data files in a partition that the commit adds and of which the log has a row."""
+    shown = {r.file for c in p.t.main for r in (*(c.added or ()), *(c.removed or ()))}
+    return [f for f in own(p, "data") if f.partition and f.path in shown]
 
 
-def data_elsewhere(p: CommitSite) -> Planted | None:
-    """A data file says another partition than that of its rows, and scans of their partition do not read it."""
-    visible = shown(p.t)
-    return moved(p, (f for f in own(p, "data") if f.path in visible))
-
-
-def data_of_no_partition(p: CommitSite) -> Planted | None:
-    """A data file of a partitioned table says no partition, as if the table had none: delete files of its rows do not apply to it."""
-    return bent(p, (f for f in own(p, "data") if f.partition), partition={})
-
-
-def deletes_elsewhere(p: CommitSite) -> Planted | None:
-    """A delete file is in another partition than its data file, so that it deletes nothing."""
+def hiding(p: CommitSite) -> list[FileEntry]:
+    """The delete files in a partition that the commit adds and whose data files are known."""
     hidden = hides(p.t)
     deletes = own(p, "position-deletes", "equality-deletes", "deletion-vector")
-    return moved(p, (f for f in deletes if f.referenced or f.path in hidden))
+    return [f for f in deletes if f.partition and (f.referenced or f.path in hidden)]
+
+
+def moved(p: CommitSite, f: FileEntry) -> Planted:
+    """The entry of the file says another partition."""
+    return p.added_files(f, partition=elsewhere(p.t, f))
+
+
+# --- partitions and deletion vectors ----------------------------------------------------------------------------------
 
 
 def vector_astray(p: CommitSite) -> Planted | None:
@@ -85,7 +68,7 @@ def vector_astray(p: CommitSite) -> Planted | None:
     f = p.w.choose(f for f in own(p, "deletion-vector") if f.referenced in hidden.get(f.path, ()))
     others = [x.path for x in live(p.t.main[: p.k]).values() if x.content == "data"]
     other = p.w.choose(path for path in others if f is not None and path != f.referenced)
-    return None if f is None or other is None else p.added_files(f, lambda x: replace(x, referenced=other))
+    return None if f is None or other is None else p.added_files(f, referenced=other)
 
 
 def vector_in_version_2(p: CommitSite) -> Planted | None:
@@ -114,24 +97,13 @@ def vector_in_version_2(p: CommitSite) -> Planted | None:
 # --- numbers, and removed files ---------------------------------------------------------------------------------------
 
 
-def old_sequence_number(p: CommitSite) -> Planted | None:
-    """A statement's new data file has an older data sequence number, so that earlier deletes apply to it."""
-    files = own(p, "data")
-    return bent(p, files, data_sequence_number=p.w.rng.randrange(1, p.c.sequence_number)) if files else None
-
-
 def row_ids_twice(p: CommitSite) -> Planted | None:
     """Two data files of a snapshot begin at the same row id."""
     files = [f for f in own(p, "data") if f.first_row_id is not None and f.records]
     if len(files) < 2:
         return None
     a, b = p.w.rng.sample(files, 2)
-    return p.added_files(b, lambda x: replace(x, first_row_id=a.first_row_id))
-
-
-def without_row_id(p: CommitSite) -> Planted | None:
-    """A data file that is added to a version 3 table gets no first row id."""
-    return bent(p, (f for f in own(p, "data") if f.first_row_id is not None), first_row_id=None)
+    return p.added_files(b, first_row_id=a.first_row_id)
 
 
 def counting(log: TableLog, k: int, f: FileEntry, chain: tuple[Commit, ...]) -> TableLog:
@@ -154,16 +126,6 @@ def counting(log: TableLog, k: int, f: FileEntry, chain: tuple[Commit, ...]) -> 
     return replace(log, commits=tuple(map(summed, log.commits)))
 
 
-def removed_twice(p: CommitSite) -> Planted | None:
-    """A snapshot removes a data file that was removed before, and its summary counts it."""
-    here = {path for path, _ in live(p.t.main[: p.k])} | {f.path for f in p.c.removed_files}
-    before = (f for c in p.t.main[: p.k - 1] for f in c.removed_files)
-    f = p.w.choose(f for f in before if f.content == "data" and f.path not in here)
-    if f is None:
-        return None
-    return p.planted(log=counting(p.t.with_commit(p.k, removed_files=(*p.c.removed_files, f)), p.k, f, p.t.main))
-
-
 def removed_differently(p: CommitSite) -> Planted | None:
     """The entry of a removed file differs from the one that added it."""
     f = p.w.rng.choice(p.c.removed_files)
@@ -177,10 +139,33 @@ def removed_differently(p: CommitSite) -> Planted | None:
     return p.changed(removed_files=tuple(replace(f, **change) if x is f else x for x in p.c.removed_files))
 
 
+def removed_before(p: CommitSite) -> list[FileEntry]:
+    """The data files that are gone, and that the commit does not remove."""
+    here = {path for path, _ in live(p.t.main[: p.k])} | {f.path for f in p.c.removed_files}
+    return [f for c in p.t.main[: p.k - 1] for f in c.removed_files if f.content == "data" and f.path not in here]
+
+
+def removed_again(p: CommitSite, f: FileEntry) -> Planted:
+    """The commit removes the file, too, and its summary counts it."""
+    return p.planted(log=counting(p.t.with_commit(p.k, removed_files=(*p.c.removed_files, f)), p.k, f, p.t.main))
+
+
 ENTRIES: Plants = {
-    "data-file-in-another-partition": Plant(data_elsewhere, "file-partition", seen=PRUNED),
-    "data-file-without-a-partition": Plant(data_of_no_partition, "file-partition", seen=PRUNED),
-    "delete-file-in-another-partition": Plant(deletes_elsewhere, "delete-partition", seen=PRUNED),
+    "data-file-in-another-partition": Plant(
+        pick(visible, moved),
+        "file-partition",
+        seen=PRUNED,
+        does="A data file says another partition than that of its rows, and scans of their partition do not read it.",
+    ),
+    "data-file-without-a-partition": Plant(
+        pick(lambda p: (f for f in own(p, "data") if f.partition), lambda p, f: p.added_files(f, partition={})),
+        "file-partition",
+        seen=PRUNED,
+        does="A data file of a partitioned table says no partition, as if the table had none: delete files of its rows do not apply to it.",
+    ),
+    "delete-file-in-another-partition: A delete file is in another partition than its data file, so that it deletes nothing.": Plant(
+        pick(hiding, moved), "delete-partition", seen=PRUNED
+    ),
     "vector-of-another-file": Plant(
         vector_astray, "referenced-file", seen="apache/iceberg#15966: vectors and the files they are for"
     ),
@@ -191,18 +176,28 @@ ENTRIES: Plants = {
         seen="apache/iceberg#16146: a commit that was prepared for another format version",
     ),
     "old-sequence-number-for-new-rows": Plant(
-        old_sequence_number,
+        pick(
+            lambda p: own(p, "data"),
+            lambda p, f: p.added_files(f, data_sequence_number=p.w.rng.randrange(1, p.c.sequence_number)),
+        ),
         "data-sequence-number",
         where=later(lambda p: p.c.sequence_number > 1 and p.t.kind(p.k).changes_rows),
+        does="A statement's new data file has an older data sequence number, so that earlier deletes apply to it.",
     ),
     "row-ids-of-two-files": Plant(
         row_ids_twice, "row-id-overlap", where=later(lineage), seen="apache/iceberg#16263: row ids given twice"
     ),
-    "data-file-without-row-id": Plant(
-        without_row_id, "file-row-id", where=later(lineage), seen="a writer of version 2 on a table of version 3"
+    "data-file-without-row-id: A data file that is added to a version 3 table gets no first row id.": Plant(
+        pick(
+            lambda p: (f for f in own(p, "data") if f.first_row_id is not None),
+            lambda p, f: p.added_files(f, first_row_id=None),
+        ),
+        "file-row-id",
+        where=later(lineage),
+        seen="a writer of version 2 on a table of version 3",
     ),
-    "removed-what-was-not-there": Plant(
-        removed_twice,
+    "removed-what-was-not-there: A snapshot removes a data file that was removed before, and its summary counts it.": Plant(
+        pick(removed_before, removed_again),
         "removed-not-live",
         where=later(lambda p: p.c.operation != "append"),
         seen="apache/iceberg#16978: manifests filtered by two threads",

@@ -10,7 +10,7 @@ from typing import Any
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Metadata
 from checkers.selftest.plant import Plant, Plants, table, whole
-from checkers.selftest.sites import CommitSite, later
+from checkers.selftest.sites import CommitSite, later, pick
 from checkers.selftest.world import GONE, Planted, World
 
 SORTED = "TableMetadata: Expected sorted snapshot log entries"
@@ -171,14 +171,6 @@ def expired_too_young(w: World) -> Planted | None:
     return None
 
 
-def expired_is_back(p: CommitSite) -> Planted | None:
-    """A write lists a snapshot again that an expiry had dropped; often, only in its own version."""
-    back = p.w.choose(s for v in p.t.versions[: p.n] for s in v.dropped)
-    if back is None:
-        return None
-    return p.versions(lambda m: replace(m, snapshots=(back, *m.snapshots)), until=p.often())
-
-
 MAIN: Plants = {
     "main-left-at-the-parent": Plant(
         main_left,
@@ -189,8 +181,11 @@ MAIN: Plants = {
     "expired-too-young": Plant(
         expired_too_young, "retention", where=whole, seen="apache/iceberg-go#716: expiry and the table it saw"
     ),
-    "expired-snapshot-is-back": Plant(
-        expired_is_back,
+    "expired-snapshot-is-back: A write lists a snapshot again that an expiry had dropped; often, only in its own version.": Plant(
+        pick(
+            lambda p: (s for v in p.t.versions[: p.n] for s in v.dropped),
+            lambda p, s: p.versions(lambda m: replace(m, snapshots=(s, *m.snapshots)), until=p.often()),
+        ),
         "returned-snapshot",
         where=later(),
         seen="a commit from a cached version of the table, after an expiry: apache/iceberg#16232",
@@ -227,7 +222,7 @@ LINES: Plants = {
 PLANTS = (
     *table(METADATA_LOGS, "metadata", names="metadata-log-mismatch", where=later()),
     *table(SNAPSHOT_LOGS, "metadata", names="snapshot-log", where=later()),
-    *table(TIMES, "metadata", names="timestamp-order", where=later(), seen=SORTED),
     *table(MAIN, "metadata"),
+    *table(TIMES, "metadata", names="timestamp-order", where=later(), seen=SORTED),
     *table(LINES, "metadata", names="", seen="a table log of which lines are lost"),
 )

@@ -5,7 +5,7 @@ Rows do not change. What only the log's reader can see (in manifests, which the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.replace import replace
@@ -20,6 +20,7 @@ from checkers.selftest.sites import (
     has,
     later,
     live,
+    pick,
     quiet_version,
     raw,
     undisturbed,
@@ -260,23 +261,9 @@ def sequence_decreased(p: CommitSite) -> Planted | None:
     return p.changed(sequence_number=p.w.rng.randrange(1, below)) if below > 1 else None
 
 
-def row_ids_overlap(p: CommitSite) -> Planted | None:
-    """A snapshot assigns row ids that its parent had already assigned."""
-    before = p.parent
-    known = before.added_rows and before.first_row_id is not None
-    return p.changed(first_row_id=before.first_row_id) if known else None
-
-
-def first_added(
-    wanted: Callable[[FileEntry], object], change: Callable[[FileEntry], FileEntry]
-) -> Callable[[CommitSite], Planted | None]:
-    """The first wanted file that the commit adds is another."""
-
-    def changed(p: CommitSite) -> Planted | None:
-        f = next((f for f in p.c.added_files if wanted(f)), None)
-        return None if f is None else p.added_files(f, change)
-
-    return changed
+def numbered(p: CommitSite) -> list[FileEntry]:
+    """The data files with row ids that the commit adds."""
+    return [f for f in p.c.added_files if f.content == "data" and f.first_row_id is not None and f.records]
 
 
 NUMBERS: Plants = {
@@ -301,10 +288,10 @@ NUMBERS: Plants = {
         "unknown-parent",
         seen="a commit on metadata that never became current",
     ),
-    "row-ids-overlap": Plant(
-        row_ids_overlap,
+    "row-ids-overlap: A snapshot assigns row ids that its parent had already assigned.": Plant(
+        lambda p: p.changed(first_row_id=p.parent.first_row_id),
         "row-id-overlap first-row-id",
-        where=later(adds_lineage),
+        where=later(lambda p: adds_lineage(p) and p.parent.added_rows and p.parent.first_row_id is not None),
         seen="apache/iceberg#16263: wrong row ids after a manifest merge",
     ),
     "row-ids-missing: A snapshot of a version 3 table has no first-row-id.": Plant(
@@ -320,18 +307,15 @@ NUMBERS: Plants = {
         seen="apache/iceberg#16263",
     ),
     "file-row-id-of-another: A file gets row ids outside its snapshot's range.": Plant(
-        first_added(
-            lambda f: f.content == "data" and f.first_row_id is not None and f.records,
-            lambda f: replace(f, first_row_id=10**6),
-        ),
+        pick(lambda p: numbered(p)[:1], lambda p, f: p.added_files(f, first_row_id=10**6)),
         "file-row-id",
         where=later(lineage),
         seen="apache/iceberg#16263: row ids of EXISTING entries given again",
     ),
     "file-sequence-number-of-another: A file's entry says that an older snapshot added it.": Plant(
-        first_added(
-            lambda f: f.file_sequence_number,
-            lambda f: replace(f, file_sequence_number=(f.file_sequence_number or 2) - 1),
+        pick(
+            lambda p: [f for f in p.c.added_files if f.file_sequence_number][:1],
+            lambda p, f: p.added_files(f, file_sequence_number=f.file_sequence_number - 1),
         ),
         "file-sequence-number",
         seen="apache/iceberg#10312: sequence numbers of rewritten files",
@@ -340,42 +324,6 @@ NUMBERS: Plants = {
 
 
 # --- files ----------------------------------------------------------------------------------------------------------------
-
-
-def path_twice(p: CommitSite) -> Planted | None:
-    """A commit adds a data file that is already live."""
-    gone = {f.path for f in p.c.removed_files}
-    there = live(p.t.main[: p.k - 1]).values()
-    f = p.w.choose(f for f in there if f.content == "data" and f.path not in gone)
-    return None if f is None else p.changed(added_files=(*p.c.added_files, f))
-
-
-def second_vector(p: CommitSite) -> Planted | None:
-    """A data file gets a second deletion vector beside the first."""
-    new = {f.referenced for f in p.c.added_files if f.content == "deletion-vector" and f.referenced is not None}
-    return kept_vector(p, new)
-
-
-def orphan_vector(p: CommitSite) -> Planted | None:
-    """A deletion vector stays although its data file is gone."""
-    return kept_vector(p, {f.path for f in p.c.removed_files if f.content == "data"})
-
-
-def kept_vector(p: CommitSite, of: set[str | None] | set[str]) -> Planted | None:
-    """The commit does not remove a deletion vector of one of these data files."""
-    removed = p.c.removed_files
-    f = p.w.choose(f for f in removed if f.content == "deletion-vector" and f.referenced in of)
-    return None if f is None else p.changed(removed_files=tuple(x for x in removed if x != f))
-
-
-def position_deletes_in_v3(p: CommitSite) -> Planted | None:
-    """A version 3 table gets a position delete file instead of a deletion vector."""
-    f = p.w.choose(f for f in p.c.added_files if f.content == "deletion-vector")
-    if f is None:
-        return None
-    return p.added_files(
-        f, lambda x: replace(x, content="position-deletes", format="parquet", offset=None, length=None)
-    )
 
 
 def manifest_corrupt(p: CommitSite) -> Planted:
@@ -396,20 +344,55 @@ def counted(prefix: str) -> Callable[[CommitSite], Planted | None]:
     return change
 
 
+def stays(p: CommitSite) -> list[FileEntry]:
+    """The data files that were live before the commit and that it does not remove."""
+    gone = {f.path for f in p.c.removed_files}
+    return [f for f in live(p.t.main[: p.k - 1]).values() if f.content == "data" and f.path not in gone]
+
+
+def vectors(files: Iterable[FileEntry]) -> list[FileEntry]:
+    """The deletion vectors among files."""
+    return [f for f in files if f.content == "deletion-vector"]
+
+
+def replaced_vectors(p: CommitSite) -> list[FileEntry]:
+    """The deletion vectors that the commit replaces."""
+    new = {f.referenced for f in vectors(p.c.added_files) if f.referenced is not None}
+    return [f for f in vectors(p.c.removed_files) if f.referenced in new]
+
+
+def vectors_of_removed(p: CommitSite) -> list[FileEntry]:
+    """The deletion vectors that the commit removes with their data files."""
+    dead = {f.path for f in p.c.removed_files if f.content == "data"}
+    return [f for f in vectors(p.c.removed_files) if f.referenced in dead]
+
+
+def kept(p: CommitSite, f: FileEntry) -> Planted:
+    """The commit does not remove the file."""
+    return p.changed(removed_files=tuple(x for x in p.c.removed_files if x != f))
+
+
 FILES: Plants = {
-    "live-path-twice": Plant(
-        path_twice, "duplicate-path", seen="redpanda-data/redpanda#4591: duplicate file paths in two snapshots"
+    "live-path-twice: A commit adds a data file that is already live.": Plant(
+        pick(stays, lambda p, f: p.changed(added_files=(*p.c.added_files, f))),
+        "duplicate-path",
+        seen="redpanda-data/redpanda#4591: duplicate file paths in two snapshots",
     ),
-    "second-deletion-vector": Plant(
-        second_vector, "several-dvs", seen="apache/iceberg#15966: two vectors on one file, and every scan fails"
+    "second-deletion-vector: A data file gets a second deletion vector beside the first.": Plant(
+        pick(replaced_vectors, kept),
+        "several-dvs",
+        seen="apache/iceberg#15966: two vectors on one file, and every scan fails",
     ),
-    "position-deletes-after-upgrade": Plant(
-        position_deletes_in_v3,
+    "position-deletes-after-upgrade: A version 3 table gets a position delete file instead of a deletion vector.": Plant(
+        pick(
+            lambda p: vectors(p.c.added_files),
+            lambda p, f: p.added_files(f, content="position-deletes", format="parquet", offset=None, length=None),
+        ),
         "position-deletes-in-v3",
         seen="apache/iceberg#16146: a commit that was prepared before the upgrade",
     ),
-    "orphan-deletion-vector": Plant(
-        orphan_vector,
+    "orphan-deletion-vector: A deletion vector stays although its data file is gone.": Plant(
+        pick(vectors_of_removed, kept),
         "dangling-dv",
         seen="rewrite_position_delete_files while rewrite_data_files removes the data file",
     ),
