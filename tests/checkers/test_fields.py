@@ -9,7 +9,7 @@ from typing import get_type_hints
 import pytest
 
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.replace import field_names, replace
+from checkers.evidence.replace import replace
 from checkers.judge.check import ALL
 from checkers.pointer import Pointer
 from checkers.selftest import fieldtrial, recorded
