@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,6 +19,7 @@ from checkers.evidence.replace import replace
 from checkers.judge.check import ALL, check
 from checkers.judge.registry import find
 from checkers.judge.runfolder import Promises, load_evidence, write_results
+from checkers.selftest import recorded, trial
 from checkers.verdict import Checker
 from reports.run import junit, page, summary
 from tests.support.examples import example, write_example
@@ -102,6 +104,17 @@ def test_the_example_answers_unknown_for_a_table_without_a_log(own: tuple[Checke
         assert verdict.valid == "unknown" and "b: there is no table log to check against" in verdict.notes
     broken, _ = one_clock_behind(simulate(1, SPECS, ops=25))
     assert clocks.check(replace(broken, logs={"a": broken.logs["a"]})).valid is False, "what is there says enough"
+
+
+def test_the_example_finds_the_bugs_that_the_page_plants_for_it(own: tuple[Checker, ...]) -> None:
+    space: dict[str, Any] = {}
+    exec(compile(example("wrongclocks.py"), "wrongclocks.py", "exec"), space)
+    clocks = next(c for c in own if c.name == "clocks")
+    report = trial.run(space["PLANTS"], [clocks], {n: recorded.load(n) for n in recorded.names()}, placements=6)
+    assert report.passed and [(s.plant.name, s.detected) for s in report.scores] == [
+        ("clock-behind", 6),
+        ("clock-ahead", 6),
+    ]
 
 
 def test_what_the_example_finds_can_be_expected(own: tuple[Checker, ...]) -> None:
