@@ -113,23 +113,26 @@ def run(
     """
     places = [_places(name, e) for name, e in runs.items()]
     worse = [_places(f"{p.run} {what}", e) for p in places[:1] for what, e in damaged(p.evidence).items()]
-    known = sorted(
+    every = sorted(
         {f: None for p in (*places, *worse) for f in p.by_field}, key=lambda f: [*PARTS].index(first_word(f))
     )
-    for wanted in only:
-        if not any(named(f, wanted) for f in known):
-            raise LookupError(f"{wanted}: no field has that name")
+    chosen = _chosen(every, only)
     scores = []
     fast = [_unreduced(c) for c in checkers]
     with tempfile.TemporaryDirectory() as folder:
-        for name in known:
-            if only and not any(named(name, o) for o in only):
-                continue
+        for name in chosen:
             having = [p for p in places if _has_values(p, name)] or [p for p in worse if _has_values(p, name)]
             tried = _tried(name, having, fast, Path(folder), placements=placements, seed=seed)
             scores.append(_score(name, fates(name), tried))
             done(scores[-1])
     return scores
+
+
+def _chosen(fields: Sequence[str], only: Sequence[str]) -> list[str]:
+    for wanted in only:
+        if not any(named(f, wanted) for f in fields):
+            raise LookupError(f"{wanted}: no field has that name")
+    return [f for f in fields if not only or any(named(f, wanted) for wanted in only)]
 
 
 def named(name: str, wanted: str) -> bool:
@@ -217,18 +220,17 @@ _Tried = tuple[str, Outcome, str]
 def _tried(
     name: str, having: Sequence[_Places], checkers: Sequence[Checker], folder: Path, *, placements: int, seed: int
 ) -> Iterator[_Tried]:
-    firsts = [_Places(p.run, p.evidence, {name: [s for s in p.by_field[name] if s.first]}) for p in having]
-    firsts = [p for p in firsts if p.by_field[name]]
+    firsts = [p for p in having if any(s.first for s in p.by_field[name])]
     for n in range(placements + bool(firsts) if having else 0):
         rng = Random(f"fields/{seed}/{name}/{n}")
         among = having if n < placements else firsts
         start = rng.randrange(len(among))
         # A record may have no other value, as an empty list: the first that has one counts.
         for p in (*among[start:], *among[:start]):
-            sites_here = p.by_field[name]
-            same = next(x.by_field[name] for x in having if x.run == p.run)
+            same = p.by_field[name]
+            here = same if n < placements else [s for s in same if s.first]
             found: tuple[Site, list[Variant]] | None = next(
-                ((s, vs) for s in rng.sample(sites_here, min(20, len(sites_here))) if (vs := variants(s, same, rng))),
+                ((s, vs) for s in rng.sample(here, min(20, len(here))) if (vs := variants(s, same, rng))),
                 None,
             )
             if found is None:
