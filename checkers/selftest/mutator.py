@@ -51,6 +51,7 @@ RECORDS: Mapping[str, type[Any]] = {
 PER_KEY: Mapping[str, str] = {"event.extra": "event", "commit.summary": "summary", "metadata.raw": "raw"}
 """A field that is a mapping → the first word of the names of its keys, which are fields of their own."""
 
+_NAMES = {word: tuple(get_type_hints(record)) for word, record in RECORDS.items()}
 _HINTS = {f"{word}.{name}": hint for word, r in RECORDS.items() for name, hint in get_type_hints(r).items()}
 
 NULLABLE: frozenset[str] = frozenset(name for name, hint in _HINTS.items() if type(None) in get_args(hint))
@@ -165,7 +166,7 @@ def _log(table: str, log: TableLog, put: Callable[[TableLog], Evidence]) -> Iter
 
 def _fields(word: str, table: str | None, record: Any, put: Put) -> Iterator[Site]:
     """The sites of one record; a mapping of :data:`PER_KEY` has one for each of its keys."""
-    for field in field_names(record):
+    for field in _NAMES[word]:
         name, value = f"{word}.{field}", getattr(record, field)
         whole = partial(_replaced, record, field, put)
         if name in PER_KEY:
