@@ -61,12 +61,12 @@ def anomalies_of(
     elif not (changes.removed or changes.added):
         return []
     since = [w.at(p).commit for p in range(w.reached(o.invoked.index) + 1, w.top + 1)]
-    made = {x.op: ops[x.op] for x in (*since, c) if x.op in ops}
-    if not all(x.op in made for x in since):
+    names = {x.op or "" for x in (*since, c)}
+    if not names <= ops.keys():
         raise NotJudged(TOO_LONG)
     shown = replace(log.metadata[0], n=0, problems=())
     log = replace(log, metadata=(shown,), commits=(*since, c))
-    walk = TableReplay(Timeline(spec, log, made, (), False), "replay")
+    walk = TableReplay(Timeline(spec, log, {op: ops[op] for op in names}, (), False), "replay")
     walk.state = w.state
     walk.judge(len(since) + 1, c, changes)
     if walk.unchecked:

@@ -24,9 +24,9 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, Growth, Metadata, TableLog
 from checkers.online.found import Counts, Found, Name
 from checkers.online.judged import anomalies_of, idle, read_at
-from checkers.online.window import NotJudged, Window
-from checkers.timeline import explain
+from checkers.online.window import NotJudged, Window, goes_on
 from checkers.timeline.answers import claims_of
+from checkers.timeline.explain import MOST_KEYS
 from checkers.timeline.timeline import net_changes, order_of, row_of
 from checkers.timeline.touched import ids_named, reads_rows
 from checkers.timeline.version_order import place
@@ -79,8 +79,8 @@ class OnlineTable:
 
     def __len__(self) -> int:
         """Number of kept things, for bounds of memory."""
-        kept = (self._ops, self._ended, self._first, self._pending, self._held, self._lost, self._window)
-        return sum(map(len, kept))
+        kept = (self._ops, self._ended, self._first, self._pending, self._held, self._lost)
+        return len(self._window) + sum(map(len, kept))
 
     def overtaken(self, found: Found) -> bool:
         """Whether the past of main has changed since an anomaly of a commit was told: only the full check knows what is left of it."""
@@ -102,7 +102,7 @@ class OnlineTable:
             self._counts.not_judged[why] += n
 
     def _found(self, name: Name, o: Operation, why: str, snapshots: tuple[int, ...] = ()) -> Found:
-        keys = ids_named(o, self._spec)[: explain.MOST_KEYS]
+        keys = ids_named(o, self._spec)[:MOST_KEYS]
         return Found(name, self._spec.name, o.op, why, snapshots, keys, self._turn)
 
     # --- events
@@ -169,7 +169,7 @@ class OnlineTable:
         self._counts.retried += sum(c.attempt is not None and c.attempt > 1 for c in commits)
         for c in commits:
             self._held.pop(c.op or "", None)
-        back, late = not _goes_on(current, m, commits), any(c.op in self._lost for c in commits)
+        back, late = not goes_on(current, m, commits), any(c.op in self._lost for c in commits)
         if back or late:
             self._turn += 1
             self._captured = -1
@@ -216,10 +216,8 @@ class OnlineTable:
             self._first[o.op] = w.top, c.snapshot_id
             self._answered(o)
         elif KINDS[o.f].changes_rows:
-            both = (self._first[o.op][1], c.snapshot_id)
-            self._tell(
-                self._found("duplicate-commit", o, "it was invoked once, and main has two snapshots of it", both)
-            )
+            why, both = "it was invoked once, and main has two snapshots of it", (self._first[o.op][1], c.snapshot_id)
+            self._tell(self._found("duplicate-commit", o, why, both))
             return self.close("a commit that landed twice")
         self._newest = max(self._newest, o.invoked.index)
         return None
@@ -230,9 +228,7 @@ class OnlineTable:
         try:
             if not reads_rows(o):
                 if not idle(w, self._spec, o):
-                    why = (
-                        "it was acknowledged, then the catalog was asked for the table, and no snapshot of it is there"
-                    )
+                    why = "it was acknowledged, and the log that was captured since has no snapshot of it"
                     self._hold(o, self._found("lost-commit", o, why))
                 return
             first = w.reached(o.invoked.index, reads=True)
@@ -268,10 +264,7 @@ class OnlineTable:
             self.close("the catalog has no table any more")
         elif capture.metadata is not None and m is not None and place(capture.metadata) == place(m.location):
             self._captured = capture.time
-            self._release()
-            if self.closed is not None:  # main was set back, and this shows what it lost
-                self._leave(self.closed, len(self._held))
-                self._held.clear()
+            self._release(last=self.closed is not None)  # if main was set back, this shows what it lost
 
     def _hold(self, o: Operation, found: Found) -> None:
         if len(self._held) < self._remembered:
@@ -279,33 +272,25 @@ class OnlineTable:
         else:
             self._leave(TOO_MANY)
 
-    def _release(self) -> None:
-        """Tell what was held of the operations that ended before the last capture was asked for."""
+    def _release(self, *, last: bool) -> None:
+        """Tell what was held of the operations that ended before the last capture was asked for. ``last``: the rest is never told."""
         for o, found in [*self._held.values()]:
             if o.end is not None and o.end < self._captured:
                 del self._held[o.op]
                 self._tell(found)
                 if found.name == "lost-commit" and len(self._lost) < self._remembered:
                     self._lost.add(o.op)
+        if last:
+            self._leave(self.closed or AFTER, len(self._held))
+            self._held.clear()
 
     def finish(self) -> None:
         """The run is over, and the log has everything: judge what is pending."""
         while self._pending:
             self._judge(self._pending.popitem(last=False)[1])
-        self._release()
-        self._leave(self.closed or AFTER, len(self._held))
-        self._held.clear()
+        self._release(last=True)
 
 
 def _ended(o: Operation) -> int:
     assert o.completed is not None
     return o.completed.index
-
-
-def _goes_on(current: int | None, m: Metadata, commits: Sequence[Commit]) -> bool:
-    """Whether main of a version is that of the version before, or goes on from it with the version's commits."""
-    parents = {c.snapshot_id: c.parent_id for c in commits}
-    at, steps = m.current, 0
-    while at != current and at in parents and steps < len(commits):
-        at, steps = parents[at], steps + 1
-    return at == current

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from checkers.evidence.tablelog import Commit
+from checkers.evidence.tablelog import Commit, Metadata
 from checkers.timeline.timeline import Changes
 from workloads.tables import Row, State
 
@@ -113,3 +113,12 @@ class Window:
                 change = self.at(p).changes
                 off.update(r for r in change.added if key in (None, r.id))
                 off.subtract(r for r in change.removed if key in (None, r.id))
+
+
+def goes_on(current: int | None, m: Metadata, commits: Sequence[Commit]) -> bool:
+    """Whether main of a version is that of the version before, or goes on from it with the version's commits."""
+    parents = {c.snapshot_id: c.parent_id for c in commits}
+    at, steps = m.current, 0
+    while at != current and at in parents and steps < len(commits):
+        at, steps = parents[at], steps + 1
+    return at == current
