@@ -70,7 +70,9 @@ class OnlineTable:
         self._lost: set[str] = set()
         """Operations that were told as lost."""
         self._turn = 0
-        """How often the past of main changed: it was set back, or has what was told as lost."""
+        """How often the past of main changed: it was set back, or has again what it had lost."""
+        self._gone: set[int | None] = set()
+        """The snapshots that main lost when it was set back."""
         self._newest = -1
         """The last invocation of an operation that main has."""
         self._metadata: Metadata | None = None
@@ -140,12 +142,15 @@ class OnlineTable:
         """Main has a commit of an operation, and its outcome is known."""
         position, snapshot = self._first[o.op]
         if o.type == "fail":
-            why = "it was reported as failed, and main has its snapshot"
-            self._tell(self._found("false-failure", o, why, (snapshot,)))
+            self._false_failure(o, snapshot)
         elif o.type == "ok" and _ended(o) < self._newest:
             self.close("a commit in another order than real time")
         elif o.type == "ok" and position > self._window.base:
             self._window.at(position).acknowledged = _ended(o)
+
+    def _false_failure(self, o: Operation, snapshot: int) -> None:
+        why = "it was reported as failed, and main has its snapshot"
+        self._tell(self._found("false-failure", o, why, (snapshot,)))
 
     # --- versions
 
@@ -169,14 +174,17 @@ class OnlineTable:
         self._counts.retried += sum(c.attempt is not None and c.attempt > 1 for c in commits)
         for c in commits:
             self._held.pop(c.op or "", None)
-        back, late = not goes_on(current, m, commits), any(c.op in self._lost for c in commits)
+        broken, late = any(p.code != "fork" for p in m.problems), any(c.op in self._lost for c in commits)
+        back = not goes_on(current, m, commits)
+        if self._gone:
+            back = broken or not self._gone.isdisjoint((m.current, *(c.parent_id for c in commits)))
         if back or late:
             self._turn += 1
             self._captured = -1
         if self.closed is not None:
             if back:
                 self._held.clear()
-        elif any(p.code != "fork" for p in m.problems):
+        elif broken:
             self.close("the chain of metadata is broken")
         elif back:
             self._set_back(m, commits)
@@ -196,6 +204,8 @@ class OnlineTable:
         if o is None or not KINDS[o.f].writes:
             return self.close("snapshots of which it is not known which operation made them")
         if changes is None:
+            if o.type == "fail":
+                self._false_failure(o, c.snapshot_id)
             return self.close("rows that could not be read")
         while self._pending and _ended(next(iter(self._pending.values()))) < o.invoked.index:
             self._judge(self._pending.popitem(last=False)[1])
@@ -248,11 +258,12 @@ class OnlineTable:
         at = w.position(m.current if new is None else new.parent_id)
         why = "it was acknowledged, and main was set back: its snapshot is not in main's ancestry any more"
         lost: dict[str, tuple[Operation, Found]] = {}
-        for p in range(at + 1, w.top + 1) if at is not None else ():
-            c = w.at(p).commit
+        gone = [] if at is None else [w.at(p).commit for p in range(at + 1, w.top + 1)]
+        for c in gone:
             o = self._ops.get(c.op or "")
             if o is not None and o.type == "ok" and (new is None or new.op != o.op):
                 lost[o.op] = o, self._found("lost-commit", o, why, (c.snapshot_id,))
+        self._gone = {c.snapshot_id for c in commits if c is not new} | {c.snapshot_id for c in gone}
         self.close("main was set back")
         self._held = lost
 
