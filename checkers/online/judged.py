@@ -60,7 +60,7 @@ def anomalies_of(
             return []
     elif not (changes.removed or changes.added):
         return []
-    since = [w.at(p).commit for p in range(w.reached(o.invoked.index) + 1, w.top + 1)]
+    since = w.commits(w.reached(o.invoked.index))
     names = {x.op or "" for x in (*since, c)}
     if not names <= ops.keys():
         raise NotJudged(TOO_LONG)

@@ -11,7 +11,7 @@ after many commits judges each operation at its own state::
 end: only then must the log have them.
 
 **Closed.** A finding is about main as it was captured. If main is set back, or something else makes the next answer uncertain, the table is
-closed: the acknowledged commits that main lost by it are its last anomalies, and from then on nothing is told of it.
+closed: the acknowledged commits that main then lacks at the next capture are its last anomalies, and nothing else is told of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, Growth, Metadata, TableLog
 from checkers.online.found import Counts, Found, Name
 from checkers.online.judged import anomalies_of, idle, read_at
-from checkers.online.window import NotJudged, Window, goes_on
+from checkers.online.window import NotJudged, Window, goes_on, off_main
 from checkers.timeline.answers import claims_of
 from checkers.timeline.explain import MOST_KEYS
 from checkers.timeline.timeline import net_changes, order_of, row_of
@@ -35,6 +35,8 @@ from workloads.tables import COLUMNS, TableSpec
 
 TOO_MANY = "operations that waited too long for a capture"
 AFTER = "operations that ended after the table log was read last"
+
+Tell = Callable[[Found], None]
 
 
 class OnlineTable:
@@ -50,9 +52,7 @@ class OnlineTable:
         closed: why nothing of this table is judged any more; None while it is.
     """
 
-    def __init__(
-        self, spec: TableSpec, tell: Callable[[Found], None], counts: Counts, *, kept: int, remembered: int
-    ) -> None:
+    def __init__(self, spec: TableSpec, tell: Tell, counts: Counts, *, kept: int, remembered: int) -> None:
         self.closed: str | None = None
         self._spec = spec
         self._tell = tell
@@ -71,8 +71,10 @@ class OnlineTable:
         """Operations that were told as lost."""
         self._turn = 0
         """How often the past of main changed: it was set back, or has again what it had lost."""
-        self._gone: set[int | None] = set()
-        """The snapshots that main lost when it was set back."""
+        self._line: list[Commit] = []
+        """From the moment when main was set back to the next capture: the last commits, on main or not."""
+        self._gone: frozenset[int] = frozenset()
+        """Those of them that main did not have then."""
         self._newest = -1
         """The last invocation of an operation that main has."""
         self._metadata: Metadata | None = None
@@ -81,7 +83,7 @@ class OnlineTable:
 
     def __len__(self) -> int:
         """Number of kept things, for bounds of memory."""
-        kept = (self._ops, self._ended, self._first, self._pending, self._held, self._lost)
+        kept = (self._ops, self._ended, self._first, self._pending, self._held, self._lost, self._line, self._gone)
         return len(self._window) + sum(map(len, kept))
 
     def overtaken(self, found: Found) -> bool:
@@ -94,7 +96,7 @@ class OnlineTable:
             return
         self.closed = self._counts.closed[self._spec.name] = why
         self._leave(why, len(self._pending) + len(self._held))
-        for kept in (self._ops, self._ended, self._first, self._pending, self._held):
+        for kept in (self._first, self._pending, self._held, *(() if self._line else (self._ops, self._ended))):
             kept.clear()
         self._window = Window()
 
@@ -111,24 +113,24 @@ class OnlineTable:
 
     def invoked(self, o: Operation) -> None:
         """An operation on this table was invoked."""
-        if self.closed is None:
+        if self.closed is None or self._line:
             self._ops[o.op] = o
 
     def completed(self, o: Operation) -> None:
         """It ended, or its outcome is unknown."""
-        if self.closed is not None:
-            return self._leave(self.closed)
-        self._ops[o.op] = replace(o, result=None)  # a read's rows are kept until it is judged
-        self._ended.append(o.op)
+        if self.closed is None or self._line:
+            self._ops[o.op] = replace(o, result=None)  # a read's rows are kept until it is judged
+            self._ended.append(o.op)
         if len(self._ended) > self._remembered:
             old = self._ended.popleft()
             self._ops.pop(old, None)
             self._first.pop(old, None)
-        kind = KINDS[o.f]
+        if self.closed is not None:
+            return self._leave(self.closed)
         if o.op in self._first:
             self._answered(o)
         elif o.type == "ok":
-            said = None if kind.changes_rows else claims_of(o)
+            kind, said = KINDS[o.f], claims_of(o)
             if kind.changes_rows or reads_rows(o) or (said is not None and said.needs_snapshot):
                 self._pending[o.op] = o
             elif kind.travels:
@@ -142,15 +144,12 @@ class OnlineTable:
         """Main has a commit of an operation, and its outcome is known."""
         position, snapshot = self._first[o.op]
         if o.type == "fail":
-            self._false_failure(o, snapshot)
-        elif o.type == "ok" and _ended(o) < self._newest:
+            why = "it was reported as failed, and main has its snapshot"
+            self._tell(self._found("false-failure", o, why, (snapshot,)))
+        elif o.type == "ok" and o.indices[-1] < self._newest:
             self.close("a commit in another order than real time")
         elif o.type == "ok" and position > self._window.base:
-            self._window.at(position).acknowledged = _ended(o)
-
-    def _false_failure(self, o: Operation, snapshot: int) -> None:
-        why = "it was reported as failed, and main has its snapshot"
-        self._tell(self._found("false-failure", o, why, (snapshot,)))
+            self._window.at(position).acknowledged = o.indices[-1]
 
     # --- versions
 
@@ -175,19 +174,17 @@ class OnlineTable:
         for c in commits:
             self._held.pop(c.op or "", None)
         broken, late = any(p.code != "fork" for p in m.problems), any(c.op in self._lost for c in commits)
-        back = not goes_on(current, m, commits)
-        if self._gone:
-            back = broken or not self._gone.isdisjoint((m.current, *(c.parent_id for c in commits)))
-        if back or late:
-            self._turn += 1
-            self._captured = -1
+        again = broken or not self._gone.isdisjoint((m.current, *(c.parent_id for c in commits)))
+        back = again if self._gone else not goes_on(current, m, commits)
+        self._turn += back or late
         if self.closed is not None:
-            if back:
-                self._held.clear()
+            if 0 < len(self._line) < self._remembered:
+                self._line += commits
         elif broken:
             self.close("the chain of metadata is broken")
         elif back:
-            self._set_back(m, commits)
+            self._line = [*self._window.commits(self._window.base), *commits]
+            self.close("main was set back")
         elif late:
             self.close("a commit that came after it was told as lost")
         elif len(commits) == 1 and m.current != current:
@@ -204,10 +201,11 @@ class OnlineTable:
         if o is None or not KINDS[o.f].writes:
             return self.close("snapshots of which it is not known which operation made them")
         if changes is None:
-            if o.type == "fail":
-                self._false_failure(o, c.snapshot_id)
+            if o.op not in self._first:
+                self._first[o.op] = 0, c.snapshot_id
+                self._answered(o)
             return self.close("rows that could not be read")
-        while self._pending and _ended(next(iter(self._pending.values()))) < o.invoked.index:
+        while self._pending and next(iter(self._pending.values())).indices[-1] < o.invoked.index:
             self._judge(self._pending.popitem(last=False)[1])
         self._pending.pop(o.op, None)
         log = TableLog(self._spec.name, "", "", columns, (m,), (c,), (), False)
@@ -250,22 +248,7 @@ class OnlineTable:
             why = f"it returned rows as they were {first - seen} commits before what was certain when it was invoked"
             self._hold(o, self._found("stale-read", o, why, (w.at(seen + 1).commit.snapshot_id,)))
         elif seen > w.base:
-            w.at(seen).read = min(w.at(seen).read, _ended(o))
-
-    def _set_back(self, m: Metadata, commits: Sequence[Commit]) -> None:
-        """Main went to a snapshot that is not the next one: acknowledged commits in between are lost, and the table is closed."""
-        new, w = next((c for c in commits if c.snapshot_id == m.current), None), self._window
-        at = w.position(m.current if new is None else new.parent_id)
-        why = "it was acknowledged, and main was set back: its snapshot is not in main's ancestry any more"
-        lost: dict[str, tuple[Operation, Found]] = {}
-        gone = [] if at is None else [w.at(p).commit for p in range(at + 1, w.top + 1)]
-        for c in gone:
-            o = self._ops.get(c.op or "")
-            if o is not None and o.type == "ok" and (new is None or new.op != o.op):
-                lost[o.op] = o, self._found("lost-commit", o, why, (c.snapshot_id,))
-        self._gone = {c.snapshot_id for c in commits if c is not new} | {c.snapshot_id for c in gone}
-        self.close("main was set back")
-        self._held = lost
+            w.at(seen).read = min(w.at(seen).read, o.indices[-1])
 
     # --- captures
 
@@ -275,7 +258,9 @@ class OnlineTable:
             self.close("the catalog has no table any more")
         elif capture.metadata is not None and m is not None and place(capture.metadata) == place(m.location):
             self._captured = capture.time
-            self._release(last=self.closed is not None)  # if main was set back, this shows what it lost
+            self._release()
+            if self._line:
+                self._lose(m)
 
     def _hold(self, o: Operation, found: Found) -> None:
         if len(self._held) < self._remembered:
@@ -283,25 +268,32 @@ class OnlineTable:
         else:
             self._leave(TOO_MANY)
 
-    def _release(self, *, last: bool) -> None:
-        """Tell what was held of the operations that ended before the last capture was asked for. ``last``: the rest is never told."""
+    def _release(self) -> None:
+        """Tell what was held of the operations that ended before the last capture was asked for."""
         for o, found in [*self._held.values()]:
             if o.end is not None and o.end < self._captured:
                 del self._held[o.op]
                 self._tell(found)
                 if found.name == "lost-commit" and len(self._lost) < self._remembered:
                     self._lost.add(o.op)
-        if last:
-            self._leave(self.closed or AFTER, len(self._held))
-            self._held.clear()
+
+    def _lose(self, m: Metadata) -> None:
+        """Main was set back, and a capture names this version: tell the acknowledged commits that it lacks."""
+        self._gone = off_main(self._line, m.current)
+        there = {c.op for c in self._line if c.snapshot_id not in self._gone}
+        for c in self._line if self._gone else ():
+            o = self._ops.get(c.op or "")
+            if o is not None and o.type == "ok" and o.op not in there:
+                why = "it was acknowledged, and main was set back: its snapshot is not in main's ancestry any more"
+                self._hold(o, self._found("lost-commit", o, why, (c.snapshot_id,)))
+        self._release()
+        for kept in (self._line, self._held, self._ops, self._ended):
+            kept.clear()
 
     def finish(self) -> None:
         """The run is over, and the log has everything: judge what is pending."""
         while self._pending:
             self._judge(self._pending.popitem(last=False)[1])
-        self._release(last=True)
-
-
-def _ended(o: Operation) -> int:
-    assert o.completed is not None
-    return o.completed.index
+        self._release()
+        self._leave(self.closed or AFTER, len(self._held))
+        self._held.clear()

@@ -60,11 +60,9 @@ class Window:
         """The commit at a position above ``base``."""
         return self._made[position - self.base - 1]
 
-    def position(self, snapshot: int | None) -> int | None:
-        """The kept position at which a snapshot (None: nothing) is main's last; None: that is not known."""
-        if snapshot is None:
-            return None if self.base else 0
-        return next((p for p in range(self.top, self.base, -1) if self.at(p).commit.snapshot_id == snapshot), None)
+    def commits(self, position: int) -> list[Commit]:
+        """The commits after a position that is kept."""
+        return [self.at(p).commit for p in range(position + 1, self.top + 1)]
 
     def reached(self, event: int, *, reads: bool = False) -> int:
         """The highest position that main had certainly reached before an event: by acknowledgements, with ``reads`` also by reads.
@@ -122,3 +120,14 @@ def goes_on(current: int | None, m: Metadata, commits: Sequence[Commit]) -> bool
     while at != current and at in parents and steps < len(commits):
         at, steps = parents[at], steps + 1
     return at == current
+
+
+def off_main(line: Sequence[Commit], current: int | None) -> frozenset[int]:
+    """The snapshots of these commits that main at a snapshot does not have; none if it is not known to come from the first of them."""
+    commits = {c.snapshot_id: c for c in line}
+    main: set[int | None] = set()
+    at = current
+    while at in commits and at not in main:
+        main.add(at)
+        at = commits[at].parent_id
+    return frozenset(commits.keys() - main) if at == line[0].parent_id else frozenset()
