@@ -70,7 +70,7 @@ class OnlineTable:
         self._lost: set[str] = set()
         """Operations that were told as lost."""
         self._turn = 0
-        """How often the past of main changed: it was set back, or has again what it had lost."""
+        """How often the past of main changed: it was set back, has again what it had lost, or is not known any more."""
         self._line: list[Commit] = []
         """From the moment when main was set back to the next capture: the last commits, on main or not."""
         self._gone: frozenset[int] = frozenset()
@@ -176,7 +176,7 @@ class OnlineTable:
         broken, late = any(p.code != "fork" for p in m.problems), any(c.op in self._lost for c in commits)
         again = broken or not self._gone.isdisjoint((m.current, *(c.parent_id for c in commits)))
         back = again if self._gone else not goes_on(current, m, commits)
-        self._turn += back or late
+        self._turn += back or late or broken
         if self.closed is not None:
             if 0 < len(self._line) < self._remembered:
                 self._line += commits

@@ -393,6 +393,22 @@ def test_what_is_told_of_damaged_evidence_is_found_by_the_full_check(seed: int, 
     assert alone(online, found) == []
 
 
+def test_an_anomaly_of_a_table_whose_main_is_not_known_any_more_is_overtaken() -> None:
+    """As where Nessie, which lists only the current snapshot, commits one id twice: the full check then says nothing of the table."""
+    d = Drawing()
+    d.invoke("a", "insert", ids=[1])
+    a = d.commit("a", [row(1, "a")])
+    d.fail("a")
+    d.capture()
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    again = Problem("snapshot-changed", "a snapshot was committed again", snapshot=a)
+    d.metadata[:] = [replace(m, snapshots=m.snapshots[-1:]) for m in d.metadata]
+    d.metadata[-1] = replace(d.metadata[-1], problems=(again,))
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert full(e) == [] and [(f.name, online.overtaken(f)) for f in online.found] == [("false-failure", True)]
+
+
 def test_an_anomaly_of_a_commit_that_main_loses_later_is_overtaken() -> None:
     d = Drawing()
     a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
