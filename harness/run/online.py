@@ -182,7 +182,7 @@ class OnlineCheck:
         self._closed |= closed.keys()
         for why in dict.fromkeys(closed.values()):
             tables = listing(t for t, reason in closed.items() if reason == why)
-            self._settings.told(f"closed: table {tables}: {why}; nothing more is told of it until the run is checked")
+            self._settings.told(f"closed: table {tables}: {why}; what comes now is left to the check of the whole run")
         if new and self._settings.stop and self._end_load is not None:
             self._end_load(f"stop-on-anomaly: {new[0].name} on table {new[0].table}")
             self._end_load = None

@@ -69,7 +69,7 @@ def test_an_anomaly_is_told_while_the_run_goes_on_with_operation_snapshot_and_ke
     commit = e.logs["t"].commits[1].snapshot_id
     assert [t.partition(": it was")[0] for t in heard.told] == [
         f"anomaly: lost-commit: table t, b, snapshot {commit}, id 2",
-        "closed: table t: main was set back; nothing more is told of it until the run is checked",
+        "closed: table t: main was set back; what comes now is left to the check of the whole run",
     ]
     found = check.finish()
     assert found["closed"] == {"t": "main was set back"}
@@ -101,7 +101,7 @@ def test_tables_that_are_closed_for_one_reason_are_told_in_one_line_and_once() -
         feed(check, long_run(60))
     why = "rollbacks (rollback)"
     assert check.finish()["closed"] == {"t": why, "u": why}
-    assert heard.told == [f"closed: table t, u: {why}; nothing more is told of it until the run is checked"]
+    assert heard.told == [f"closed: table t, u: {why}; what comes now is left to the check of the whole run"]
 
 
 def test_what_is_left_in_the_queue_is_judged_when_the_run_ends() -> None:
