@@ -86,6 +86,64 @@ class _Findings:
         self.undecided = True
         self.notes.append(note)
 
+    def never_seen(self, write: Write, blame: Blame) -> None:
+        """Note an acknowledged operation of which no snapshot was seen."""
+        if blame.silent(write.o):
+            self.silent[len(self.anomalies)] = write.o
+        self.anomalies.append(anomalies.never_seen(write, blame))
+
+
+class CommitsTable(TypedDict):
+    """Counts of one table.
+
+    ``snapshots`` are all in the table log, and ``main`` those on main at its end. ``main_set_back`` is the number of times that main went
+    to a snapshot other than a child of its last one. The others count operations that write:
+    """
+
+    snapshots: int
+    main: int
+    main_set_back: int
+    acknowledged: int
+    lost: int
+    """Acknowledged, and not on main, though nothing explains that."""
+    duplicate: int
+    """On main by more than one snapshot."""
+    false_failures: int
+    """On main, though the writer was told that they failed."""
+    undecided: int
+    """Acknowledged without a snapshot, which the log need not have."""
+    left_none: int
+    """Acknowledged without a snapshot, with nothing to change."""
+    rolled_back: int
+    """Acknowledged, and taken out of main by a rollback."""
+    named_by: dict[str, int]
+    """How it is known who made a snapshot → snapshots: ``summary``, ``proxy``, ``rows``, ``shared`` (several operations' in one), and
+    ``nothing`` where it is not known."""
+
+
+class CommitsStats(TypedDict):
+    """What the checker counted."""
+
+    tables: dict[str, CommitsTable]
+    resolutions: dict[str, Whole]
+    """Id of each operation of unknown outcome → what became of it in all its tables together."""
+
+
+@dataclass
+class _Findings:
+    """The findings on one table."""
+
+    anomalies: list[Anomaly] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    undecided: bool = False
+    silent: dict[int, Operation] = field(default_factory=dict)
+    """Number of an anomaly → the operation whose commit no proxy saw a request for."""
+
+    def doubt(self, note: str) -> None:
+        """Something could not be judged."""
+        self.undecided = True
+        self.notes.append(note)
+
     def never_seen(self, t: Timeline, o: Operation, checker: str, blame: Blame) -> None:
         """Note an acknowledged operation of which no snapshot was seen."""
         if blame.silent(o):
@@ -122,7 +180,7 @@ class Commits(TableChecker):
         t = unit.timeline
         if t is None:
             return unjudged(unit, InRun(saw_all=saw_all(unit)))
-        f, counts = _check_table(t, self.name, Blame.of(unit.requests))
+        f, counts = _check_table(t, Blame.of(unit.requests))
         notes = tuple(f"{t.name}: {n}" for n in f.notes)
         more = in_run(unit, f.silent)
         return Part(t.name, tuple(f.anomalies), notes, f.undecided, counts, more=more)
@@ -139,14 +197,14 @@ class Commits(TableChecker):
         return replace(verdict, stats={**verdict.stats, "resolutions": resolved(told)})
 
 
-def _check_table(t: Timeline, checker: str, blame: Blame) -> tuple[_Findings, CommitsTable]:
+def _check_table(t: Timeline, blame: Blame) -> tuple[_Findings, CommitsTable]:
     f = _Findings()
-    f.anomalies += _captured(t, checker, f)
+    f.anomalies += _captured(t, f)
     _known_so_far(t, f)
-    f.anomalies += _foreign(t, checker, f)
-    counts, fates = _judge_writes(t, checker, blame, f)
+    f.anomalies += _foreign(t, f)
+    counts, fates = _judge_writes(t, blame, f)
     _say(t, fates, f)
-    f.anomalies += [anomalies.lost_rollback(t, o, checker) for o in t.ops if _sets_back(o) and t.without_effect(o)]
+    f.anomalies += [anomalies.lost_rollback(t, o) for o in t.ops if _sets_back(o) and t.without_effect(o)]
     if counts["undecided"]:
         f.doubt(
             f"{counts['undecided']} acknowledged operations left no snapshot in the log, but the log need not have them: "
@@ -154,21 +212,21 @@ def _check_table(t: Timeline, checker: str, blame: Blame) -> tuple[_Findings, Co
         )
     if counts["left_none"]:
         f.notes.append(f"{counts['left_none']} acknowledged operations left no snapshot, and had nothing to change")
-    f.anomalies += out_of_order(t, checker)
+    f.anomalies += out_of_order(t)
     return f, counts
 
 
-def _captured(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
+def _captured(t: Timeline, f: _Findings) -> Iterator[Anomaly]:
     """What the catalog answered to the reader of the table log, against what it had to answer."""
     last = t.log.captures[-1] if t.log.captures else None
     if last is not None and last.metadata is None:
-        yield anomalies.lost_table(t, last, checker)
+        yield anomalies.lost_table(t, last)
     elif not t.read_to_pointer:
         f.doubt("the metadata that the catalog points at could not be read; judged up to the last that could")
     for c, found, proof in without_table(t):
-        yield anomalies.without_table(t, c, found, proof, checker)
+        yield anomalies.without_table(t, c, found, proof)
     for stale in stale_captures(t):
-        yield anomalies.stale(t, stale, checker)
+        yield anomalies.stale_pointer(t, stale)
 
 
 def _known_so_far(t: Timeline, f: _Findings) -> None:
@@ -188,25 +246,23 @@ def _known_so_far(t: Timeline, f: _Findings) -> None:
         f.doubt(f"operations of unknown kinds were not judged: {', '.join(unknown_kinds)}")
 
 
-def _judge_writes(
-    t: Timeline, checker: str, blame: Blame, f: _Findings
-) -> tuple[CommitsTable, dict[Fate, list[Write]]]:
+def _judge_writes(t: Timeline, blame: Blame, f: _Findings) -> tuple[CommitsTable, dict[Fate, list[Write]]]:
     """Every operation's answer and snapshots: counts, and the acknowledged writes by fate."""
     fates: dict[Fate, list[Write]] = {each: [] for each in Fate}
     acknowledged = duplicate = false_failures = 0
     for o in t.ops:
         wrong = contradictions(t, o)
         if wrong:
-            f.anomalies.append(anomalies.wrong_result(t, o, wrong, checker))
+            f.anomalies.append(anomalies.wrong_result(t, o, wrong))
         if not writes(o):
             continue
         on_main = t.on_main(o.op)
         if len(on_main) > 1 and is_dml(o):
             duplicate += 1
-            f.anomalies.append(anomalies.duplicate(t, o, on_main, checker))
+            f.anomalies.append(anomalies.duplicate(t, o, on_main))
         if o.type == "fail" and on_main:
             false_failures += 1
-            f.anomalies.append(anomalies.false_failure(t, o, on_main, checker))
+            f.anomalies.append(anomalies.false_failure(t, o, on_main))
         if o.type != "ok":
             continue
         acknowledged += 1
@@ -214,9 +270,9 @@ def _judge_writes(
         found = fate(write)
         fates[found].append(write)
         if found is Fate.DROPPED:
-            f.anomalies.append(anomalies.dropped(t, o, write.dropped, checker))
+            f.anomalies.append(anomalies.dropped(write))
         elif found is Fate.NEVER_SEEN:
-            f.never_seen(t, o, checker, blame)
+            f.never_seen(write, blame)
     moves = sum(
         not (b.snapshot in t.snapshots and t.snapshots[b.snapshot].parent_id == a.snapshot)
         for a, b in zip(t.versions, t.versions[1:], strict=False)
@@ -260,7 +316,7 @@ def _sets_back(o: Operation) -> bool:
     return kind is not None and kind.sets_back
 
 
-def _foreign(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
+def _foreign(t: Timeline, f: _Findings) -> Iterator[Anomaly]:
     """Snapshots on main that no operation of the history can have made."""
     for c in t.main:
         if c.op is None:
@@ -277,16 +333,7 @@ def _foreign(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
             why = f"the {explain.operation(o)} commits nothing"
         else:
             continue
-        yield Anomaly(
-            "unknown-commit",
-            checker,
-            t.name,
-            f"main has {explain.snapshot(c)}, which says that {c.op} made it, yet {why}.",
-            ops=(c.op,),
-            events=() if o is None else o.indices,
-            snapshots=(c.snapshot_id,),
-            keys=anomalies.keys(t, [c]),
-        )
+        yield anomalies.unknown_commit(t, c, o, why)
 
 
 def _unnamed(t: Timeline, perhaps: list[str], f: _Findings) -> None:
@@ -305,18 +352,15 @@ def _unnamed(t: Timeline, perhaps: list[str], f: _Findings) -> None:
     if t.labels.doubts:
         f.undecided = True
         f.notes += t.labels.doubts
-    unnamed = [c for c in t.main if c.op is None and c.snapshot_id not in t.labels.shared]
-    if unnamed:
-        note = f"snapshots on main that name no operation: {explain.listing(c.snapshot_id for c in unnamed)}"
-        if perhaps:
-            note += f"; {explain.listing(perhaps)}, acknowledged without a snapshot, may have made them"
-        f.doubt(note)
-    off_main = [c for c in off_main_without_name(t) if c.snapshot_id not in t.labels.shared]
-    if off_main and perhaps:
-        f.doubt(
-            f"snapshots that are not on main and name no operation: {explain.listing(c.snapshot_id for c in off_main)}; "
-            f"{explain.listing(perhaps)}, acknowledged without a snapshot, may have made them"
-        )
+    here, elsewhere = (
+        [c.snapshot_id for c in commits if c.snapshot_id not in t.labels.shared]
+        for commits in ([c for c in t.main if c.op is None], off_main_without_name(t))
+    )
+    whose = f"; {explain.listing(perhaps)}, acknowledged without a snapshot, may have made them" if perhaps else ""
+    if here:
+        f.doubt(f"snapshots on main that name no operation: {explain.listing(here)}{whose}")
+    if elsewhere and perhaps:
+        f.doubt(f"snapshots that are not on main and name no operation: {explain.listing(elsewhere)}{whose}")
 
 
 def _named_by(t: Timeline) -> dict[str, int]:

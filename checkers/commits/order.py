@@ -7,8 +7,9 @@ stale.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from checkers.commits.anomalies import anomaly
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
@@ -16,15 +17,35 @@ from checkers.timeline.timeline import Timeline
 from checkers.verdict import Anomaly
 
 
-def out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
+def out_of_order(t: Timeline) -> Iterator[Anomaly]:
     """Pairs of operations whose order on main contradicts real time; one anomaly per late commit, with its first victim.
-
-    Walks the chain from its end with the earliest acknowledgement so far: the operation at position k must not have been invoked after
-    an operation at a later position was acknowledged.
 
     One of the two is named first. The snapshots' timestamps ascend along main, unless a commit was put before others that were there
     already: then it is that commit, else the acknowledgement that came too early. If they are equal, it is the one that contradicts more of
     the others.
+    """
+    for early, second, late, first, count in sorted(_pairs(t), key=lambda p: t.position[p[0].snapshot_id]):
+        behind = sum(1 for _ in _acknowledged_behind(t, early, second, count + 1))
+        inserted = (early.timestamp_ms, behind) > (late.timestamp_ms, count)
+        both = (second, first) if inserted else (first, second)
+        told = (
+            f"main has {explain.snapshot(early)} of the {explain.operation(second)} before {explain.snapshot(late)} of the "
+            f"{explain.operation(first)}; yet the latter was {explain.outcome(first)}, before the former was invoked at "
+            f"{explain.ms(second.start)}, so its snapshot must come first."
+            if inserted
+            else f"the {explain.operation(first)} was {explain.outcome(first)}, before the {explain.operation(second)} was invoked at "
+            f"{explain.ms(second.start)}, so its snapshot must come first; yet main has {explain.snapshot(early)} of the second "
+            f"before {explain.snapshot(late)} of the first."
+        )
+        more = f" The same holds of {count - 1} more operations between the two." if count > 1 else ""
+        yield anomaly("commit-order", t, f"{told}{more}", both, [early, late], evidence={"pairs": count})
+
+
+def _pairs(t: Timeline) -> Collection[tuple[Commit, Operation, Commit, Operation, int]]:
+    """Early commit and its operation, late commit and its operation, and how many early ones contradict that late one.
+
+    Walks the chain from its end with the earliest acknowledgement so far: the operation at position k must not have been invoked after
+    an operation at a later position was acknowledged.
     """
     earliest: tuple[int, Commit, Operation] | None = None
     pairs: dict[str, tuple[Commit, Operation, Commit, Operation, int]] = {}
@@ -39,30 +60,7 @@ def out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
             continue
         if o.type == "ok" and o.completed is not None and (earliest is None or o.completed.index < earliest[0]):
             earliest = o.completed.index, c, o
-    for early, second, late, first, count in sorted(pairs.values(), key=lambda p: t.position[p[0].snapshot_id]):
-        behind = sum(1 for _ in _acknowledged_behind(t, early, second, count + 1))
-        inserted = (early.timestamp_ms, behind) > (late.timestamp_ms, count)
-        both = (second, first) if inserted else (first, second)
-        told = (
-            f"main has {explain.snapshot(early)} of the {explain.operation(second)} before {explain.snapshot(late)} of the "
-            f"{explain.operation(first)}; yet the latter was {explain.outcome(first)}, before the former was invoked at "
-            f"{explain.ms(second.start)}, so its snapshot must come first."
-            if inserted
-            else f"the {explain.operation(first)} was {explain.outcome(first)}, before the {explain.operation(second)} was invoked at "
-            f"{explain.ms(second.start)}, so its snapshot must come first; yet main has {explain.snapshot(early)} of the second "
-            f"before {explain.snapshot(late)} of the first."
-        )
-        more = f" The same holds of {count - 1} more operations between the two." if count > 1 else ""
-        yield Anomaly(
-            "commit-order",
-            checker,
-            t.name,
-            f"{told}{more}",
-            ops=tuple(o.op for o in both),
-            events=tuple(i for o in both for i in o.indices),
-            snapshots=(early.snapshot_id, late.snapshot_id),
-            evidence={"pairs": count},
-        )
+    return pairs.values()
 
 
 def _acknowledged_behind(t: Timeline, c: Commit, o: Operation, most: int) -> Iterator[Operation]:

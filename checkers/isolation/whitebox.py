@@ -34,7 +34,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +56,10 @@ FAR = 256
 
 Thing = tuple[str | int, ...]
 """An object: ``("id", 7)``, ``("there", 7)``, ``("part", 2)``, ``("where", 2, 1)``, ``("all",)``."""
+
+
+_Wanted = tuple[Thing, list[Row], int | None]
+"""An object, the rows that a read saw of it, and its id if it is one id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,22 +154,25 @@ class TableGraph:
         kind = kind_of(o) if o is not None else None
         scan: tuple[int, int] | None = None
         if o is not None and kind is not None and (kind.changes_rows or kind.replaces):
-            replaced = self._replaced(k, o, changes, state) if kind.replaces else None
-            scan, overwritten = (replaced, []) if kind.replaces else self._scan(k, o, kind, changes, state)
-            self._overwrites += [(c, k, r.id) for r, c in overwritten]
+            scan = self._replaced(k, o, changes, state) if kind.replaces else self._scan(k, o, kind, changes, state)
             if scan is None:
                 self.unexplained.append(o.op)
-            elif scan[1] < k - 1:
-                self.older.append(o.op)
+            else:
+                self._reading.append((len(self.nodes), scanned(o, self.t.spec), *scan))
+                if scan[1] < k - 1:
+                    self.older.append(o.op)
         elif (changes.removed or changes.added) and c.snapshot_id not in self.t.labels.shared:
             self.unexplained.append(c.op or str(c.snapshot_id))
-        n = len(self.nodes)
         self.nodes.append(Node(o, c, k, scan))
+        self._wrote(k, changes, state)
+
+    def _wrote(self, k: int, changes: Changes, state: State) -> None:
+        """Whose rows a commit changed, and the new versions of objects."""
         for r in changes.removed:
             makers = self._makers.get(r, [])
+            if len(set(makers)) == 1:  # of equal rows by several commits, it is unknown which one it is
+                self._overwrites.append((makers[-1], k, r.id))
             if makers:
-                if len(set(makers)) == 1:  # of equal rows by several commits, it is unknown which one it is
-                    self._overwrites.append((makers[-1], k, r.id))
                 makers.pop()
         for r in changes.added:
             self._makers.setdefault(r, []).append(k)
@@ -172,8 +180,6 @@ class TableGraph:
             found = self._object(thing)
             found.positions.append(k)
             found.existing.append(existing)
-        if scan is not None and o is not None and kind is not None:
-            self._reading.append((n, scanned(o, self.t.spec), *scan))
 
     def _object(self, thing: Thing) -> _Object:
         found = self._objects.get(thing)
@@ -182,17 +188,28 @@ class TableGraph:
             self._names.append(thing)
         return found
 
-    def _scan(
-        self, k: int, o: Operation, kind: Kind, real: Changes, state: State
-    ) -> tuple[tuple[int, int] | None, list[tuple[Row, int]]]:
-        """The oldest and newest scan that explains a commit, and the rows that it overwrote, each with who had changed it meanwhile."""
+    def _back(self, k: int, o: Operation, state: State) -> Iterator[int]:
+        """The positions that an operation may have scanned, the newest first; at each, ``state`` is the state there, and in the end again
+        the one before commit ``k``."""
         first = max(0, min(self.t.settled(o.invoked.index), k - 1), k - 1 - FAR)
-        removed, added = Counter(real.removed), Counter(real.added)
-        exact: list[int] = []
-        partly: tuple[int, list[tuple[Row, int]]] | None = None
         j = k - 1
         try:
-            while True:
+            yield j
+            while j > first:
+                j -= 1
+                state.apply(self._changes[j].added, self._changes[j].removed)
+                yield j
+        finally:
+            for change in self._changes[j : k - 1]:
+                state.apply(*change)
+
+    def _scan(self, k: int, o: Operation, kind: Kind, real: Changes, state: State) -> tuple[int, int] | None:
+        """The oldest and newest scan that explains a commit; if it overwrote rows, these are noted."""
+        removed, added = Counter(real.removed), Counter(real.added)
+        exact: list[int] = []
+        partly: tuple[int, list[tuple[int, int, int]]] | None = None
+        with closing(self._back(k, o, state)) as back:
+            for j in back:
                 want = self._meaning(kind, o, state)
                 if want is None:
                     break
@@ -201,37 +218,27 @@ class TableGraph:
                     if j == k - 1 and not scanned(o, self.t.spec):
                         break  # it reads nothing: every other state is as good
                 elif not exact and partly is None and want[1] == added and removed <= want[0]:
-                    changed = [(r, self._remover(r, j, k)) for r in want[0] - removed]
-                    if all(at for _, at in changed):
-                        ids = {r.id for r in added}
-                        partly = j, [(r, at) for r, at in changed if r.id in ids or self._adds(at, r.id)]
-                if j == first:
-                    break
-                j -= 1
-                state.apply(self._changes[j].added, self._changes[j].removed)
-        finally:
-            for change in self._changes[j : k - 1]:
-                state.apply(*change)
+                    overwritten = self._overwritten(want[0] - removed, {r.id for r in added}, j, k)
+                    partly = (j, overwritten) if overwritten is not None else None
         if exact:
-            return (exact[-1], exact[0]), []
-        return ((partly[0], partly[0]), partly[1]) if partly is not None else (None, [])
+            return exact[-1], exact[0]
+        if partly is None:
+            return None
+        self._overwrites += partly[1]
+        return partly[0], partly[0]
+
+    def _overwritten(self, kept: Counter[Row], ids: set[int], j: int, k: int) -> list[tuple[int, int, int]] | None:
+        """What a commit overwrote that scanned position ``j``, if others had changed all rows that it left; as in ``_overwrites``."""
+        changed = [(r, self._remover(r, j, k)) for r in kept]
+        if not all(at for _, at in changed):
+            return None
+        return [(at, k, r.id) for r, at in changed if r.id in ids or self._adds(at, r.id)]
 
     def _replaced(self, k: int, o: Operation, real: Changes, state: State) -> tuple[int, int] | None:
         """The oldest and newest position whose rows replaced the table; the operation read all of them."""
-        first = max(0, min(self.t.settled(o.invoked.index), k - 1), k - 1 - FAR)
         after = state.copy()
         after.apply(*real)
-        same: list[int] = []
-        j = k - 1
-        while True:
-            if state == after:
-                same.append(j)
-            if j == first:
-                break
-            j -= 1
-            state.apply(self._changes[j].added, self._changes[j].removed)
-        for change in self._changes[j : k - 1]:
-            state.apply(*change)
+        same = [j for j in self._back(k, o, state) if state == after]
         return (same[-1], same[0]) if same else None
 
     def _remover(self, row: Row, j: int, k: int) -> int:
@@ -262,57 +269,54 @@ class TableGraph:
         kept = [0 if v.snapshot is None else t.position.get(v.snapshot, -1) for v in t.versions]
         invoked: list[int] = [-1]
         for c in t.main:
-            o = t.everything.get(c.op or "")
-            invoked.append(max(invoked[-1], o.invoked.index if o is not None else -1))
+            maker = t.everything.get(c.op or "")
+            invoked.append(max(invoked[-1], maker.invoked.index if maker is not None else -1))
         late = gone = 0
         for o in t.ops:
             if not reads_rows(o) or o.type != "ok" or o.completed is None:
                 continue
             if o.completed.time >= t.seen_until:  # it may have seen commits that the log lacks
                 late += 1
-                continue
-            if t.rollback_in_gap:  # it may have seen commits that main no longer has, or that the log lacks
+            elif t.rollback_in_gap:  # it may have seen commits that main no longer has, or that the log lacks
                 gone += 1
-                continue
-            rows = _rows(o.result)
-            about = touches(o, t.spec)
-            if rows is None or about is None:
-                self.skipped_reads += 1
-                continue
-            key = None if about.whole else about.ids[0]
-            low, high = t.settled(o.invoked.index), bisect_left(invoked, o.completed.index) - 1
-            wanted: list[tuple[Thing, list[Row], int | None]] = [
-                (("all",), rows, None) if key is None else (("id", key), rows, key)
-            ]
-            found, lost = self._matches(states, kept, wanted, low, high)
-            if not found and not lost and key is None:  # no single state: perhaps each id is of another one
-                ids = [x[1] for x in self._objects if x[0] == "id"]
-                by_id: dict[int, list[Row]] = {i: [] for i in ids if isinstance(i, int)}
-                for r in rows:
-                    by_id.setdefault(r.id, []).append(r)
-                each: list[tuple[Thing, list[Row], int | None]] = [(("id", i), some, i) for i, some in by_id.items()]
-                found, lost = self._matches(states, kept, each, low, high)
-            if not found:
-                self.skipped_reads += 1
-                if not lost:
-                    self.unexplained.append(o.op)
-                continue
-            n = len(self.nodes)
-            scan = min(x[1] for x in found), max(x[2] for x in found)
-            self.nodes.append(Node(o, None, -1, scan))
-            self._reading += [(n, [thing], oldest, newest) for thing, oldest, newest in found]
+            else:
+                self._read(o, states, kept, bisect_left(invoked, o.completed.index) - 1)
+        self.skipped_reads += gone + late
         if gone:
-            self.skipped_reads += gone
             self.undecided.append(
                 f"a rollback may have been in versions that the log lacks, so what {gone} reads saw is unknown"
             )
         if late:
-            self.skipped_reads += late
             self.undecided.append(f"{late} reads ended after the table log was last read, so what they saw is unknown")
+
+    def _read(self, o: Operation, states: States, kept: list[int], high: int) -> None:
+        """A read's node, and what it saw; ``high``: the newest position that it may have seen."""
+        rows, about = _rows(o.result), touches(o, self.t.spec)
+        if rows is None or about is None:
+            self.skipped_reads += 1
+            return
+        low = self.t.settled(o.invoked.index)
+        key = None if about.whole else about.ids[0]
+        wanted: list[_Wanted] = [(("all",), rows, None) if key is None else (("id", key), rows, key)]
+        found, lost = self._matches(states, kept, wanted, low, high)
+        if not found and not lost and key is None:  # no single state: perhaps each id is of another one
+            by_id: dict[int, list[Row]] = {x[1]: [] for x in self._objects if x[0] == "id" and isinstance(x[1], int)}
+            for r in rows:
+                by_id.setdefault(r.id, []).append(r)
+            each: list[_Wanted] = [(("id", i), some, i) for i, some in by_id.items()]
+            found, lost = self._matches(states, kept, each, low, high)
+        if found:
+            scan = min(x[1] for x in found), max(x[2] for x in found)
+            self._reading += [(len(self.nodes), [thing], oldest, newest) for thing, oldest, newest in found]
+            self.nodes.append(Node(o, None, -1, scan))
+            return
+        self.skipped_reads += 1
+        if not lost:
+            self.unexplained.append(o.op)
 
     @staticmethod
     def _matches(
-        states: States, kept: list[int], wanted: list[tuple[Thing, list[Row], int | None]], low: int, high: int
+        states: States, kept: list[int], wanted: list[_Wanted], low: int, high: int
     ) -> tuple[list[tuple[Thing, int, int]], bool]:
         """For each object the oldest and the newest position on main with these rows; nothing when one never had them.
 
