@@ -26,13 +26,12 @@ from checkers.evidence.history import NEMESIS, HistoryError
 from checkers.evidence.uncollected import uncollected
 from checkers.isolation.graph import GraphBuilder, is_acyclic
 from checkers.isolation.levels import LEVELS
-from checkers.isolation.listappend import following, tail, version_edges
+from checkers.isolation.listappend import KeyDependencies, list_edges
 from checkers.isolation.transactions import IsolationResult
 from checkers.verdict import Verdict
 from workloads.file.opened import whole
 
 MODEL = "list-append"
-_NEVER = -1
 _WHOLE = re.compile(INT)
 _STEP = rf"\[:(?:append {INT} {INT}|r {INT} nil)\]"
 _ASKED = re.compile(rf"\[(?:{_STEP}(?: {_STEP})*)?\]")
@@ -115,16 +114,15 @@ class _Key:
 
 
 class _Transactions:
-    """The transactions of a history, by invocation: when each began and ended (the number of the event; -1 for never), whose, how."""
+    """The transactions of a history, by invocation: when each began and ended (the number of the event; None for never), whose, how."""
 
     def __init__(self) -> None:
         self.keys: dict[str, _Key] = {}
         self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.processes: list[int] = []
+        self.ends: list[int | None] = []
+        self.processes: list[str] = []
         self.failed: list[bool] = []
         self.appends = False
-        self._numbers: dict[str, int] = {}
         self._open: dict[str, tuple[int, str]] = {}
         self._ended: set[str] = set()
         self._crashed: list[tuple[int, str]] = []
@@ -133,8 +131,8 @@ class _Transactions:
         _must(process not in self._open and process not in self._ended and _ASKED.fullmatch(said) is not None)
         self._open[process] = len(self.starts), said
         self.starts.append(event)
-        self.ends.append(_NEVER)
-        self.processes.append(self._numbers.setdefault(process, len(self._numbers)))
+        self.ends.append(None)
+        self.processes.append(process)
         self.failed.append(False)
         self.appends = self.appends or "[:append" in said
 
@@ -294,9 +292,8 @@ def _judged(t: _Transactions, model: str | None, level: str) -> Verdict:
     _edges(t, g)
     failed = np.array(t.failed)
     nodes = np.flatnonzero(~failed)
-    starts, ends, processes = (np.array(x, np.int64)[nodes] for x in (t.starts, t.ends, t.processes))
-    g.realtime(nodes, starts, ends)
-    g.sessions(nodes, processes, starts, ends)
+    starts, ends, processes = ([x[n] for n in nodes.tolist()] for x in (t.starts, t.ends, t.processes))
+    g.in_time(nodes, processes, starts, ends)
     graph = g.graph()
     _must(is_acyclic(graph))
     verdict = of_transactions(IsolationResult(level, (), {}, (), count, graph.edges), {})
@@ -309,32 +306,19 @@ def _edges(t: _Transactions, g: GraphBuilder) -> None:
     Raises:
         Unusual: there may be an anomaly.
     """
-    committed = [end >= 0 for end in t.ends]
+    committed = [end is not None for end in t.ends]
     orders = {key: key.text.split(" ") if key.text else [] for key in t.keys.values()}
     made = {key: [key.writers.get(x, -1) for x in order] for key, order in orders.items()}
-    maker: list[int] = []
-    followers: list[int] = []
-    readers: list[int] = []
-    versions: list[int] = []
     seen = {w for makers in made.values() for w in makers if not committed[w]}
+    keys: list[KeyDependencies] = []
     for key, order in orders.items():
-        makers, first = made[key], len(maker)
-        size = len(order)
+        makers = made[key]
         _must(-1 not in makers and not any(t.failed[w] for w in seen.intersection(makers)))
         _as_usual(key, order, makers)
-        maker.append(-1)
-        maker += makers
-        after = following(makers)
-        followers += [first + p if p else -1 for p in after]
-        readers += key.readers
-        versions += [first + n for n in key.lengths]
-        if len(key.writers) > size:
-            there = set(order)
-            unread = dict.fromkeys(w for x, w in key.writers.items() if x not in there and (committed[w] or w in seen))
-            if unread:
-                last = (r for r, n in zip(key.readers, key.lengths, strict=True) if not after[n])
-                tail(g, last, makers[-1] if makers else None, [*unread], first + size)
-    version_edges(g, maker, followers, readers, versions)
+        there = frozenset(order) if len(key.writers) > len(order) else key.writers
+        unread = dict.fromkeys(w for x, w in key.writers.items() if x not in there and (committed[w] or w in seen))
+        keys.append(KeyDependencies(makers, key.readers, key.lengths, [*unread]))
+    list_edges(g, keys)
 
 
 def _as_usual(key: _Key, order: list[str], makers: list[int]) -> None:

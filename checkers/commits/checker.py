@@ -93,64 +93,6 @@ class _Findings:
         self.anomalies.append(anomalies.never_seen(write, blame))
 
 
-class CommitsTable(TypedDict):
-    """Counts of one table.
-
-    ``snapshots`` are all in the table log, and ``main`` those on main at its end. ``main_set_back`` is the number of times that main went
-    to a snapshot other than a child of its last one. The others count operations that write:
-    """
-
-    snapshots: int
-    main: int
-    main_set_back: int
-    acknowledged: int
-    lost: int
-    """Acknowledged, and not on main, though nothing explains that."""
-    duplicate: int
-    """On main by more than one snapshot."""
-    false_failures: int
-    """On main, though the writer was told that they failed."""
-    undecided: int
-    """Acknowledged without a snapshot, which the log need not have."""
-    left_none: int
-    """Acknowledged without a snapshot, with nothing to change."""
-    rolled_back: int
-    """Acknowledged, and taken out of main by a rollback."""
-    named_by: dict[str, int]
-    """How it is known who made a snapshot → snapshots: ``summary``, ``proxy``, ``rows``, ``shared`` (several operations' in one), and
-    ``nothing`` where it is not known."""
-
-
-class CommitsStats(TypedDict):
-    """What the checker counted."""
-
-    tables: dict[str, CommitsTable]
-    resolutions: dict[str, Whole]
-    """Id of each operation of unknown outcome → what became of it in all its tables together."""
-
-
-@dataclass
-class _Findings:
-    """The findings on one table."""
-
-    anomalies: list[Anomaly] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    undecided: bool = False
-    silent: dict[int, Operation] = field(default_factory=dict)
-    """Number of an anomaly → the operation whose commit no proxy saw a request for."""
-
-    def doubt(self, note: str) -> None:
-        """Something could not be judged."""
-        self.undecided = True
-        self.notes.append(note)
-
-    def never_seen(self, t: Timeline, o: Operation, checker: str, blame: Blame) -> None:
-        """Note an acknowledged operation of which no snapshot was seen."""
-        if blame.silent(o):
-            self.silent[len(self.anomalies)] = o
-        self.anomalies.append(anomalies.never_seen(t, o, checker, blame))
-
-
 class Commits(TableChecker):
     """Acknowledged writes that are lost or duplicated, failed ones that are on main, snapshots out of order or without an operation."""
 

@@ -30,7 +30,7 @@ import numpy as np
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.isolation.cycles import Cycle, explain_cycle, find_cycles
-from checkers.isolation.graph import KIND_NAMES, REALTIME, RW, RWP, THROUGH, Bools
+from checkers.isolation.graph import KIND_NAMES, REALTIME, RW, RWP, Bools
 from checkers.isolation.levels import CYCLES, LEVELS, VARIANTS, forbids, strongest, violated, weakest
 from checkers.isolation.transactions import MOST, Finding
 from checkers.isolation.whitebox import TableGraph
@@ -101,12 +101,12 @@ class Isolation(TableChecker):
         table = TableGraph(t)
         held = _Held(table)
         judged = [(_finding(table, cycle), cycle) for _, cycle in find_cycles(table.graph)]
-        named = [f for f, _ in judged]
-        bad: list[Finding] = []
         anomalies: list[Anomaly] = []
-        for f, cycle in held.broken(judged):
-            bad.append(f)
-            if sum(b.name == f.name for b in bad) <= MOST:
+        bad = list(held.broken(judged))
+        named: Counter[str] = Counter()
+        for f, cycle in bad:
+            named[f.name] += 1
+            if named[f.name] <= MOST:
                 anomalies.append(self._anomaly(table, f, cycle, held))
         if held.unknown.any():
             table.undecided.append(not_known(unknown_engines(n.operation for n in table.nodes if n.operation)))
@@ -116,23 +116,7 @@ class Isolation(TableChecker):
                 f"{t.name}: {len(table.unexplained)} operations are explained by no state that they can have read, so their "
                 "dependencies are unknown (see the checkers replay and reads)"
             )
-        broken = violated(f.name for f in named)
-        allowed = Counter(f.name for f, cycle in judged if not held.breaks(f, cycle))
-        stats: IsolationTable = {
-            "level": held.level,
-            "promised": held.promised,
-            "weakest_violated": list(weakest(broken)),
-            "strongest_standing": list(strongest(x for x in LEVELS if x not in broken)),
-            "transactions": len(table.nodes),
-            "dependencies": int(((table.graph.kind & THROUGH) == 0).sum()),
-            "violations": dict(Counter(f.name for f in bad)),
-            "allowed": dict(allowed),
-            "older_scans": len(table.older),
-            "older_scans_ops": table.older,
-            "unexplained": len(table.unexplained),
-            "unexplained_ops": table.unexplained,
-            "reads_left_out": table.skipped_reads,
-        }
+        stats = held.stats(judged, named)
         return Part(t.name, tuple(anomalies), tuple(notes), bool(table.undecided or table.unexplained), stats)
 
     def _anomaly(self, table: TableGraph, f: Finding, cycle: Cycle, held: _Held) -> Anomaly:
@@ -211,6 +195,26 @@ class _Held:
         graph = self.table.graph.promised(self.loose, self.unknown)
         for _, cycle in find_cycles(graph, self.loose):
             yield _finding(self.table, cycle), cycle
+
+    def stats(self, judged: list[tuple[Finding, Cycle]], violations: Counter[str]) -> IsolationTable:
+        """What the graph says; ``violations``: of its cycles, those that contradict the promises."""
+        table = self.table
+        broken = violated(f.name for f, _ in judged)
+        return {
+            "level": self.level,
+            "promised": self.promised,
+            "weakest_violated": list(weakest(broken)),
+            "strongest_standing": list(strongest(x for x in LEVELS if x not in broken)),
+            "transactions": len(table.nodes),
+            "dependencies": table.graph.edges,
+            "violations": dict(violations),
+            "allowed": dict(Counter(f.name for f, cycle in judged if not self.breaks(f, cycle))),
+            "older_scans": len(table.older),
+            "older_scans_ops": table.older,
+            "unexplained": len(table.unexplained),
+            "unexplained_ops": table.unexplained,
+            "reads_left_out": table.skipped_reads,
+        }
 
     def breaks(self, f: Finding, cycle: Cycle) -> bool:
         """Whether a cycle contradicts the promises."""

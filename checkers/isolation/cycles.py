@@ -30,6 +30,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import pairwise
+from operator import or_
 
 import numpy as np
 
@@ -81,8 +84,8 @@ class _Sort:
 
 _VARIANTS = (("", 0, 0), ("-process", PROCESS, 0), ("-realtime", PROCESS | REALTIME, RW_REALTIME))
 _D = WW | WR
-_SORTS = tuple(
-    _Sort(f"{name}{suffix}", depends | more, anti | (also if anti else 0), mode)
+_SORTS = {
+    f"{name}{suffix}": _Sort(f"{name}{suffix}", depends | more, anti | (also if anti else 0), mode)
     for suffix, more, also in _VARIANTS
     for name, depends, anti, mode in (
         ("G0", WW, 0, "plain"),
@@ -94,7 +97,7 @@ _SORTS = tuple(
         ("G2-item", _D, RW, "plain"),
         ("G2", _D, RW | RWP, "plain"),
     )
-)
+}
 
 
 def find_cycles(g: Graph, loose: Bools | None = None) -> Iterator[tuple[str, Cycle]]:
@@ -109,36 +112,58 @@ def find_cycles(g: Graph, loose: Bools | None = None) -> Iterator[tuple[str, Cyc
         return
     g = g.inside(whole)
     found: list[tuple[frozenset[str], frozenset[int]]] = []
-    for sort in _SORTS:
-        if sort.anti and not (g.kind & sort.anti).any():
-            continue
-        sub = g.of_kinds(sort.depends | sort.anti | THROUGH)
-        if sort.mode == "plain" and (loose is None or not sort.anti):
-            search, width = sub, 1
-        else:
-            search, width = _layered(sub, sort.anti, loose if sort.mode == "plain" else None), 2
-        members = components(search)
-        sizes = np.bincount(members[members >= 0]) if (members >= 0).any() else np.zeros(0, dtype=np.int64)
-        todo = 0
-        order = np.argsort(members, kind="stable")
-        order = order[np.searchsorted(members[order], 0) :]
-        for group in np.split(order, np.cumsum(sizes)[:-1]) if len(sizes) else []:
-            nodes = frozenset((group // width).tolist())
-            if any(sort.name in implied and there <= nodes for implied, there in found):
-                continue
-            todo += 1
-            if todo > PER_SORT:
-                break
-            inside = np.full(search.size, -1, dtype=np.int64)
-            inside[group] = 0
-            cycle = _search(search.inside(inside), group, width, sort)
-            if cycle is not None:
-                name = name_of([k for k, _ in cycle.edges])
-                there = frozenset(cycle.nodes)
-                if any(name in implied and old <= nodes for implied, old in found):
-                    continue
-                found.append((closure([name]), there))
+
+    def implied(name: str, component: frozenset[int]) -> bool:
+        return any(name in names and there <= component for names, there in found)
+
+    for sort in _SORTS.values():
+        for component, cycle in _of_sort(g, sort, loose, partial(implied, sort.name)):
+            name = name_of([k for k, _ in cycle.edges])
+            if not implied(name, component):
+                found.append((closure([name]), frozenset(cycle.nodes)))
                 yield name, cycle
+
+
+def cycle_cases(g: Graph, name: str) -> list[Cycle]:
+    """Of each component that has cycles of a sort, the shortest, whether or not it also has worse ones.
+
+    Args:
+        name: one of ``levels.CYCLES`` with one of ``levels.VARIANTS``: which edges a cycle may have.
+    """
+    return [cycle for _, cycle in _of_sort(g, _SORTS[name], None, lambda _: False)]
+
+
+def _of_sort(
+    g: Graph, sort: _Sort, loose: Bools | None, skip: Callable[[frozenset[int]], bool]
+) -> Iterator[tuple[frozenset[int], Cycle]]:
+    """The nodes of each component with a cycle of a sort, and the shortest one."""
+    if sort.anti and not (g.kind & sort.anti).any():
+        return
+    sub = g.of_kinds(sort.depends | sort.anti | THROUGH)
+    if sort.mode == "plain" and (loose is None or not sort.anti):
+        search, width = sub, 1
+    else:
+        search, width = _layered(sub, sort.anti, loose if sort.mode == "plain" else None), 2
+    searched = 0
+    for group in _groups(components(search)):
+        nodes = frozenset((group // width).tolist())
+        if skip(nodes):
+            continue
+        searched += 1
+        if searched > PER_SORT:
+            return
+        inside = np.full(search.size, -1, dtype=np.int64)
+        inside[group] = 0
+        cycle = _search(search.inside(inside), group, width, sort)
+        if cycle is not None:
+            yield nodes, cycle
+
+
+def _groups(members: Ints) -> list[Ints]:
+    """The nodes of each component."""
+    order = np.argsort(members, kind="stable")
+    order = order[np.searchsorted(members[order], 0) :]
+    return np.split(order, np.cumsum(np.bincount(members[order]))[:-1]) if len(order) else []
 
 
 def _layered(g: Graph, anti: int, loose: Bools | None = None) -> Graph:
@@ -237,20 +262,24 @@ def name_of(kinds: Sequence[int]) -> str:
         >>> name_of([RW, RW]), name_of([RW, WW]), name_of([WW, REALTIME])
         ('G2-item', 'G-single', 'G0-realtime')
     """
+    used = reduce(or_, kinds)
     anti = [bool(k & (RW | RWP | RW_REALTIME)) for k in kinds]
-    predicate = any(k & RWP for k in kinds)
-    n = sum(anti)
-    if not n:
-        name = "G1c" if any(k & WR for k in kinds) else "G0"
-    elif n == 1:
-        name = "G-single-predicate" if predicate else "G-single"
-    elif any(a and b for a, b in zip(anti, [*anti[1:], anti[0]], strict=True)):
-        name = "G2" if predicate else "G2-item"
+    if not any(anti):
+        name = "G1c" if used & WR else "G0"
+    elif sum(anti) == 1:
+        name = "G-single"
+    elif any(a and b for a, b in pairwise([*anti, anti[0]])):
+        name = "G2-item"
     else:
-        name = "G-nonadjacent-predicate" if predicate else "G-nonadjacent"
-    if any(k & (REALTIME | RW_REALTIME) for k in kinds):
+        name = "G-nonadjacent"
+    if used & RWP:
+        name = _OF_PREDICATES[name]
+    if used & (REALTIME | RW_REALTIME):
         return f"{name}-realtime"
-    return f"{name}-process" if any(k & PROCESS for k in kinds) else name
+    return f"{name}-process" if used & PROCESS else name
+
+
+_OF_PREDICATES = {"G-single": "G-single-predicate", "G2-item": "G2", "G-nonadjacent": "G-nonadjacent-predicate"}
 
 
 def explain_cycle(cycle: Cycle, ids: Callable[[int], Hashable], show: Callable[[int], str], why: Explainer) -> Finding:
@@ -280,4 +309,4 @@ def explain_cycle(cycle: Cycle, ids: Callable[[int], Hashable], show: Callable[[
     return Finding(name_of(kinds), tuple(dict.fromkeys(ids(u) for u in cycle.nodes)), text, tuple(steps))
 
 
-__all__ = ["BUDGET", "Cycle", "explain_cycle", "find_cycles", "name_of"]
+__all__ = ["BUDGET", "Cycle", "cycle_cases", "explain_cycle", "find_cycles", "name_of"]

@@ -23,6 +23,7 @@ is searched for components (Tarjan's, iterative) and cycles.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -150,11 +151,19 @@ class GraphBuilder:
         after = last >= 0
         self.edges(first + np.searchsorted(used, last[after]), nodes[after], REALTIME)
 
-    def sessions(self, nodes: Ints, processes: Ints, starts: Ints, ends: Ints) -> None:
-        """The order of each process' transactions; nothing follows from one of which it is not certain that it ended."""
-        order = np.lexsort((starts, processes))
+    def in_time(
+        self, nodes: Ints, processes: Iterable[Hashable], starts: Sequence[int], ends: Sequence[int | None]
+    ) -> None:
+        """Real time, and the order of each process' transactions; nothing follows from one that may not have ended (None)."""
+        low = min(0, min(starts, default=0))  # times may be negative; -1 means never
+        begun = np.array(starts, dtype=np.int64) - low
+        ended = np.array([-1 if end is None else end - low for end in ends], dtype=np.int64)
+        self.realtime(nodes, begun, ended)
+        numbers: dict[Hashable, int] = {}
+        process = np.array([numbers.setdefault(p, len(numbers)) for p in processes], dtype=np.int64)
+        order = np.lexsort((begun, process))
         a, b = order[:-1], order[1:]
-        follow = (processes[a] == processes[b]) & (ends[a] >= 0)
+        follow = (process[a] == process[b]) & (ended[a] >= 0)
         self.edges(nodes[a[follow]], nodes[b[follow]], PROCESS)
 
     def graph(self) -> Graph:
@@ -233,17 +242,20 @@ def components(g: Graph) -> Ints:
             if work and low[u] < low[work[-1]]:
                 low[work[-1]] = low[u]
             if low[u] == index[u]:
-                members = []
-                while True:
-                    v = open_.pop()
-                    del low[v]  # closed
-                    members.append(v)
-                    if v == u:
-                        break
+                members = _closed(u, open_, low)
                 if len(members) > 1:
                     out[members] = found
                     found += 1
     return out
+
+
+def _closed(root: int, open_: list[int], low: dict[int, int]) -> list[int]:
+    """The component whose first node is ``root``; its nodes are no longer open."""
+    members: list[int] = []
+    while not members or members[-1] != root:
+        members.append(open_.pop())
+        del low[members[-1]]
+    return members
 
 
 def shortest_path(

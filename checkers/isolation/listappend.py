@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -41,7 +41,6 @@ class ListKey:
         order: its elements up to the first that occurs a second time, or that nobody appended: element p makes version p + 1.
         makers: who appended each of these.
         failed: the places of those that failed transactions appended.
-        following: version → the next one by another transaction that did not fail; 0 for none.
         first: the number of its version 0 among all keys' versions.
     """
 
@@ -56,7 +55,6 @@ class ListKey:
     order: list[Any]
     makers: Sequence[int]
     failed: Sequence[int]
-    following: Sequence[int]
     first: int
 
     @property
@@ -134,27 +132,16 @@ class ListHistory(Observed):
     def dependencies(self) -> GraphBuilder:
         """Of each version on its maker, of each reader on the version that it read, and of the next version on the reader."""
         g = GraphBuilder(len(self.transactions))
-        makers: list[int] = []
-        followers: list[int] = []
-        readers: list[int] = []
-        versions: list[int] = []
-        for key in self.keys.values():
-            first = key.first
-            makers.append(-1)
-            makers += _with_node(key.makers, key.failed)
-            followers += [first + f if f else -1 for f in key.following]
-            if key.as_appended:
-                readers += key.readers[: key.external]
-                versions += [first + len(v) for v in key.lists[: key.external]]
-            else:
-                readers += [n for _, n in key.reads()]
-                versions += [first + len(v) for v, _ in key.reads()]
-            if unread := self.unread.get(key.name):
-                made = [w for w in _with_node(key.makers, key.failed) if w >= 0]
-                of_last = (n for v, n in key.reads() if not key.following[len(v)])
-                tail(g, of_last, made[-1] if made else None, unread, first + len(key.order))
-        version_edges(g, makers, followers, readers, versions)
+        list_edges(g, (self._dependencies(key) for key in self.keys.values()))
         return g
+
+    def _dependencies(self, key: ListKey) -> KeyDependencies:
+        makers, unread = _with_node(key.makers, key.failed), self.unread.get(key.name, ())
+        if key.as_appended:
+            lengths = [len(v) for v in key.lists[: key.external]]
+            return KeyDependencies(makers, key.readers[: key.external], lengths, unread)
+        reads = key.reads()
+        return KeyDependencies(makers, [n for _, n in reads], [len(v) for v, _ in reads], unread)
 
     def why_data(self, before: int, after: int, kind: int, at: int) -> str:
         """Why one transaction depends on another."""
@@ -363,7 +350,6 @@ def _ordered(key: _KeySoFar, first: int, outcome: Sequence[bool]) -> ListKey:
         order,
         makers,
         failed,
-        following(_with_node(makers, failed)),
         first,
     )
 
@@ -391,8 +377,47 @@ def first_repeated(elements: Sequence[Any]) -> int | None:
 # --- edges
 
 
-def following(makers: Sequence[int]) -> list[int]:
-    """Version → the next one by another transaction; 0 for none. ``makers``: of each element; -1 for one that has no node."""
+class KeyDependencies(NamedTuple):
+    """What the edges of one key follow from.
+
+    Attributes:
+        makers: who appended each element of its longest list; -1 for one that has no node.
+        readers, lengths: who read how many of them.
+        unread: who appended to it what nobody read.
+    """
+
+    makers: Sequence[int]
+    readers: Sequence[int]
+    lengths: Sequence[int]
+    unread: Sequence[int]
+
+
+def list_edges(g: GraphBuilder, keys: Iterable[KeyDependencies]) -> None:
+    """The edges of append lists; versions are numbered key by key, from the empty list to the longest one."""
+    makers: list[int] = []
+    followers: list[int] = []  # version → the next one by another transaction; -1 for none
+    readers: list[int] = []
+    versions: list[int] = []
+    for key in keys:
+        first = len(makers)
+        after = _following(key.makers)
+        makers.append(-1)
+        makers += key.makers
+        followers += [first + p if p else -1 for p in after]
+        readers += key.readers
+        versions += [first + n for n in key.lengths]
+        if key.unread:
+            made = [w for w in key.makers if w >= 0]
+            last = (r for r, n in zip(key.readers, key.lengths, strict=True) if not after[n])
+            _tail(g, last, made[-1] if made else None, key.unread, first + len(key.makers))
+    of, next_, reader, at = (np.array(x, np.int64) for x in (makers, followers, readers, versions))
+    _edges(g, of[at], reader, WR, at)
+    _edges(g, reader, np.where(next_[at] >= 0, of[next_[at]], -1), RW, next_[at])
+    _edges(g, of, np.where(next_ >= 0, of[next_], -1), WW, next_)
+
+
+def _following(makers: Sequence[int]) -> list[int]:
+    """Version → the next one by another transaction; 0 for none."""
     found = [0] * (len(makers) + 1)
     after = 0
     for p in range(len(makers) - 1, -1, -1):
@@ -403,30 +428,13 @@ def following(makers: Sequence[int]) -> list[int]:
     return found
 
 
-def version_edges(
-    g: GraphBuilder, makers: Sequence[int], followers: Sequence[int], readers: Sequence[int], versions: Sequence[int]
-) -> None:
-    """The edges to and from versions that were read.
-
-    Args:
-        g: gets them.
-        makers: version → who made it; -1 for nobody who has a node.
-        followers: version → the next one by another transaction; -1 for none.
-        readers, versions: who read which version.
-    """
-    of, next_, reader, at = (np.array(x, np.int64) for x in (makers, followers, readers, versions))
-    _edges(g, of[at], reader, WR, at)
-    _edges(g, reader, np.where(next_[at] >= 0, of[next_[at]], -1), RW, next_[at])
-    _edges(g, of, np.where(next_ >= 0, of[next_], -1), WW, next_)
-
-
 def _edges(g: GraphBuilder, before: Ints, after: Ints, kind: int, at: Ints) -> None:
     """Those with a transaction on both sides."""
     known = (before >= 0) & (after >= 0)
     g.edges(before[known], after[known], kind, at[known])
 
 
-def tail(g: GraphBuilder, readers: Iterable[int], writer: int | None, unread: Sequence[int], at: int) -> None:
+def _tail(g: GraphBuilder, readers: Iterable[int], writer: int | None, unread: Sequence[int], at: int) -> None:
     """The edges to appends of one key that nobody read.
 
     Args:

@@ -72,13 +72,7 @@ class Observed(ABC):
         g = self.dependencies()
         nodes = np.flatnonzero(~np.array(self.failed, dtype=bool))
         there = [self.transactions[n] for n in nodes.tolist()]
-        starts = np.array([t.start for t in there], dtype=np.int64)
-        numbers: dict[Hashable, int] = {}
-        processes = np.array([numbers.setdefault(t.process, len(numbers)) for t in there], dtype=np.int64)
-        low = min(0, int(starts.min(initial=0)))  # times may be negative; -1 means never
-        ends = np.array([-1 if (end := ended(t)) is None else end - low for t in there], dtype=np.int64)
-        g.realtime(nodes, starts - low, ends)
-        g.sessions(nodes, processes, starts, ends)
+        g.in_time(nodes, [t.process for t in there], [t.start for t in there], [ended(t) for t in there])
         return g.graph()
 
     def id(self, n: int) -> Hashable:

@@ -1,17 +1,7 @@
 """A table's dependency graph from its log: the log shows the order of every row's versions, so nothing is guessed.
 
 Every operation is a transaction of one statement: it scanned a state of the table, and its commit changed rows. Both are described by
-*objects* whose versions are ordered by main's chain of commits:
-
-=============== ============================================= =============================================================
-object          changes when a commit …                       is read by
-=============== ============================================= =============================================================
-id 7            adds or removes a row of id 7                 statements by key, read-key
-is id 7 there   makes the first or removes the last such row  MERGE with only an insert clause
-part 2          adds or removes a row of partition 2          delete-partition, overwrites
-part 2, odd     … that has an odd ``cnt``                     …-where (predicates)
-everything      … any row                                     read, replace-table, overwrites without partitions
-=============== ============================================= =============================================================
+*objects* (:mod:`checkers.isolation.objects`), whose versions are ordered by main's chain of commits.
 
 Items are rows, not ids: Iceberg knows no unique keys, so an insert of id 7 is no new version of an existing row with this id. Whoever
 removes or changes a row comes after its writer, by a ww edge. The objects are predicates: a reader depends on every earlier commit
@@ -34,7 +24,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,18 +34,16 @@ import numpy as np
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.isolation.graph import PROCESS, REALTIME, RW, RWP, THROUGH, WR, WW, Graph, GraphBuilder
+from checkers.isolation.objects import Thing, scanned, touched, words
 from checkers.timeline import explain
 from checkers.timeline.states import States
 from checkers.timeline.timeline import Changes, Timeline, kind_of
 from checkers.timeline.touched import reads_rows, touches
 from workloads.operations.kind import Kind
-from workloads.tables import COLUMNS, Row, State, TableSpec
+from workloads.tables import COLUMNS, Row, State
 
 FAR = 256
 """How many states before a commit's parent to try as its scan."""
-
-Thing = tuple[str | int, ...]
-"""An object: ``("id", 7)``, ``("there", 7)``, ``("part", 2)``, ``("where", 2, 1)``, ``("all",)``."""
 
 
 _Wanted = tuple[Thing, list[Row], int | None]
@@ -352,18 +340,9 @@ class TableGraph:
                 if thing not in chains:
                     chains[thing] = self._chain(g, x)
                 self._predicate(g, n, x, chains[thing], had, lacked)
-        timed = [n for n, node in enumerate(self.nodes) if node.operation is not None]
-        if timed:
-            ops = [self.nodes[n].operation for n in timed]
-            numbers: dict[Hashable, int] = {}
-            nodes = np.array(timed, dtype=np.int64)
-            starts = np.array([o.invoked.index for o in ops if o is not None], dtype=np.int64)
-            ends = np.array([_end(o) for o in ops if o is not None], dtype=np.int64)
-            processes = np.array(
-                [numbers.setdefault(o.process, len(numbers)) for o in ops if o is not None], dtype=np.int64
-            )
-            g.realtime(nodes, starts, ends)
-            g.sessions(nodes, processes, starts, ends)
+        timed = [(n, node.operation) for n, node in enumerate(self.nodes) if node.operation is not None]
+        nodes, ops = np.array([n for n, _ in timed], dtype=np.int64), [o for _, o in timed]
+        g.in_time(nodes, [o.process for o in ops], [o.invoked.index for o in ops], [_end(o) for o in ops])
         return g.graph()
 
     @staticmethod
@@ -427,7 +406,7 @@ class TableGraph:
             )
         thing = self._names[at]
         x = self._objects[thing]
-        what = _words(thing)
+        what = words(thing)
         if kind == WW:
             return (
                 kind,
@@ -454,54 +433,8 @@ class TableGraph:
         return tuple(sorted(found))[:100]
 
 
-def touched(changes: Changes, before: State) -> dict[Thing, bool]:
-    """The objects that a commit changed, and whether it changed or removed existing rows; ``before``: the state before the commit."""
-    out: dict[Thing, bool] = {}
-    for rows, existing in ((changes.removed, True), (changes.added, False)):
-        for r in rows:
-            where: list[Thing] = [("id", r.id), ("part", r.part), ("all",)]
-            if isinstance(r.cnt, int):
-                where.append(("where", r.part, r.cnt % 2))
-            for thing in where:
-                out[thing] = existing or out.get(thing, False)
-    count: Counter[int] = Counter(r.id for r in changes.added)
-    count.subtract(Counter(r.id for r in changes.removed))
-    for id, more in count.items():
-        had = len(before.by_id(id))
-        if (had > 0) != (had + more > 0):
-            out[("there", id)] = had > 0
-    return out
-
-
-def scanned(o: Operation, table: TableSpec) -> list[Thing]:
-    """The objects that an operation reads, by its arguments; none for one whose arguments say nothing of it (as of an insert)."""
-    kind, about = kind_of(o), touches(o, table)
-    if kind is None or about is None or kind.means_the_same_everywhere:
-        return []
-    if about.whole:
-        return [("all",)]
-    if about.parts:
-        return [("part", p) for p in sorted(about.parts)]
-    if about.predicate is not None:
-        return [("where", *about.predicate)]
-    if about.copied_from is not None:
-        return [("id", about.copied_from)]
-    return [("there" if about.only_absence else "id", i) for i in about.ids]
-
-
-def _words(thing: Thing) -> str:
-    kind, *rest = thing
-    return {
-        "id": "id {0}",
-        "there": "whether id {0} is there",
-        "part": "partition {0}",
-        "where": "what matches part = {0} and cnt % 2 = {1}",
-        "all": "the whole table",
-    }[str(kind)].format(*rest)
-
-
-def _end(o: Operation) -> int:
-    return o.completed.index if o.type == "ok" and o.completed is not None else -1
+def _end(o: Operation) -> int | None:
+    return o.completed.index if o.type == "ok" and o.completed is not None else None
 
 
 def _rows(result: Any) -> list[Row] | None:

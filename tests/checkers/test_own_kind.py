@@ -12,7 +12,7 @@ from checkers.columns import Unordinary, check_columns, frame_of
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder, save_kinds
 from checkers.isolation import Isolation
-from checkers.isolation.whitebox import scanned
+from checkers.isolation.objects import scanned
 from checkers.judge.check import check
 from checkers.judge.minimal import minimal
 from checkers.judge.runfolder import load_evidence
