@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -176,7 +176,7 @@ class TableGraph:
             self._names.append(thing)
         return found
 
-    def _back(self, k: int, o: Operation, state: State) -> Iterator[int]:
+    def _back(self, k: int, o: Operation, state: State) -> Generator[int, None, None]:
         """The positions that an operation may have scanned, the newest first; at each, ``state`` is the state there, and in the end again
         the one before commit ``k``."""
         first = max(0, min(self.t.settled(o.invoked.index), k - 1), k - 1 - FAR)
