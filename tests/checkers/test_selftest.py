@@ -15,6 +15,7 @@ from checkers.metadata.rules import RULES
 from checkers.selftest import ALL, recorded, trial
 from checkers.selftest.plant import Plant, table, whole
 from checkers.selftest.world import Planted, World
+from checkers.unit import TableChecker
 from checkers.verdict import Checker, Verdict
 from tests.support.runs import icequake
 from tests.support.simulator import ROW_BY_ROW, simulate
@@ -49,7 +50,7 @@ def promised(checker: Checker) -> frozenset[str]:
     """The names of the anomalies that a checker's docstring lists, or its table of rules."""
     if checker.name == "metadata":
         return frozenset(RULES)
-    said = (checker.check.__doc__ or "").split("``stats``")[0]
+    said = ((checker.part if isinstance(checker, TableChecker) else checker.check).__doc__ or "").split("``stats``")[0]
     return frozenset(re.findall(r"``([a-z0-9]+(?:-[a-z0-9]+)*)``", said))
 
 
