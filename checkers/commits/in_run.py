@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from checkers.commits.fate import writes
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.timeline import explain
-from checkers.timeline.timeline import Resolution, Whole, whole_of
-from checkers.timeline.two_tables import tables_of
+from checkers.timeline.timeline import Resolution, Whole, fates, whole_of
 from checkers.timeline.version_order import place
 from checkers.unit import Part, Unit
 from workloads.engines.engines import SPARK
@@ -23,13 +21,13 @@ class InRun:
     Attributes:
         saw_all: whether proxies saw a request for every snapshot of the table that another engine than Spark made, or that names nobody.
         silent: number of an anomaly → the operation whose commit no proxy saw a request for. If they saw all, its engine sent none.
-        fates: operation of unknown outcome → what became of it here, and all of its tables.
+        fates: operation of unknown outcome → each of its tables → what became of it there, as far as this table tells.
         counts: whether the table's operations of unknown outcome are told of; not if ``checkers.columns`` decided it.
     """
 
     saw_all: bool
     silent: Mapping[int, Operation] = field(default_factory=dict)
-    fates: Mapping[str, tuple[Resolution, tuple[str, ...]]] = field(default_factory=dict)
+    fates: Mapping[str, Mapping[str, Resolution]] = field(default_factory=dict)
     counts: bool = True
 
 
@@ -38,8 +36,7 @@ def in_run(unit: Unit, silent: Mapping[int, Operation]) -> InRun:
     t = unit.timeline
     assert t is not None
     unknown = [unit.everything[o.op] for o in t.ops if o.type == "info"]
-    fates = {o.op: (t.resolve(o), tables_of(o)) for o in unknown if writes(o)}
-    return InRun(saw_all(unit), silent, fates)
+    return InRun(saw_all(unit), silent, fates([t], unknown))
 
 
 def resolved(told: Mapping[str, InRun]) -> dict[str, Whole]:
@@ -47,14 +44,10 @@ def resolved(told: Mapping[str, InRun]) -> dict[str, Whole]:
 
     def fate(op: str, table: str) -> Resolution:
         there = told.get(table)
-        return "unknown" if there is None or op not in there.fates else there.fates[op][0]
+        return "unknown" if there is None or op not in there.fates else there.fates[op][table]
 
-    return {
-        op: whole_of(frozenset(fate(op, table) for table in tables))
-        for m in told.values()
-        if m.counts
-        for op, (_, tables) in m.fates.items()
-    }
+    counted = {op: m.fates[op] for m in told.values() if m.counts for op in m.fates}
+    return {op: whole_of(frozenset(fate(op, table) for table in tables)) for op, tables in counted.items()}
 
 
 def with_silence(p: Part) -> Part:

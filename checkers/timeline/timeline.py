@@ -711,11 +711,6 @@ def fates(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[st
     return out
 
 
-def resolutions(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[str, Whole]:
-    """Operation id → what became of it in all its tables together; the arguments are those of :func:`fates`."""
-    return {op: whole_of(frozenset(by_table.values())) for op, by_table in fates(found, operations).items()}
-
-
 def whole_of(by_table: frozenset[Resolution]) -> Whole:
     """What became of an operation in all its tables together, from what became of it in each."""
     if "unknown" in by_table:

@@ -1,5 +1,7 @@
 """Judge many stored runs on Spark: each of a few tasks judges a group of runs, and tells one line for each.
 
+The tables of a long run that is a group of its own are parted among tasks (:mod:`checkers.judge.by_table`).
+
 A worker reads a run's folder and writes its ``results.json`` there, so driver and workers must see the runs under the same path; nothing but
 paths and lines goes through the driver. A group is a Spark job of its own, submitted by a thread: lines come as groups end, and
 if a worker process dies, only its group is judged again, run by run, so that the run that ended it is known.

@@ -25,7 +25,7 @@ from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
 from checkers.retries import Retries
 from checkers.timeline import two_tables
-from checkers.timeline.timeline import fates, resolutions, timelines
+from checkers.timeline.timeline import fates, timelines
 from tests.support.drawing import Drawing, names, row, verdict
 from workloads.tables import Row
 
@@ -194,7 +194,6 @@ def test_what_became_of_a_transfer_is_told_of_both_tables_together(
     e = d.evidence()
     e = replace(e, logs={n: log for n, log in e.logs.items() if n in judged})
     found, _ = timelines(e)
-    assert resolutions(found, e.history.operations())["x"] == became
     assert Commits().check(e).stats["resolutions"] == {"x": became}
     assert check_columns(e)[0].stats["resolutions"] == {"x": became}
     each = fates(found, e.history.operations())["x"]

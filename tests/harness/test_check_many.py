@@ -146,6 +146,12 @@ def test_what_is_no_master(master: str) -> None:
         Cluster(master)
 
 
+def test_only_a_worker_imports_what_comes_with_a_run(store: Path) -> None:
+    run = store / "w" / "20260101T000000.000Z"
+    (run / "kinds").mkdir()
+    assert Cluster("local[2]")._table_by_table(str(run)) is None, "no table of it is judged from here"
+
+
 def test_an_error_of_spark_is_one_line() -> None:
     text = """An error occurred while calling o1.collect.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times
