@@ -22,7 +22,7 @@ import multiprocessing
 import os
 import threading
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -380,20 +380,28 @@ def on_spark(spark: SparkSession) -> Driver:
 
     def judge(run: _Run, shares: list[list[str]]) -> list[_Part]:
         tasks = spark.sparkContext.parallelize(shares, len(shares)).map(partial(_share_of, folder=run.run.path))
-        parts: list[_Part] = []
-        for said in tasks.collect():
-            if isinstance(said, str):
-                raise Unusual(said)
-            parts += said
-        return parts
+        return _of_shares(tasks.collect())
 
     return judge
 
 
-def _share_of(tables: Sequence[str], folder: Path) -> list[_Part] | str:
-    """What a task does: the parts of tables, or why the run must be judged as a whole."""
+def _of_shares(told: Iterable[tuple[int, list[_Part]] | str]) -> list[_Part]:
+    """The parts from what tasks told (:func:`_share_of`)."""
+    parts: list[_Part] = []
+    hashes: set[int] = set()
+    for said in told:
+        if isinstance(said, str):
+            raise Unusual(said)
+        hashes.add(said[0])
+        parts += said[1]
+    _must(len(hashes) <= 1, "the workers hash equal texts differently (PYTHONHASHSEED)")
+    return parts
+
+
+def _share_of(tables: Sequence[str], folder: Path) -> tuple[int, list[_Part]] | str:
+    """What a task does: the parts of tables, with how its process hashes a text, or why the run must be judged as a whole."""
     try:
-        return list(_Run(folder, "columns").parts(tables))  # the driver has seen that it is long
+        return hash(__name__), list(_Run(folder, "columns").parts(tables))  # the driver has seen that it is long
     except Exception as e:
         return f"{type(e).__name__}: {e}"
 

@@ -27,7 +27,7 @@ class OperationColumns:
     """One entry for each operation.
 
     Attributes:
-        name: a hash of its id, the same for equal ids in this process and those that were forked from it.
+        name: a hash of its id, the same for equal ids in this process, those that were forked from it, and those with the same PYTHONHASHSEED.
         process: of the history.
         invoked, completed: indices of its events; :data:`NEVER` without a completion.
         start, ended: times of its events, ns; :data:`NEVER` without a completion.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -448,6 +449,22 @@ def test_what_is_not_as_usual_is_judged_as_a_whole(run: Path, change: Callable[[
     with pytest.raises((Unusual, ValueError), match=why):
         fast(run)
     assert by_table.judged(run, "columns", 2) is None
+
+
+def test_workers_that_hash_differently_do_not_tell_whether_an_operation_is_there_twice(clean: Path) -> None:
+    told = [by_table._share_of(share, clean) for share in (["t0000", "t0002"], ["t0001"])]
+    (one, parts), (_, others) = [pickle.loads(pickle.dumps(said)) for said in told]
+    assert by_table._Run(clean, "columns").results(2, lambda *_: by_table._of_shares(told)) == whole(clean)
+    with pytest.raises(Unusual, match="PYTHONHASHSEED"):
+        by_table._of_shares([(one, parts), (one + 1, others)])
+
+
+def test_a_task_that_finds_something_unusual_says_so(run: Path) -> None:
+    broken_log(run)
+    why = by_table._share_of(["t0001"], run)
+    assert isinstance(why, str) and "type must be one of metadata" in why
+    with pytest.raises(Unusual, match="type must be one of metadata"):
+        by_table._of_shares([by_table._share_of(["t0000"], run), why])
 
 
 def test_a_process_that_dies_is_no_verdict(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
