@@ -18,7 +18,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType
 from checkers.evidence.problem import Code, Problem
 from checkers.evidence.proxylog import AcceptedChange, PointerSwap
-from checkers.evidence.replace import field_names, replace
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import (
     Capture,
     Commit,
