@@ -6,13 +6,13 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from checkers.evidence.replace import replace
 from harness.cli import stopping
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of

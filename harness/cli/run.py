@@ -7,12 +7,12 @@ import shlex
 import threading
 from collections.abc import Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from checkers.evidence.replace import replace
 from harness.cli.check import judge, verdict_if_stopped, way_on
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from checkers.evidence.replace import replace
 from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.crash import details_in
