@@ -62,13 +62,12 @@ class ListKey:
         """Whether every read is a version in the order."""
         return not self.odd and len(self.order) == len(self.longest)
 
-    def reads(self) -> list[tuple[list[Any], int]]:
-        """External reads of versions in the order, with the reader."""
-        reads = zip(self.lists[: self.external], self.readers, strict=False)
+    def versions(self) -> Sequence[int]:
+        """Which of ``lists`` are external reads of versions in the order."""
         if self.as_appended:
-            return list(reads)
+            return range(self.external)
         odd = frozenset(self.odd)
-        return [r for n, r in enumerate(reads) if n not in odd and len(r[0]) <= len(self.order)]
+        return [n for n in range(self.external) if n not in odd and len(self.lists[n]) <= len(self.order)]
 
     def longer(self, length: int) -> Iterator[tuple[list[Any], int]]:
         """All reads of prefixes of the longest list that have more elements, with the reader."""
@@ -138,10 +137,11 @@ class ListHistory(Observed):
     def _dependencies(self, key: ListKey) -> KeyDependencies:
         makers, unread = _with_node(key.makers, key.failed), self.unread.get(key.name, ())
         if key.as_appended:
-            lengths = [len(v) for v in key.lists[: key.external]]
-            return KeyDependencies(makers, key.readers[: key.external], lengths, unread)
-        reads = key.reads()
-        return KeyDependencies(makers, [n for _, n in reads], [len(v) for v, _ in reads], unread)
+            readers, lists = key.readers[: key.external], key.lists[: key.external]
+        else:
+            readers = [key.readers[n] for n in key.versions()]
+            lists = [key.lists[n] for n in key.versions()]
+        return KeyDependencies(makers, readers, [len(v) for v in lists], unread)
 
     def why_data(self, before: int, after: int, kind: int, at: int) -> str:
         """Why one transaction depends on another."""

@@ -98,11 +98,12 @@ def dirty_update_cases(h: ListHistory) -> Iterator[Case]:
 def g1b_cases(h: ListHistory) -> Iterator[Case]:
     """Reads of lists that end with an element that its transaction followed by another one."""
     for key in h.keys.values():
-        followed = key.intermediate
-        for v, reader in [r for r in key.reads() if r[0] and r[0][-1] in followed] if followed else ():
-            writer = key.writers[v[-1]]
+        lists, followed = key.lists, key.intermediate
+        for n in [n for n in key.versions() if lists[n] and lists[n][-1] in followed] if followed else ():
+            element, reader = lists[n][-1], key.readers[n]
+            writer = key.writers[element]
             if writer != reader:
-                yield Case("G1b", (h.transactions[reader], h.transactions[writer]), key.name, v, v[-1])
+                yield Case("G1b", (h.transactions[reader], h.transactions[writer]), key.name, lists[n], element)
 
 
 def lost_update_cases(h: ListHistory) -> Iterator[Case]:
