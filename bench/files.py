@@ -38,6 +38,7 @@ from checkers.evidence.plan import Plan
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.evidence.tablelog import TableLog
+from checkers.formats.iceberg.records import iceberg_log
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
 
@@ -110,7 +111,9 @@ class _Template:
 
 
 def _trimmed(log: TableLog) -> TableLog:
-    metadata = (replace(m, raw={**m.raw, "metadata-log": m.raw["metadata-log"][-KEPT:]}) for m in log.metadata)
+    metadata = (
+        replace(m, raw={**m.raw, "metadata-log": m.raw["metadata-log"][-KEPT:]}) for m in iceberg_log(log).metadata
+    )
     return replace(log, metadata=tuple(metadata))
 
 

@@ -38,7 +38,6 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
 from checkers.timeline.unapplied import Unapplied, unapplied
-from checkers.timeline.version_order import predecessor
 from checkers.unit import Part, TableChecker, Unit
 from checkers.verdict import Anomaly, Verdict
 
@@ -127,7 +126,7 @@ class _TableSwaps:
         """Location → version, of those that the pointer named only once."""
         self._told: set[str] = set()
         said = [*log.problems, *(p for m in log.metadata for p in m.problems)]
-        older = bool(log.metadata) and predecessor(log.metadata[0]) is not None
+        older = bool(log.metadata) and log.metadata[0].predecessor is not None
         self.gap = older or not log.complete or any(p.code in METADATA for p in said)
 
     def lost_updates(self) -> Iterator[Anomaly]:

@@ -51,6 +51,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.evidence.proxylog import Carried
+from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
 from checkers.timeline.metrics import Metrics, MetricsPart, measure, metrics_of_columns, quantile
@@ -59,14 +60,13 @@ from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning, time
 from checkers.timeline.touched import touches
 from checkers.unit import RunChecker, RunColumns, Unit
 from checkers.verdict import Verdict
+from workloads import backoff
 from workloads.engines.engines import SPARK
 from workloads.operations.kind import NOTHING, Touches
 from workloads.tables import Row, State
 
 S = 1_000_000_000
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-DEFAULTS = {"num-retries": 4, "min-wait-ms": 100, "max-wait-ms": 60_000, "total-timeout-ms": 1_800_000}
-"""Defaults of ``commit.retry.*`` (``TableProperties``)."""
 EXHAUSTED = "CommitFailedException"
 _PATH = re.compile(r"[^\s,\[\]()'\"]+\.(?:parquet|puffin|orc|avro)\b")
 
@@ -495,16 +495,14 @@ class _Table:
         versions = self.timeline.log.metadata
         at = max(0, min(len(versions) if metadata is None else metadata, len(versions)) - 1)
         if at not in self._limits:
-            raw = versions[at].raw.get("properties") if versions else None
-            said = raw if isinstance(raw, Mapping) else {}
-            value = {k: _whole(said.get(f"commit.retry.{k}"), default) for k, default in DEFAULTS.items()}
-            self._limits[at] = value["min-wait-ms"], value["max-wait-ms"]
-        shortest, longest = self._limits[at]
-        return 1.05 * min(shortest * (1 << min(refusals, 40)), longest)
+            said = versions[at].properties if versions else {}
+            self._limits[at] = format_of(self.timeline.log).backoff(said)
+        own = self._limits[at]
+        return 1.05 * min(own.min_wait_ms * (1 << min(refusals, 40)), own.max_wait_ms)
 
     @cached_property
-    def _limits(self) -> dict[int, tuple[int, int]]:
-        """Place of a metadata version → the shortest and the longest wait that its properties say, ms; of those that were asked for."""
+    def _limits(self) -> dict[int, backoff.Retries]:
+        """Place of a metadata version → when a client tries again by its properties; of those that were asked for."""
         return {}
 
     @cached_property
@@ -518,10 +516,7 @@ class _Table:
     @cached_property
     def backoff_of_exhausted(self) -> float:
         versions = self.timeline.log.metadata
-        raw = versions[-1].raw.get("properties") if versions else None
-        retries = _whole(
-            (raw if isinstance(raw, Mapping) else {}).get("commit.retry.num-retries"), DEFAULTS["num-retries"]
-        )
+        retries = format_of(self.timeline.log).backoff(versions[-1].properties if versions else {}).num_retries
         return sum(
             # commit.retry.total-timeout-ms can have ended them before
             min(self._waits(len(versions), retries), _ns(o) / 1e6)
@@ -762,7 +757,3 @@ def _concerned(asked: Touches, changes: Changes) -> bool:
 
 def _tail(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _whole(text: object, default: int) -> int:
-    return int(text) if isinstance(text, str) and re.fullmatch(r"\d{1,12}", text) else default

@@ -105,7 +105,7 @@ class Table:
     def _committed(self, commits: Iterable[Commit], keys: frozenset[int], parts: frozenset[Any] | None) -> Footprint:
         rows = [r for c in commits for r in (*(c.added or ()), *(c.removed or ()))]
         changed = [f for c in commits for f in (*c.added_files, *c.removed_files)]
-        files = {f.path for f in changed if f.content == "data"} | {f.referenced for f in changed if f.referenced}
+        files = {f.path for f in changed if f.role == "data"} | {f.referenced for f in changed if f.referenced}
         files |= {r.file for r in rows}
         where = frozenset(f.partition.get("part") for f in changed)
         ids = self.timeline.log.columns.index("id") if "id" in self.timeline.log.columns else 0
@@ -127,13 +127,13 @@ class Table:
         gone: list[_Held] = []
         ids = self.timeline.log.columns.index("id") if "id" in self.timeline.log.columns else 0
         for c in self.timeline.main:
-            taken = [live.pop(f.path) for f in c.removed_files if f.content == "data" and f.path in live]
+            taken = [live.pop(f.path) for f in c.removed_files if f.role == "data" and f.path in live]
             gone += [_Held(f.path, f.part, f.ids, f.born, c.metadata) for f in taken]
             new: dict[str, set[int]] = {}
             for r in c.added or ():
                 new.setdefault(r.file, set()).add(r.row[ids])
             for f in c.added_files:
-                if f.content == "data":
+                if f.role == "data":
                     part = f.partition.get("part")
                     carried = {i for old in taken if old.part == part for i in old.ids}
                     live[f.path] = _Held(f.path, part, frozenset(new.get(f.path, set()) | carried), c.metadata)

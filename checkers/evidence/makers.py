@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cache
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -15,10 +16,11 @@ How = Literal["summary", "proxy", "rows"]
 """How a snapshot's operation is known: its summary names it; proxies saw the request that carried it; its rows tell."""
 
 
-class NamedCommit(Commit, frozen=True):
-    """A snapshot whose operation its summary does not name. ``named_by``: what names it."""
-
-    named_by: How = "rows"
+@cache
+def _named(kind: type[Commit]) -> Callable[..., Commit]:
+    """Commits of a format whose operation their summary does not name. ``named_by``: what names it."""
+    made: Any = msgspec.defstruct("NamedCommit", [("named_by", How, "rows")], bases=(kind,), frozen=True, kw_only=True)
+    return cast(Callable[..., Commit], made)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ def named_by(c: Commit) -> How | None:
     """How a snapshot's operation is known; None if it is not."""
     if c.op is None:
         return None
-    return c.named_by if isinstance(c, NamedCommit) else "summary"
+    how: How = getattr(c, "named_by", "summary")
+    return how
 
 
 def labelled(log: TableLog, labels: Labels) -> TableLog:
@@ -62,7 +65,7 @@ def labelled(log: TableLog, labels: Labels) -> TableLog:
 def _labelled(c: Commit, labels: Labels) -> Commit:
     if c.op is None and c.snapshot_id in labels.made:
         values = msgspec.structs.asdict(c) | {"op": labels.made[c.snapshot_id]}
-        c = NamedCommit(**values, named_by=labels.how.get(c.snapshot_id, "rows"))
+        c = _named(type(c))(**values, named_by=labels.how.get(c.snapshot_id, "rows"))
     # Iceberg's Java library counts from 1; others do not count, or write 0 every time.
     if not c.attempt and c.op is not None and c.op in labels.tries:
         c = replace(c, attempt=labels.tries[c.op])

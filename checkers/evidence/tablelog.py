@@ -1,6 +1,6 @@
 """The table log: the commits according to the table's own files, in commit order, with the exact rows of every commit.
 
-It is read from the object store by ``harness.tablefiles.reader`` (never through Spark) and saved next to the history
+It is read from the object store by the reader of its format (``harness.tablefiles``) (never through Spark) and saved next to the history
 (``checkers.evidence.tablelog_file``), so that checkers work later, offline, on any machine.
 
 A commit's rows are **net**: a copy-on-write rewrite carries unchanged rows into new files; those are neither added nor
@@ -9,15 +9,20 @@ removed. Rows are multisets (a key may occur twice), so equal rows are repeated.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 import msgspec
+from typing_extensions import TypeVar
 
 from checkers.evidence.problem import Problem
 
 Row = tuple[Any, ...]
 """A row's values in the order of the header's ``columns``."""
+
+ICEBERG = "iceberg"
+"""The table format of logs that name none."""
 
 FileContent = Literal["data", "position-deletes", "equality-deletes", "deletion-vector"]
 
@@ -27,30 +32,32 @@ class TableLogError(ValueError):
 
 
 class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """One file that a commit added to or removed from the table (Iceberg spec, manifest entries).
+    """One file that a commit added to or removed from the table; a format may add facts.
 
-    ``path`` is relative to the table's location where it lies below it. ``referenced`` is the data file a deletion
-    vector (or a file-scoped position delete file) belongs to; ``offset``/``length`` (bytes) locate a deletion
-    vector's blob. Sequence numbers and ``first_row_id`` include what the manifest entry inherits;
-    ``snapshot_id`` is the snapshot that the manifest says added the file (of a removed file: as its parent's
-    manifests said). A file from before version 3 gets its row ids at a later commit, which does not list it.
-    ``spec_id`` is the partition spec of ``partition``; logs of earlier releases do not have it.
+    ``path`` is relative to the table's location where it lies below it. ``records``: rows, or deleted rows; ``size`` in bytes.
     """
 
     path: str
     content: FileContent
-    format: str
     records: int
     size: int
     partition: dict[str, Any]
-    data_sequence_number: int | None
     referenced: str | None = None
-    offset: int | None = None
-    length: int | None = None
-    first_row_id: int | None = None
-    file_sequence_number: int | None = None
-    snapshot_id: int | None = None
-    spec_id: int | None = None
+    """The only data file whose rows it says are deleted; None: of any, or it is a data file."""
+
+    @property
+    def role(self) -> Literal["data", "deletes"]:
+        """Whether it has rows, or says which rows of data files are deleted."""
+        return "data" if self.content == "data" else "deletes"
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """What names it: its path, and the place in it where several share one."""
+        return self.path, None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a commit's line has it."""
+        return msgspec.structs.asdict(self)
 
 
 class RowChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, array_like=True):
@@ -66,20 +73,16 @@ class RowChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
 
 
 class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, tag_field="type", tag="commit"):
-    """One snapshot.
+    """One snapshot: what every format says of it; a format may add facts.
 
     Attributes:
-        op: id of the operation that made it (summary key ``icequake-op``), None if the snapshot has none.
-        attempt: number of tries its producer made, the winning one included (from ``snap-<id>-<attempt>-<uuid>.avro``).
+        sequence_number: its place in the order of commits, as the format counts them.
+        operation: the format's word for what it did.
+        op: id of the operation that made it, None if the snapshot has none.
+        attempt: number of tries its producer made, the winning one included.
         metadata: ``n`` of the metadata version that first shows the snapshot.
         added, removed: net rows relative to the parent snapshot; None if they are unknown (see ``problems``).
         problems: what could not be read, in words: a missing file, a parent that was never seen.
-        violations: what was read and breaks the spec, as ``code: words``, seen where the snapshot's manifests were
-            first read: ``duplicate-path``, ``several-dvs``, ``dangling-dv``, ``foreign-file`` (live, not in the
-            parent, and not added by this snapshot), ``manifest-count``, ``min-sequence-number``, ``sequence-number``,
-            ``null-sequence-number``, ``record-count``, ``delete-position`` (beyond the end of the data file),
-            ``file-partition`` (not that of its rows), ``delete-partition`` (not that of the data file),
-            ``removed-not-live``, ``entry-changed`` (a removed file is told differently than it was live).
     """
 
     snapshot_id: int
@@ -87,48 +90,73 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, 
     sequence_number: int
     timestamp_ms: int
     operation: str
-    summary: dict[str, str]
     op: str | None
     attempt: int | None
-    manifest_list: str
-    schema_id: int | None
     metadata: int
     added: tuple[RowChange, ...] | None
     removed: tuple[RowChange, ...] | None
     added_files: tuple[FileEntry, ...]
     removed_files: tuple[FileEntry, ...]
-    first_row_id: int | None = None
-    added_rows: int | None = None
     problems: tuple[Problem, ...] = ()
-    violations: tuple[str, ...] = ()
 
     @property
     def readable(self) -> bool:
         """Whether its rows are known."""
         return self.added is not None and self.removed is not None
 
+    @property
+    def label(self) -> str:
+        """What a person finds it by, beside its id: ``sequence number 7``."""
+        return f"sequence number {self.sequence_number}"
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """The files that it needs beside those that hold or delete rows."""
+        return ()
+
+    @property
+    def procedure_counts(self) -> Mapping[str, int]:
+        """What else than files and rows a procedure's answer counts of it, in the words of the answer."""
+        return {}
+
+    def share(self, words: dict[str, str]) -> None:
+        """Make equal words that many commits say one object, as in ``words``."""
+
 
 class Metadata(msgspec.Struct, frozen=True, gc=False):
-    """One metadata.json of the chain, without the facts that the commits have.
+    """One version of the table: what every format says of it; a format may add facts.
 
-    ``current`` is main's snapshot (None: empty table), ``snapshots`` the ids listed, ``refs`` name → snapshot id,
-    ``raw`` the rest of the file (schemas, specs, properties, snapshot log), for the ``metadata`` checker; versions
-    share equal parts, so do not change it. ``problems``: where the chain is broken at this version, in words (it does
-    not descend from the version before it, its predecessor is missing, it describes a snapshot differently than
-    an earlier version).
+    ``current`` is main's snapshot (None: empty table), ``snapshots`` the ids listed, ``refs`` name → snapshot id.
+    ``problems``: where the chain is broken at this version, in words (it does not descend from the version before it, its predecessor is
+    missing, it describes a snapshot differently than an earlier version).
     """
 
     n: int
     location: str
     last_updated_ms: int
-    format_version: int
     current: int | None
     snapshots: tuple[int, ...]
     refs: dict[str, int]
-    last_sequence_number: int
-    next_row_id: int | None
-    raw: dict[str, Any]
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def predecessor(self) -> str | None:
+        """The location that it names as its predecessor; None when it names none: then the order of the log counts."""
+        return None
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The table's properties; empty where they cannot be read."""
+        return {}
+
+    @property
+    def as_of(self) -> list[tuple[Any, Any]] | None:
+        """Time (ms) and snapshot of each change of main, oldest first; empty: it says none; None: not readable."""
+        return []
+
+    def values(self, previous: Metadata | None) -> dict[str, Any]:
+        """What its line says of it: all, or what differs from ``previous``; ``snapshots`` and ``problems`` are written for it."""
+        return {k: getattr(self, k) for k in self.__struct_fields__}
 
 
 class Capture(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, tag_field="type", tag="capture"):
@@ -159,9 +187,13 @@ class MissingFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fa
     snapshots: tuple[int, ...]
 
 
+C_co = TypeVar("C_co", bound=Commit, default=Commit, covariant=True)
+M_co = TypeVar("M_co", bound=Metadata, default=Metadata, covariant=True)
+
+
 @dataclass(frozen=True)
-class TableLog:
-    """A table's whole log. ``complete`` is False for a run that ended before the final reading.
+class TableLog(Generic[C_co, M_co]):
+    """A table's whole log, with a format's commits and versions. ``complete`` is False for a run that ended before the final reading.
 
     ``missing_files`` is determined once, at the end: it has files that were read earlier and are gone now.
     """
@@ -170,12 +202,13 @@ class TableLog:
     identifier: str
     location: str
     columns: tuple[str, ...]
-    metadata: tuple[Metadata, ...]
-    commits: tuple[Commit, ...]
+    metadata: tuple[M_co, ...]
+    commits: tuple[C_co, ...]
     captures: tuple[Capture, ...]
     complete: bool
     problems: tuple[Problem, ...] = ()
     missing_files: tuple[MissingFile, ...] = ()
+    table_format: str = ICEBERG
 
     @property
     def captured_until(self) -> int | None:
@@ -194,19 +227,19 @@ class TableLog:
         said = (p for m in self.metadata for p in m.problems if p.code == "snapshot-changed")
         return frozenset(p.snapshot for p in said if p.snapshot is not None)
 
-    def by_snapshot(self) -> dict[int, Commit]:
+    def by_snapshot(self) -> dict[int, C_co]:
         """Snapshot id → commit."""
         return {c.snapshot_id: c for c in self.commits}
 
-    def by_op(self) -> dict[str, list[Commit]]:
+    def by_op(self) -> dict[str, list[C_co]]:
         """Operation id → its commits, in the order of the chain."""
-        out: dict[str, list[Commit]] = {}
+        out: dict[str, list[C_co]] = {}
         for c in self.commits:
             if c.op is not None:
                 out.setdefault(c.op, []).append(c)
         return out
 
-    def main(self) -> list[Commit]:
+    def main(self) -> list[C_co]:
         """Main's final ancestry, oldest first, as far back as the log has parents.
 
         Ancestry, not presence in ``commits``, decides whether a snapshot took effect: after a lost acknowledgement
@@ -214,7 +247,7 @@ class TableLog:
         """
         current = self.metadata[-1].current if self.metadata else None
         known = self.by_snapshot()
-        chain: list[Commit] = []
+        chain: list[C_co] = []
         seen: set[int] = set()
         while current is not None and current in known and current not in seen:
             seen.add(current)

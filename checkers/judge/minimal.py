@@ -24,11 +24,11 @@ from typing import Any
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
+from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
 from checkers.judge.ddmin import ddmin
 from checkers.timeline import two_tables
 from checkers.timeline.touched import touches
-from checkers.timeline.version_order import predecessor
 from checkers.verdict import Anomaly, Checker, MinimalHistory, Verdict
 from workloads.operations.kind import Touches
 from workloads.operations.kinds import KINDS
@@ -262,6 +262,7 @@ def _thinned(log: TableLog) -> TableLog:
 
     The next version descends from the one before, and a capture shows it.
     """
+    of = format_of(log)
     made = {c.metadata for c in log.commits}
     kept: list[Metadata] = []
     number: dict[int, int] = {}
@@ -269,7 +270,7 @@ def _thinned(log: TableLog) -> TableLog:
     stays: set[str] = set()
     for k, m in enumerate(log.metadata):
         last = k + 1 == len(log.metadata)
-        if kept and not last and m.n not in made and _same(kept[-1], m) and m.location not in stays:
+        if kept and not last and m.n not in made and _same(kept[-1], m, of) and m.location not in stays:
             moved[m.location] = kept[-1].location
         else:
             number[m.n] = len(kept)
@@ -279,32 +280,22 @@ def _thinned(log: TableLog) -> TableLog:
         return log
     return replace(
         log,
-        metadata=tuple(_descends(m, n, moved) for n, m in enumerate(kept)),
+        metadata=tuple(_descends(m, n, moved, of) for n, m in enumerate(kept)),
         commits=tuple(replace(c, metadata=number.get(c.metadata, c.metadata)) for c in log.commits),
         captures=tuple(replace(c, metadata=moved.get(c.metadata or "", c.metadata)) for c in log.captures),
     )
 
 
-IN_EVERY_VERSION = frozenset({"metadata-log", "snapshot-log", "last-updated-ms", "last-sequence-number", "next-row-id"})
-"""What differs from version to version although nothing but a snapshot was added; the log of predecessors is mended."""
-
-
-def _same(a: Metadata, b: Metadata) -> bool:
-    if (a.current, a.snapshots, a.refs, a.format_version) != (b.current, b.snapshots, b.refs, b.format_version):
+def _same(a: Metadata, b: Metadata, of: TableFormat[Any, Any]) -> bool:
+    if a.problems or b.problems or (a.current, a.snapshots, a.refs) != (b.current, b.snapshots, b.refs):
         return False
-    if a.problems or b.problems:
-        return False
-    keys = (a.raw.keys() | b.raw.keys()) - IN_EVERY_VERSION
-    return all(a.raw.get(k) is b.raw.get(k) or a.raw.get(k) == b.raw.get(k) for k in keys)
+    return of.same_but_time(a, b)
 
 
-def _descends(m: Metadata, n: int, moved: Mapping[str, str]) -> Metadata:
+def _descends(m: Metadata, n: int, moved: Mapping[str, str], of: TableFormat[Any, Any]) -> Metadata:
     """The version with number ``n``; the predecessor that it names is one that stays."""
-    before = predecessor(m)
-    if before is None or before not in moved:
-        return replace(m, n=n)
-    entries = [*m.raw["metadata-log"][:-1], {**m.raw["metadata-log"][-1], "metadata-file": moved[before]}]
-    return replace(m, n=n, raw={**m.raw, "metadata-log": entries})
+    before = m.predecessor
+    return replace(m if before is None or before not in moved else of.follows(m, moved[before]), n=n)
 
 
 def _rows(c: Commit, at: int, ids: Collection[int]) -> Commit:

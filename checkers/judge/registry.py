@@ -1,7 +1,8 @@
 """All checkers: every class in ``checkers/`` that inherits from :class:`checkers.verdict.Checker`.
 
-A checker is a file of ``checkers/``, or a folder whose ``__init__.py`` names its class. It needs no other registration: the verdicts of
-every run, the names that a workload may expect, and ``icequake list checks`` use this list.
+A checker is a file of ``checkers/``, or a folder whose ``__init__.py`` names its class; one that judges the files of a single table format
+stands in the folder of that format. It needs no other registration: the verdicts of every run, the names that a workload may expect, and
+``icequake list checks`` use this list.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from importlib import import_module
 from types import ModuleType
 
 import checkers
+from checkers import formats
 from checkers.verdict import Checker
 
 NO_CHECKERS = frozenset(
@@ -21,6 +23,7 @@ NO_CHECKERS = frozenset(
         "conflicts",
         "costs",
         "evidence",
+        "formats",
         "judge",
         "lake",
         "online",
@@ -53,8 +56,10 @@ def find() -> tuple[Checker, ...]:
     Raises:
         ValueError: two checkers have the same name; the message names both classes.
     """
-    parts = sorted({m.name for m in pkgutil.iter_modules(checkers.__path__)} - NO_CHECKERS)
-    found = [c for part in parts for c in _classes(import_module(f"{checkers.__name__}.{part}"))]
+    own = f"{checkers.__name__}."
+    parts = [own + m.name for m in pkgutil.iter_modules(checkers.__path__) if m.name not in NO_CHECKERS]
+    parts += [m.name for m in pkgutil.walk_packages(formats.__path__, f"{formats.__name__}.") if m.ispkg]
+    found = [c for part in sorted(parts) for c in _classes(import_module(part))]
     by_name: dict[str, type[Checker]] = {}
     for c in found:
         if (other := by_name.setdefault(c.name, c)) is not c:

@@ -17,14 +17,14 @@ Who wrote a manifest or manifest list, its name says (``SnapshotProducer``: ``<c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from checkers import pointer
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation, UnpairedError
-from checkers.evidence.paths import commit_uuid
+from checkers.evidence.tableformat import format_of
 from checkers.judge.known import Known, Ran, known_defects
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
@@ -152,17 +152,21 @@ def _tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None) -> T
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Snapshot → its operation, and commit UUID → its operation, of one table."""
+    """Snapshot → its operation, and what names a commit's files → its operation, of one table."""
 
     makers: Mapping[int, str]
     commits: Mapping[str, str]
+    maker_of: Callable[[str], str | None]
 
     @staticmethod
     def of(evidence: Evidence, table: str) -> _Facts:
         log = evidence.logs.get(table)
-        made = [(c, c.op) for c in log.commits if c.op is not None] if log is not None else []
-        by_uuid = {uuid: op for c, op in made if (uuid := commit_uuid(c.manifest_list)) is not None}
-        return _Facts({c.snapshot_id: op for c, op in made}, by_uuid)
+        if log is None:
+            return _Facts({}, {}, lambda _: None)
+        made = [(c, c.op) for c in log.commits if c.op is not None]
+        maker_of = format_of(log).maker_of
+        by_files = {who: op for c, op in made for f in c.own_files if (who := maker_of(f)) is not None}
+        return _Facts({c.snapshot_id: op for c, op in made}, by_files, maker_of)
 
     def victim(self, a: Anomaly) -> str | None:
         """The operation whose commit a ``lost-commit`` says is lost: the maker of its first snapshot, or the only operation."""
@@ -174,7 +178,7 @@ class _Facts:
         if a.name in AT_FAULT:
             return frozenset(a.ops[:1])
         if a.name == "missing-file":
-            wrote = {self.commits.get(commit_uuid(f) or "") for f in a.files} - {None}
+            wrote = {self.commits.get(self.maker_of(f) or "") for f in a.files} - {None}
             return frozenset(op for op in wrote if op is not None) or frozenset(a.ops[:1])
         if a.name == "lost-commit":
             return frozenset(a.ops) - {self.victim(a)}

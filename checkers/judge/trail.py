@@ -69,7 +69,7 @@ def _step(o: Operation, tables: Iterable[_Known], keys: frozenset[int]) -> Trail
             "sequence_number": c.sequence_number,
             "parent": c.parent_id,
             "on_main": c.snapshot_id in t.main,
-            "manifest_list": c.manifest_list,
+            "manifest_list": "".join(c.own_files[:1]),
             "rows": [*_rows("-", c.removed, t.log, keys), *_rows("+", c.added, t.log, keys)],
         }
         for t in tables

@@ -344,7 +344,7 @@ def _commits(logs: Mapping[str, TableLog], kinds: Mapping[str, str]) -> dict[str
 
 
 def _data(files: Iterable[Any]) -> int:
-    return sum(f.content == "data" for f in files)
+    return sum(f.role == "data" for f in files)
 
 
 def _anomalies(results: Results) -> dict[str, Sequence[Any]]:

@@ -1,14 +1,14 @@
 """Files that main needs but the store no longer has, by the operation that wrote them.
 
 A data or delete file is its snapshot's, as the log says. A manifest is in no record of the log, and may be older than every snapshot that needs
-it: its name has the UUID of the commit that wrote it (:func:`checkers.evidence.paths.commit_uuid`). Where neither tells, no operation is named.
+it: its name has the UUID of the commit that wrote it (``TableFormat.maker_of``). Where neither tells, no operation is named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from checkers.evidence.paths import commit_uuid
+from checkers.evidence.tableformat import format_of
 from checkers.timeline import explain
 from checkers.timeline.timeline import Timeline
 from checkers.verdict import Anomaly
@@ -30,11 +30,12 @@ def missing_files(t: Timeline, checker: str) -> Iterator[Anomaly]:
     listed = set(t.log.metadata[-1].snapshots) if t.log.metadata else set()
     gone = {f.path: [s for s in f.snapshots if s in main] for f in t.log.missing_files}
     gone = {path: needed for path, needed in gone.items() if needed}
-    writers = {uuid: c.snapshot_id for c in t.log.commits if (uuid := commit_uuid(c.manifest_list)) is not None}
+    maker_of = format_of(t.log).maker_of
+    writers = {who: c.snapshot_id for c in t.log.commits for f in c.own_files if (who := maker_of(f)) is not None}
     groups: dict[int | None, dict[str, None]] = {}
     for c in t.main:
         mine = [f.path for f in c.added_files if f.path in gone]
-        mine += [c.manifest_list] if c.manifest_list in gone else []
+        mine += [f for f in c.own_files if f in gone]
         for path in mine:
             groups.setdefault(c.snapshot_id, {})[path] = None
         if not c.readable and c.snapshot_id in listed and any(p.code == "missing-file" for p in c.problems):
@@ -42,7 +43,7 @@ def missing_files(t: Timeline, checker: str) -> Iterator[Anomaly]:
     named = {path for paths in groups.values() for path in paths}
     for path in sorted(gone):
         if path not in named:
-            groups.setdefault(writers.get(commit_uuid(path) or ""), {})[path] = None
+            groups.setdefault(writers.get(maker_of(path) or ""), {})[path] = None
     unwritten = groups.pop(None, {})
     if unwritten:
         yield _by_nobody(t, checker, sorted(unwritten), _users(t, unwritten, gone))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.history import Operation
+from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit
 from checkers.replay.past import Past, Scan, evidence_of, files_of
 from checkers.timeline import explain
@@ -94,7 +95,7 @@ class Naming:
         """The first commit after ``j`` that rewrote the file that may hold the row but left the row unchanged."""
         for position in range(j + 1, self.k):
             for f in self.t.main[position - 1].removed_files:
-                if f.content == "data" and f.partition.get("part", row.part) == row.part:
+                if f.role == "data" and f.partition.get("part", row.part) == row.part:
                     return position
         return None
 
@@ -157,10 +158,10 @@ class Naming:
     def _documented_undelete(self, changed_at: int | None) -> str | None:
         t, o = self.t, self.o
         n = min(self.c.metadata, len(t.log.metadata) - 1)
-        v2 = t.log.metadata[n].format_version == 2
+        misses = format_of(t.log).misses_moved_rows(t.log.metadata[n])
         mor = t.spec.properties.get("write.delete.mode", t.spec.mode).lower() == "merge-on-read"
         by_iceberg = command_of(o) == "delete" and promise(t.spec, o).level is None
-        known = by_iceberg and isolation(t.spec, o) == "snapshot" and v2 and mor and changed_at is not None
+        known = by_iceberg and isolation(t.spec, o) == "snapshot" and misses and mor and changed_at is not None
         return ROW_DELTA if known else None
 
     def lost_update(self, s: Scan) -> Anomaly | None:

@@ -241,6 +241,7 @@ EXCEPTIONS: Mapping[str, Fate] = {
         unknown="all captures are lost, or the last: what ended later may be missing in the log",
         harmless="one of several is lost or doubled: less evidence accuses nobody",
     ),
+    "log.table_format": Fate(refused="any: there is no format of that name"),
     "log.missing_files": Fate(
         found="a missing file is told twice, or with another path: it is still missing",
         not_noticed="it is lost: only the reader looks into the store, and nothing else says so",

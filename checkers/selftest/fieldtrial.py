@@ -67,7 +67,7 @@ def damaged(e: Evidence) -> dict[str, Evidence]:
     problems, missing, violations = {}, {}, {}
     for table, log in e.logs.items():
         c, m = log.commits[-1], log.metadata[-1]
-        path = c.added_files[0].path if c.added_files else c.manifest_list
+        path = c.added_files[0].path if c.added_files else c.own_files[0]
         unread = Problem("missing-file", f"manifest {path} is missing", path, c.snapshot_id, "manifest", "no such key")
         gap = Problem(
             "missing-metadata", f"metadata file {m.location} is missing", m.location, None, "metadata", "none"

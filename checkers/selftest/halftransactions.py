@@ -12,7 +12,7 @@ from typing import Any
 
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import TableLog
+from checkers.formats.iceberg.records import IcebergLog as TableLog
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.world import Planted, Table, World

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable
 
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, RowChange
+from checkers.evidence.tablelog import RowChange
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import iceberg_log
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance, pick, statements
@@ -166,7 +168,7 @@ def unknown_twice(p: CommitSite) -> Planted:
     """An operation of unknown outcome takes effect, and then a second time."""
     bug = again(p, p.w.rng.randint(p.k, len(p.t.main)))
     events = edits.completed(p.w.events, p.o.op, "info", [edits.NO_ANSWER])
-    return p.planted(log=bug.evidence.logs[p.t.name], events=events)
+    return p.planted(log=iceberg_log(bug.evidence.logs[p.t.name]), events=events)
 
 
 TWICE: Plants = {

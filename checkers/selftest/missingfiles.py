@@ -7,7 +7,8 @@ from collections.abc import Callable
 from checkers.evidence.paths import commit_uuid
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import MissingFile, TableLog
+from checkers.evidence.tablelog import MissingFile
+from checkers.formats.iceberg.records import IcebergLog as TableLog
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, live
 from checkers.selftest.world import UNWRITTEN, Planted, Table, World

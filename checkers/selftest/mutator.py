@@ -19,16 +19,10 @@ from checkers.evidence.history import Event, EventType
 from checkers.evidence.problem import Code, Problem
 from checkers.evidence.proxylog import AcceptedChange, PointerSwap
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import (
-    Capture,
-    Commit,
-    FileContent,
-    FileEntry,
-    Metadata,
-    MissingFile,
-    RowChange,
-    TableLog,
-)
+from checkers.evidence.tablelog import Capture, FileContent, MissingFile, RowChange, TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 
 Put = Callable[[Any], Evidence]
 """The evidence with another value at a site."""

@@ -10,7 +10,10 @@ from typing import Any, Protocol, TypeVar
 
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergLog as TableLog
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.selftest import edits
 from checkers.selftest.world import Change, Planted, Table, World, acked
 from workloads.operations.kind import WriteSet

@@ -22,7 +22,12 @@ from typing import Any, TypeVar
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, FileEntry, Metadata, RowChange, TableLog
+from checkers.evidence.tablelog import RowChange
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergLog as TableLog
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.formats.iceberg.records import iceberg_log
 from checkers.selftest.edits import renumbered, returned
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS
@@ -368,7 +373,9 @@ class World:
     def every(self) -> tuple[Table, ...]:
         """The tables that have a commit."""
         e = self.evidence
-        return tuple(Table(e.tables[n], log, self.operations) for n, log in sorted(e.logs.items()) if log.main())
+        return tuple(
+            Table(e.tables[n], iceberg_log(log), self.operations) for n, log in sorted(e.logs.items()) if log.main()
+        )
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:

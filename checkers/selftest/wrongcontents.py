@@ -10,7 +10,7 @@ from typing import Any
 
 from checkers.evidence.history import Event
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Metadata
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, has, later, raw, undisturbed, with_ref

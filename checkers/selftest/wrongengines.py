@@ -12,7 +12,8 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.proxylog import AcceptedChange, Carried
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import TableLog
+from checkers.formats.iceberg.records import IcebergLog as TableLog
+from checkers.formats.iceberg.records import iceberg_log
 from checkers.selftest import lostcommits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, statements
@@ -48,11 +49,11 @@ def as_guest(e: Evidence, op: str) -> Evidence:
         return replace(x, extra={**x.extra, "engine": GUEST}) if x.type == "invoke" and x.op in theirs else x
 
     history = replace(e.history, events=tuple(map(marked, e.history.events)))
-    accepted = {table: tuple(_seen(log, theirs)) for table, log in e.logs.items()}
+    accepted = {table: tuple(_seen(iceberg_log(log), theirs)) for table, log in e.logs.items()}
     carried = {
         t: tuple(Carried(a.time, a.writer, a.op or "", a.adds, True, a.answer) for a in s) for t, s in accepted.items()
     }
-    logs = {table: _unnamed(log, theirs) for table, log in e.logs.items()}
+    logs = {table: _unnamed(iceberg_log(log), theirs) for table, log in e.logs.items()}
     return replace(e, history=history, logs=logs, swaps={}, accepted=accepted, carried=carried, proxied=True)
 
 

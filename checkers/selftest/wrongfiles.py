@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, FileEntry, RowChange, TableLog
+from checkers.evidence.tablelog import RowChange
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergLog as TableLog
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import CommitSite, commits, later, live, maintenance, pick
 from checkers.selftest.world import Planted, Table

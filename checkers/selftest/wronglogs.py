@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Metadata
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.formats.iceberg.records import iceberg_log
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, later, pick
 from checkers.selftest.world import GONE, Planted, World
@@ -200,7 +201,7 @@ def without_commit(p: CommitSite) -> Planted:
     """A version lists a snapshot that the table log does not describe."""
     nowhere = p.w.rng.randrange(1, 2**62)
     bug = p.versions(lambda m: replace(m, snapshots=(*m.snapshots, nowhere)))
-    return p.w.planted(log=bug.evidence.logs[p.t.name], nobody=GONE)
+    return p.w.planted(log=iceberg_log(bug.evidence.logs[p.t.name]), nobody=GONE)
 
 
 def version_missing(p: CommitSite) -> Planted | None:

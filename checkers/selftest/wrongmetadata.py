@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import FileEntry, Metadata
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.selftest import edits
 from checkers.selftest.missingfiles import DELETED_LIVE, file_missing, manifest_missing
 from checkers.selftest.plant import Plant, Plants, table, whole

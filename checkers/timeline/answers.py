@@ -82,27 +82,23 @@ def _counted(said: Claims, commits: list[Commit]) -> Iterator[tuple[str, int, in
     found: list[tuple[str, int | None, int, bool]] = [
         ("replaced data files", said.removed_data, len(gone) - len(gone_deletes), True),
         ("added data files", said.added_data, len(came) - len(came_deletes), True),
-        ("bytes of replaced data files", said.removed_bytes, sum(f.size for f in gone if f.content == "data"), True),
+        ("bytes of replaced data files", said.removed_bytes, sum(f.size for f in gone if f.role == "data"), True),
         ("removed delete files", said.removed_deletes, len(gone_deletes), False),
         ("added delete files", said.added_deletes, len(came_deletes), True),
     ]
-    if all(
-        f.content == "position-deletes" for f in came_deletes
-    ):  # a Puffin file's size counts once for all of its vectors
-        found.append(("bytes of added delete files", said.added_delete_bytes, sum(f.size for f in came_deletes), True))
-    if len(commits) == 1:
-        summary = commits[0].summary
-        for what, n, key in (
-            ("replaced manifests", said.replaced_manifests, "manifests-replaced"),
-            ("added manifests", said.created_manifests, "manifests-created"),
-        ):
-            if summary.get(key, "").isdecimal():
-                found.append((what, n, int(summary[key]), True))
+    counts = [c.procedure_counts for c in commits]
+    for what, n, of_several in (
+        ("bytes of added delete files", said.added_delete_bytes, True),
+        ("replaced manifests", said.replaced_manifests, False),
+        ("added manifests", said.created_manifests, False),
+    ):
+        if (of_several or len(counts) == 1) and all(what in x for x in counts):
+            found.append((what, n, sum(x[what] for x in counts), True))
     yield from ((what, n, there, exact) for what, n, there, exact in found if n is not None)
 
 
 def _deletes(files: Iterable[FileEntry]) -> list[FileEntry]:
-    return [f for f in files if f.content != "data"]
+    return [f for f in files if f.role == "deletes"]
 
 
 def _of_expiry(t: Timeline, o: Operation, said: Claims) -> list[str]:

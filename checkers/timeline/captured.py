@@ -1,6 +1,6 @@
 """What the captures prove: what the catalog's pointer named at a known time.
 
-The reader looks at the clock, and then asks the catalog (``harness.tablefiles.reader.TableReader.capture``). So a capture must name a
+The reader looks at the clock, and then asks the catalog (``harness.tablefiles.iceberg.reader.TableReader.capture``). So a capture must name a
 version that has every commit acknowledged before its time, and no capture may name an older version than the one before it.
 """
 

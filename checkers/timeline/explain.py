@@ -121,7 +121,7 @@ def snapshot(c: Commit) -> str:
     how = {"proxy": "; whose it is, the proxy log says", "rows": "; whose it is, its rows say"}.get(
         named_by(c) or "", ""
     )
-    return f"snapshot {c.snapshot_id} (sequence number {c.sequence_number}{how})"
+    return f"snapshot {c.snapshot_id} ({c.label}{how})"
 
 
 def maker(c: Commit, ops: Mapping[str, Operation]) -> str:

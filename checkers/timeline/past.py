@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import islice, pairwise
-from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import METADATA
@@ -45,17 +44,16 @@ class Past:
 
     def _plain(self, m: Metadata, back: int) -> int | None:
         """The answer where the newest entries are main's newest snapshots, one after the other; None where more must be looked at."""
-        log: Any = m.raw.get("snapshot-log")
-        if m.problems or not isinstance(log, list) or len(log) <= back + 1:
+        log = m.as_of
+        if m.problems or log is None or len(log) <= back + 1:
             return None
+        newest = log[: -back - 2 : -1]
+        ids = [s for _, s in newest]
         try:
-            newest = log[: -back - 2 : -1]
-            times = [e["timestamp-ms"] for e in newest]
-            older = max(e["timestamp-ms"] for e in log[: -back - 1])
-            ids = [e["snapshot-id"] for e in newest]
-            if not all(b < a for a, b in pairwise([*times, older])):
+            older = max(at for at, _ in log[: -back - 1])
+            if not all(b < a for a, b in pairwise([*(at for at, _ in newest), older])):
                 return None
-        except (TypeError, KeyError):
+        except TypeError:
             return None
         line = [c.snapshot_id for c in islice(self._t.of_every_snapshot.ancestors(m.current), back + 1)]
         return ids[-1] if ids == line and set(line) <= set(m.snapshots) else None
@@ -67,12 +65,14 @@ class Past:
         if m.current is None:
             return []
         line = self._line(m)
-        log: Any = m.raw.get("snapshot-log")
+        log = m.as_of
+        if log is None:
+            return None
         if not log:
             return [(-k, s) for k, s in enumerate(line)]
         try:
-            entries = [(int(e["timestamp-ms"]), int(e["snapshot-id"])) for e in log]
-        except (TypeError, KeyError, ValueError):
+            entries = [(int(at), int(s)) for at, s in log]
+        except (TypeError, ValueError):
             return None
         if entries[-1][1] != m.current:
             return None  # it contradicts the rest of the file

@@ -13,9 +13,11 @@ Snapshots of one operation in different versions stay apart: main was at each of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
+from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.evidence.tablelog import Commit, FileEntry, RowChange, TableLog
 from workloads.engines.engines import ENGINES, engine_of
 
@@ -31,7 +33,7 @@ def one_each(log: TableLog, operations: Mapping[str, Operation]) -> TableLog:
     if not groups:
         return log
     gone = {c.snapshot_id for g in groups for c in g[:-1]}
-    last = {g[-1].snapshot_id: _joined(g) for g in groups}
+    last = {g[-1].snapshot_id: _joined(g, format_of(log)) for g in groups}
     kept = (last.get(c.snapshot_id, c) for c in log.commits if c.snapshot_id not in gone)
     return replace(log, commits=tuple(kept))
 
@@ -61,12 +63,13 @@ def _groups(log: TableLog, able: set[str]) -> Iterator[list[Commit]]:
         yield line
 
 
-def _joined(line: Sequence[Commit]) -> Commit:
+def _joined(line: Sequence[Commit], of: TableFormat[Any, Any]) -> Commit:
     """The last commit on the parent of the first, with the net of all."""
-    first, last = line[0], line[-1]
+    first = line[0]
     readable = all(c.readable for c in line)
     rows = _net_rows(line) if readable else (None, None)
     files = _net_files(line)
+    last: Commit = of.joined(line)
     return replace(
         last,
         parent_id=first.parent_id,
@@ -75,7 +78,6 @@ def _joined(line: Sequence[Commit]) -> Commit:
         removed_files=files[0],
         added_files=files[1],
         problems=tuple(p for c in line for p in c.problems),
-        violations=tuple(v for c in line for v in c.violations),
     )
 
 
@@ -99,8 +101,8 @@ def _net_files(line: Sequence[Commit]) -> tuple[tuple[FileEntry, ...], tuple[Fil
     added: dict[tuple[str, int | None], FileEntry] = {}
     for c in line:
         for f in c.removed_files:
-            if added.pop((f.path, f.offset), None) is None:
-                removed[f.path, f.offset] = f
+            if added.pop(f.key, None) is None:
+                removed[f.key] = f
         for f in c.added_files:
-            added[f.path, f.offset] = f
+            added[f.key] = f
     return tuple(removed.values()), tuple(added.values())

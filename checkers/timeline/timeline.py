@@ -36,7 +36,7 @@ from checkers.timeline import two_tables
 from checkers.timeline.labels import labels
 from checkers.timeline.makers import told_by_proxies_and_rows
 from checkers.timeline.several import one_each
-from checkers.timeline.version_order import Chain, Step, predecessor
+from checkers.timeline.version_order import Chain, Step
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
@@ -404,7 +404,7 @@ class Timeline:
         made = first.current is None or (
             first.current in self.snapshots and self.snapshots[first.current].parent_id is None
         )
-        return bool(first.problems) or predecessor(first) is not None or len(first.snapshots) > 1 or not made
+        return bool(first.problems) or first.predecessor is not None or len(first.snapshots) > 1 or not made
 
     @cached_property
     def unbroken(self) -> bool:

@@ -1,12 +1,12 @@
 """The versions of a table's metadata as a chain: the predecessor of each, when it was made, and which operations can have made it.
 
-``harness.tablefiles.reader`` records versions in the order in which the catalog's pointer named them. That is the order of the chain,
+``harness.tablefiles.iceberg.reader`` records versions in the order in which the catalog's pointer named them. That is the order of the chain,
 unless the pointer was set back or a commit replaced a version other than its base::
 
     recorded     0 ◄── 1 ◄── 2 ◄── 3        4 names 1 as its predecessor: it replaced what was current (3), but was based
                        └────────── 4        on 1. What 2 and 3 changed is lost. A *fork*.
 
-Each version names its predecessor: the last entry of its ``metadata-log``. For catalogs that keep none, the recorded order counts.
+Each version names its predecessor. For formats and catalogs that keep none, the recorded order counts.
 
 **When.** A version's clock is its writer's (``last-updated-ms``), the history's is the orchestrator's; they are not compared. Other
 events bound the time at which a version was made, in the orchestrator's time:
@@ -24,15 +24,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypeVar
 
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import METADATA
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
 
+C = TypeVar("C", bound=Commit, default=Commit)
+M = TypeVar("M", bound=Metadata, default=Metadata)
 FOREVER = 1 << 63
 """Later than everything (ns)."""
 LAST = FOREVER - 1
@@ -44,7 +47,7 @@ def place(location: str) -> str:
     return location.partition("://")[2] or location
 
 
-class Step(NamedTuple):
+class Step(NamedTuple, Generic[M]):
     """One version and its predecessor.
 
     Attributes:
@@ -56,9 +59,9 @@ class Step(NamedTuple):
         earliest, latest: bounds of when it was made, ns since the start of the run; see the module's docstring.
     """
 
-    before: Metadata | None
-    after: Metadata
-    passed: tuple[Metadata, ...]
+    before: M | None
+    after: M
+    passed: tuple[M, ...]
     again: bool
     gap: bool
     earliest: int
@@ -66,43 +69,43 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(Generic[C, M]):
     """A table log's versions and commits, with the history's operations.
 
     ``of_table``: those on the table, in order, as it saw them; ``by_op``: those of the whole history by id, these as the table saw them.
     """
 
-    log: TableLog
+    log: TableLog[C, M]
     of_table: Sequence[Operation]
     by_op: Mapping[str, Operation]
 
     @cached_property
-    def commits_of(self) -> dict[int, list[Commit]]:
+    def commits_of(self) -> dict[int, list[C]]:
         """Version → the commits that it is the first to show."""
-        out: dict[int, list[Commit]] = {}
+        out: dict[int, list[C]] = {}
         for c in self.log.commits:
             out.setdefault(c.metadata, []).append(c)
         return out
 
     @cached_property
-    def snapshots(self) -> dict[int, Commit]:
+    def snapshots(self) -> dict[int, C]:
         """Snapshot id → commit."""
         return self.log.by_snapshot()
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[Step[M], ...]:
         """One step for each version, in the order of the log."""
         return tuple(self._steps())
 
-    def _steps(self) -> Iterator[Step]:
+    def _steps(self) -> Iterator[Step[M]]:
         versions = self.log.metadata
         earliest, latest = self._times()
         newest: dict[str, int] = {}
         first: dict[str, int] = {}
-        base: dict[str, Metadata | None] = {}
-        last: Metadata | None = None
+        base: dict[str, M | None] = {}
+        last: M | None = None
         for k, (m, here) in enumerate(zip(versions, self._places, strict=True)):
-            said = predecessor(m)
+            said = m.predecessor
             before, last = last, m
             again = here in first
             if before is not None and said == before.location and not again and not m.problems:  # as mostly
@@ -112,7 +115,7 @@ class Chain:
                 continue
             codes = [p.code for p in m.problems]
             broken, loose = not METADATA.isdisjoint(codes), "fork" in codes
-            passed: tuple[Metadata, ...] = ()
+            passed: tuple[M, ...] = ()
             gap = broken or not k
             if again:
                 before, passed = base[here], versions[first[here] + 1 : k]
@@ -166,7 +169,7 @@ class Chain:
         """The place of each version, in the order of the log."""
         return [place(m.location) for m in self.log.metadata]
 
-    def under_way(self, step: Step, among: Iterable[Operation] | None = None) -> list[Operation]:
+    def under_way(self, step: Step[Any], among: Iterable[Operation] | None = None) -> list[Operation]:
         """The table's operations (or those of them in ``among``) that can have made the version: under way when it can have been made.
 
         A failed operation counts until the end of the run, like one of unknown outcome: its request may still be on its way.
@@ -204,12 +207,3 @@ class Chain:
             seen.add(snapshot)
             yield snapshot
             snapshot = self.snapshots[snapshot].parent_id
-
-
-def predecessor(m: Metadata) -> str | None:
-    """The location that a version names as its predecessor; None when it names none."""
-    entries = m.raw.get("metadata-log")
-    if not isinstance(entries, list) or not entries or not isinstance(entries[-1], dict):
-        return None
-    said = entries[-1].get("metadata-file")
-    return said if isinstance(said, str) else None

@@ -12,7 +12,7 @@ from compose.stack.pointers import table_history
 from harness.run.context import RunContext
 from harness.run.settings import RunError
 from harness.tablefiles.follower import Follower
-from harness.tablefiles.reader import ObjectStore, TableReader
+from harness.tablefiles.iceberg.reader import ObjectStore, TableReader
 from harness.writers.driver import CATALOG
 from harness.writers.slot import WriterDied, WriterSlot, WriterTimeout, request
 from workloads.ddl import definition

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from checkers.evidence.tablelog import Growth, TableLog
-from harness.tablefiles.reader import FROM_THE_START, TableReader
+from harness.tablefiles.iceberg.reader import FROM_THE_START, TableReader
 
 Pointer = Callable[[str], tuple[str | None, Sequence[str] | None]]
 """Table name → location of its current metadata.json, asked from the catalog, None if there is no such table; and all its

@@ -185,7 +185,7 @@ def _touched(
 def _files(c: Commit) -> str:
     parts = []
     for sign, files in (("+", c.added_files), ("−", c.removed_files)):
-        data = sum(f.content == "data" for f in files)
+        data = sum(f.role == "data" for f in files)
         if data:
             parts.append(f"{sign}{data} data")
         if len(files) - data:

@@ -190,9 +190,9 @@ def table_figures(log: TableLog) -> TableFigures:
     data = Counter[str]()
     for c in log.commits:
         for f in c.added_files:
-            data["data+" if f.content == "data" else "delete+"] += 1
+            data["data+" if f.role == "data" else "delete+"] += 1
         for f in c.removed_files:
-            data["data-" if f.content == "data" else "delete-"] += 1
+            data["data-" if f.role == "data" else "delete-"] += 1
         if c.added is None or c.removed is None:
             known = False
         else:

@@ -158,7 +158,7 @@ def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
     if o.type == "ok" and o.result is not None:
         lines.append(f"result {words.result(o.result, 120)}")
     for table, c in commits[:3]:
-        lines.append(f"{table}: snapshot {c.snapshot_id}, sequence number {c.sequence_number}, attempt {c.attempt}")
+        lines.append(f"{table}: snapshot {c.snapshot_id}, {c.label}, attempt {c.attempt}")
     if o.error:
         name, message = error_chain.most_specific(o.error)
         lines.append(words.shorten(f"{error_chain.short_class(name)}: {' '.join(message.split())}", 200))

@@ -267,14 +267,15 @@ def test_a_table_log_is_what_its_records_say(log: tuple[int, bytes]) -> None:
         path.write_bytes(log[1])
         found = said(lambda: tablelog_file.read(path))
         with pytest.MonkeyPatch.context() as m:
-            m.setattr(tablelog_file, "_LINE", msgspec.json.Decoder(None))  # refuses each
+            m.setattr(tablelog_file.Lines, "record", lambda self, line: self.explained(decoded(line)))
             assert found == said(lambda: tablelog_file.read(path)), log[0]
 
 
 def test_most_lines_of_a_run_are_of_the_usual_form() -> None:
     events, records = made()
+    lines = tablelog_file.Lines()
     for r in records[1:]:
-        assert tablelog_file._LINE.decode(tablelog_file.dump(r)) == tablelog_file.record_of(r)
+        assert lines.decoder.decode(tablelog_file.dump(r)) == lines.explained(r)
     for e in events:
         assert history._LINE.decode(json.dumps(e).encode()).event() == history.Event.from_json(e)
 

@@ -11,8 +11,8 @@ import pytest
 from checkers.evidence import tablelog_file
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import FileEntry, RowChange, TableLog
+from checkers.formats.iceberg.metadata.partitions import UNKNOWN, Partitions, murmur3, transformed
 from checkers.judge.check import ALL as CHECKERS
-from checkers.metadata.partitions import UNKNOWN, Partitions, murmur3, transformed
 from checkers.selftest import recorded, trial, wrongfiles
 from checkers.selftest.plant import Plant
 from checkers.selftest.world import World

@@ -11,7 +11,9 @@ from checkers.evidence.error_chain import commonest, most_specific
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import ErrorChain, Event, History
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, FileEntry, TableLog
+from checkers.evidence.tablelog import TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.judge.check import check
 from checkers.judge.runfolder import load_evidence
 from checkers.load import Load, LoadStats
@@ -26,7 +28,7 @@ CODEC: ErrorChain = [
     ["java.lang.IllegalArgumentException", "Unsupported compression codec: zstdd"],
 ]
 CONFLICT: ErrorChain = [["org.apache.iceberg.exceptions.ValidationException", "Found conflicting files: [a]"]]
-FILE = FileEntry("data/a.parquet", "data", "parquet", 1, 100, {}, 1)
+FILE = FileEntry("data/a.parquet", "data", 1, 100, {}, format="parquet", data_sequence_number=1)
 
 
 def op(id: str, type: str = "ok", f: str = "insert", *, table: str = "t", phase: str = "main", **more: Any) -> Any:
@@ -37,7 +39,21 @@ def op(id: str, type: str = "ok", f: str = "insert", *, table: str = "t", phase:
 def commit(op: str, *, files: bool = True, attempt: int = 1) -> Commit:
     """A snapshot that an operation made; without ``files`` it changes nothing."""
     return Commit(
-        hash(op) % 10**9, None, 1, 0, "append", {}, op, attempt, "m", 0, 0, (), (), (FILE,) if files else (), ()
+        hash(op) % 10**9,
+        None,
+        1,
+        0,
+        "append",
+        op,
+        attempt,
+        0,
+        (),
+        (),
+        summary={},
+        manifest_list="m",
+        schema_id=0,
+        added_files=(FILE,) if files else (),
+        removed_files=(),
     )
 
 

@@ -17,16 +17,19 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog
+from checkers.evidence.tablelog import Capture, MissingFile, TableLog
+from checkers.formats.iceberg.metadata.checker import MOST
+from checkers.formats.iceberg.metadata.checker import Metadata as Checker
+from checkers.formats.iceberg.metadata.rules import RULES
+from checkers.formats.iceberg.metadata.summaries import measures
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.judge.runfolder import load_evidence
-from checkers.metadata.checker import MOST
-from checkers.metadata.checker import Metadata as Checker
-from checkers.metadata.rules import RULES
-from checkers.metadata.summaries import measures
 from checkers.verdict import Verdict
 from compose.objectstore import ObjectStore
-from harness.tablefiles.manifests import ADDED
-from harness.tablefiles.reader import TableReader
+from harness.tablefiles.iceberg.manifests import ADDED
+from harness.tablefiles.iceberg.reader import TableReader
 from tests.support.icebergtable import COLUMNS, HandMadeTable
 from tests.support.simulator import ALTERING, Defects, simulate
 from workloads.tables import TableSpec
@@ -41,15 +44,30 @@ S = 1_000_000_000
 
 
 def data(path: str, records: int = 2, **more: Any) -> FileEntry:
-    return FileEntry(path, "data", "parquet", records, 100 * records, {"part": 0}, None, **more)
+    return FileEntry(
+        path, "data", records, 100 * records, {"part": 0}, format="parquet", data_sequence_number=None, **more
+    )
 
 
 def vector(path: str, of: str, records: int = 1, offset: int = 4) -> FileEntry:
-    return FileEntry(path, "deletion-vector", "puffin", records, 500, {"part": 0}, None, of, offset, 40)
+    return FileEntry(
+        path,
+        "deletion-vector",
+        records,
+        500,
+        {"part": 0},
+        of,
+        format="puffin",
+        data_sequence_number=None,
+        offset=offset,
+        length=40,
+    )
 
 
 def positions(path: str, of: str | None, records: int = 1) -> FileEntry:
-    return FileEntry(path, "position-deletes", "parquet", records, 300, {"part": 0}, None, of)
+    return FileEntry(
+        path, "position-deletes", records, 300, {"part": 0}, of, format="parquet", data_sequence_number=None
+    )
 
 
 @dataclass
@@ -80,7 +98,20 @@ class Drawing:
             "properties": dict(self.properties),
             "metadata-log": [],
         }
-        self._put(Metadata(0, "s3://w/t/metadata/0.json", 0, self.format_version, None, (), {}, 0, self._ids(0), raw))
+        self._put(
+            Metadata(
+                0,
+                "s3://w/t/metadata/0.json",
+                0,
+                None,
+                (),
+                {},
+                format_version=self.format_version,
+                last_sequence_number=0,
+                next_row_id=self._ids(0),
+                raw=raw,
+            )
+        )
 
     def _ids(self, n: int) -> int | None:
         return n if self.format_version >= 3 else None
@@ -115,13 +146,13 @@ class Drawing:
         """The next version: ``base`` (the newest) with ``changes``; keys of ``raw`` may be given as such, None drops one."""
         base = base or self.versions[-1]
         n = len(self.versions)
-        fields = {k: v for k, v in changes.items() if k in Metadata.__slots__}
+        fields = {k: v for k, v in changes.items() if k in Metadata.__struct_fields__}
         raw = {
             **base.raw,
             "metadata-log": [*base.raw["metadata-log"], {"timestamp-ms": 0, "metadata-file": base.location}],
         }
         for k, v in changes.items():
-            if k not in Metadata.__slots__:
+            if k not in Metadata.__struct_fields__:
                 raw[k.replace("_", "-")] = v
         return self._put(
             replace(base, **{"n": n, "location": f"s3://w/t/metadata/{n}.json", "problems": (), "raw": raw, **fields})
@@ -159,18 +190,18 @@ class Drawing:
                 "operation",
                 "overwrite" if remove or len(entries) != len([e for e in entries if e.content == "data"]) else "append",
             ),
-            fields.pop("summary", {}),
             op,
             1,
-            f"metadata/snap-{id}-1-x.avro",
-            0,
             len(self.versions),
             (),
             (),
-            tuple(fields.pop("added_files", entries)),
-            tuple(remove),
-            fields.pop("first_row_id", self._ids(first)),
-            fields.pop("added_rows", self._ids(rows)),
+            summary=fields.pop("summary", {}),
+            manifest_list=f"metadata/snap-{id}-1-x.avro",
+            schema_id=0,
+            added_files=tuple(fields.pop("added_files", entries)),
+            removed_files=tuple(remove),
+            first_row_id=fields.pop("first_row_id", self._ids(first)),
+            added_rows=fields.pop("added_rows", self._ids(rows)),
         )
         c = replace(c, **fields)
         self.event("invoke", "insert", op, value={"ids": [id]})
@@ -308,14 +339,14 @@ def begins_late() -> Drawing:
         0,
         "s3://w/t/metadata/7.json",
         0,
-        3,
         9,
         (8, 9),
         {"main": 9},
-        9,
-        40,
-        {"metadata-log": [{"metadata-file": "s3://w/t/metadata/6.json"}]},
         (problem_of("metadata file s3://w/t/metadata/6.json is missing"),),
+        format_version=3,
+        last_sequence_number=9,
+        next_row_id=40,
+        raw={"metadata-log": [{"metadata-file": "s3://w/t/metadata/6.json"}]},
     )
     first.raw["properties"] = {"write.metadata.delete-after-commit.enabled": "true"}
     d._put(first)
@@ -325,19 +356,19 @@ def begins_late() -> Drawing:
         8,
         8,
         "append",
-        {},
         None,
         1,
-        "l8",
-        0,
         0,
         None,
         None,
-        (),
-        (),
-        30,
-        5,
         (problem_of("its parent 7 was never seen"),),
+        summary={},
+        manifest_list="l8",
+        schema_id=0,
+        added_files=(),
+        removed_files=(),
+        first_row_id=30,
+        added_rows=5,
     )
     d.commits += [replace(base), replace(base, snapshot_id=9, parent_id=8, sequence_number=9, first_row_id=35)]
     d.commit(10, add=[A], problems=(problem_of("its parent 9 could not be read"),), added=None, removed=None)

@@ -12,17 +12,19 @@ from hypothesis import strategies as st
 
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
-from checkers.metadata import files
-from checkers.metadata.entries import Entries, renumbered
-from checkers.metadata.files import check_files
-from checkers.metadata.numbers import Numbers
-from checkers.metadata.partitions import Partitions
-from checkers.metadata.plain import UNCHANGED, PlainVersions
-from checkers.metadata.seen import VersionSeen
-from checkers.metadata.summaries import Measured
-from checkers.metadata.versions import check_versions
-from checkers.metadata.walk import FileWalk
+from checkers.evidence.tablelog import Metadata, TableLog
+from checkers.formats.iceberg.metadata import files
+from checkers.formats.iceberg.metadata.entries import Entries, renumbered
+from checkers.formats.iceberg.metadata.files import check_files
+from checkers.formats.iceberg.metadata.numbers import Numbers
+from checkers.formats.iceberg.metadata.partitions import Partitions
+from checkers.formats.iceberg.metadata.plain import UNCHANGED, PlainVersions
+from checkers.formats.iceberg.metadata.seen import VersionSeen
+from checkers.formats.iceberg.metadata.summaries import Measured
+from checkers.formats.iceberg.metadata.versions import check_versions
+from checkers.formats.iceberg.metadata.walk import FileWalk
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.selftest import recorded
 from checkers.timeline.timeline import timelines
 from checkers.timeline.version_order import Chain, Step
@@ -452,7 +454,18 @@ def test_after_a_wrong_version_all_are_looked_at(monkeypatch: pytest.MonkeyPatch
 
 
 def entry(path: str, content: Any = "data", **more: Any) -> FileEntry:
-    return FileEntry(path, content, "parquet", 1, 10, {}, 1, file_sequence_number=1, snapshot_id=1, **more)
+    return FileEntry(
+        path,
+        content,
+        1,
+        10,
+        {},
+        format="parquet",
+        data_sequence_number=1,
+        file_sequence_number=1,
+        snapshot_id=1,
+        **more,
+    )
 
 
 A, B, NEW = entry("data/a"), entry("data/b"), entry("data/new")
@@ -477,7 +490,21 @@ def walked(*live: FileEntry) -> FileWalk:
 
 def commit(added: Sequence[FileEntry] = (), removed: Sequence[FileEntry] = ()) -> Commit:
     return Commit(
-        1, None, 1, 0, "overwrite", {}, "op", 1, "metadata/snap-1.avro", 0, 1, (), (), tuple(added), tuple(removed)
+        1,
+        None,
+        1,
+        0,
+        "overwrite",
+        "op",
+        1,
+        1,
+        (),
+        (),
+        summary={},
+        manifest_list="metadata/snap-1.avro",
+        schema_id=0,
+        added_files=tuple(added),
+        removed_files=tuple(removed),
     )
 
 

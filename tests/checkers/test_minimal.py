@@ -12,7 +12,6 @@ from checkers.evidence.replace import replace
 from checkers.judge.check import ALL, check
 from checkers.judge.minimal import QUESTIONS, Budget, _Search, _shown, minimal, reduced, with_minimal
 from checkers.judge.trail import trail
-from checkers.timeline.version_order import predecessor
 from checkers.verdict import Anomaly, Checker, MinimalHistory
 from tests.support.drawing import Drawing, row
 from tests.support.judging import UNREDUCED
@@ -157,7 +156,7 @@ def test_a_question_has_only_the_versions_that_it_asks_about() -> None:
     assert all(left.metadata[c.metadata].current == c.snapshot_id for c in left.main())
     locations = [m.location for m in left.metadata]
     for before, m in pairwise(left.metadata):
-        assert predecessor(m) == before.location
+        assert m.predecessor == before.location
     assert all(c.metadata in locations for c in left.captures)
 
 

@@ -18,7 +18,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.problem import problem_of
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, MissingFile, RowChange, TableLog
-from checkers.metadata import Metadata
+from checkers.formats.iceberg.metadata import Metadata
 from checkers.replay.walk import Replay
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
 from checkers.timeline.timeline import timelines

@@ -19,7 +19,10 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.proxylog import Carried
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
+from checkers.evidence.tablelog import Capture, RowChange, TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.judge.runfolder import load_evidence
 from checkers.retries import Retries
 from checkers.timeline.metrics import measure
@@ -65,13 +68,26 @@ class Drawing:
         n = len(self.commits)
         self.commits.append(
             Commit(
-                n + 1, n or None, n + 1, 0, "overwrite", {}, op, attempt, f"snap-{n + 1}-{attempt}-x.avro", 0, n + 1,
+                n + 1,
+                n or None,
+                n + 1,
+                0,
+                "overwrite",
+                op,
+                attempt,
+                n + 1,
                 tuple(RowChange(tuple(r), path, k) for k, r in enumerate(want.added)),
                 tuple(RowChange(tuple(r), "data/old.parquet", k) for k, r in enumerate(want.removed)),
-                tuple(FileEntry(path, "data", "parquet", 1, 100, {"part": p}, n + 1) for p in parts),
-                (),
+                summary={},
+                manifest_list=f"snap-{n + 1}-{attempt}-x.avro",
+                schema_id=0,
+                added_files=tuple(
+                    FileEntry(path, "data", 1, 100, {"part": p}, format="parquet", data_sequence_number=n + 1)
+                    for p in parts
+                ),
+                removed_files=(),
             )
-        )  # fmt: skip
+        )
         self.state.apply(*want)
         self._line(f, value, op, start, end, "ok", None, process, phase)
         return path
@@ -101,8 +117,24 @@ class Drawing:
                 events.append(Event(n, int(at * S), type, process, f, "t", value, op, error, extra))  # type: ignore[arg-type]
         ids = tuple(range(1, len(self.commits) + 1))
         raw = {"properties": dict(self.properties)}
-        versions = [Metadata(0, "0", 0, 2, None, (), {}, 0, None, raw)]
-        versions += [Metadata(n, str(n), 0, 2, n, ids[:n], {"main": n}, n, None, raw) for n in ids]
+        versions = [
+            Metadata(0, "0", 0, None, (), {}, format_version=2, last_sequence_number=0, next_row_id=None, raw=raw)
+        ]
+        versions += [
+            Metadata(
+                n,
+                str(n),
+                0,
+                n,
+                ids[:n],
+                {"main": n},
+                format_version=2,
+                last_sequence_number=n,
+                next_row_id=None,
+                raw=raw,
+            )
+            for n in ids
+        ]
         end = int((max(x[0] for x in self.lines) + 1) * S)
         log = TableLog(
             "t",
@@ -289,7 +321,7 @@ def test_rows_that_are_not_known_are_said() -> None:
 
 
 def _blind(c: Commit) -> Commit:
-    return Commit(**{k: None if k in ("added", "removed") else getattr(c, k) for k in Commit.__slots__})
+    return Commit(**{k: None if k in ("added", "removed") else getattr(c, k) for k in Commit.__struct_fields__})
 
 
 # --- whole runs -------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
+from checkers.formats.iceberg.metadata.rules import RULES
 from checkers.judge.check import ALL as CHECKERS
-from checkers.metadata.rules import RULES
 from checkers.selftest import ALL, recorded, trial
 from checkers.selftest.plant import Plant, table, whole
 from checkers.selftest.world import Planted, World

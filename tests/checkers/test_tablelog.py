@@ -47,7 +47,7 @@ def written(folder: Path) -> Path:
             r"an entry of added must be \[row, file, pos\] or \[row, file, pos, by\], not a list$",
         ),
         ("commit", {"added": [[[1], "f", "0"]]}, 'an entry of added: pos must be a whole number, not "0"$'),
-        ("commit", {"added_files": [{"path": "f"}]}, "an entry of added_files needs content and format and "),
+        ("commit", {"added_files": [{"path": "f"}]}, "an entry of added_files needs content and records and "),
         ("commit", {"added_files": [7]}, "an entry of added_files must be an object, not 7$"),
         ("commit", {"violations": [7]}, "an entry of violations must be a word, not 7$"),
         ("commit", {"violations": None}, "a commit: violations must be a list of words, not null$"),

@@ -26,7 +26,7 @@ from compose.install.installation import Installation
 from compose.processes.service import ServiceError
 from compose.stack.stack import Stack, port_names
 from harness.run.versions import versions
-from harness.tablefiles.pointer_chain import recorded
+from harness.tablefiles.iceberg.pointer_chain import recorded
 from tests.support.entries import example_catalog, site
 from tests.support.examples import example
 from tests.support.files import files_of_at_most

@@ -10,10 +10,10 @@ from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
 from checkers.evidence.tablelog import TableLog
+from checkers.formats.iceberg.metadata.checker import Metadata
 from checkers.judge.check import check
-from checkers.metadata.checker import Metadata
 from compose.objectstore import ObjectStore
-from harness.tablefiles.reader import TableReader
+from harness.tablefiles.iceberg.reader import TableReader
 from tests.support.icebergtable import HandMadeTable
 from workloads.tables import TableSpec
 

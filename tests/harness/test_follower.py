@@ -21,7 +21,7 @@ from harness.experiments.prove import prove_once
 from harness.run.bench import Bench
 from harness.run.settings import RunError
 from harness.tablefiles.follower import Follower
-from harness.tablefiles.reader import ObjectStore, TableReader
+from harness.tablefiles.iceberg.reader import ObjectStore, TableReader
 from nemesis.proxy.board import Board
 from tests.support.runs import Silent
 from workloads.file import scenario

@@ -16,20 +16,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkers.evidence import tablelog_file
+from checkers.evidence import tableformat, tablelog_file
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, Growth, Metadata, RowChange, TableLog
+from checkers.evidence.tablelog import Commit, Growth, RowChange, TableLog
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from compose.objectstore import ObjectStore, TableReadError
-from harness.tablefiles import manifests, metadata_json
-from harness.tablefiles import vectors as vectors_module
-from harness.tablefiles.decoded import TableFiles
-from harness.tablefiles.live_files import in_scope
-from harness.tablefiles.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile, Partition
-from harness.tablefiles.metadata_json import CorruptFile
-from harness.tablefiles.reader import FROM_THE_START, TableReader
-from harness.tablefiles.snapshot_tree import net
+from harness.tablefiles.iceberg import manifests, metadata_json
+from harness.tablefiles.iceberg import vectors as vectors_module
+from harness.tablefiles.iceberg.decoded import TableFiles
+from harness.tablefiles.iceberg.live_files import in_scope
+from harness.tablefiles.iceberg.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile, Partition
+from harness.tablefiles.iceberg.metadata_json import CorruptFile
+from harness.tablefiles.iceberg.reader import FROM_THE_START, TableReader
+from harness.tablefiles.iceberg.snapshot_tree import net
 from tests.support.icebergtable import COLUMNS, File, HandMadeTable
 
 Row = tuple[Any, ...]
@@ -1047,18 +1048,27 @@ def test_metadata_records_that_say_only_differences_say_everything(
 ) -> None:
     chain = [
         Metadata(
-            n, f"m{n}", n, 2, None, tuple(ids), {}, n, None,
-            {"snapshot-log": [{"snapshot-id": x} for x in log], "properties": {"a": "b"}} | ({"x": n} if flag else {}),
+            n,
+            f"m{n}",
+            n,
+            None,
+            tuple(ids),
+            {},
             (Problem("other", "p"),) if flag else (),
+            format_version=2,
+            last_sequence_number=n,
+            next_row_id=None,
+            raw={"snapshot-log": [{"snapshot-id": x} for x in log], "properties": {"a": "b"}}
+            | ({"x": n} if flag else {}),
         )
         for n, (ids, log, flag) in enumerate(versions)
-    ]  # fmt: skip
+    ]
     previous: Metadata | None = None
     back: Metadata | None = None
     for m in chain:
         record = json.loads(tablelog_file.dump(tablelog_file.metadata_to_json(m, previous)))
-        version = tablelog_file.record_of(record)
-        assert isinstance(version, tablelog_file._Version)
+        version = tablelog_file.Lines().explained(record)
+        assert isinstance(version, tableformat.MetadataRecord)
         back = version.after(back)
         assert back == m
         previous = m

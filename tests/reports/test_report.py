@@ -18,7 +18,10 @@ from checkers.evidence import error_chain, tablelog_file
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.plan import Plan
 from checkers.evidence.recorder import Recorder
-from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
+from checkers.evidence.tablelog import Capture, RowChange, TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
 from reports.run import anomalies, page, plots, stored, timeline
@@ -89,7 +92,9 @@ def commit(
         metadata=sequence,
         added=changes(added),
         removed=changes(removed),
-        added_files=(FileEntry(f"data/{sequence}.parquet", "data", "parquet", 1, 100, {}, sequence),),
+        added_files=(
+            FileEntry(f"data/{sequence}.parquet", "data", 1, 100, {}, format="parquet", data_sequence_number=sequence),
+        ),
         removed_files=(),
     )
 
@@ -98,7 +103,18 @@ def log_of(table: str, commits: tuple[Commit, ...], *, complete: bool = True) ->
     """The log of a table whose main ends at the last of ``commits``."""
     current = commits[-1].snapshot_id if commits else None
     ids = tuple(c.snapshot_id for c in commits)
-    metadata = Metadata(len(commits), "m.json", EPOCH_MS, 2, current, ids, {}, len(commits), None, {})
+    metadata = Metadata(
+        len(commits),
+        "m.json",
+        EPOCH_MS,
+        current,
+        ids,
+        {},
+        format_version=2,
+        last_sequence_number=len(commits),
+        next_row_id=None,
+        raw={},
+    )
     columns = ("id", "val", "cnt", "log", "part")
     return TableLog(
         table, f"db.{table}", f"s3://b/{table}", columns, (metadata,), commits, (Capture(9, "m"),), complete
@@ -673,7 +689,9 @@ def test_table_figures(run: Path) -> None:
 def test_a_snapshot_below_main_is_counted_and_rows_that_are_not_known_are_not_guessed() -> None:
     kept, lost = commit(1, "a", 1, added=((1,),)), commit(2, "b", 2)
     log = log_of("t", (kept, lost))
-    moved_back = Metadata(3, "m", EPOCH_MS, 2, 100, (100,), {}, 2, None, {})
+    moved_back = Metadata(
+        3, "m", EPOCH_MS, 100, (100,), {}, format_version=2, last_sequence_number=2, next_row_id=None, raw={}
+    )
     log = TableLog(log.table, "", "", log.columns, (*log.metadata, moved_back), log.commits, (), False)
     figures = measure.table_figures(log)
     assert (figures.off_main, figures.live_rows) == (1, 1)

@@ -17,7 +17,7 @@ from harness.cli.check import publish
 from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from harness.run.tables import CREATE_NAMESPACE, create_table
-from harness.tablefiles.reader import ObjectStore, TableReader
+from harness.tablefiles.iceberg.reader import ObjectStore, TableReader
 from harness.writers.session import Session
 from harness.writers.slot import request
 from tests.support.runs import Silent

@@ -16,7 +16,7 @@ from compose.stack.pointers import table_pointer
 from compose.stack.sparkconf import spark_conf
 from compose.stack.stack import Stack
 from harness.run.tables import CREATE_NAMESPACE, create_table
-from harness.tablefiles.reader import ObjectStore, TableReader
+from harness.tablefiles.iceberg.reader import ObjectStore, TableReader
 from harness.writers.driver import access
 from harness.writers.session import Session
 from harness.writers.slot import request

@@ -25,7 +25,7 @@ from checkers.evidence.tablelog import Commit, FileEntry, TableLog
 from compose.endpoints import Endpoints
 from compose.stack.pointers import table_pointer
 from compose.stack.stack import Stack
-from harness.tablefiles.reader import ObjectStore, TableReader
+from harness.tablefiles.iceberg.reader import ObjectStore, TableReader
 from workloads.tables import COLUMNS, SQL_COLUMNS
 
 pytestmark = [

@@ -13,7 +13,9 @@ from checkers.costs.comparison import Contender, Ran
 from checkers.costs.measures import Measures, measure
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History
-from checkers.evidence.tablelog import Capture, Commit, Metadata, TableLog
+from checkers.evidence.tablelog import Capture, TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.judge.check import check
 from checkers.retries import Retries
 from workloads.tables import COLUMNS, TableSpec
@@ -90,9 +92,38 @@ class Committers:
         commits = []
         for n, (at, op, tries) in enumerate(sorted(self._won), 1):
             name = f"metadata/snap-{n}-{tries}-u.avro"
-            commits.append(Commit(n, n - 1 or None, n, int(at), "append", {}, op, tries, name, 0, n, (), (), (), ()))
+            commits.append(
+                Commit(
+                    n,
+                    n - 1 or None,
+                    n,
+                    int(at),
+                    "append",
+                    op,
+                    tries,
+                    n,
+                    (),
+                    (),
+                    summary={},
+                    manifest_list=name,
+                    schema_id=0,
+                    added_files=(),
+                    removed_files=(),
+                )
+            )
         ids = tuple(c.snapshot_id for c in commits)
-        last = Metadata(1, "m.json", 0, 2, ids[-1] if ids else None, ids, {}, len(ids), None, {})
+        last = Metadata(
+            1,
+            "m.json",
+            0,
+            ids[-1] if ids else None,
+            ids,
+            {},
+            format_version=2,
+            last_sequence_number=len(ids),
+            next_row_id=None,
+            raw={},
+        )
         return TableLog("t", "db.t", "s3://b/t", COLUMNS, (last,), tuple(commits), (Capture(9, "m"),), True)
 
 

@@ -19,7 +19,10 @@ from typing import Any, Literal
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
+from checkers.evidence.tablelog import Capture, RowChange, TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.verdict import Checker, Verdict
 from workloads.tables import COLUMNS, Row, TableSpec
 
@@ -209,7 +212,17 @@ class Drawing:
 
 
 def _file(path: str, snapshot: int) -> FileEntry:
-    return FileEntry(path, "data", "parquet", 1, 500, {}, snapshot, file_sequence_number=snapshot, snapshot_id=snapshot)
+    return FileEntry(
+        path,
+        "data",
+        1,
+        500,
+        {},
+        format="parquet",
+        data_sequence_number=snapshot,
+        file_sequence_number=snapshot,
+        snapshot_id=snapshot,
+    )
 
 
 def names(checker: Checker, evidence: Evidence) -> list[str]:

@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.evidence.replace import replace
-from harness.tablefiles.manifests import ADDED, DELETED, EXISTING
-from harness.tablefiles.vectors import encode_deletion_vector
+from harness.tablefiles.iceberg.manifests import ADDED, DELETED, EXISTING
+from harness.tablefiles.iceberg.vectors import encode_deletion_vector
 
 COLUMNS = ("id", "val", "part")
 SCHEMA: dict[str, Any] = {

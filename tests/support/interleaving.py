@@ -19,7 +19,10 @@ from checkers.coverage.phases import Load
 from checkers.coverage.requests import Asked, Requests
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
-from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
+from checkers.evidence.tablelog import Capture, RowChange, TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
@@ -117,8 +120,35 @@ class Drawing:
             state.apply(removed, added)
             commits.append(self._commit(op, n, added, removed, where))
         ids = tuple(c.snapshot_id for c in commits)
-        versions = [Metadata(0, "0.metadata.json", 0, 2, None, (), {}, 0, None, {})]
-        versions += [Metadata(n, f"{n}.metadata.json", 0, 2, n, ids[:n], {"main": n}, n, None, {}) for n in ids]
+        versions = [
+            Metadata(
+                0,
+                "0.metadata.json",
+                0,
+                None,
+                (),
+                {},
+                format_version=2,
+                last_sequence_number=0,
+                next_row_id=None,
+                raw={},
+            )
+        ]
+        versions += [
+            Metadata(
+                n,
+                f"{n}.metadata.json",
+                0,
+                n,
+                ids[:n],
+                {"main": n},
+                format_version=2,
+                last_sequence_number=n,
+                next_row_id=None,
+                raw={},
+            )
+            for n in ids
+        ]
         last = versions[-1].location
         return TableLog("t", "c.t", "", COLUMNS, tuple(versions), tuple(commits), (Capture(end, last),), True)
 
@@ -134,9 +164,41 @@ class Drawing:
             where[r] = f"data/{op}-{r.part}.parquet"
         new = sorted({(where[r], r.part) for r in (*carried, *added)})
         return Commit(
-            n, n - 1 or None, n, 0, "overwrite", {}, op, 1, f"snap-{n}-1-x.avro", 0, n,
+            n,
+            n - 1 or None,
+            n,
+            0,
+            "overwrite",
+            op,
+            1,
+            n,
             tuple(RowChange(tuple(r), where[r], 0) for r in added),
             tuple(old),
-            tuple(FileEntry(f, "data", "parquet", 1, 100, {"part": part} if self.spec.partitioned else {}, n) for f, part in new),
-            tuple(FileEntry(f, "data", "parquet", 1, 100, {"part": part} if self.spec.partitioned else {}, n) for f, part in before.items()),
-        )  # fmt: skip
+            summary={},
+            manifest_list=f"snap-{n}-1-x.avro",
+            schema_id=0,
+            added_files=tuple(
+                FileEntry(
+                    f,
+                    "data",
+                    1,
+                    100,
+                    {"part": part} if self.spec.partitioned else {},
+                    format="parquet",
+                    data_sequence_number=n,
+                )
+                for f, part in new
+            ),
+            removed_files=tuple(
+                FileEntry(
+                    f,
+                    "data",
+                    1,
+                    100,
+                    {"part": part} if self.spec.partitioned else {},
+                    format="parquet",
+                    data_sequence_number=n,
+                )
+                for f, part in before.items()
+            ),
+        )

@@ -7,7 +7,9 @@ from random import Random
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
-from checkers.evidence.tablelog import Capture, Commit, Growth, Metadata, RowChange, TableLog
+from checkers.evidence.tablelog import Capture, Growth, RowChange, TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, State, TableSpec
 
@@ -73,7 +75,18 @@ class _Table:
 
     def _version(self, current: int | None) -> None:
         self._location = f"s3://w/t/metadata/{self._n:05d}.json"
-        m = Metadata(self._n, self._location, self._n, 2, current, self._listed, {}, self._n, None, {})
+        m = Metadata(
+            self._n,
+            self._location,
+            self._n,
+            current,
+            self._listed,
+            {},
+            format_version=2,
+            last_sequence_number=self._n,
+            next_row_id=None,
+            raw={},
+        )
         self._metadata.append(m)
         self._n += 1
 
@@ -82,8 +95,9 @@ class _Table:
         snapshot, parent = self._n, self._listed[-1] if self._listed else None
         plus = tuple(RowChange(tuple(r), f"data/{snapshot}.parquet", n) for n, r in enumerate(added))
         minus = tuple(RowChange(tuple(r), "data/old.parquet", n) for n, r in enumerate(removed))
-        at = (snapshot, parent, self._n, self._n, "overwrite", {"icequake-op": op}, op, 1, "", 0, self._n)
-        self._commits.append(Commit(*at, plus, minus, (), ()))
+        at = (snapshot, parent, self._n, self._n, "overwrite", op, 1, self._n, plus, minus)
+        own = {"icequake-op": op}
+        self._commits.append(Commit(*at, added_files=(), removed_files=(), summary=own, manifest_list="", schema_id=0))
         self._listed = (*self._listed, snapshot)[-LISTED:]
         self._version(snapshot)
 

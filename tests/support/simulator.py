@@ -30,7 +30,10 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History, Process
 from checkers.evidence.proxylog import AcceptedChange, Carried
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
+from checkers.evidence.tablelog import Capture, RowChange, TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from workloads.engines.engine import Engine
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.operations.keys import Keys, part_of

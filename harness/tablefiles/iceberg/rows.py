@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.tablefiles.metadata_json import CorruptFile
+from harness.tablefiles.iceberg.metadata_json import CorruptFile
 
 DELETE_FILE_PATH_ID = 2147483546
 """Field id of ``file_path`` in a position delete file (spec, "Reserved Field IDs")."""

@@ -7,10 +7,11 @@ from functools import cached_property
 from itertools import pairwise
 from operator import lt
 
-from checkers.evidence.tablelog import Commit, Metadata
-from checkers.metadata.seen import Judging
+from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.metadata.seen import Judging
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
-from checkers.timeline.version_order import Step
 
 
 class Numbers(Judging):

@@ -1,7 +1,7 @@
 """The table reader: follows a table's metadata through the object store and writes the table log.
 
 The catalog gives it the pointer; it reads everything else from the store itself: never through Spark, never through a catalog
-client. ``harness.tablefiles.snapshot_tree`` computes what each snapshot changed; this module decides *which* snapshots existed, in
+client. ``harness.tablefiles.iceberg.snapshot_tree`` computes what each snapshot changed; this module decides *which* snapshots existed, in
 which order.
 
 **The chain of metadata.** Every commit writes a new metadata.json and swings the catalog's pointer to it. A
@@ -43,20 +43,15 @@ from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import replace_file
-from checkers.evidence.tablelog import (
-    Capture,
-    Commit,
-    FileEntry,
-    Growth,
-    Metadata,
-    MissingFile,
-    TableLog,
-)
+from checkers.evidence.tablelog import Capture, Growth, MissingFile, TableLog
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from compose.objectstore import ObjectStore, TableReadError
-from harness.tablefiles.decoded import TableFiles, Unknown
-from harness.tablefiles.manifests import UNSAID, Entry, ManifestFile
-from harness.tablefiles.metadata_json import attempt_of
-from harness.tablefiles.pointer_chain import (
+from harness.tablefiles.iceberg.decoded import TableFiles, Unknown
+from harness.tablefiles.iceberg.manifests import UNSAID, Entry, ManifestFile
+from harness.tablefiles.iceberg.metadata_json import attempt_of
+from harness.tablefiles.iceberg.pointer_chain import (
     LONGEST,
     OutsideTheChain,
     Snapshot,
@@ -68,8 +63,8 @@ from harness.tablefiles.pointer_chain import (
     recorded,
     trace,
 )
-from harness.tablefiles.rows import Column, projection
-from harness.tablefiles.snapshot_tree import Change, SnapshotTree
+from harness.tablefiles.iceberg.rows import Column, projection
+from harness.tablefiles.iceberg.snapshot_tree import Change, SnapshotTree
 
 __all__ = ["ObjectStore", "TableReadError", "TableReader"]
 

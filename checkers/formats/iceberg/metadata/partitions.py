@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
-from checkers.evidence.tablelog import FileEntry, TableLog
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.records import IcebergLog as TableLog
 
 Field = Mapping[str, Any]
 """One field of a spec, as metadata.json has it: ``name``, ``transform``, ``source-id``."""

@@ -18,13 +18,14 @@ from functools import cached_property
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import FILES, Problem
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, FileEntry
-from checkers.metadata.entries import MOST_FILES, Entries, File, LiveEntries, changed, of
-from checkers.metadata.rules import BrokenRule
-from checkers.metadata.seen import VersionSeen
-from checkers.metadata.summaries import METRICS, TOTALS, Measured, number, wrong_summary
+from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.entries import MOST_FILES, Entries, File, LiveEntries, changed, of
+from checkers.formats.iceberg.metadata.rules import BrokenRule
+from checkers.formats.iceberg.metadata.seen import VersionSeen
+from checkers.formats.iceberg.metadata.summaries import METRICS, TOTALS, Measured, number, wrong_summary
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.timeline import explain
-from checkers.timeline.version_order import Chain, predecessor
 
 REWRITES = {"rewrite-data-files": "data-files", "rewrite-position-delete-files": "delete-files"}
 """Procedures whose result begins with the number of files that they rewrote and of those that they wrote → which files."""
@@ -324,7 +325,7 @@ class FileWalk:
     def _unseen(self) -> frozenset[int]:
         """Snapshots that added removed files and that no version shows, of a log that begins with the table."""
         log = self._chain.log
-        if not log.metadata or predecessor(log.metadata[0]) is not None or log.metadata[0].snapshots:
+        if not log.metadata or log.metadata[0].predecessor is not None or log.metadata[0].snapshots:
             return frozenset()
         named = {f.snapshot_id for c in log.commits for f in c.removed_files if f.snapshot_id is not None}
         return frozenset(named - self._chain.snapshots.keys())

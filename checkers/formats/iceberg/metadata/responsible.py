@@ -15,10 +15,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 from checkers.evidence.history import Operation
-from checkers.evidence.tablelog import Commit, Metadata
+from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
-from checkers.timeline.version_order import FOREVER, Chain, Step
+from checkers.timeline.version_order import FOREVER
 from workloads.operations.kind import Kind, Lost, Part
 
 

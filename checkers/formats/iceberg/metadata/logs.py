@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from checkers.evidence.tablelog import Metadata
-from checkers.metadata.seen import Judging
+from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.metadata.seen import Judging
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
-from checkers.timeline.version_order import Step, place
+from checkers.timeline.version_order import place
 
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 PREVIOUS_VERSIONS_DEFAULT = 100

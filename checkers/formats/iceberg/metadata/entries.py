@@ -24,12 +24,14 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
-from checkers.evidence.tablelog import Commit, FileEntry, RowChange
-from checkers.metadata.partitions import Partitions
-from checkers.metadata.rules import BrokenRule
+from checkers.evidence.tablelog import RowChange
+from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.partitions import Partitions
+from checkers.formats.iceberg.metadata.rules import BrokenRule
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
-from checkers.timeline.version_order import Chain
 
 MOST_FILES = 50
 

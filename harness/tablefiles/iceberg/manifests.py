@@ -8,7 +8,7 @@ The structure of an Iceberg table (Iceberg spec, format/spec.md)::
        points at it)    commit)        manifest               file                equality (Parquet), or a deletion
                                                                                   vector: a blob in a Puffin file
 
-This module does not know what a commit changed; ``harness.tablefiles.reader`` does. Every function takes bytes and returns plain
+This module does not know what a commit changed; ``harness.tablefiles.iceberg.reader`` does. Every function takes bytes and returns plain
 values, so that each rule can be read and tested alone. The subtle points:
 
 * **Inheritance.** A file's sequence number is unknown when its manifest is written (the commit assigns it when it wins), so entries
@@ -39,8 +39,8 @@ import msgspec
 
 from checkers.evidence.record import UNREADABLE
 from checkers.evidence.tablelog import FileContent
-from harness.tablefiles.metadata_json import CorruptFile
-from harness.tablefiles.rows import plain
+from harness.tablefiles.iceberg.metadata_json import CorruptFile
+from harness.tablefiles.iceberg.rows import plain
 
 ADDED, EXISTING, DELETED = 1, 0, 2
 _STATUS = {EXISTING: "EXISTING", ADDED: "ADDED", DELETED: "DELETED"}

@@ -3,10 +3,10 @@
 Other checkers ask what clients saw. This one reads the table's own files: *every* metadata.json that the catalog's pointer named, not
 only the last. A version that was wrong for a second misled whoever read it then, and later versions may show no trace of it.
 
-Two parts judge a table's log, each on its own subject: ``checkers.metadata.versions`` (versions, and what changed from one to the
-next) and ``checkers.metadata.files`` (files, manifests, summaries), on the chain of versions that ``checkers.timeline.version_order``
-builds. ``checkers.metadata.rules`` is the table of rules, each with its section of the specification. Of an operation the checker knows
-only what its kind may change or take away (``checkers.metadata.responsible``), so it also judges tables that other engines wrote.
+Two parts judge a table's log, each on its own subject: ``metadata.versions`` (versions, and what changed from one to the
+next) and ``metadata.files`` (files, manifests, summaries), on the chain of versions that ``checkers.timeline.version_order``
+builds. ``metadata.rules`` is the table of rules, each with its section of the specification. Of an operation the checker knows
+only what its kind may change or take away (``metadata.responsible``), so it also judges tables that other engines wrote.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from collections.abc import Mapping
 from typing import TypedDict, cast
 
 from checkers.evidence.history import Operation
-from checkers.metadata.files import check_files
-from checkers.metadata.rules import RULES, BrokenRule
-from checkers.metadata.seen import MetadataCounts
-from checkers.metadata.versions import check_versions
-from checkers.timeline.version_order import Chain
+from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.files import check_files
+from checkers.formats.iceberg.metadata.rules import RULES, BrokenRule
+from checkers.formats.iceberg.metadata.seen import MetadataCounts
+from checkers.formats.iceberg.metadata.versions import check_versions
+from checkers.formats.iceberg.records import iceberg_log
+from checkers.formats.iceberg.tableformat import Iceberg
 from checkers.unit import Part, TableChecker, Unit
 from checkers.verdict import Anomaly
 from workloads.engines.engines import engine_of
@@ -54,21 +56,23 @@ class Metadata(TableChecker):
     names = frozenset(RULES)
 
     def part(self, unit: Unit) -> Part | None:
-        """Anomalies named after ``checkers.metadata.rules.RULES``, with the rule and its source in ``evidence``.
+        """Anomalies named after ``metadata.rules.RULES``, with the rule and its source in ``evidence``.
 
         ``stats``: :class:`MetadataStats`.
         ``unknown``: a table without a log, a log that was not read to its end, or an unreadable part of it.
         """
-        name, log = unit.name, unit.log
-        if unit.spec is None and log is None:
+        name, found = unit.name, unit.log
+        if unit.spec is None and found is None:
             return None
-        if log is None or not log.metadata:
+        if found is None or not found.metadata:
             return Part(name, notes=(f"{name}: there is no table log to check",), undecided=True)
+        if found.table_format != Iceberg.name:
+            return None
         notes: list[str] = []
         undecided = False
-        t = unit.timeline
+        log, t = iceberg_log(found), unit.timeline
         chain = (
-            t.chain
+            cast(Chain, t.chain)
             if t is not None and t.log is log
             else Chain(log, unit.ops, {**unit.everything, **{o.op: o for o in unit.ops}})
         )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap64
 
-from harness.tablefiles.metadata_json import CorruptFile
+from harness.tablefiles.iceberg.metadata_json import CorruptFile
 
 DV_MAGIC = b"\xd1\xd3\x39\x64"
 

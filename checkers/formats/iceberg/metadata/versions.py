@@ -1,8 +1,8 @@
 """The rules within one version of a table's metadata, and from one version to the next.
 
 Counters never go down, the current snapshot is main's, and a snapshot's description never changes. What else a version lists and says
-is judged by ``checkers.metadata.snapshots`` (which snapshots), ``checkers.metadata.contents`` (schemas, specs, properties and the like) and
-``checkers.metadata.logs`` (the two logs). Each version is compared with its *predecessor* (``checkers.timeline.version_order``),
+is judged by ``metadata.snapshots`` (which snapshots), ``metadata.contents`` (schemas, specs, properties and the like) and
+``metadata.logs`` (the two logs). Each version is compared with its *predecessor* (``checkers.timeline.version_order``),
 not with the one before it in the log: after a fork, only the fork is reported, not everything that it lost.
 """
 
@@ -12,16 +12,17 @@ from functools import cached_property
 from typing import Any
 
 from checkers.evidence.problem import METADATA, Problem
-from checkers.evidence.tablelog import Metadata
-from checkers.metadata.acknowledged import Acknowledged
-from checkers.metadata.contents import Contents
-from checkers.metadata.logs import Logs
-from checkers.metadata.numbers import Numbers
-from checkers.metadata.plain import PlainVersions
-from checkers.metadata.seen import Judging, VersionSeen
-from checkers.metadata.snapshots import Snapshots
+from checkers.formats.iceberg.metadata.acknowledged import Acknowledged
+from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.metadata.contents import Contents
+from checkers.formats.iceberg.metadata.logs import Logs
+from checkers.formats.iceberg.metadata.numbers import Numbers
+from checkers.formats.iceberg.metadata.plain import PlainVersions
+from checkers.formats.iceberg.metadata.seen import Judging, VersionSeen
+from checkers.formats.iceberg.metadata.snapshots import Snapshots
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
-from checkers.timeline.version_order import Chain, Step
 
 
 def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:

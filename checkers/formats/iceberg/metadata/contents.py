@@ -1,6 +1,6 @@
 """What each version says besides its snapshots: schemas, specs, sort orders, properties, refs, location, format version, statistics.
 
-A version says what its predecessor says, except for what the operation that made it may change (``checkers.metadata.responsible``): a
+A version says what its predecessor says, except for what the operation that made it may change (``metadata.responsible``): a
 commit builds its metadata from the current one (``TableMetadata.buildFrom``) and adds its own changes. An entry with an id is never
 changed in place: a changed schema, spec or sort order gets the next id (``TableMetadata.Builder.addSchemaInternal``,
 ``addPartitionSpecInternal``, ``addSortOrderInternal``).
@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from checkers.evidence.tablelog import Metadata
-from checkers.metadata.seen import Judging
+from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.metadata.seen import Judging
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
-from checkers.timeline.version_order import Step, place
+from checkers.timeline.version_order import place
 from workloads.operations.kind import Lost, Part
 
 STATISTICS = ("statistics", "partition-statistics")

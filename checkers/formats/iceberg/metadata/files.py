@@ -1,8 +1,8 @@
 """The rules within a snapshot: its files, and what its manifests and its summary state about them.
 
 For every commit, the table log has the files that it added and removed relative to its parent, and the violations of the spec that the
-reader found when it first read a manifest (``Commit.violations``). ``checkers.metadata.entries`` judges what a snapshot says of each file
-that it adds, ``checkers.metadata.summaries`` what it counts, ``checkers.metadata.walk`` which files are live.
+reader found when it first read a manifest (``Commit.violations``). ``metadata.entries`` judges what a snapshot says of each file
+that it adds, ``metadata.summaries`` what it counts, ``metadata.walk`` which files are live.
 
 **The log does not show everything.** It has no manifests: only the reader, once, when it reads them, judges the manifest list's counts,
 EXISTING entries, and what a rewritten manifest states about carried-over files. A wrong ``first_row_id`` of a file that the snapshot did
@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from checkers.evidence.history import Operation
 from checkers.evidence.paths import commit_uuid
 from checkers.evidence.problem import FILES, Problem
-from checkers.evidence.tablelog import Commit
-from checkers.metadata.entries import MOST_FILES, Entries, renumbered
-from checkers.metadata.rules import RULES, BrokenRule
-from checkers.metadata.seen import VersionSeen
-from checkers.metadata.summaries import Measured, check_summaries
-from checkers.metadata.walk import FileWalk
+from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.entries import MOST_FILES, Entries, renumbered
+from checkers.formats.iceberg.metadata.rules import RULES, BrokenRule
+from checkers.formats.iceberg.metadata.seen import VersionSeen
+from checkers.formats.iceberg.metadata.summaries import Measured, check_summaries
+from checkers.formats.iceberg.metadata.walk import FileWalk
+from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
-from checkers.timeline.version_order import Chain
 
 
 def check_files(chain: Chain, *, complete: bool) -> VersionSeen:

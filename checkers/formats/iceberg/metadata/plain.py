@@ -9,10 +9,11 @@ from __future__ import annotations
 from operator import is_
 from typing import Any
 
-from checkers.evidence.tablelog import Metadata
-from checkers.metadata.contents import LISTS, REQUIRED, SCHEMAS, STATISTICS, ids_of
-from checkers.metadata.logs import ONE_MINUTE, previous_versions
-from checkers.timeline.version_order import Chain, Step
+from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.metadata.contents import LISTS, REQUIRED, SCHEMAS, STATISTICS, ids_of
+from checkers.formats.iceberg.metadata.logs import ONE_MINUTE, previous_versions
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 
 UNCHANGED = tuple(
     dict.fromkeys(

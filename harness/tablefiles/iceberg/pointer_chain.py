@@ -15,7 +15,7 @@ from typing import Any
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
 from compose.objectstore import ObjectStore
-from harness.tablefiles.metadata_json import CorruptFile, read_metadata
+from harness.tablefiles.iceberg.metadata_json import CorruptFile, read_metadata
 
 LONGEST = 1_000_000
 """Bound of walks along a chain, whatever the files contain."""

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from checkers.evidence.problem import Problem
-from harness.tablefiles.decoded import TableFiles, Unknown
-from harness.tablefiles.manifests import Entry, ManifestFile
-from harness.tablefiles.rows import Column, equality_keys
+from harness.tablefiles.iceberg.decoded import TableFiles, Unknown
+from harness.tablefiles.iceberg.manifests import Entry, ManifestFile
+from harness.tablefiles.iceberg.rows import Column, equality_keys
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from checkers.evidence.problem import Code, Problem
 from checkers.evidence.tablelog import Row
 from compose.objectstore import ObjectStore
-from harness.tablefiles.manifests import (
+from harness.tablefiles.iceberg.manifests import (
     ADDED,
     Entry,
     Manifest,
@@ -23,9 +23,9 @@ from harness.tablefiles.manifests import (
     read_manifest_list,
     read_parent,
 )
-from harness.tablefiles.metadata_json import CorruptFile
-from harness.tablefiles.rows import Column, DataRows, equality_keys, read_position_deletes, read_rows
-from harness.tablefiles.vectors import read_deletion_vector
+from harness.tablefiles.iceberg.metadata_json import CorruptFile
+from harness.tablefiles.iceberg.rows import Column, DataRows, equality_keys, read_position_deletes, read_rows
+from harness.tablefiles.iceberg.vectors import read_deletion_vector
 
 _DATA_BYTES = 256 << 20
 """Bound of the cached data files (bytes of Arrow memory)."""

@@ -4,7 +4,7 @@
 exactly, for every snapshot. Scanning each snapshot would show it (≈200 ms a snapshot) but would trust the engine under test. Here the
 rows are derived only from the files that a commit touched.
 
-**Change.** The live files (``harness.tablefiles.live_files``) determine a snapshot's rows. Only the rows of *affected* data files can
+**Change.** The live files (``harness.tablefiles.iceberg.live_files``) determine a snapshot's rows. Only the rows of *affected* data files can
 change: those that were added or removed, and those to which an added or removed delete file may apply. For these, the visible rows
 before and after are compared; equal rows removed from one file and added in another (a copy-on-write carry-over, a compaction)
 cancel. The rest is what the snapshot removed and added.
@@ -36,11 +36,11 @@ from typing import Any
 
 from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Row, RowChange
-from checkers.metadata.partitions import UNKNOWN, transformed
-from harness.tablefiles.decoded import TableFiles, Unknown
-from harness.tablefiles.live_files import Delta, Live, LiveFiles, ordered
-from harness.tablefiles.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile
-from harness.tablefiles.rows import Column
+from checkers.formats.iceberg.metadata.partitions import UNKNOWN, transformed
+from harness.tablefiles.iceberg.decoded import TableFiles, Unknown
+from harness.tablefiles.iceberg.live_files import Delta, Live, LiveFiles, ordered
+from harness.tablefiles.iceberg.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile
+from harness.tablefiles.iceberg.rows import Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from checkers.evidence.history import Operation
-from checkers.evidence.tablelog import Metadata
-from checkers.metadata.seen import Judging
+from checkers.formats.iceberg.metadata.seen import Judging
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
-from checkers.timeline.version_order import place, predecessor
+from checkers.timeline.version_order import place
 
 
 def _may_undo_changes(o: Operation) -> bool:
@@ -55,7 +55,7 @@ class Acknowledged(Judging):
             return
         read = {place(m.location) for m in versions}
         until = max((c.time for c in chain.log.captures if c.metadata and place(c.metadata) in read), default=-1)
-        whole = predecessor(versions[0]) is None and not any(s.gap for s in chain.steps[1:])
+        whole = versions[0].predecessor is None and not any(s.gap for s in chain.steps[1:])
         for o in changes:
             if o.type != "ok" or o.end is None or o.end >= until or not isinstance(o.value, Mapping):
                 continue

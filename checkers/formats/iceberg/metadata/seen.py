@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypedDict
 
-from checkers.evidence.tablelog import Metadata
-from checkers.metadata.responsible import Responsible
-from checkers.metadata.rules import BrokenRule
-from checkers.timeline.version_order import Chain, Step
+from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.metadata.responsible import Responsible
+from checkers.formats.iceberg.metadata.rules import BrokenRule
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 
 
 class MetadataCounts(TypedDict, total=False):

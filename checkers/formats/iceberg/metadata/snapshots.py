@@ -23,11 +23,11 @@ from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import METADATA
-from checkers.evidence.tablelog import Metadata
-from checkers.metadata.seen import Judging
+from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.metadata.seen import Judging
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
-from checkers.timeline.version_order import Step, predecessor
 
 STAGED = "wap.id"
 """The key of a staged snapshot's summary (``SnapshotSummary.STAGED_WAP_ID_PROP``)."""
@@ -51,7 +51,7 @@ class Snapshots(Judging):
     def _missing_versions(self, step: Step) -> None:
         if not step.gap:
             return
-        m, said = step.after, predecessor(step.after)
+        m, said = step.after, step.after.predecessor
         told = any(p.code in METADATA or p.code in ("metadata-log", "fork") for p in m.problems)
         if step.before is not None and said is not None and not told:
             self.seen.doubt(

@@ -1,7 +1,7 @@
 """The rules about a snapshot's summary: what it counts, and the operation that it names.
 
 A summary's metrics are optional; those that are there are compared with the files that the log has. ``changed-partition-count`` and
-counts of manifests are not compared. Totals need the live files: ``checkers.metadata.walk`` compares them.
+counts of manifests are not compared. Totals need the live files: ``metadata.walk`` compares them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from checkers.evidence.tablelog import Commit, FileEntry
-from checkers.metadata.entries import MOST_FILES, Entries, of, own
-from checkers.metadata.rules import BrokenRule
-from checkers.metadata.seen import VersionSeen
+from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.entries import MOST_FILES, Entries, of, own
+from checkers.formats.iceberg.metadata.rules import BrokenRule
+from checkers.formats.iceberg.metadata.seen import VersionSeen
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
-from checkers.timeline.version_order import Chain
 
 OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
 """The operations that a snapshot's summary can name (spec, "Snapshots")."""

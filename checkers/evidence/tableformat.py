@@ -1,0 +1,146 @@
+"""What a checker asks of a table's format, beyond what every table log says.
+
+A format is a file of ``checkers/formats/``, or a folder there whose ``__init__.py`` names its class. File or folder, and the attribute ``name``
+of its class, bear the format's name, which the header of a table log says. It needs no other registration.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from checkers.evidence.problem import Problem
+from checkers.evidence.record import RecordError
+from checkers.evidence.tablelog import Commit, Metadata, TableLog
+from workloads.backoff import Retries
+
+FOLDER = "checkers.formats"
+
+
+class Difference(msgspec.Struct, frozen=True, gc=False):
+    """Which snapshots a version lists no more, and which are new."""
+
+    drop: list[int]
+    add: list[int]
+
+    @staticmethod
+    def between(before: Sequence[int], now: tuple[int, ...]) -> Difference | None:
+        """What makes the one list the other; None if that is not so simple."""
+        was, are = set(before), set(now)
+        add = [s for s in now if s not in was]
+        plain = (*(s for s in before if s in are), *add) == now
+        return Difference([s for s in before if s not in are], add) if plain else None
+
+    def after(self, before: tuple[int, ...]) -> tuple[int, ...]:
+        """The snapshots that a version lists."""
+        gone = {*self.drop}
+        return (*([s for s in before if s not in gone] if gone else before), *self.add)
+
+
+class MetadataRecord(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, tag_field="type", tag="metadata"
+):
+    """A :class:`Metadata` as a line of the file: all of it, or what differs from the line before."""
+
+    n: int
+    location: str
+    last_updated_ms: int
+    current: int | None
+    snapshots: tuple[int, ...] | Difference
+    refs: dict[str, int]
+    problems: tuple[Problem, ...] = ()
+
+    def after(self, previous: Metadata | None) -> Metadata:
+        """The version; ``previous``: the one before it.
+
+        Raises:
+            RecordError: it is a difference and there is no ``previous``, or that lacks what did not change, or grew.
+        """
+        return Metadata(**self.core(previous))
+
+    def core(self, previous: Metadata | None) -> dict[str, Any]:
+        """The fields that versions of every format have."""
+        if previous is None and isinstance(self.snapshots, Difference):
+            raise RecordError(NO_RECORD_BEFORE)
+        out = {k: getattr(self, k) for k in Metadata.__struct_fields__}
+        if previous is not None and isinstance(self.snapshots, Difference):
+            out["snapshots"] = self.snapshots.after(previous.snapshots)
+        return out
+
+
+NO_RECORD_BEFORE = "a metadata record says only what differs from the record before it, and there is none"
+
+
+class Records(NamedTuple):
+    """The records of a table log in which formats differ."""
+
+    commit: type[Commit]
+    metadata: type[MetadataRecord]
+
+
+CORE = Records(Commit, MetadataRecord)
+"""Those of a format that adds nothing."""
+
+
+C = TypeVar("C", bound=Commit)
+M = TypeVar("M", bound=Metadata)
+
+
+class TableFormat(Generic[C, M]):
+    """A format, with its records of commits and versions. Of one that says no more than this class, the log alone tells what happened."""
+
+    name: ClassVar[str] = ""
+    """As the header of a table log says it."""
+    records: ClassVar[Records] = CORE
+    """The lines of its table logs, with the facts that it adds."""
+
+    def joined(self, line: Sequence[C]) -> C:
+        """The last of several commits that one operation made at once, with what the format says of all of them; rows and files are core."""
+        return line[-1]
+
+    def backoff(self, properties: Mapping[str, Any]) -> Retries:
+        """When its own client tries a refused commit again, with these properties of the table."""
+        return Retries(num_retries=0, min_wait_ms=0, max_wait_ms=0)
+
+    def same_but_time(self, one: M, other: M) -> bool:
+        """Whether two versions that list the same snapshots differ in nothing but when they were made."""
+        return True
+
+    def follows(self, m: M, location: str) -> M:
+        """The version, which names a predecessor, with this one in its place."""
+        return m
+
+    def maker_of(self, path: str) -> str | None:
+        """What the name of a file has in common with those of all files of its commit; None if names do not tell."""
+        return None
+
+    def misses_moved_rows(self, m: M) -> bool:
+        """Whether a merge-on-read delete is documented to miss a row that a concurrent commit rewrote, in a table of this version."""
+        return False
+
+
+@cache
+def find(name: str) -> TableFormat[Any, Any]:
+    """The format of that name.
+
+    Raises:
+        LookupError: there is none.
+    """
+    module = f"{FOLDER}.{name}"
+    if not name.isidentifier() or find_spec(module) is None:
+        raise LookupError(f"there is no table format {name!r}; a format is a file of {FOLDER.replace('.', '/')}")
+    for c in vars(import_module(module)).values():
+        if inspect.isclass(c) and issubclass(c, TableFormat) and c.name == name:
+            return c()
+    raise LookupError(f"{module} has no class of table format {name!r}")
+
+
+def format_of(log: TableLog) -> TableFormat[Any, Any]:
+    """The format of a log's table."""
+    return find(log.table_format)

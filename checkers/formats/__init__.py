@@ -1,0 +1,1 @@
+"""What does a table format add to what every table has?"""

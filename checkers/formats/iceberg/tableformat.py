@@ -1,0 +1,51 @@
+"""What the core asks of Iceberg: its backoff, the names of its files, and what of a metadata.json is only time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from checkers.evidence.paths import commit_uuid
+from checkers.evidence.replace import replace
+from checkers.evidence.tableformat import TableFormat
+from checkers.formats.iceberg.records import ICEBERG, IcebergCommit, IcebergMetadata
+from workloads.backoff import Retries
+
+IN_EVERY_VERSION = frozenset({"metadata-log", "snapshot-log", "last-updated-ms", "last-sequence-number", "next-row-id"})
+"""What differs from version to version although nothing but a snapshot was added; the log of predecessors is mended."""
+
+
+class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
+    """Apache Iceberg, versions 2 and 3."""
+
+    name = "iceberg"
+    records = ICEBERG
+
+    def joined(self, line: Sequence[IcebergCommit]) -> IcebergCommit:
+        return replace(line[-1], violations=tuple(v for c in line for v in c.violations))
+
+    def backoff(self, properties: Mapping[str, Any]) -> Retries:
+        """By ``commit.retry.*``; what is no whole number counts as unsaid."""
+        own = Retries().properties()
+        said = {k: n for k in own if isinstance(n := properties.get(k), str) and re.fullmatch(r"\d{1,12}", n)}
+        return Retries(*(int(said.get(k, n)) for k, n in own.items()))
+
+    def same_but_time(self, one: IcebergMetadata, other: IcebergMetadata) -> bool:
+        if one.format_version != other.format_version:
+            return False
+        a, b = one.raw, other.raw
+        keys = (a.keys() | b.keys()) - IN_EVERY_VERSION
+        return all(a.get(k) is b.get(k) or a.get(k) == b.get(k) for k in keys)
+
+    def follows(self, m: IcebergMetadata, location: str) -> IcebergMetadata:
+        entries = m.raw["metadata-log"]
+        return replace(m, raw={**m.raw, "metadata-log": [*entries[:-1], {**entries[-1], "metadata-file": location}]})
+
+    def maker_of(self, path: str) -> str | None:
+        """The UUID in the name of a manifest or a manifest list."""
+        return commit_uuid(path)
+
+    def misses_moved_rows(self, m: IcebergMetadata) -> bool:
+        """Position deletes of version 2 are written for the file that the scan saw; a deletion vector of version 3 is refused then."""
+        return m.format_version == 2

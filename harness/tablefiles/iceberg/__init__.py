@@ -1,0 +1,1 @@
+"""What do Iceberg's own files say?"""
