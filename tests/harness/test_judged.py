@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench import files
-from checkers.evidence import history, tablelog
+from checkers.evidence import history, tablelog_file
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.by_table import judged as judged_by_table
 from harness.cli.check import publish
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def test_history_and_table_logs_are_read_once(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     read: Counter[str] = Counter()
-    for module in (history, tablelog):
+    for module in (history, tablelog_file):
         real = module.read
 
         def counted(path: Path, real: Any = real) -> Any:
