@@ -140,6 +140,10 @@ class RunColumns:
 class RunChecker(Checker):
     """A checker of the whole run."""
 
+    def check(self, evidence: Evidence) -> Verdict:
+        """Judge any run, also one in which something is wrong."""
+        raise NotImplementedError(f"{type(self).__name__} needs check(evidence)")
+
     def part(self, unit: Unit) -> Any:
         """What :meth:`whole` needs of a table that has a timeline; None if it needs nothing."""
         return None

@@ -19,8 +19,20 @@ How = Literal["summary", "proxy", "rows"]
 @cache
 def _named(kind: type[Commit]) -> Callable[..., Commit]:
     """Commits of a format whose operation their summary does not name. ``named_by``: what names it."""
-    made: Any = msgspec.defstruct("NamedCommit", [("named_by", How, "rows")], bases=(kind,), frozen=True, kw_only=True)
+    made: Any = msgspec.defstruct(
+        "NamedCommit",
+        [("named_by", How, "rows")],
+        bases=(kind,),
+        namespace={"__reduce__": lambda c: (_again, (kind, msgspec.structs.asdict(c)))},
+        frozen=True,
+        kw_only=True,
+    )
     return cast(Callable[..., Commit], made)
+
+
+def _again(kind: type[Commit], values: Mapping[str, Any]) -> Commit:
+    """One that came from another process, which made the class for itself."""
+    return _named(kind)(**values)
 
 
 @dataclass(frozen=True)

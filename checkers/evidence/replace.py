@@ -19,13 +19,3 @@ def replace(record: T, **changes: Any) -> T:
     if isinstance(record, msgspec.Struct):
         return msgspec.structs.replace(record, **changes)
     return dataclasses.replace(record, **changes)  # type: ignore[type-var]
-
-
-def field_names(record: object) -> tuple[str, ...]:
-    """The names of the fields of a record, or of a class of records, in their order.
-
-    Raises:
-        TypeError: it is none.
-    """
-    names: tuple[str, ...] | None = getattr(record, "__struct_fields__", None)
-    return tuple(f.name for f in dataclasses.fields(record)) if names is None else names  # type: ignore[arg-type]

@@ -151,8 +151,9 @@ class Metadata(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def as_of(self) -> list[tuple[Any, Any]] | None:
-        """Time (ms) and snapshot of each change of main, oldest first; empty: it says none; None: not readable."""
-        return []
+        """Time (ms) and snapshot of each change of main, oldest first; empty: it has none, so main's ancestors are its history; None: a
+        reader cannot ask for it, or it is not readable."""
+        return None
 
     def values(self, previous: Metadata | None) -> dict[str, Any]:
         """What its line says of it: all, or what differs from ``previous``; ``snapshots`` and ``problems`` are written for it."""

@@ -131,9 +131,14 @@ def _change_to_json(c: RowChange) -> list[Any]:
 
 def commit_to_json(c: Commit) -> dict[str, Any]:
     """A ``commit`` record."""
-    out = {
-        k: getattr(c, k) for k in c.__struct_fields__ if k not in ("added", "removed", "added_files", "removed_files")
-    }
+    other = {
+        "added",
+        "removed",
+        "added_files",
+        "removed_files",
+        "named_by",
+    }  # the last one is no file's: proxies or rows tell it
+    out = {k: getattr(c, k) for k in c.__struct_fields__ if k not in other}
     for k in ("added", "removed"):
         rows: tuple[RowChange, ...] | None = getattr(c, k)
         out[k] = None if rows is None else [_change_to_json(r) for r in rows]

@@ -144,7 +144,8 @@ class TableGraph:
         if o is not None and kind is not None and (kind.changes_rows or kind.replaces):
             scan = self._replaced(k, o, changes, state) if kind.replaces else self._scan(k, o, kind, changes, state)
             if scan is None:
-                self.unexplained.append(o.op)
+                gone = not kind.replaces and self._of_what_is_gone(o, kind, changes)
+                (self.older if gone else self.unexplained).append(o.op)
             else:
                 self._reading.append((len(self.nodes), scanned(o, self.t.spec), *scan))
                 if scan[1] < k - 1:
@@ -214,6 +215,17 @@ class TableGraph:
             return None
         self._overwrites += partly[1]
         return partly[0], partly[0]
+
+    def _of_what_is_gone(self, o: Operation, kind: Kind, real: Changes) -> bool:
+        """Whether a snapshot explains a commit that a rollback took out of main meanwhile: it depends on nothing that main has."""
+        made = Counter(real.removed), Counter(real.added)
+        for version in self.t.versions:
+            if version.snapshot is None or version.snapshot in self.t.position:
+                continue
+            state = self.t.state(version.snapshot)
+            if state is not None and self._meaning(kind, o, state) == made and self.t.newest_until_set_back(version, o):
+                return True
+        return False
 
     def _overwritten(self, kept: Counter[Row], ids: set[int], j: int, k: int) -> list[tuple[int, int, int]] | None:
         """What a commit overwrote that scanned position ``j``, if others had changed all rows that it left; as in ``_overwrites``."""

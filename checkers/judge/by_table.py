@@ -60,6 +60,7 @@ from checkers.timeline.operation_columns import OperationColumns
 from checkers.timeline.timeline import named
 from checkers.timeline.unreadable import unreadable
 from checkers.unit import RunChecker, RunColumns, TableChecker, units
+from checkers.verdict import Checker
 from workloads.file.opened import opened
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -320,9 +321,9 @@ class _Run:
             assert verdict is not None
             found[r.name] = verdict
         _must(all(v.valid is True and not v.anomalies for v in found.values()), "a verdict that is not true")
-        if guests := [c for c in ALL if c.name not in found]:
+        if guests():
             evidence = load_evidence(self.run.path)
-            found |= {c.name: verdict_of(c, evidence) for c in guests}
+            found |= {c.name: verdict_of(c, evidence) for c in guests()}
             return concluded([found[c.name] for c in ALL], evidence, ALL, self.promises, load_ran(self.run.path))
         verdicts = [found.pop(c.name) for c in ALL]
         accepted = Accepted.of((), self.promises.allow, self.specs.values())
@@ -351,6 +352,11 @@ def _table(value: bytes) -> str | None:
         return None
     _must(len(value) > 2 and value[:1] == value[-1:] == b'"' and b"\\" not in value, "a table's name of another form")
     return value[1:-1].decode()
+
+
+def guests() -> list[Checker]:
+    """The checkers that must see a run's whole evidence."""
+    return [c for c in ALL if not isinstance(c, TableChecker | RunChecker)]
 
 
 # --- who judges the tables ----------------------------------------------------------------------------------------------

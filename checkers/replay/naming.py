@@ -122,7 +122,7 @@ class Naming:
             if found is not None:
                 return found
         if lost:
-            return self.vanished_read(lost[0])
+            return self.vanished_read(next((v for v in lost if self.t.newest_until_set_back(v, self.o)), lost[0]))
         old = next((s for s in self.scans if s.exact), None)
         if old is not None and (self.real.removed or self.real.added):  # many states explain an empty effect
             return self.stale_scan(old)
@@ -287,7 +287,7 @@ class Naming:
         )
         if back is None:
             text += "Main had that snapshot once and was set back below it, so what is there now was made of rows that were never written."
-        elif self.past.newest_until_set_back(version, self.o):
+        elif self.t.newest_until_set_back(version, self.o):
             text += (
                 f"The {explain.operation(back.by)} took that snapshot out of main while this one was under way. The table is serializable: "
                 "in no order of the two is the effect of this one there and the rows gone that it has read."

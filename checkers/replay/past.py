@@ -106,20 +106,6 @@ class Past:
             if scan is not None and scan.exact:
                 yield version
 
-    def newest_until_set_back(self, version: Version, o: Operation) -> bool:
-        """Whether o may have scanned this version, which a rollback removed from main for good, as the newest: whether the evidence shows
-        neither the rollback nor a later version to have been there before o was invoked."""
-        assert version.snapshot is not None
-        back = self.t.rolled_back(version.snapshot)
-        if back is None or (back.moved and _answered_before(back.by, o)):
-            return False
-        settled = self.t.settled(o.invoked.index)
-        if settled and not self.t.main[settled - 1].metadata <= version.metadata < back.after.n:
-            return False
-        later = [v.snapshot for v in self.t.versions if version.metadata < v.metadata < back.after.n]
-        makers = (self.t.everything.get(self.t.snapshots[s].op or "") for s in later if s in self.t.snapshots)
-        return not any(maker is not None and _answered_before(maker, o) for maker in makers)
-
     def removed_before(self, k: int, rows: Sequence[Row]) -> dict[Row, int]:
         """For each of the rows that a commit before position k removed: the position of the last such commit."""
         wanted = set(rows)
@@ -132,10 +118,6 @@ class Past:
             if len(out) == len(wanted):
                 break
         return out
-
-
-def _answered_before(earlier: Operation, o: Operation) -> bool:
-    return earlier.type == "ok" and earlier.completed is not None and earlier.completed.index < o.invoked.index
 
 
 def change_of(t: Timeline, c: Commit, row: Row) -> RowChange:

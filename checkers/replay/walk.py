@@ -246,7 +246,7 @@ class TableReplay:
         exact = next((s for s in scans if s.exact and s.j >= first), None)
         overlap = next((s for s in scans if s.j >= first and naming.overlap_of_deletes(s)), None)
         lost = list(self.past.lost_scans(o, real)) if exact is None and overlap is None else []
-        elsewhere = exact is not None or any(self.past.newest_until_set_back(v, o) for v in lost)
+        elsewhere = exact is not None or any(self.t.newest_until_set_back(v, o) for v in lost)
         if not serializable and elsewhere and known(o):
             self.skewed.append(o.op)
         elif not serializable and overlap is not None and known(o):

@@ -31,10 +31,10 @@ class Plant(Generic[S]):
         where: the sites of a run, in random order.
         seen: where such a bug occurred, or who describes it; ``apache/iceberg#1`` is an issue or a pull request on GitHub.
         neutral: whether every table format can have it: it concerns the history, rows, the order of commits, files or the catalog's pointer,
-            and its change touches nothing that only Iceberg has. Other formats are tried with these.
+            and its change touches nothing that only Iceberg has.
         checker: the checker that must find it.
         name: the bug, in hyphenated words.
-        does: what the bug does, in one sentence; empty: the first sentence of the change's docstring.
+        does: what the bug does, in one sentence; empty: the first paragraph of the change's docstring.
     """
 
     change: Callable[[S], Planted | None]

@@ -68,9 +68,10 @@ class SetBack:
         after: the version that made the older snapshot current.
         by: the operation that explains it. Where several can, and another of them set main back elsewhere, it may have been that one.
         invoked: the earliest event at which one that can explain it was invoked.
-        certain: whether nothing else can explain it: the rollback was acknowledged or names its target, and the operation that made
-            that snapshot has no request under way that could make it current a second time.
-        moved: whether the rollback cannot have found main at its target before, and so have done nothing.
+        certain: whether nothing else can explain it: the rollback was acknowledged and moved main, or was acknowledged or names its
+            target while the operation that made that snapshot has no request under way that could make it current a second time.
+        moved: whether the rollback cannot have found main at its target before, and so have done nothing: main was elsewhere all the while,
+            or it answers so.
     """
 
     before: Metadata
@@ -372,12 +373,13 @@ class Timeline:
             if not left:
                 continue
             there = max(unseen, until.get(m.current, -1))
-            by = min(left, key=lambda o: (o.type != "ok", o.start <= there, set_back_to(o) is None, o.end or 0))
+            by = min(left, key=lambda o: (o.type != "ok", set_back_to(o) is None, o.end or 0))
             free.remove(by)
             maker = self.everything.get(self.snapshots[m.current].op or "")
             late = maker is not None and (maker.type != "ok" or maker.end is None or maker.end >= step.earliest)
-            certain = by.type == "ok" or (set_back_to(by) is not None and not late)
-            found[m.n] = SetBack(before, m, by, min(o.invoked.index for o in able), certain, moved=by.start > there)
+            moved = by.start > there or found_elsewhere(by)
+            certain = (not late and (by.type == "ok" or set_back_to(by) is not None)) or (by.type == "ok" and moved)
+            found[m.n] = SetBack(before, m, by, min(o.invoked.index for o in able), certain, moved)
         return found
 
     def _made_by(self, step: Step) -> int:
@@ -428,6 +430,19 @@ class Timeline:
         """The rollback that removed a snapshot from main for good; None when main has it, or lost it otherwise."""
         moved = self.dropped_at(snapshot) if self.set_backs else None
         return None if moved is None else self.set_backs.get(moved[1].n)
+
+    def newest_until_set_back(self, version: Version, o: Operation) -> bool:
+        """Whether o may have scanned this version, which a rollback removed from main for good, as the newest: whether the evidence shows
+        neither the rollback nor a later version to have been there before o was invoked."""
+        back = None if version.snapshot is None else self.rolled_back(version.snapshot)
+        if back is None or (back.moved and _answered_before(back.by, o)):
+            return False
+        settled = self.settled(o.invoked.index)
+        if settled and not self.main[settled - 1].metadata <= version.metadata < back.after.n:
+            return False
+        later = [v.snapshot for v in self.versions if version.metadata < v.metadata < back.after.n]
+        makers = (self.everything.get(self.snapshots[s].op or "") for s in later if s in self.snapshots)
+        return not any(maker is not None and _answered_before(maker, o) for maker in makers)
 
     def perhaps_rolled_back(self, snapshot: int) -> bool:
         """Whether a rollback may have taken a snapshot out of main and the evidence need not show it.
@@ -542,10 +557,21 @@ def _drops(o: Operation) -> bool:
     return kind is not None and "snapshot" in kind.takes_away
 
 
+def _answered_before(earlier: Operation, o: Operation) -> bool:
+    return earlier.type == "ok" and earlier.completed is not None and earlier.completed.index < o.invoked.index
+
+
 def set_back_to(o: Operation) -> int | None:
     """The target snapshot of a rollback; None when unknown."""
     target = o.result.get("snapshot") if isinstance(o.result, dict) else None
     return target if isinstance(target, int) else None
+
+
+def found_elsewhere(o: Operation) -> bool:
+    """Whether a rollback answers that main was at another snapshot than its target when it began."""
+    rows = o.result.get("rows") if isinstance(o.result, dict) else None
+    row = rows[0] if isinstance(rows, list) and rows else None
+    return isinstance(row, list) and len(row) == 2 and row[0] is not None and row[0] != row[1]
 
 
 def kind_of(o: Operation) -> Kind | None:

@@ -272,7 +272,7 @@ class Cluster:
     def _table_by_table(self, run: str) -> Told | None:
         """What came of a long run whose tables Spark's tasks judged; None if a task must judge it as a whole."""
         folder = RunFolder(Path(run))
-        if folder.kinds.exists():  # only a worker imports what comes with a run
+        if folder.kinds.exists() or by_table.guests():  # only a worker imports what comes with a run, or reads it whole
             return None
         results = by_table.judged(folder.path, processes=self.cores, judge=by_table.on_spark(self.spark))
         if results is None:

@@ -19,6 +19,7 @@ from checkers.evidence.problem import problem_of
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, MissingFile, RowChange, TableLog
 from checkers.formats.iceberg.metadata import Metadata
+from checkers.judge.check import ALL, check
 from checkers.replay.walk import Replay
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
 from checkers.timeline.timeline import timelines
@@ -255,8 +256,10 @@ def test_a_read_of_what_main_had_once_is_accused_with_its_reason(drawn: dict[str
 
 
 def test_snapshot_isolation_allows_a_read_of_what_a_rollback_removes_meanwhile() -> None:
-    said = verdict(REPLAY, read_of_a_commit_rolled_back())
+    e = read_of_a_commit_rolled_back()
+    said = verdict(REPLAY, e)
     assert said.valid is True and said.stats["tables"]["t"]["write_skew_ops"] == ["c"]
+    assert check(e, [c for c in ALL if c.name != "load"]).valid is True
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from checkers.evidence import tablelog_file
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.makers import named_by
 from checkers.judge.check import ALL
 from checkers.judge.runfolder import load_evidence
+from checkers.timeline.timeline import named
 from checkers.unit import Part, TableChecker, Unit, parts_of, units
 from checkers.verdict import Verdict
 from tests.support.simulator import Defects, simulate
@@ -39,6 +42,16 @@ def test_units_and_parts_can_be_sent_to_another_process(checker: TableChecker) -
         whole = simulate(seed, SPECS, ops=15, defects=defects).evidence()
         for e in (whole, replace(whole, logs={"a": whole.logs["a"]}), replace(whole, tables={"b": SPECS[1]})):
             assert elsewhere(checker, e) == checker.check(e), (seed, sorted(e.logs), sorted(e.tables))
+
+
+def test_snapshots_that_name_nobody_can_be_sent_and_written_when_their_operations_are_known(tmp_path: Path) -> None:
+    e = named(simulate(5, SPECS, ops=15, engines=("spark", "duckdb", "spark", "duckdb"), proxied=True).evidence())
+    assert any(named_by(c) == "proxy" for log in e.logs.values() for c in log.commits)
+    for checker in OF_TABLES:
+        assert elsewhere(checker, e) == checker.check(e), checker.name
+    for name, log in e.logs.items():
+        tablelog_file.write(log, tmp_path / name)
+        assert [c.op for c in tablelog_file.read(tmp_path / name).commits] == [c.op for c in log.commits]
 
 
 def test_the_parts_of_a_recorded_run_are_its_verdicts(recorded_run: Path) -> None:
