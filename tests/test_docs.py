@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -13,6 +16,7 @@ from checkers.judge.check import ALL as CHECKERS
 from checkers.selftest import ALL as PLANTED
 from compose.servers import minio
 from harness.cli.lists import WHAT
+from tests.support.examples import examples, write_example
 
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -120,6 +124,14 @@ def test_a_table_ends_with_an_empty_line(document: Path) -> None:
     """Markdown takes the line below a table for its next row."""
     text = FENCE.sub("", document.read_text(encoding="utf-8"))
     assert re.findall(r"^\|.*\|[ \t]*\n(?!\|)(.*\S.*)$", text, re.MULTILINE) == []
+
+
+def test_the_examples_pass_mypy(tmp_path: Path) -> None:
+    files = [str(write_example(name, tmp_path)) for name in examples()]
+    assert len(files) >= 7
+    strict = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--strict", *files]
+    done = subprocess.run(strict, cwd=ROOT, env={**os.environ, "MYPYPATH": str(ROOT)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_document_is_reachable_from_the_readme() -> None:

@@ -133,8 +133,11 @@ def find(name: str) -> TableFormat[Any, Any]:
         LookupError: there is none.
     """
     module = f"{FOLDER}.{name}"
-    if not name.isidentifier() or find_spec(module) is None:
-        raise LookupError(f"there is no table format {name!r}; a format is a file of {FOLDER.replace('.', '/')}")
+    if not name.isidentifier():
+        raise LookupError(f"there is no table format {name!r}; a format's name has only letters, digits and _")
+    if find_spec(module) is None:
+        file = module.replace(".", "/")
+        raise LookupError(f"there is no table format {name!r}; its file would be {file}.py or {file}/__init__.py")
     for c in vars(import_module(module)).values():
         if inspect.isclass(c) and issubclass(c, TableFormat) and c.name == name:
             return c()

@@ -4,7 +4,7 @@ It is a short cut of :func:`checkers.judge.runfolder.load_evidence` and :func:`c
 with the same results. The lines of the history are sorted by table, without being parsed. Each process reads the lines and the log
 of a table, as the evidence of a run on that table alone, and each checker says its part of it (:mod:`checkers.unit`). Checkers of the
 whole run get counts and a few columns of numbers (:mod:`checkers.timeline.operation_columns`) from each table. A checker that has only
-``check(evidence)``, such as that of docs/extending.md, gets the evidence of the whole run when all tables are done: it needs the memory for
+``check(evidence)`` (docs/extending.md) gets the evidence of the whole run when all tables are done: it needs the memory for
 that, and whatever it says is told.
 
 That is the whole run's verdict only if its tables have nothing to do with each other, and no words of an explanation are needed. So whatever

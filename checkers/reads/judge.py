@@ -82,7 +82,6 @@ class Reads(TableChecker):
             "dirty-read",
             "fractured-read",
             "future-read",
-            "no-state-read",
             "non-monotonic-read",
             "phantom-value",
             "read-your-writes",

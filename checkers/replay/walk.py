@@ -88,7 +88,6 @@ class Replay(TableChecker):
             "stale-scan",
             "vanished-read",
             "compaction-changed-rows",
-            "maintenance-changed-rows",
             "wrong-rows",
             "missing-file",
         }

@@ -25,16 +25,20 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.judge import by_table
 from checkers.judge.by_table import Unusual
 from checkers.judge.check import ALL, check
+from checkers.judge.registry import ORDER
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
 from checkers.liveness import Liveness, LivenessPart, unanswered
 from checkers.timeline import fault_windows
 from checkers.timeline.operation_columns import OperationColumns
 from checkers.unit import Part, RunColumns, TableChecker, Unit, unjudged
 from checkers.verdict import Checker, Validity, Verdict
+from tests.support.examples import example
 from workloads.file.anomalies import entries_of
 
 Line = dict[str, Any]
 S = 1_000_000_000
+BUILT_IN = tuple(c for c in ALL if c.name in ORDER)
+"""A checker that somebody has added may have ``check`` alone, and then the run is read as a whole."""
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +161,7 @@ class OwnOfTables(TableChecker):
 def test_a_checker_of_tables_of_ones_own_is_asked_where_the_table_is(
     clean: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = (*ALL, OwnOfTables())
+    every = (*BUILT_IN, OwnOfTables())
     monkeypatch.setattr(by_table, "ALL", every)
     monkeypatch.setattr(by_table, "load_evidence", lambda _: pytest.fail("the run was read as a whole"))
     together = check(load_evidence(clean), every, load_promises(clean), ran=load_ran(clean), engine="columns")
@@ -165,6 +169,17 @@ def test_a_checker_of_tables_of_ones_own_is_asked_where_the_table_is(
     found = by_table.judged(clean, "columns", 3)
     assert found is not None and found.verdicts[-1].notes == ("3 processes",)
     assert found.verdicts[-1].stats == together.verdicts[-1].stats != {"snapshots": 0}
+
+
+def test_the_checker_of_the_page_is_asked_where_the_table_is(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space: dict[str, Any] = {"__name__": "my_checker"}
+    exec(compile(example("my_checker.py"), "my_checker.py", "exec"), space)
+    every = (*BUILT_IN, space["Clocks"]())
+    monkeypatch.setattr(by_table, "ALL", every)
+    monkeypatch.setattr(by_table, "load_evidence", lambda _: pytest.fail("the run was read as a whole"))
+    together = check(load_evidence(clean), every, load_promises(clean), ran=load_ran(clean), engine="columns")
+    assert by_table.judged(clean, "columns", 2) == together
+    assert together.verdicts[-1].checker == "clocks" and len(together.verdicts[-1].stats["tables"]) == 3
 
 
 def test_thresholds_and_what_is_allowed_are_told_alike(run: Path) -> None:

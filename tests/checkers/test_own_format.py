@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from threading import Barrier
@@ -16,7 +15,6 @@ import pytest
 
 from checkers import formats
 from checkers.evidence import tableformat, tablelog_file
-from checkers.evidence.recorder import Recorder
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLogError
 from checkers.judge.check import Results, check
 from checkers.judge.runfolder import load_evidence
@@ -29,11 +27,8 @@ from workloads.operations.kind import Draw
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
-WRITERS, OPERATIONS = 4, 25
-KEYS = Keys(6)
-MIX = ("insert", "update-counter", "update-append", "update-register", "delete", "merge-upsert", "read", "read-key")
+OPERATIONS = 25
 JUDGES = ("commits", "replay", "reads", "isolation", "linearizable")
-Planned = tuple[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -60,38 +55,8 @@ def minio(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
         yield served
 
 
-def run(
-    toytable: ModuleType,
-    minio: Minio,
-    folder: Path,
-    name: str,
-    planned: list[list[Planned]],
-    *,
-    if_absent: bool = True,
-    between: Callable[[], Any] = lambda: None,
-) -> Path:
-    """A run of writers, one thread for each list of operations; then its log is read."""
-    spec = TableSpec(name=name)
-
-    store = toytable.Store(minio.endpoint.partition("://")[2], BUCKET, ACCESS_KEY, SECRET_KEY)
-    toytable.create(store, name)
-    with Recorder(folder / "history.jsonl", {}) as recorder, ThreadPoolExecutor(len(planned)) as pool:
-        writers = [toytable.Writer(store, spec, if_absent=if_absent, between=between) for _ in planned]
-        work = [pool.submit(toytable.work, w, n, planned[n], name, recorder) for n, w in enumerate(writers)]
-        for done in work:
-            done.result()
-        toytable.save(folder, toytable.read_log(store, name, recorder.now()), spec)
-    return folder
-
-
-def drawn(seed: int, name: str) -> list[list[Planned]]:
-    """What each writer does."""
-    out: list[list[Planned]] = []
-    for w in range(WRITERS):
-        rng = Random(f"{seed}/{w}")
-        draw = Draw(rng, KEYS, w, TableSpec(name=name), False, {})
-        out.append([(f, KINDS[f].arguments(draw)) for f in rng.choices(MIX, k=OPERATIONS)])
-    return out
+def store(toytable: ModuleType, minio: Minio) -> Any:
+    return toytable.Store(minio.endpoint.partition("://")[2], BUCKET, ACCESS_KEY, SECRET_KEY)
 
 
 def judged(folder: Path) -> Results:
@@ -103,9 +68,12 @@ def test_the_example_is_short() -> None:
 
 
 def test_the_checkers_find_nothing_wrong_where_versions_are_put_if_absent(
-    toytable: ModuleType, minio: Minio, tmp_path: Path
+    toytable: ModuleType, minio: Minio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = run(toytable, minio, tmp_path, "absent", drawn(1, "absent"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    folder = tmp_path / "absent"
+    toytable.main(minio.endpoint.partition("://")[2], BUCKET, str(folder))
     results = judged(folder)
     verdicts = {v.checker: v for v in results.verdicts}
     assert [(a.name, a.explanation) for v in results.verdicts for a in v.anomalies] == []
@@ -125,16 +93,37 @@ def test_the_commits_that_are_lost_without_the_condition_are_found(
     """Two writers have scanned the same version when they write the next one, each time."""
     rounds, meet = 5, Barrier(2, timeout=60)
     planned = [[("insert", {"ids": [2 * n + w]}) for n in range(rounds)] for w in range(2)]
-    results = judged(run(toytable, minio, tmp_path, "anyhow", planned, if_absent=False, between=meet.wait))
+    spec = TableSpec(name="anyhow")
+    toytable.run(tmp_path, store(toytable, minio), spec, planned, if_absent=False, between=meet.wait)
+    results = judged(tmp_path)
     commits = next(v for v in results.verdicts if v.checker == "commits")
     lost = [a for a in commits.anomalies if a.name == "lost-commit"]
     assert results.valid is False and len({a.ops[0] for a in lost}) == rounds
     assert {n for a in lost for n in a.ops[0].rpartition("-")[2]} == {*"01234"}, "one of each round"
 
 
-def test_a_log_of_a_format_that_is_not_there_says_which(tmp_path: Path) -> None:
+def test_what_changes_the_table_but_leaves_no_snapshot_is_no_read(
+    toytable: ModuleType, minio: Minio, tmp_path: Path
+) -> None:
+    spec, expiry = TableSpec(name="expiry"), KINDS["expire-snapshots"]
+    assert expiry.commits and not expiry.writes
+    draw = Draw(Random(0), Keys(6), 0, spec, False, {})
+    planned = [[("insert", {"ids": [1]}), (expiry.name, expiry.arguments(draw))]]
+    toytable.run(tmp_path, store(toytable, minio), spec, planned)
+    log = tablelog_file.read(tmp_path / "tablelog" / "expiry.jsonl")
+    assert [c.op for c in log.commits] == ["w0-0", "w0-1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nowhere", r"its file would be checkers/formats/nowhere\.py or checkers/formats/nowhere/__init__\.py"),
+        ("no-where", "a format's name has only letters, digits and _"),
+    ],
+)
+def test_a_log_of_a_format_that_is_not_there_says_which(tmp_path: Path, name: str, says: str) -> None:
     path = tmp_path / "t.jsonl"
-    header = tablelog_file.header_to_json("t", "t", "t", ("id",), "nowhere")
+    header = tablelog_file.header_to_json("t", "t", "t", ("id",), name)
     path.write_bytes(tablelog_file.dump(header) + tablelog_file.dump({"type": "end"}))
-    with pytest.raises(TableLogError, match=r"t\.jsonl:1: .*there is no table format 'nowhere'.*checkers/formats"):
+    with pytest.raises(TableLogError, match=rf"t\.jsonl:1: .*there is no table format '{name}'; {says}"):
         tablelog_file.read(path)

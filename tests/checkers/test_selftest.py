@@ -10,12 +10,10 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
-from checkers.formats.iceberg.metadata.rules import RULES
 from checkers.judge.check import ALL as CHECKERS
 from checkers.selftest import ALL, recorded, trial
 from checkers.selftest.plant import Plant, table, whole
 from checkers.selftest.world import Planted, World
-from checkers.unit import TableChecker
 from checkers.verdict import Checker, Verdict
 from tests.support.runs import icequake
 from tests.support.simulator import ROW_BY_ROW, simulate
@@ -44,14 +42,6 @@ def worlds(runs: dict[str, Evidence]) -> list[World]:
 def simulated() -> list[World]:
     made = (simulate(s, SPECS, writers=4, ops=30, keys=5, unknown=0.0, mix=ROW_BY_ROW) for s in range(6))
     return [World(s.evidence(), Random(0)) for s in made]
-
-
-def promised(checker: Checker) -> frozenset[str]:
-    """The names of the anomalies that a checker's docstring lists, or its table of rules."""
-    if checker.name == "metadata":
-        return frozenset(RULES)
-    said = ((checker.part if isinstance(checker, TableChecker) else checker.check).__doc__ or "").split("``stats``")[0]
-    return frozenset(re.findall(r"``([a-z0-9]+(?:-[a-z0-9]+)*)``", said))
 
 
 def test_the_recorded_runs_raise_no_alarm(runs: dict[str, Evidence]) -> None:
@@ -113,7 +103,7 @@ def test_the_bug_is_found_in_simulated_runs(plant: Plant[Any], simulated: list[W
 def test_the_bug_says_what_it_is(plant: Plant[Any]) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", plant.name)
     assert plant.description.endswith((".", ":")) and plant.seen
-    assert plant.finds <= promised(BY_NAME[plant.checker]), "a name that the checker does not promise"
+    assert plant.finds <= BY_NAME[plant.checker].names, "a name that the checker does not promise"
 
 
 def test_there_are_many_and_no_name_twice() -> None:
@@ -205,7 +195,7 @@ def test_every_anomaly_that_a_checker_promises_is_planted_and_found(checker: Che
     for m in MINE:
         if m.checker == checker.name:
             found |= set(trial.try_plant(m, checker, worlds, placements=4, seed=2).names)
-    assert found - {trial.UNKNOWN} == promised(checker)
+    assert found - {trial.UNKNOWN} == checker.names
 
 
 def test_a_placement_is_the_same_whatever_else_is_tried(worlds: list[World]) -> None:

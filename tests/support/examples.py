@@ -25,6 +25,11 @@ def example(name: str) -> str:
     return found[0]
 
 
+def examples() -> tuple[str, ...]:
+    """The names of all files that the page shows."""
+    return tuple(m["name"] for m in _BLOCK.finditer(PAGE.read_text(encoding="utf-8")))
+
+
 def write_example(name: str, folder: Path) -> Path:
     """Write the file of that name into ``folder``; its path."""
     path = folder / name
