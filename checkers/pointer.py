@@ -80,8 +80,10 @@ class Pointer(TableChecker):
         ``stats``: :class:`PointerStats`.
         """
         table, swaps, accepted = unit.name, unit.requests.swaps, unit.requests.accepted
-        if unit.log is None or not (swaps or accepted):
+        if not (swaps or accepted):
             return None
+        if unit.log is None:
+            return Part(table, notes=(f"{table}: there is no table log to compare its swaps with",), undecided=True)
         unclear = unit.contradicted
         compared = sum(s.base is not None or s.names_place for s in swaps)
         stats: PointerTable = {"swaps": len(swaps), "compared": compared, "by_snapshot": len(accepted)}

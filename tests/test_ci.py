@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,13 @@ def test_make_test_fails_if_any_of_its_parts_does_and_runs_the_others(tmp_path: 
 
 def test_a_nightly_test_is_one_more_row_of_a_test_that_make_test_runs() -> None:
     """So nothing is shown at night alone."""
-    whole = re.compile(r"^ *@pytest\.mark\.nightly|^pytestmark.*nightly", re.MULTILINE)
-    marked = [path for path in (ROOT / "tests").rglob("*.py") if "mark.nightly" in path.read_text(encoding="utf-8")]
-    assert marked and not [path for path in marked if whole.search(path.read_text(encoding="utf-8"))]
+    files = [
+        str(path) for path in (ROOT / "tests").rglob("test_*.py") if "mark.nightly" in path.read_text(encoding="utf-8")
+    ]
+
+    def tests(which: str) -> set[str]:
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", "-m", which, *files]
+        told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300).stdout
+        return {line.partition("[")[0] for line in told.splitlines() if "::" in line}
+
+    assert tests("nightly") and tests("nightly") <= tests("not nightly")

@@ -182,4 +182,6 @@ def load_ran(folder: Path) -> Ran:
 def write_results(results: Results, path: Path) -> None:
     """Write ``results.json``: the same bytes for the same results."""
     text = json.dumps(results.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
-    replace_file(path, text + "\n")
+    replace_file(
+        path, f"{text}\n".encode("utf-8", "backslashreplace")
+    )  # half a character, from a damaged record, as JSON writes it

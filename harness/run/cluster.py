@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from checkers.columns import spark as columns
 from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.judge import by_table
-from checkers.judge.runfolder import write_results
+from checkers.judge.runfolder import Results, write_results
 from compose.endpoints import is_local
 from compose.external.external import External, driver_host, masters
 from compose.external.preflight import preflight
@@ -42,7 +42,7 @@ from compose.install.installation import spark_home
 from compose.processes.watchdog import MARK, Watchdog
 from harness import __version__
 from harness.run.judged import Publish
-from harness.run.many import Told, judged, of_columns, size, told, unjudged
+from harness.run.many import Told, judged, of_columns, or_why, size, unjudged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -277,8 +277,12 @@ class Cluster:
         results = by_table.judged(folder.path, processes=self.cores, judge=by_table.on_spark(self.spark))
         if results is None:
             return None
-        write_results(results, folder.results)
-        return told(run, results)
+
+        def written() -> Results:
+            write_results(results, folder.results)
+            return results
+
+        return or_why(run, written)
 
     def _job(self, group: Sequence[str], publish: Publish[object] | None) -> list[Told]:
         if publish is None and len(group) == 1 and (said := self._table_by_table(group[0])) is not None:

@@ -63,9 +63,15 @@ def judged(run: str, publish: Publish[object] | None = None, engine: Engine = "a
         engine: of the checkers.
     """
     folder = RunFolder(Path(run))
+    return or_why(
+        run, lambda: results_of(folder, engine) if publish is None else judge_run(folder, publish, engine).results
+    )
+
+
+def or_why(run: str, results: Callable[[], Results]) -> Told:
+    """What came of a run, or why it was not judged: whatever ``results`` raises must not stop the others."""
     try:
-        results = results_of(folder, engine) if publish is None else judge_run(folder, publish, engine).results
-        return told(run, results)
+        return told(run, results())
     except (StoreError, HistoryError, TableLogError) as e:
         return unjudged(run, str(e))
     except OSError as e:
@@ -74,7 +80,7 @@ def judged(run: str, publish: Publish[object] | None = None, engine: Engine = "a
         return unjudged(run, f"{e.filename or run}: {e.strerror or e}")
     except MemoryError:
         return unjudged(run, "the memory is not enough for it")
-    except Exception as e:  # a run that breaks a reader must not stop the others
+    except Exception as e:
         return unjudged(run, f"internal error: {type(e).__name__}: {e}")
 
 
