@@ -257,7 +257,8 @@ EXCEPTIONS: Mapping[str, Fate] = {
         harmless="a younger version that was under way",
     ),
     "commit.timestamp_ms": Fate(
-        not_noticed="any: writers stamp snapshots with their own clocks, and only one writer's order could be judged"
+        found="another time than that of the entry that its version adds to the snapshot-log",
+        not_noticed="of a snapshot that never became current: writers stamp snapshots with their own clocks",
     ),
     "commit.operation": Fate(
         found="an operation that the specification does not have, or that the files or the kind contradict",
@@ -344,7 +345,10 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="a number that its commits do not have, or another version's",
         harmless="the number of a version without commit beside it: our reader numbers the versions, no table file does",
     ),
-    "metadata.last_updated_ms": Fate(not_noticed="any: writers and catalogs stamp versions with their own clocks"),
+    "metadata.last_updated_ms": Fate(
+        found="another time than that of its entry in the next version's metadata-log",
+        not_noticed="of the last version: nothing repeats it, and writers and catalogs stamp versions with their own clocks",
+    ),
     "metadata.last_sequence_number": Fate(
         found="lower than a snapshot's, or higher than the next version's",
         not_noticed="one too high where the next version has that number, too",

@@ -14,6 +14,8 @@ from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, later, pick
 from checkers.selftest.world import GONE, Planted, World
 
+YEAR = 365 * 24 * 3600 * 1000
+"""In ms."""
 SORTED = "TableMetadata: Expected sorted snapshot log entries"
 Entries = list[dict[str, Any]]
 Damage = Callable[[Random, Entries], Entries]
@@ -88,6 +90,47 @@ def version_before(p: CommitSite) -> Planted | None:
     return p.version(lambda m: replace(m, last_updated_ms=time))
 
 
+def snapshot_of_another_year(p: CommitSite) -> Planted | None:
+    """A snapshot is stamped a year before or after its entry in the log."""
+    if p.t.log.metadata[p.n].raw.get("snapshot-log", [{}])[-1].get("snapshot-id") != p.c.snapshot_id:
+        return None
+    return p.changed(timestamp_ms=p.c.timestamp_ms + p.w.rng.choice([-YEAR, YEAR]))
+
+
+def entry_before_its_operation(p: CommitSite) -> Planted | None:
+    """The entry of a new snapshot is half a minute early, from its version on or in that only."""
+
+    def changed(x: dict[str, Any]) -> dict[str, Any]:
+        return {**x, "timestamp-ms": x["timestamp-ms"] - 30_000} if x["snapshot-id"] == p.c.snapshot_id else x
+
+    def change(m: Metadata) -> Metadata:
+        return replace(m, raw={**m.raw, "snapshot-log": [*map(changed, m.raw["snapshot-log"])]})
+
+    return p.versions(change, until=p.often()) if p.m.raw.get("snapshot-log") else None
+
+
+def version_of_next_year(p: CommitSite) -> Planted | None:
+    """A version is stamped a year ahead; the one that was made from it says in its log what it was."""
+    after = p.t.log.metadata[p.n + 1 : p.n + 2]
+    if not after or not after[0].raw.get("metadata-log"):
+        return None
+    return p.version(lambda m: replace(m, last_updated_ms=m.last_updated_ms + YEAR))
+
+
+def entry_of_the_version_before(p: CommitSite) -> Planted | None:
+    """A version gives the one from which it was made another time than that has, and later ones go on with it or do not."""
+    entries = p.m.raw.get("metadata-log")
+    if not entries:
+        return None
+    (*_, a) = entries
+    b = {**a, "timestamp-ms": a["timestamp-ms"] + p.w.rng.choice([-1, 1]) * p.w.rng.randrange(1, 5000)}
+
+    def change(m: Metadata) -> Metadata:
+        return replace(m, raw={**m.raw, "metadata-log": [b if x == a else x for x in m.raw["metadata-log"]]})
+
+    return p.versions(change, until=p.often())
+
+
 METADATA_LOGS: Plants = {
     "metadata-log-truncated: A version forgets the oldest versions before it, though its log is not full.": Plant(
         log_with("metadata-log", 3, lambda rng, x: x[rng.randrange(1, len(x)) :]),
@@ -135,6 +178,20 @@ TIMES: Plants = {
         time_of_the_first("metadata-log")
     ),
     "version-before-its-time": Plant(version_before, seen="TableMetadata: Invalid update timestamp"),
+    "snapshot-of-another-year: A snapshot is stamped a year before or after it became current: expiry by age takes it, or never does.": Plant(
+        snapshot_of_another_year, seen="TableMetadata.Builder.setRef: the entry of a new snapshot has its time"
+    ),
+    "snapshot-log-entry-before-its-operation": Plant(
+        entry_before_its_operation,
+        does="A snapshot became current half a minute before it was made: a query AS OF a time returns rows that nobody had written.",
+        seen="TableMetadata.Builder.setRef: the entry of a new snapshot has its time",
+    ),
+    "version-of-next-year: A version is stamped a year ahead, and the next one's log has its right time.": Plant(
+        version_of_next_year, seen="TableMetadata: Invalid update timestamp"
+    ),
+    "metadata-log-entry-of-another-time-than-its-version: A version says another time for the one from which it was made.": Plant(
+        entry_of_the_version_before, seen="TableMetadata.addPreviousFile: the last-updated-ms of the base"
+    ),
 }
 
 

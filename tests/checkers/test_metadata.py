@@ -149,7 +149,10 @@ class Drawing:
         fields = {k: v for k, v in changes.items() if k in Metadata.__struct_fields__}
         raw = {
             **base.raw,
-            "metadata-log": [*base.raw["metadata-log"], {"timestamp-ms": 0, "metadata-file": base.location}],
+            "metadata-log": [
+                *base.raw["metadata-log"],
+                {"timestamp-ms": base.last_updated_ms, "metadata-file": base.location},
+            ],
         }
         for k, v in changes.items():
             if k not in Metadata.__struct_fields__:
@@ -1300,12 +1303,27 @@ def partition_of_no_spec() -> Drawing:
     return d
 
 
-def _timed(time: Callable[[int, int], int], updated: Callable[[int], int] = lambda n: 1000 * n) -> Drawing:
-    """Five commits with a snapshot-log; ``time``: (version, entry from 1) → what the version says of the entry, in ms."""
+YEAR = 365 * 24 * 3600 * 1000
+"""In ms."""
+
+
+def _timed(
+    time: Callable[[int, int], int],
+    updated: Callable[[int], int] = lambda n: 1000 * n,
+    stamped: Callable[[int], int] | None = None,
+) -> Drawing:
+    """Five commits with a snapshot-log.
+
+    Args:
+        time: (version, entry from 1) → what the version says of the entry, in ms.
+        updated: version → its ``last-updated-ms``.
+        stamped: version → its snapshot's ``timestamp-ms``, by default that of its entry.
+    """
     d = Drawing()
     for n in range(1, 6):
         entries = [{"timestamp-ms": time(n, k), "snapshot-id": k} for k in range(1, n + 1)]
-        d.commit(n, add=[data(f"data/{n}")], change={"snapshot_log": entries, "last_updated_ms": updated(n)})
+        change = {"snapshot_log": entries, "last_updated_ms": updated(n)}
+        d.commit(n, add=[data(f"data/{n}")], change=change, timestamp_ms=time(n, n) if stamped is None else stamped(n))
     return d
 
 
@@ -1317,9 +1335,60 @@ def version_before_its_log() -> Drawing:
     return _timed(lambda n, k: 100_000 * k, lambda n: 100_000 * n - (60_001 if n == 3 else 0))
 
 
+def snapshot_a_year_before_its_entry() -> Drawing:
+    return _timed(lambda n, k: YEAR * 50 + k, lambda n: YEAR * 50 + n, lambda n: YEAR * (49 if n == 3 else 50) + n)
+
+
+def snapshot_a_year_after_its_entry() -> Drawing:
+    return _timed(lambda n, k: YEAR * 50 + k, lambda n: YEAR * 50 + n, lambda n: YEAR * (51 if n == 3 else 50) + n)
+
+
+def entry_half_a_minute_early(copied: bool = True) -> Drawing:
+    """Of version 3; the versions after it copy the entry, or do not."""
+
+    def time(n: int, k: int) -> int:
+        return 100_000 * k - (30_000 if k == 3 and (copied or n == 3) else 0)
+
+    return _timed(time, lambda n: 100_000 * n, lambda n: 100_000 * n)
+
+
+def entry_half_a_minute_early_in_its_own_version_only() -> Drawing:
+    return entry_half_a_minute_early(copied=False)
+
+
+def entry_a_year_ahead() -> Drawing:
+    return _timed(lambda n, k: 1000 * k + (YEAR if k == 3 else 0), stamped=lambda n: 1000 * n)
+
+
+def version_a_year_ahead() -> Drawing:
+    d = _timed(lambda n, k: 1000 * k)
+    bend(d, 3, last_updated_ms=3000 + YEAR)
+    return d
+
+
+def entry_of_the_version_before_of_another_time() -> Drawing:
+    d = _timed(lambda n, k: 1000 * k)
+    log = d.versions[4].raw["metadata-log"]
+    entry = {**log[-1], "timestamp-ms": log[-1]["timestamp-ms"] + 5}
+    for n in (4, 5):
+        log = d.versions[n].raw["metadata-log"]
+        bend(d, n, raw={**d.versions[n].raw, "metadata-log": [*log[:3], entry, *log[4:]]})
+    return d
+
+
 def well_timed() -> Drawing:
     """Clocks that differ by less than a minute."""
     return _timed(lambda n, k: 100_000 - 59_000 * (k % 2), lambda n: 100_000 - 59_000 * (n % 2))
+
+
+def server_an_hour_ahead() -> Drawing:
+    """The catalog's clock stamps versions, those of writers snapshots."""
+    return _timed(lambda n, k: 1000 * k, lambda n: 1000 * n + 3_600_000)
+
+
+def server_that_stamps_entries() -> Drawing:
+    """As the specification says: the time of the version, which its own clock makes."""
+    return _timed(lambda n, k: 1000 * k + 7, lambda n: 1000 * n + 7, lambda n: 1000 * n)
 
 
 def column_added_well() -> Drawing:
@@ -1332,7 +1401,10 @@ def property_set_well() -> Drawing:
     )
 
 
-@pytest.mark.parametrize("drawing", [well_timed, column_added_well, property_set_well])
+@pytest.mark.parametrize(
+    "drawing",
+    [well_timed, server_an_hour_ahead, server_that_stamps_entries, column_added_well, property_set_well],
+)
 def test_what_clocks_schemas_and_properties_may_do_is_silent(drawing: Callable[[], Drawing]) -> None:
     assert drawing().check().valid is True
 
@@ -1347,6 +1419,13 @@ def test_what_clocks_schemas_and_properties_may_do_is_silent(drawing: Callable[[
         (partition_of_no_spec, "op-4"),
         (entry_of_another_time, "op-3"),
         (version_before_its_log, "op-3"),
+        (snapshot_a_year_before_its_entry, "op-3"),
+        (snapshot_a_year_after_its_entry, "op-3"),
+        (entry_half_a_minute_early, "op-3"),
+        (entry_half_a_minute_early_in_its_own_version_only, "op-3"),
+        (entry_a_year_ahead, "op-3"),
+        (version_a_year_ahead, "op-3"),
+        (entry_of_the_version_before_of_another_time, "op-4"),
     ],
 )
 def test_who_broke_it_is_named_and_it_is_told_once(drawing: Callable[[], Drawing], who: str) -> None:
@@ -1423,6 +1502,10 @@ BROKEN: list[tuple[str, Callable[[], Drawing]]] = [
     ("file-partition", partition_of_no_spec),
     ("timestamp-order", entry_of_another_time),
     ("timestamp-order", version_before_its_log),
+    ("timestamp-order", snapshot_a_year_before_its_entry),
+    ("timestamp-order", entry_half_a_minute_early),
+    ("timestamp-order", version_a_year_ahead),
+    ("timestamp-order", entry_of_the_version_before_of_another_time),
     *CONTENTS,
     ("format-version-changed", format_version_by_nobody),
     ("next-row-id", no_next_row_id),

@@ -425,7 +425,8 @@ class HandMadeTable:
         before = follows or (self.versions[-1] if self.versions else None)
         if before is not None and "metadata-log" in content:
             log = before.content["metadata-log"]
-            content["metadata-log"] = [*log, {"metadata-file": before.location, "timestamp-ms": 0}]
+            updated = before.content.get("last-updated-ms", 0)
+            content["metadata-log"] = [*log, {"metadata-file": before.location, "timestamp-ms": updated}]
         n = len(self.versions)
         path = self.root / "metadata" / (name or f"{n:05}-{uuid.UUID(int=self.number())}.metadata.json")
         path.write_text(json.dumps(content))

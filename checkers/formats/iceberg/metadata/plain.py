@@ -12,7 +12,8 @@ from typing import Any
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
 from checkers.formats.iceberg.metadata.contents import LISTS, REQUIRED, SCHEMAS, STATISTICS, ids_of
-from checkers.formats.iceberg.metadata.logs import ONE_MINUTE, previous_versions
+from checkers.formats.iceberg.metadata.logs import previous_versions
+from checkers.formats.iceberg.metadata.times import ONE_MINUTE
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 
 UNCHANGED = tuple(
@@ -32,7 +33,8 @@ class PlainVersions:
     * its counters do not go down, and its last sequence number is one that the snapshot or its predecessor explains;
     * its schemas, specs, properties and so on are the very objects that its predecessor has, and the snapshot is of the current schema;
     * each log is its predecessor's and one entry: of the predecessor, and of the snapshot. Of the ``metadata-log``, only as many old
-      entries are left out as the property allows. The last entry, the one before it and the version are in the order of their times.
+      entries are left out as the property allows. The last entry has the time of what it names; it, the one before it and the version are
+      in the order of their times.
 
     It does not know what was due instead of a wrong version: its caller asks only as long as none was found.
     """
@@ -81,7 +83,7 @@ class PlainVersions:
         return (
             all(map(is_, says, said[1] if said[0] is before else map(before.raw.get, UNCHANGED)))
             and (c.schema_id is None or self._current(m, c.schema_id))
-            and self._logged(before, m)
+            and self._logged(before, m, c.timestamp_ms)
         )
 
     def _current(self, m: Metadata, schema: int) -> bool:
@@ -90,7 +92,7 @@ class PlainVersions:
             self._schemas = schemas, ids_of(m.raw, SCHEMAS)
         return schema == m.raw.get(SCHEMAS.default) and schema in self._schemas[1]
 
-    def _logged(self, before: Metadata, m: Metadata) -> bool:
+    def _logged(self, before: Metadata, m: Metadata, snapshot_ms: int) -> bool:
         """Whether each log is the predecessor's and the entry that is due, in the order of times."""
         versions, old = m.raw.get("metadata-log"), before.raw.get("metadata-log")
         snapshots, last = m.raw.get("snapshot-log"), before.raw.get("snapshot-log")
@@ -104,7 +106,9 @@ class PlainVersions:
             or (left_out and len(versions) < self._previous_versions(m))
         ):
             return False
-        return _entry(versions, "metadata-file", before.location, m) and _entry(snapshots, "snapshot-id", m.current, m)
+        return _entry(versions, "metadata-file", before.location, before.last_updated_ms, m) and _entry(
+            snapshots, "snapshot-id", m.current, snapshot_ms, m
+        )
 
     def _previous_versions(self, m: Metadata) -> int:
         properties = m.raw.get("properties")
@@ -113,10 +117,15 @@ class PlainVersions:
         return self._most[1]
 
 
-def _entry(log: list[Any], key: str, name: Any, m: Metadata) -> bool:
-    """Whether the last entry names this, is no older than the one before it, and the version no older, but for the clocks of writers."""
+def _entry(log: list[Any], key: str, name: Any, due: int, m: Metadata) -> bool:
+    """Whether the last entry names this with its time, and it and the version are no older than what came before, but for clocks."""
     last, earlier = log[-1], log[-2] if len(log) > 1 else log[-1]
     if type(last) is not dict or type(earlier) is not dict or last.get(key) != name:
         return False
     time, than = last.get("timestamp-ms"), earlier.get("timestamp-ms")
-    return type(time) is type(than) is int and time >= than - ONE_MINUTE and m.last_updated_ms >= time - ONE_MINUTE
+    return (
+        type(time) is type(than) is int
+        and time == due
+        and time >= than - ONE_MINUTE
+        and m.last_updated_ms >= time - ONE_MINUTE
+    )

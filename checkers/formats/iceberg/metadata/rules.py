@@ -166,7 +166,8 @@ RULES: Mapping[str, Rule] = {
         "TableMetadata",
         "",
         "the entries of both logs are copied with their times and sorted by them, and last-updated-ms is not before the last of them; only "
-        "a minute is allowed for clocks that differ",
+        "a minute is allowed for clocks that differ; the entry of the version before has that one's last-updated-ms, that of a new snapshot "
+        "the snapshot's timestamp-ms",
     ),
     "returned-snapshot": Rule(
         "TableMetadata.Builder.addSnapshot",

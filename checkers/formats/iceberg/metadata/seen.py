@@ -105,6 +105,11 @@ class Judging:
         """Who made the versions."""
         return Responsible(self.chain)
 
+    @cached_property
+    def lists_one(self) -> bool:
+        """Whether the catalog shows only the current snapshot, and the log of that one."""
+        return all(len(m.snapshots) <= 1 for m in self.chain.log.metadata)
+
     def found(self, name: str, text: str, **more: Any) -> None:
         """A broken rule."""
         self.seen.findings.append(BrokenRule(name, text, **more))

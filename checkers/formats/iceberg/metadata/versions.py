@@ -1,8 +1,8 @@
 """The rules within one version of a table's metadata, and from one version to the next.
 
 Counters never go down, the current snapshot is main's, and a snapshot's description never changes. What else a version lists and says
-is judged by ``metadata.snapshots`` (which snapshots), ``metadata.contents`` (schemas, specs, properties and the like) and
-``metadata.logs`` (the two logs). Each version is compared with its *predecessor* (``checkers.timeline.version_order``),
+is judged by ``metadata.snapshots`` (which snapshots), ``metadata.contents`` (schemas, specs, properties and the like),
+``metadata.logs`` (the two logs) and ``metadata.times``. Each version is compared with its *predecessor* (``checkers.timeline.version_order``),
 not with the one before it in the log: after a fork, only the fork is reported, not everything that it lost.
 """
 
@@ -21,6 +21,7 @@ from checkers.formats.iceberg.metadata.numbers import Numbers
 from checkers.formats.iceberg.metadata.plain import PlainVersions
 from checkers.formats.iceberg.metadata.seen import Judging, VersionSeen
 from checkers.formats.iceberg.metadata.snapshots import Snapshots
+from checkers.formats.iceberg.metadata.times import Times
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
 
@@ -30,6 +31,7 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
     seen = VersionSeen()
     check = _Versions(chain, seen, torn)
     snapshots, contents, logs = Snapshots(chain, seen, torn), Contents(chain, seen, torn), Logs(chain, seen, torn)
+    times = Times(chain, seen, torn)
     plain = PlainVersions(chain)
     for step in chain.steps:
         if not contents.due and not logs.due and plain(step):
@@ -40,6 +42,7 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
             longer = new[: len(old)] == old
             snapshots.step(step, longer)
             contents.step(step)
+            times.step(step)
             logs.step(step, longer)
     check.log_problems()
     Acknowledged(chain, seen, torn).acknowledged_changes()

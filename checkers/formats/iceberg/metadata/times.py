@@ -1,0 +1,214 @@
+"""The times that a table's metadata says: ``last-updated-ms``, a snapshot's ``timestamp-ms``, and those of the entries of both logs.
+
+The clocks of writers and catalogs differ, and on REST one stamps the snapshot and another the version. So times of two makers are
+compared only as ``TableMetadata`` does: it refuses a file whose logs are not sorted by time, or whose ``last-updated-ms`` is before the last
+entry of a log, by more than a minute each. But most of these times are copies of another one, and a copy needs no clock:
+
+* an entry that the predecessor has says the same time;
+* the entry of the predecessor in ``metadata-log`` has the predecessor's ``last-updated-ms`` (``TableMetadata.addPreviousFile``);
+* the entry of a snapshot that the version adds has the snapshot's time (``TableMetadata.Builder.setRef``; PyIceberg and Rust likewise), also
+  where a server writes the entry: the snapshot comes with the request. The specification demands ``last-updated-ms`` there, which older
+  releases set to the snapshot's time. An engine is not judged if most of its entries have other times than their snapshots.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.metadata.logs import entries_of, place_in, snapshot_in
+from checkers.formats.iceberg.metadata.seen import Judging
+from checkers.formats.iceberg.records import IcebergCommit as Commit
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.timeline.version_order import place
+
+ONE_MINUTE = 60_000
+"""What clocks may differ by, in ms (``TableMetadata.ONE_MINUTE``)."""
+
+
+class Times(Judging):
+    """The times of one table. What was wrong once is told once: whoever copies it, or the right time again, does what is due."""
+
+    def step(self, step: Step) -> None:
+        """Judge one version."""
+        before = None if step.gap else step.before
+        self._of_new_snapshot(step)
+        if before is not None:
+            self._of_predecessor(step, before)
+        self._in_order(step)
+        if before is not None and not self.lists_one:
+            self._same_times("metadata-log", step, before, place_in)
+            self._same_times("snapshot-log", step, before, snapshot_in)
+
+    @cached_property
+    def _strange(self) -> set[tuple[str, Any, int]]:
+        """(log, what an entry names, a time) of entries whose time was found wrong: that time, and the one that was due."""
+        return set()
+
+    @cached_property
+    def _early(self) -> set[str]:
+        """Places of versions that were found to be before the last entry of a log."""
+        return set()
+
+    @cached_property
+    def _updated(self) -> dict[str, int]:
+        """Place of a version → its ``last-updated-ms``, which its entry in ``metadata-log`` repeats."""
+        return {place(m.location): m.last_updated_ms for m in self.chain.log.metadata}
+
+    # --- copies
+
+    def _of_new_snapshot(self, step: Step) -> None:
+        """The last entry of the ``snapshot-log``, of a snapshot that the version adds, has the snapshot's time."""
+        m = step.after
+        new = self._new_snapshot(m)
+        if new is None:
+            return
+        c, time = new
+        if time == c.timestamp_ms or not c.timestamp_ms or self.by.explained(step, "logs"):
+            return
+        if self._own_times[self._engine(c)] <= 0:
+            return
+        self._strange |= {("snapshot-log", c.snapshot_id, t) for t in (time, c.timestamp_ms)}
+        self.found(
+            "timestamp-order",
+            f"version {m.n} ({m.location}), {self.by.made_by(m)}, adds snapshot {c.snapshot_id}, whose timestamp-ms is {c.timestamp_ms} (ms "
+            f"since 1970), and says in its snapshot-log that it became current at {time}, {_apart(time, c.timestamp_ms)}. The entry of a new "
+            f"snapshot has its time; last-updated-ms is {m.last_updated_ms}.",
+            ops=self.by.accused(step),
+            snapshots=(c.snapshot_id,),
+            files=(m.location,),
+        )
+
+    def _new_snapshot(self, m: Metadata) -> tuple[Commit, int] | None:
+        """The current snapshot of the version that is the first to show it, and the time of its entry."""
+        entries = entries_of(m, "snapshot-log")
+        time = _time(entries[-1]) if entries else None
+        if time is None or snapshot_in(entries[-1]) != m.current:
+            return None
+        c = next((c for c in self.chain.commits_of.get(m.n, ()) if c.snapshot_id == m.current), None)
+        return None if c is None else (c, time)
+
+    @cached_property
+    def _own_times(self) -> Counter[str | None]:
+        """Engine → in how many more versions the entry of a new snapshot has its time than another one."""
+        found: Counter[str | None] = Counter()
+        for m in self.chain.log.metadata:
+            if (new := self._new_snapshot(m)) is not None:
+                c, time = new
+                found[self._engine(c)] += 1 if time == c.timestamp_ms else -1
+        return found
+
+    def _engine(self, c: Commit) -> str | None:
+        o = self.chain.by_op.get(c.op or "")
+        return None if o is None else o.engine
+
+    def _of_predecessor(self, step: Step, before: Metadata) -> None:
+        """The last entry of the ``metadata-log``, of the version's predecessor, has the predecessor's ``last-updated-ms``."""
+        m, log = step.after, "metadata-log"
+        entries = entries_of(m, log)
+        time = _time(entries[-1]) if entries else None
+        where, own = place(before.location), before.last_updated_ms
+        if time is None or not own or time == own or place_in(entries[-1]) != where or where in self._early:
+            return
+        if m.problems or before.problems or self.by.explained(step, "logs"):
+            return
+        self._strange |= {(log, where, t) for t in (time, own)}
+        # Nothing copies a last-updated-ms but this entry: whoever wrote the time that does not lie between the two versions is wrong.
+        low = max(
+            (t for name in ("metadata-log", "snapshot-log") for x in entries_of(before, name)[-1:] if (t := _time(x))),
+            default=own,
+        )
+        off_own, off_time = (max(low - t, t - m.last_updated_ms, 0) for t in (own, time))
+        made, copied = self.by.accused(self._step_of[where]), self.by.accused(step)
+        self.found(
+            "timestamp-order",
+            f"version {m.n} ({m.location}), {self.by.made_by(m)}, says in its metadata-log that version {before.n} is of {time} (ms since "
+            f"1970). That version ({before.location}), {self.by.made_by(before)}, says in its last-updated-ms {own}, {_apart(own, time)}.",
+            ops=tuple(dict.fromkeys((*made, *copied) if off_own > off_time else (*copied, *made))),
+            files=(before.location, m.location),
+        )
+
+    @cached_property
+    def _step_of(self) -> Mapping[str, Step]:
+        """Place of a version → its step, the first."""
+        return {place(s.after.location): s for s in reversed(self.chain.steps)}
+
+    def _same_times(self, log: str, step: Step, before: Metadata, name: Callable[[Any], Any]) -> None:
+        """An entry that the predecessor has says the same time."""
+        old, new = entries_of(before, log), entries_of(step.after, log)
+        skip = max(0, len(old) + 1 - len(new)) if log == "metadata-log" else 0
+        if new[: len(old) - skip] == old[skip:] or (new and new == old[-len(new) :]):
+            return  # nothing but the oldest entries is gone
+        times: dict[Any, set[int]] = {}
+        for x in old:
+            if (time := _time(x)) is not None:
+                times.setdefault(name(x), set()).add(time)
+        seen: set[Any] = set()
+        for x in new:
+            known, time = times.get(name(x)), _time(x)
+            again = name(x) in seen or (
+                x is new[-1] and step.after.current != before.current
+            )  # main's again: an entry of its own
+            seen.add(name(x))
+            if known is None or time is None or time in known or again or (log, name(x), time) in self._strange:
+                continue
+            if time == self._updated.get(name(x)):
+                continue  # the entry was wrong before, and is right now
+            self._strange |= {(log, name(x), t) for t in (*known, time)}
+            if self.by.explained(step, "logs"):
+                continue
+            m, was = step.after, max(known)
+            self.found(
+                "timestamp-order",
+                f"version {m.n} ({m.location}), {self.by.made_by(m)}, says in its {log} that {name(x)} is of {time} (ms since 1970). Version "
+                f"{before.n} ({before.location}), from which it was made, says {was}, and entries are copied as they are.",
+                ops=self.by.accused(step),
+                files=(before.location, m.location),
+            )
+
+    def _in_order(self, step: Step) -> None:
+        """The last entries of the logs, and the version itself, are not older than what came before."""
+        m, before = step.after, step.before
+        for log in ("snapshot-log", "metadata-log"):
+            entries = entries_of(m, log)
+            last = _time(entries[-1]) if entries else None
+            if last is None or (before is not None and entries == entries_of(before, log)):
+                continue
+            earlier = _time(entries[-2]) if len(entries) > 1 else None
+            name = place_in if log == "metadata-log" else snapshot_in
+            if (log, name(entries[-1]), last) in self._strange:
+                continue
+            if earlier is not None and (log, name(entries[-2]), earlier) in self._strange:
+                earlier = None
+            for what, time, than, words in (
+                (f"the last entry of its {log}", last, earlier, "the one before it"),
+                (
+                    "the version itself, by its last-updated-ms,",
+                    m.last_updated_ms,
+                    last,
+                    f"the last entry of its {log}",
+                ),
+            ):
+                if than is not None and time and time < than - ONE_MINUTE:
+                    if than is last:
+                        self._early.add(place(m.location))
+                    self.found(
+                        "timestamp-order",
+                        f"in version {m.n} ({m.location}), {self.by.made_by(m)}, {what} is of {time} (ms since 1970), "
+                        f"{(than - time) / 1000:,.3f} s before {words}: a reader refuses the file.",
+                        ops=self.by.accused(step),
+                        files=(m.location,),
+                    )
+
+
+def _time(entry: Any) -> int | None:
+    said = entry.get("timestamp-ms") if isinstance(entry, Mapping) else None
+    return said if isinstance(said, int) else None
+
+
+def _apart(time: int, than: int) -> str:
+    """How far a time is from another one, ms."""
+    return f"{abs(time - than) / 1000:,.3f} s {'before' if time < than else 'after'} that"
