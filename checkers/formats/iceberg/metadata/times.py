@@ -75,8 +75,8 @@ class Times(Judging):
         self.found(
             "timestamp-order",
             f"version {m.n} ({m.location}), {self.by.made_by(m)}, adds snapshot {c.snapshot_id}, whose timestamp-ms is {c.timestamp_ms} (ms "
-            f"since 1970), and says in its snapshot-log that it became current at {time}, {_apart(time, c.timestamp_ms)}. The entry of a new "
-            f"snapshot has its time; last-updated-ms is {m.last_updated_ms}.",
+            f"since 1970), and says in its snapshot-log that it became current at {time}: {_apart(c.timestamp_ms, time)}. Its "
+            f"last-updated-ms is {m.last_updated_ms}.",
             ops=self.by.accused(step),
             snapshots=(c.snapshot_id,),
             files=(m.location,),
@@ -123,13 +123,18 @@ class Times(Judging):
         )
         off_own, off_time = (max(low - t, t - m.last_updated_ms, 0) for t in (own, time))
         made, copied = self.by.accused(self._step_of[where]), self.by.accused(step)
-        self.found(
-            "timestamp-order",
-            f"version {m.n} ({m.location}), {self.by.made_by(m)}, says in its metadata-log that version {before.n} is of {time} (ms since "
-            f"1970). That version ({before.location}), {self.by.made_by(before)}, says in its last-updated-ms {own}, {_apart(own, time)}.",
-            ops=tuple(dict.fromkeys((*made, *copied) if off_own > off_time else (*copied, *made))),
-            files=(before.location, m.location),
-        )
+        here = f"version {m.n} ({m.location}), {self.by.made_by(m)}, says in its metadata-log"
+        there = f"version {before.n} ({before.location}), {self.by.made_by(before)}, says in its last-updated-ms"
+        if off_own > off_time:
+            ops = (*made, *copied)
+            text = f"{there} {own} (ms since 1970), and {here} that it is of {time}: {_apart(own, time)}."
+        else:
+            ops = (*copied, *made)
+            text = (
+                f"{here} that the one before it is of {time} (ms since 1970), and {there} {own}: {_apart(time, own)}."
+            )
+        files = (before.location, m.location)
+        self.found("timestamp-order", text, ops=tuple(dict.fromkeys(ops)), files=files)
 
     @cached_property
     def _step_of(self) -> Mapping[str, Step]:
@@ -210,5 +215,5 @@ def _time(entry: Any) -> int | None:
 
 
 def _apart(time: int, than: int) -> str:
-    """How far a time is from another one, ms."""
-    return f"{abs(time - than) / 1000:,.3f} s {'before' if time < than else 'after'} that"
+    """How far a time is from another one, both in ms."""
+    return f"the former is {abs(time - than) / 1000:,.3f} s {'before' if time < than else 'after'} the latter"
