@@ -1391,6 +1391,15 @@ def server_that_stamps_entries() -> Drawing:
     return _timed(lambda n, k: 1000 * k + 7, lambda n: 1000 * n + 7, lambda n: 1000 * n)
 
 
+def server_that_stamps_the_metadata_log() -> Drawing:
+    """With the time at which it adds the entry."""
+    d = _timed(lambda n, k: 1000 * k)
+    for n in range(1, 6):
+        log = [{**x, "timestamp-ms": 1000 * k + 7} for k, x in enumerate(d.versions[n].raw["metadata-log"], 1)]
+        bend(d, n, raw={**d.versions[n].raw, "metadata-log": log})
+    return d
+
+
 def column_added_well() -> Drawing:
     return _evolved("long", False)
 
@@ -1403,7 +1412,14 @@ def property_set_well() -> Drawing:
 
 @pytest.mark.parametrize(
     "drawing",
-    [well_timed, server_an_hour_ahead, server_that_stamps_entries, column_added_well, property_set_well],
+    [
+        well_timed,
+        server_an_hour_ahead,
+        server_that_stamps_entries,
+        server_that_stamps_the_metadata_log,
+        column_added_well,
+        property_set_well,
+    ],
 )
 def test_what_clocks_schemas_and_properties_may_do_is_silent(drawing: Callable[[], Drawing]) -> None:
     assert drawing().check().valid is True

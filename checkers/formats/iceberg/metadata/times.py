@@ -8,7 +8,9 @@ entry of a log, by more than a minute each. But most of these times are copies o
 * the entry of the predecessor in ``metadata-log`` has the predecessor's ``last-updated-ms`` (``TableMetadata.addPreviousFile``);
 * the entry of a snapshot that the version adds has the snapshot's time (``TableMetadata.Builder.setRef``; PyIceberg and Rust likewise), also
   where a server writes the entry: the snapshot comes with the request. The specification demands ``last-updated-ms`` there, which older
-  releases set to the snapshot's time. An engine is not judged if most of its entries have other times than their snapshots.
+  releases set to the snapshot's time.
+
+An engine most of whose entries are no such copies stamps them itself, and is not judged by the last two.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ class Times(Judging):
     def step(self, step: Step) -> None:
         """Judge one version."""
         before = None if step.gap else step.before
-        self._of_new_snapshot(step)
         if before is not None:
+            self._of_new_snapshot(step)
             self._of_predecessor(step, before)
         self._in_order(step)
         if before is not None and not self.lists_one:
@@ -69,7 +71,7 @@ class Times(Judging):
         c, time = new
         if time == c.timestamp_ms or not c.timestamp_ms or self.by.explained(step, "logs"):
             return
-        if self._own_times[self._engine(c)] <= 0:
+        if not self._copies(self._own_times, m):
             return
         self._strange |= {("snapshot-log", c.snapshot_id, t) for t in (time, c.timestamp_ms)}
         self.found(
@@ -93,17 +95,39 @@ class Times(Judging):
 
     @cached_property
     def _own_times(self) -> Counter[str | None]:
-        """Engine → in how many more versions the entry of a new snapshot has its time than another one."""
+        """As :meth:`_copies` needs it, for the entry of a new snapshot and its time."""
         found: Counter[str | None] = Counter()
         for m in self.chain.log.metadata:
             if (new := self._new_snapshot(m)) is not None:
                 c, time = new
-                found[self._engine(c)] += 1 if time == c.timestamp_ms else -1
+                found[self._engine(m)] += 1 if time == c.timestamp_ms else -1
         return found
 
-    def _engine(self, c: Commit) -> str | None:
-        o = self.chain.by_op.get(c.op or "")
-        return None if o is None else o.engine
+    @cached_property
+    def _times_before(self) -> Counter[str | None]:
+        """As :meth:`_copies` needs it, for the entry of the version before and its ``last-updated-ms``."""
+        found: Counter[str | None] = Counter()
+        for m in self.chain.log.metadata:
+            entries = entries_of(m, "metadata-log")
+            own = self._updated.get(place_in(entries[-1])) if entries else None
+            if own is not None and (time := _time(entries[-1])) is not None:
+                found[self._engine(m)] += 1 if time == own else -1
+        return found
+
+    def _copies(self, balance: Counter[str | None], m: Metadata) -> bool:
+        """Whether the engine that made a version, or each that can have, copies a time.
+
+        Args:
+            balance: engine (None: not known) → in how many more versions the time is a copy than not.
+        """
+        engine = self._engine(m)
+        if engine is not None:
+            return balance[engine] > 0
+        return balance.total() > 0 and all(n > 0 for e, n in balance.items() if e is not None)
+
+    def _engine(self, m: Metadata) -> str | None:
+        """The engine that made a version; None: not known."""
+        return next((o.engine for op in self.chain.makers(m) if (o := self.chain.by_op.get(op)) is not None), None)
 
     def _of_predecessor(self, step: Step, before: Metadata) -> None:
         """The last entry of the ``metadata-log``, of the version's predecessor, has the predecessor's ``last-updated-ms``."""
@@ -113,7 +137,7 @@ class Times(Judging):
         where, own = place(before.location), before.last_updated_ms
         if time is None or not own or time == own or place_in(entries[-1]) != where or where in self._early:
             return
-        if m.problems or before.problems or self.by.explained(step, "logs"):
+        if m.problems or before.problems or self.by.explained(step, "logs") or not self._copies(self._times_before, m):
             return
         self._strange |= {(log, where, t) for t in (time, own)}
         # Nothing copies a last-updated-ms but this entry: whoever wrote the time that does not lie between the two versions is wrong.
