@@ -258,7 +258,7 @@ EXCEPTIONS: Mapping[str, Fate] = {
     ),
     "commit.timestamp_ms": Fate(
         found="another time than that of the entry that its version adds to the snapshot-log",
-        not_noticed="of a snapshot that never became current: writers stamp snapshots with their own clocks",
+        not_noticed="of one that never became current, or of the log's first version: writers stamp snapshots with their own clocks",
     ),
     "commit.operation": Fate(
         found="an operation that the specification does not have, or that the files or the kind contradict",
