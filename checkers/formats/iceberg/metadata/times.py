@@ -6,7 +6,7 @@ entry of a log, by more than a minute each. But most of these times are copies o
 
 * an entry that the predecessor has says the same time;
 * the entry of the predecessor in ``metadata-log`` has the predecessor's ``last-updated-ms`` (``TableMetadata.addPreviousFile``);
-* the entry of a snapshot that the version adds has the snapshot's time (``TableMetadata.Builder.setRef``; PyIceberg and Rust likewise), also
+* the entry of a snapshot that the version adds has the snapshot's time (``TableMetadata.Builder.setRef``; PyIceberg likewise), also
   where a server writes the entry: the snapshot comes with the request. The specification demands ``last-updated-ms`` there, which older
   releases set to the snapshot's time.
 
