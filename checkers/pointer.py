@@ -10,14 +10,19 @@ the catalog's own log). These anomalies follow, independent of the workload:
   Critique of ANSI SQL Isolation Levels", 1995: here of the pointer.) If writers compete for the new file's name (a rename to the next
   version, the Hadoop catalog): two writers that both wrote that file.
 * **lost-swap**: an accepted swap, answered before the history was read last, is not in it. A REST catalog is told snapshots, and makes the
-  metadata file itself: then the snapshots of an accepted request are in no version, or main was at its snapshot in none.
+  metadata file itself: then the snapshots of an accepted request are in no version, or main went to its snapshot in none (from the
+  snapshot that the request says, if it does not bring the snapshot itself).
 * **unknown-base**: a swap was accepted that replaced a file which the pointer never named: neither its history has it, nor did another
-  accepted swap put it there. (A pointer moves only from its current file: spec, "Metastore Tables".)
+  accepted swap put it there. (A pointer moves only from its current file: spec, "Metastore Tables".) Or main went to the snapshot of an
+  accepted request from another snapshot than the one that the request says main must have.
 * **swap-order**: a swap had been answered before the one to an earlier version was asked for. A compare-and-swap takes effect between
   request and answer, so swaps whose times do not overlap are in the history in that order (linearizability, Herlihy and Wing 1990).
 * **swap-time**: a swap was asked for before its operation was invoked, or only after the operation was acknowledged. What is
   acknowledged is committed; so such an acknowledgement was given before there was anything to acknowledge.
-* **foreign-swap**: the version that a swap put in place shows the snapshot of another operation than the one that asked for it.
+* **foreign-swap**: the version that a swap put in place shows the snapshot of another operation than the one that asked for it; or a
+  request carried the snapshot of another operation.
+
+A request to a REST catalog names no metadata file: what holds for swaps holds for it as a swap to the first version with its snapshot.
 
 All times are of one clock, the orchestrator's. A request that was sent twice, or sent on late, has the time when it first came.
 
@@ -28,6 +33,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TypedDict
 
 from checkers.evidence.history import Operation
@@ -37,7 +43,7 @@ from checkers.evidence.proxylog import AcceptedChange, PointerSwap
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
-from checkers.timeline.unapplied import Unapplied, unapplied
+from checkers.timeline.unapplied import Unapplied, moved_again, unapplied
 from checkers.unit import Part, TableChecker, Unit
 from checkers.verdict import Anomaly, Verdict
 
@@ -87,13 +93,14 @@ class Pointer(TableChecker):
         unclear = unit.contradicted
         compared = sum(s.base is not None or s.names_place for s in swaps)
         stats: PointerTable = {"swaps": len(swaps), "compared": compared, "by_snapshot": len(accepted)}
-        judge = _TableSwaps(self.name, unit.log, swaps, unit.everything)
+        judge = _TableSwaps(self.name, unit.log, swaps, accepted, unit.everything)
         found = [
             *judge.lost_updates(),
             *judge.lost_swaps(),
             *judge.not_applied(accepted),
             *judge.unknown_bases(),
             *judge.stale_bases(),
+            *judge.other_bases(accepted),
             *([] if unclear else judge.out_of_order()),
             *([] if unclear else judge.out_of_time()),
             *judge.foreign(),
@@ -116,7 +123,12 @@ class Pointer(TableChecker):
 
 class _TableSwaps:
     def __init__(
-        self, checker: str, log: TableLog, swaps: Sequence[PointerSwap], operations: Mapping[str, Operation]
+        self,
+        checker: str,
+        log: TableLog,
+        swaps: Sequence[PointerSwap],
+        accepted: Sequence[AcceptedChange],
+        operations: Mapping[str, Operation],
     ) -> None:
         self._checker = checker
         self._log = log
@@ -130,6 +142,39 @@ class _TableSwaps:
         said = [*log.problems, *(p for m in log.metadata for p in m.problems)]
         older = bool(log.metadata) and log.metadata[0].predecessor is not None
         self.gap = older or not log.complete or any(p.code in METADATA for p in said)
+        self._shown: dict[int, list[str | None]] = {}
+        """Version → who made the snapshots that it is the first to show."""
+        for c in log.commits:
+            self._shown.setdefault(c.metadata, []).append(c.op)
+        requests = self._requests(accepted)
+        self._asked = (*swaps, *requests)
+        """The swaps, and the requests of which no swap says that they made a version: as swaps to the first with their snapshot."""
+        seen = {normalise(s.new) for s in swaps}
+        self._made = (*swaps, *(s for s in requests if normalise(s.new) not in seen and self._is_own(s)))
+        """The swaps, and the requests that can have made a version which no swap names."""
+
+    def _requests(self, accepted: Sequence[AcceptedChange]) -> list[PointerSwap]:
+        """What accepted requests made, as swaps; those that a swap of the same operation tells of are left out."""
+        again, known = self._log.committed_again, self._log.by_snapshot()
+        seen = {(s.op, normalise(s.new)) for s in self._swaps}
+        found: dict[tuple[str | None, str], PointerSwap] = {}
+        for c in accepted:
+            snapshot = c.main if c.main in c.adds else next(iter(c.adds), None)
+            commit = None if snapshot is None or snapshot in again else known.get(snapshot)
+            if commit is None or not 0 <= commit.metadata < len(self._log.metadata):
+                continue
+            new = self._log.metadata[commit.metadata].location
+            key = (c.op, normalise(new))
+            if key in seen:
+                continue
+            before = found.get(key)  # sent twice: one of the two made it
+            start, end = (c.time, c.end) if before is None else (min(c.time, before.time), max(c.end, before.end))
+            found[key] = PointerSwap(start, end, c.writer, c.op, None, new, c.answer)
+        return list(found.values())
+
+    def _is_own(self, s: PointerSwap) -> bool:
+        makers = self._shown.get(self._once.get(normalise(s.new), -1), [])
+        return s.op in makers or None in makers
 
     def lost_updates(self) -> Iterator[Anomaly]:
         """Accepted swaps that replaced the same file."""
@@ -213,13 +258,13 @@ class _TableSwaps:
 
     def _not_applied(self, u: Unapplied) -> Anomaly:
         c, versions = u.change, len(self._log.metadata)
-        o = self._operations.get(c.op or "")
-        who = "nobody's operation" if o is None else f"the {explain.operation(o)}"
         on = "" if c.base is None else f" in place of snapshot {c.base}"
         where = "has main there" if u.listed else "has that snapshot"
+        if u.been:
+            where = f"moves main there from snapshot {c.base} for it"
         assert self._log.captured_until is not None
         text = (
-            f"the catalog server answered {c.answer} at {explain.ms(c.end)} to {c.what} of {who}, which "
+            f"the catalog server answered {c.answer} at {explain.ms(c.end)} to {c.what} of {self._whose(c)}, which "
             f"{'adds' if c.main is None else 'puts main at'} snapshot {u.snapshot}{on}. Yet none of the {versions} metadata versions up to "
             f"{explain.ms(self._log.captured_until)} {where}: the server acknowledged a commit that it did not make. The client cannot know."
         )
@@ -287,10 +332,41 @@ class _TableSwaps:
                 (s,),
             )
 
+    def other_bases(self, accepted: Sequence[AcceptedChange]) -> Iterator[Anomaly]:
+        """Accepted requests whose snapshot main got in place of another one than they say."""
+        if self.gap or all(c.base is None for c in accepted):
+            return
+        steps = list(pairwise(self._log.metadata))
+        taken = {(a.current, b.current) for a, b in steps}
+        first = {b.current: (a, b) for a, b in reversed(steps) if a.current != b.current}
+        makers, elsewhere = self._log.by_snapshot(), {(c.op, c.main) for c in moved_again(accepted)}
+        for c in accepted:
+            if c.base is None or c.main in (None, c.base) or (c.base, c.main) in taken or (c.op, c.main) in elsewhere:
+                continue
+            made = makers.get(c.main or 0)
+            if c.main not in first or (
+                made is not None and made.op not in (None, c.op) and made.op in self._operations
+            ):
+                continue  # told as lost, or as another operation's
+            before, after = first[c.main]
+            ops = () if c.op is None else (c.op,)
+            yield Anomaly(
+                "unknown-base",
+                self._checker,
+                self._log.table,
+                f"the catalog accepted {c.what} of {self._whose(c)}, which puts main at snapshot {c.main} in place of snapshot {c.base}: it "
+                f"answered {c.answer} at {explain.ms(c.end)}. Yet main went to {c.main} from "
+                f"{'no snapshot' if before.current is None else f'snapshot {before.current}'}, in metadata version {after.n}: what was "
+                "replaced is not what the request was based on.",
+                ops=ops,
+                events=self._events(ops),
+                snapshots=(c.base, *(() if c.main is None else (c.main,))),
+            )
+
     def out_of_order(self) -> Iterator[Anomaly]:
         """Swaps to later versions that were answered before the swap to an earlier version was asked for."""
         placed = sorted(
-            ((n, s) for s in self._swaps if (n := self._once.get(normalise(s.new))) is not None and not s.names_place),
+            ((n, s) for s in self._made if (n := self._once.get(normalise(s.new))) is not None and not s.names_place),
             key=lambda p: p[0],
         )
         first: tuple[int, PointerSwap] | None = None  # of the later versions' swaps, the one that was answered first
@@ -309,7 +385,7 @@ class _TableSwaps:
 
     def out_of_time(self) -> Iterator[Anomaly]:
         """Swaps that were asked for while their operation was not under way."""
-        for s in self._swaps:
+        for s in self._made:
             o = self._operations.get(s.op or "")
             if o is None:
                 continue
@@ -331,12 +407,9 @@ class _TableSwaps:
 
     def foreign(self) -> Iterator[Anomaly]:
         """Swaps to a version that shows another operation's snapshot."""
-        shown: dict[int, list[str | None]] = {}
-        for c in self._log.commits:
-            shown.setdefault(c.metadata, []).append(c.op)
-        for s in self._swaps:
+        for s in self._asked:
             n = self._once.get(normalise(s.new))
-            makers = [] if n is None else shown.get(n, [])
+            makers = [] if n is None else self._shown.get(n, [])
             if s.op in makers:
                 continue
             known = s.op in self._operations and bool(makers) and all(op in self._operations for op in makers)
@@ -355,6 +428,10 @@ class _TableSwaps:
         ops = tuple(dict.fromkeys((*(s.op for s in swaps if s.op is not None), *others)))
         files = tuple(dict.fromkeys(f for s in swaps for f in (s.base, s.new) if f is not None))
         return Anomaly(name, self._checker, self._log.table, text, ops=ops, events=self._events(ops), files=files)
+
+    def _whose(self, c: AcceptedChange) -> str:
+        o = self._operations.get(c.op or "")
+        return "nobody's operation" if o is None else f"the {explain.operation(o)}"
 
     def _who(self, s: PointerSwap) -> str:
         o = self._operations.get(s.op or "")

@@ -58,7 +58,7 @@ _ORDER = "in another order: it is a set, or a multiset"
 EXPLAIN = frozenset(
     {
         *("event.phase", "log.identifier", "log.location", "commit.attempt", "commit.manifest_list", "row.pos"),
-        *(f"accepted.{name}" for name in ("time", "end", "writer", "op", "base", "what", "answer")),
+        *(f"accepted.{name}" for name in ("time", "end", "writer", "what", "answer")),
         *("swap.answer", "summary.icequake-op", "summary.engine-name", "summary.engine-version"),
         *("summary.iceberg-version", "summary.app-id", "summary.app-name", "summary.spark.app.id"),
     }
@@ -377,11 +377,21 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="True: two swaps that replaced one version each, and put one file in place",
         harmless="True, where no other swap has the file: nothing competes for its name",
     ),
+    "accepted.op": Fate(
+        found="an operation whose snapshot the request does not carry",
+        harmless="null or unknown: what it asked for is still compared with the log",
+    ),
+    "accepted.base": Fate(
+        found="a snapshot from which main did not go to the request's",
+        harmless="null: the request did not say where main must be",
+    ),
     "accepted.adds": Fate(
-        found="a snapshot that no version lists", harmless="none, fewer, one twice or another's: each is in the log"
+        found="a snapshot that no version lists, or another operation's",
+        harmless="none, fewer, or one twice: each is in the log",
     ),
     "accepted.main": Fate(
-        found="a snapshot that main was at in no version", harmless="null or another's: it is in the log"
+        found="a snapshot to which main did not go, or not from the request's base",
+        harmless="null: the request leaves main alone",
     ),
     "missing.snapshots": Fate(found="any: a file that a snapshot needs is not in the store"),
     **_UNCOUNTED,

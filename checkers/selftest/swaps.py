@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from checkers.evidence.history import Operation
-from checkers.evidence.proxylog import TRANSACTIONS, PointerSwap
+from checkers.evidence.proxylog import TRANSACTIONS, AcceptedChange, PointerSwap
 from checkers.evidence.replace import replace
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import pick
@@ -18,6 +18,8 @@ from checkers.selftest.world import Planted, World
 SPEC = "https://iceberg.apache.org/spec/#metastore-tables"
 SENT_LATE = "apache/iceberg#15050: a commit that is carried out after its writer was answered"
 TWO_IN_ORDER = "the catalog took two commits in another order than it says; each of the two did what it was to do"
+
+EACH_OTHERS = "each of two operations asked for the other's commit; each was acknowledged for what it did not ask"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,23 @@ class SwapSite:
     def other(self, lost: PointerSwap, *, before: bool = False) -> Planted:
         """The run with another swap in its place, or ``before`` it, whose operation is the culprit."""
         return self.put(str(lost.op), at=(self.n, self.n + (not before)), swaps=(lost,))
+
+    def asking(self, *requests: AcceptedChange, by: str | None, also: str | None = None, nobody: str = "") -> Planted:
+        """The run with these accepted requests on the table; the first operation is the culprit."""
+        accepted = {**self.w.evidence.accepted, self.table: requests}
+        ops = frozenset(op for op in (by, also) if op is not None)
+        return Planted(replace(self.w.evidence, accepted=accepted), ops, None if nobody else by, nobody)
+
+    @property
+    def requests(self) -> tuple[AcceptedChange, ...]:
+        """All accepted requests on the table."""
+        return self.w.evidence.accepted.get(self.table, ())
+
+    @property
+    def request(self) -> AcceptedChange | None:
+        """The request that became the swap, if it puts main at a snapshot of its own."""
+        same = (c for c in self.requests if (c.op, c.time) == (self.s.op, self.s.time))
+        return next((c for c in same if c.main is not None and c.main in c.adds), None)
 
     def rivals(self) -> list[str]:
         """The other acknowledged writes of the run."""
@@ -89,14 +108,22 @@ def swap_forgotten(p: SwapSite) -> Planted | None:
 
 def transaction_not_made(p: SwapSite) -> Planted | None:
     """A REST catalog accepts two requests on the same snapshot and makes one of them."""
-    rival, changes = p.w.choose(p.rivals()), p.w.evidence.accepted[p.table]
-    made = next((c for c in changes if (c.op, c.time) == (p.s.op, p.s.time) and c.main is not None), None)
+    rival, made = p.w.choose(p.rivals()), p.request
     if rival is None or made is None or not p.certain:
         return None
     snapshot = p.w.rng.randrange(1 << 40, 1 << 62)
     lost = replace(made, op=rival, adds=(snapshot,), main=snapshot, what=f"POST /v1{TRANSACTIONS}", answer="204")
-    accepted = {**p.w.evidence.accepted, p.table: (*changes, lost)}
-    return Planted(replace(p.w.evidence, accepted=accepted), frozenset((rival,)), rival)
+    return p.asking(*p.requests, lost, by=rival)
+
+
+def rollback_not_made(p: SwapSite) -> Planted | None:
+    """A REST catalog accepts a request that puts main back at an older snapshot, and leaves main where it is."""
+    rival, made = p.w.choose(p.rivals()), p.request
+    older = [c.main for c in p.requests if made is not None and c.time < made.time and c.main not in (None, made.base)]
+    back = p.w.choose(older)
+    if rival is None or made is None or back is None or made.base is None or not p.certain:
+        return None
+    return p.asking(*p.requests, replace(made, op=rival, adds=(), main=back), by=rival)
 
 
 LOST: Plants = {
@@ -114,6 +141,7 @@ LOST: Plants = {
     ),
     "swap-forgotten": Plant(swap_forgotten, "lost-swap", seen=SPEC, neutral=True),
     "transaction-answered-and-not-made": Plant(transaction_not_made, "lost-swap", seen="apache/iceberg#7569"),
+    "rollback-answered-and-not-made": Plant(rollback_not_made, "lost-swap", seen="apache/iceberg#7569"),
 }
 
 
@@ -157,6 +185,30 @@ def in_another_order(p: SwapSite) -> Planted | None:
     return p.put(p.o.op, str(second.op), at=(p.n, p.n + 2), swaps=(first, second), nobody=TWO_IN_ORDER)
 
 
+def exchanged(p: SwapSite) -> Planted | None:
+    """Two requests to a REST catalog carry each other's snapshot, and both are accepted."""
+    mine = p.request
+    theirs = [c for c in p.requests if c.main is not None and c.main in c.adds and c.op in p.w.operations]
+    other = p.w.choose(c for c in theirs if mine is not None and c.op != mine.op)
+    if mine is None or other is None or None in (mine.base, other.base):
+        return None
+    carry = {
+        mine: replace(mine, adds=other.adds, main=other.main),
+        other: replace(other, adds=mine.adds, main=mine.main),
+    }
+    return p.asking(*(carry.get(c, c) for c in p.requests), by=mine.op, also=other.op, nobody=EACH_OTHERS)
+
+
+def on_older_snapshot(p: SwapSite) -> Planted | None:
+    """A REST catalog accepts a request on a snapshot that main has left: it compares nothing."""
+    made = p.request
+    older = [c.main for c in p.requests if made is not None and c.time < made.time and c.main not in (None, made.base)]
+    back = p.w.choose(older)
+    if made is None or made.base is None or back is None:
+        return None
+    return p.asking(*(replace(made, base=back) if c is made else c for c in p.requests), by=made.op)
+
+
 WRONG: Plants = {
     "base-that-never-was": Plant(never_was, "unknown-base", seen=SPEC),
     "base-that-was-replaced-before": Plant(of_before, "unknown-base", seen=SPEC),
@@ -168,6 +220,10 @@ WRONG: Plants = {
         "foreign-swap",
         seen="two writers with one name, or one connection for both",
     ),
+    "requests-with-each-others-snapshot": Plant(
+        exchanged, "foreign-swap", seen="two writers with one name, or one connection for both", neutral=False
+    ),
+    "request-on-an-older-snapshot": Plant(on_older_snapshot, "unknown-base", seen="apache/iceberg#7569", neutral=False),
 }
 
 

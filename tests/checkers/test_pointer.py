@@ -300,6 +300,101 @@ def test_of_a_request_that_the_log_need_not_show_nothing_is_concluded() -> None:
     assert names(asked(e, replace(lost, adds=(), main=None))) == []
 
 
+def bringing(e: Evidence) -> list[AcceptedChange]:
+    """The run's requests that put main at a snapshot of their own, in place of one that they name."""
+    return [c for c in e.accepted["t"] if c.main in c.adds and c.base is not None and c.op is not None]
+
+
+def only(e: Evidence, requests: Sequence[AcceptedChange]) -> Evidence:
+    """The run with these accepted requests, and no swaps."""
+    return replace(e, swaps={}, accepted={"t": tuple(requests)})
+
+
+@given(st.integers(0, 30), st.data())
+def test_two_requests_that_carry_each_others_snapshot_are_foreign(seed: int, data: st.DataObject) -> None:
+    e = clean(seed % 5)
+    one, other = data.draw(st.lists(st.sampled_from(bringing(e)), min_size=2, max_size=2, unique_by=lambda c: c.op))
+    carry = {
+        one: replace(one, adds=other.adds, main=other.main),
+        other: replace(other, adds=one.adds, main=one.main),
+    }
+    for seen in (only(e, e.accepted["t"]), e):
+        assert names(seen) == []
+        changed = tuple(carry.get(c, c) for c in e.accepted["t"])
+        found = Pointer().check(replace(seen, accepted={"t": changed})).anomalies
+        assert [a.name for a in found] == ["foreign-swap", "foreign-swap"]
+        assert {a.ops for a in found} == {(one.op, other.op), (other.op, one.op)}, "who asked comes first"
+
+
+@given(st.integers(0, 30), st.data())
+def test_a_request_in_place_of_a_snapshot_that_main_has_left(seed: int, data: st.DataObject) -> None:
+    e = clean(seed % 5)
+    late = data.draw(st.sampled_from(bringing(e)[2:]))
+    left = data.draw(st.sampled_from([c.main for c in bringing(e) if c.time < late.time and c.main != late.base]))
+    (a,) = Pointer().check(only(e, [replace(c, base=left) if c is late else c for c in e.accepted["t"]])).anomalies
+    assert (a.name, a.ops, a.snapshots) == ("unknown-base", (late.op,), (left, late.main))
+    assert f"in place of snapshot {left}: it answered" in a.explanation
+    assert f"Yet main went to {late.main} from snapshot {late.base}, in metadata version" in a.explanation
+
+
+ROLLS = {"insert": 6, "update-counter": 3, "rollback": 3}
+
+
+def rolled(seed: int) -> tuple[Evidence, list[AcceptedChange]]:
+    """A simulated run with rollbacks, and its requests that were rollbacks, each of an operation."""
+    e = as_seen(simulate(seed, SPECS, mix=ROLLS).evidence())
+    told = [c if c.adds else replace(c, op=f"rollback-{n}") for n, c in enumerate(e.accepted["t"])]
+    return only(e, told), [c for c in told if not c.adds]
+
+
+@given(st.integers(0, 200), st.data())
+def test_a_request_for_an_older_snapshot_is_carried_out_or_lost(seed: int, data: st.DataObject) -> None:
+    e, back = rolled(seed)
+    assert names(e) == []
+    if not back:
+        return
+    own = data.draw(st.sampled_from(back))
+    assert names(only(e, [*e.accepted["t"], replace(own, time=own.time + 1)])) == [], "sent and accepted twice"
+    again = replace(own, op="late", time=own.time + 1)
+    at = e.accepted["t"].index(own) + 1
+    found = Pointer().check(only(e, [*e.accepted["t"][:at], again, *e.accepted["t"][at:]])).anomalies
+    ways = [(c.base, c.main) for c in back]
+    last = max(n for n, c in enumerate(back) if (c.base, c.main) == (own.base, own.main))
+    assert [(a.name, a.ops[0]) for a in found] == [
+        ("lost-swap", "late" if ways.count((own.base, own.main)) == 1 else back[last].op)
+    ], "main went there once less than it was told to"
+    went = {(c.base, c.main) for c in e.accepted["t"]}
+    ever = [c.main for c in e.accepted["t"]]
+    base, target = data.draw(st.sampled_from(ever)), data.draw(st.sampled_from(ever))
+    never = replace(own, op="never", base=base, main=target)
+    found = Pointer().check(only(e, [*e.accepted["t"], never])).anomalies
+    if base == target:
+        assert found == (), "main is there"
+    elif (base, target) not in went:
+        (a,) = found
+        assert (a.name, a.ops[0], a.snapshots[0]) == ("lost-swap", "never", target)
+        assert f"moves main there from snapshot {base} for it: the server acknowledged" in a.explanation
+
+
+def test_requests_are_held_to_the_times_of_their_operations_and_to_the_order_of_versions() -> None:
+    e = clean()
+    operations = {o.op: o for o in e.history.operations()}
+    requests = list(e.accepted["t"])
+    acked = [n for n, c in enumerate(requests) if c in bringing(e) and operations[c.op or ""].type == "ok"]
+    for n in acked:
+        o = operations[requests[n].op or ""]
+        assert o.end is not None
+        late = replace(requests[n], time=o.end + 1, end=o.end + 2)
+        found = Pointer().check(only(e, [*requests[:n], late, *requests[n + 1 :]])).anomalies
+        assert [a.ops for a in found if a.name == "swap-time"] == [(o.op,)]
+    apart = [replace(c, time=10 * n, end=10 * n + 5) for n, c in enumerate(requests)]
+    assert "swap-order" not in names(only(e, apart))
+    n, m = next((n, n + 1) for n in acked[2:] if n + 1 in acked)
+    apart[n], apart[m] = (replace(a, time=b.time, end=b.end) for a, b in ((apart[n], apart[m]), (apart[m], apart[n])))
+    found = [a for a in Pointer().check(only(e, apart)).anomalies if a.name == "swap-order"]
+    assert [set(a.ops) for a in found][:1] == [{requests[n].op, requests[m].op}]
+
+
 def test_a_request_whose_swap_is_told_as_lost_is_told_once() -> None:
     e = clean()
     _, lost = a_rival(e)
