@@ -29,7 +29,7 @@ import pyarrow as pa
 from checkers.columns.facts import keeps_rows
 from checkers.evidence.history import Operation
 from checkers.timeline import explain, two_tables
-from checkers.timeline.answers import all_claims, contradictions
+from checkers.timeline.answers import answering, claims_of, contradictions, understood
 from checkers.timeline.captured import stale_captures, without_table
 from checkers.timeline.past import Past
 from checkers.timeline.promise import isolation
@@ -478,7 +478,10 @@ def demand_ordinary(t: Timeline) -> None:
     if two_tables.any_snapshots_read(t.ops):
         raise Unordinary("a read of two tables names its snapshots")
     if any(
-        contradictions(t, o) or (claims.needs_snapshot and not t.commits.get(o.op)) for o, claims in all_claims(t.ops)
+        contradictions(t, o)
+        or not understood(o)
+        or ((c := claims_of(o)) and c.needs_snapshot and not t.commits.get(o.op))
+        for o in answering(t.ops)
     ):
         raise Unordinary("a procedure answered what the log does not show")
     if any(stale_captures(t)) or any(without_table(t)):

@@ -27,7 +27,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.makers import named_by
 from checkers.evidence.replace import replace
 from checkers.timeline import explain
-from checkers.timeline.answers import contradictions
+from checkers.timeline.answers import answering, contradictions, understood
 from checkers.timeline.captured import of_no_version, stale_captures, without_table
 from checkers.timeline.labels import off_main_without_name
 from checkers.timeline.timeline import Timeline, Whole, kind_of
@@ -154,6 +154,11 @@ def _check_table(t: Timeline, blame: Blame) -> tuple[_Findings, CommitsTable]:
         )
     if counts["left_none"]:
         f.notes.append(f"{counts['left_none']} acknowledged operations left no snapshot, and had nothing to change")
+    if odd := [o for o in answering(t.ops) if not understood(o)]:
+        f.doubt(
+            f"what the {explain.listing(odd, word=explain.operation)} answered has not the form that the procedure returns, so it was not compared "
+            "with the log"
+        )
     f.anomalies += out_of_order(t)
     return f, counts
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from checkers.evidence.history import Operation
+from checkers.evidence.replace import replace
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance
@@ -19,6 +20,12 @@ DONE: dict[str, list[list[int]]] = {
 """Kind → the answer of one that did something."""
 EXACT = {"rewrite-data-files": (0, 1, 2), "rewrite-position-delete-files": (1, 3), "rewrite-manifests": (0, 1)}
 """Kind → the columns of its answer that the log determines."""
+FORMS: dict[str, list[Any]] = {
+    **{f: [None, [], [[]], [[None] * 6], [["none"] * 6], [[0]]] for f in (*DONE, "expire-snapshots")},
+    "rollback": [None, [[1, 2]], {"snapshot": None, "rows": [[1, 2]]}],
+}
+"""Kind → results that are no answer of it."""
+UNSAID = "nothing says what the procedure answered"
 LOST = "https://jepsen.io/analyses: an acknowledged operation of which nothing is left"
 COUNTED = "counts that are taken from the plan, and not from what was committed"
 
@@ -50,6 +57,26 @@ def wrong_count(p: CommitSite) -> Planted | None:
     n = p.w.rng.choice(EXACT[p.o.f])
     row[n] = p.w.rng.choice([x for x in (row[n] + 1, row[n] + 7, row[n] // 2, 0) if x != row[n]])
     return answers(p.w, p.o, *row) if any(row[:2]) else None
+
+
+def negative(w: World) -> Planted | None:
+    """A procedure answers with a negative number."""
+    o = w.choose(o for o in w.operations.values() if o.type == "ok" and (o.f in DONE or o.f == "expire-snapshots"))
+    if o is None:
+        return None
+    row = list(o.result[0])
+    n = w.rng.randrange(len(row))
+    row[n] = -row[n] or -1
+    return answers(w, o, *row)
+
+
+def no_answer(w: World) -> Planted | None:
+    """A procedure is acknowledged without its answer."""
+    o = w.choose(o for o in w.operations.values() if o.type == "ok" and o.f in FORMS)
+    if o is None:
+        return None
+    events = edits.returned(w.events, {o.op: w.rng.choice(FORMS[o.f])})
+    return replace(w.planted(o.op, events=events), culprit=None, nobody=UNSAID)
 
 
 def counts(p: CommitSite) -> bool:
@@ -89,6 +116,13 @@ PROCEDURES: Plants = {
     "procedure-that-left-no-trace": Plant(no_trace, "lost-commit", where=whole, seen=LOST),
     "procedure-whose-snapshot-is-lost": Plant(told_and_lost, "lost-commit", where=commits(maintenance), seen=LOST),
     "procedure-that-counts-wrong": Plant(wrong_count, where=commits(maintenance, counts)),
+    "negative-count": Plant(negative, where=whole, seen="a 32-bit sum of sizes or counts that overflows"),
+    "answer-of-no-form": Plant(
+        no_answer,
+        "",
+        where=whole,
+        seen="a client that reads another release's answer, or none when its connection breaks",
+    ),
     "expiry-that-counts-too-much": Plant(too_many, where=whole),
     "expiry-that-removed-nothing": Plant(
         nothing_expired, where=whole, seen="a service that answers from its own state, which the store does not have"

@@ -11,6 +11,8 @@ A procedure counts what it did after its last commit. So its answer cannot say m
 * ``expire_snapshots`` counts the manifest lists and files of the snapshots that the table listed before it and no longer lists afterwards
   (``ExpireSnapshotsSparkAction.expireFiles``). Another expiry may have dropped some of them, and a file may fail to be deleted. So it says
   at most what disappeared while it ran.
+
+No count is negative, whatever the log shows. An answer of another form than the kind's (:meth:`Kind.understands`) says nothing.
 """
 
 from __future__ import annotations
@@ -20,36 +22,46 @@ from collections.abc import Iterable, Iterator
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, FileEntry
 from checkers.timeline.timeline import Timeline, kind_of
-from workloads.operations.kind import Claims, Kind
+from workloads.operations.kind import Claims, Kind, whole_numbers
 
 
 def claims_of(o: Operation) -> Claims | None:
     """What an acknowledged procedure says that it did; None if it says nothing."""
     kind = kind_of(o)
-    if kind is None or o.type != "ok" or type(kind).claims is Kind.claims or not isinstance(o.value, dict):
+    if kind is None or o.type != "ok" or not _counts(kind) or not isinstance(o.value, dict):
         return None
     return kind.claims(o.value, o.result)
 
 
-def all_claims(operations: Iterable[Operation]) -> list[tuple[Operation, Claims]]:
-    """The procedures that say what they did, each with what it says."""
+def understood(o: Operation) -> bool:
+    """Whether an answer has the form that the operation's kind returns."""
+    kind = kind_of(o)
+    return kind is None or o.type != "ok" or kind.understands(o.result)
+
+
+def answering(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """The acknowledged operations whose kind says what an answer of it looks like, or means."""
     may: dict[str, bool] = {}
-    out = []
     for o in operations:
         if o.f not in may:
             kind = kind_of(o)
-            may[o.f] = kind is not None and type(kind).claims is not Kind.claims
-        if may[o.f] and (claims := claims_of(o)) is not None:
-            out.append((o, claims))
-    return out
+            may[o.f] = kind is not None and (_counts(kind) or type(kind).understands is not Kind.understands)
+        if may[o.f] and o.type == "ok":
+            yield o
+
+
+def _counts(kind: Kind) -> bool:
+    return type(kind).claims is not Kind.claims
 
 
 def contradictions(t: Timeline, o: Operation) -> list[str]:
     """Where an answer differs from the log, in words: ``7 replaced data files, but the log has 5``; empty where nothing contradicts it.
 
     An operation without a snapshot in the log, or with one that main has lost, is not compared, nor is one that a log with gaps may lack,
-    nor one that may have made a snapshot that names no operation.
+    nor one that may have made a snapshot that names no operation. A negative count contradicts every log.
     """
+    if negative := _negative(o):
+        return [f"{n}, but no number of files or snapshots and no size is negative" for n in negative]
     said = claims_of(o)
     if said is None or o.end is None or o.end >= t.seen_until or not t.rooted or not t.unbroken:
         return []
@@ -65,6 +77,14 @@ def contradictions(t: Timeline, o: Operation) -> list[str]:
         for what, n, there, exact in _counted(said, commits)
         if n > there or (exact and not said.at_least and n != there)
     ]
+
+
+def _negative(o: Operation) -> list[int]:
+    """The negative numbers in the answer of a procedure that counts."""
+    kind = kind_of(o)
+    if kind is None or o.type != "ok" or not _counts(kind):
+        return []
+    return [n for n in whole_numbers(o.result, least=1) or () if n < 0]
 
 
 def _perhaps_of(t: Timeline, c: Commit, o: Operation) -> bool:

@@ -474,7 +474,9 @@ def test_columns_of_a_kind_that_the_screen_does_not_know_are_neither_proven_nor_
 def test_what_keeps_rows_may_have_any_other_arguments() -> None:
     d = Drawing("serializable")
     d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
-    d.did("c", "rewrite-data-files", strategy="zorder", of="tomorrow")
+    d.invoke("c", "rewrite-data-files", strategy="zorder", of="tomorrow")
+    d.commit("c")
+    d.ok("c", [[0] * 5])
     assert [v.stats["engine"] for v in check_columns(d.evidence())] == [{"columns": 1, "exact": 0}] * 4
 
 

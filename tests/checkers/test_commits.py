@@ -215,11 +215,11 @@ def statements_that_matched_nothing() -> Evidence:
 def procedures_with_none_and_several() -> Evidence:
     d = Drawing()
     d.invoke("a", "rewrite-manifests")
-    d.ok("a")
+    d.ok("a", [[0, 0]])
     d.invoke("b", "rewrite-data-files", strategy="binpack", all=True, partial_progress=True)
     d.commit("b")
     d.commit("b")
-    d.ok("b")
+    d.ok("b", [[0] * 5])
     return d.evidence()
 
 
@@ -403,7 +403,7 @@ def test_a_table_without_log_and_an_unknown_kind_are_unknown() -> None:
 # --- answers of procedures, and of the catalog ----------------------------------------------------------------------------
 
 
-def procedure(f: str, result: list[list[int]], *, made: bool = True, **value: Any) -> Evidence:
+def procedure(f: str, result: Any, *, made: bool = True, **value: Any) -> Evidence:
     """A procedure that, if ``made``, left a snapshot without any file; then another insert."""
     d = Drawing()
     d.did("a", "insert", ids=[1], add=[row(1, "a")])
@@ -431,8 +431,10 @@ def procedure(f: str, result: list[list[int]], *, made: bool = True, **value: An
         ("expire-snapshots", [[0, 0, 0, 0, 0, 0]], False, []),
         ("expire-snapshots", [[9, 0, 0, 16, 10, 0]], False, ["wrong-result"]),
         ("expire-snapshots", [[9, 0, 0, 0, 0, 0]], False, ["wrong-result"]),
-        ("rewrite-data-files", [["x", None, 1]], False, []),
-        ("rewrite-data-files", [], False, []),
+        ("rewrite-data-files", [[0, -1, 0, 0, 0]], False, ["wrong-result"]),
+        ("rewrite-position-delete-files", [[0, 0, 0, -450]], True, ["wrong-result"]),
+        ("rewrite-manifests", [[-7, 1]], True, ["wrong-result"]),  # whatever the summary says
+        ("expire-snapshots", [[0, 0, 0, -16, 0, 0]], False, ["wrong-result"]),
     ],
 )
 def test_what_a_procedure_answers_is_what_the_log_shows(
@@ -441,6 +443,38 @@ def test_what_a_procedure_answers_is_what_the_log_shows(
     said = verdict(COMMITS, procedure(f, result, made=made))
     assert [a.name for a in said.anomalies] == found
     assert all(a.ops == ("p",) for a in said.anomalies)
+    assert said.valid is (not found) and not said.notes
+
+
+COUNTING = ("rewrite-data-files", "rewrite-position-delete-files", "rewrite-manifests", "expire-snapshots")
+NO_COUNTS = [None, [], 0, "done", {}, [[]], [[0]], [["x", None, 1]], [[None] * 6], [[0] * 6, [0] * 6], [[True] * 6]]
+NO_ANSWERS: dict[str, list[Any]] = {
+    **{f: NO_COUNTS for f in COUNTING},
+    "remove-orphan-files": [None, 0, ["a"], [[]], [[1]], [["a", "b"]]],
+    "rollback": [
+        None,
+        [[1, 2]],
+        {"rows": [[1, 2]]},
+        {"snapshot": None, "rows": [[1, 2]]},
+        {"snapshot": 1, "rows": None},
+        {"snapshot": 1, "rows": [[1]]},
+    ],
+}
+
+
+@pytest.mark.parametrize(("f", "result"), [(f, result) for f, results in NO_ANSWERS.items() for result in results])
+def test_an_answer_that_no_such_procedure_gives_is_unknown(f: str, result: Any) -> None:
+    said = verdict(COMMITS, procedure(f, result, made=False))
+    assert said.valid == "unknown" and said.anomalies == ()
+    (note,) = (n for n in said.notes if "answered has not the form that the procedure returns" in n)
+    assert note.startswith(f"t: what the {f}") and "(p, process" in note
+
+
+@pytest.mark.parametrize("f", [*COUNTING, "remove-orphan-files", "replace-table"])
+def test_an_answer_of_a_procedures_form_is_known(f: str) -> None:
+    answers: dict[str, list[Any]] = {"remove-orphan-files": [[], [["a"], ["b"]]], "replace-table": [None, []]}
+    for result in answers.get(f, [[[0] * 6], [[0] * 9]]):
+        assert verdict(COMMITS, procedure(f, result, made=f == "replace-table")).valid is True
 
 
 def test_with_partial_progress_a_procedure_may_have_done_more_than_it_answers() -> None:

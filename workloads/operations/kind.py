@@ -303,6 +303,10 @@ class Kind(ABC):
         """What the result of a procedure says that it did; None if it says nothing, or has another form."""
         return None
 
+    def understands(self, result: Any) -> bool:
+        """Whether a result has the form that the kind's procedure returns; any result has it if the kind does not say."""
+        return True
+
     def at_commit(self, table: TableSpec) -> bool:
         """Whether it is evaluated on the snapshot that it commits on, at every isolation level, because it scans nothing before."""
         return False
@@ -310,10 +314,16 @@ class Kind(ABC):
 
 def numbers_of(result: Any, *, least: int) -> tuple[int, ...] | None:
     """The only row of a procedure's result, if it has at least ``least`` columns and all of them are counts; None otherwise."""
+    row = whole_numbers(result, least=least)
+    return row if row is not None and min(row) >= 0 else None
+
+
+def whole_numbers(result: Any, *, least: int) -> tuple[int, ...] | None:
+    """The only row of a procedure's result, if it has at least ``least`` columns and all of them are integers; None otherwise."""
     if not isinstance(result, list) or len(result) != 1 or not isinstance(result[0], list | tuple):
         return None
     row = tuple(result[0])
-    return row if len(row) >= least and all(type(n) is int and n >= 0 for n in row) else None
+    return row if len(row) >= least and all(type(n) is int for n in row) else None
 
 
 def net(removed: Iterable[Row], added: Iterable[Row]) -> WriteSet:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from workloads.ddl import definition
 from workloads.operations.kind import (
@@ -17,6 +17,7 @@ from workloads.operations.kind import (
     Touches,
     WriteSet,
     numbers_of,
+    whole_numbers,
 )
 from workloads.tables import State, TableSpec
 
@@ -34,7 +35,17 @@ class _Maintenance(Kind):
         return WriteSet([], [])
 
 
-class RewriteDataFiles(_Maintenance):
+class _Counting(_Maintenance):
+    """A procedure that returns one row of counts."""
+
+    columns: ClassVar[int]
+    """Of its row, at least: a later release may add some."""
+
+    def understands(self, result: Any) -> bool:
+        return whole_numbers(result, least=self.columns) is not None
+
+
+class RewriteDataFiles(_Counting):
     """Compaction by the ``rewrite_data_files`` procedure: bin-pack, sort or Z-order (only if it is asked for), all files or only the
     qualifying ones.
 
@@ -43,6 +54,7 @@ class RewriteDataFiles(_Maintenance):
     """
 
     name = "rewrite-data-files"
+    columns = 3
     options = ("strategy", "partial_progress", "starting_sequence")
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -75,17 +87,18 @@ class RewriteDataFiles(_Maintenance):
 
         With partial progress a commit that failed is ignored, also one of unknown outcome (``BaseCommitService``).
         """
-        row = numbers_of(result, least=3)
+        row = numbers_of(result, least=self.columns)
         if row is None:
             return None
         deletes = row[4] if len(row) > 4 else None
         return Claims(row[0], row[1], row[2], removed_deletes=deletes, at_least=bool(value.get("partial_progress")))
 
 
-class RewritePositionDeleteFiles(_Maintenance):
+class RewritePositionDeleteFiles(_Counting):
     """Compaction of position delete files by ``rewrite_position_delete_files``."""
 
     name = "rewrite-position-delete-files"
+    columns = 4
 
     def arguments(self, draw: Draw) -> Arguments:
         return {}
@@ -101,14 +114,15 @@ class RewritePositionDeleteFiles(_Maintenance):
 
     def claims(self, value: Arguments, result: Any) -> Claims | None:
         """https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_position_delete_files, table *Output*."""
-        row = numbers_of(result, least=4)
+        row = numbers_of(result, least=self.columns)
         return None if row is None else Claims(removed_deletes=row[0], added_deletes=row[1], added_delete_bytes=row[3])
 
 
-class RewriteManifests(_Maintenance):
+class RewriteManifests(_Counting):
     """Regroups manifests by the procedure ``rewrite_manifests``."""
 
     name = "rewrite-manifests"
+    columns = 2
 
     def arguments(self, draw: Draw) -> Arguments:
         return {}
@@ -118,14 +132,15 @@ class RewriteManifests(_Maintenance):
 
     def claims(self, value: Arguments, result: Any) -> Claims | None:
         """https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_manifests, table *Output*."""
-        row = numbers_of(result, least=2)
+        row = numbers_of(result, least=self.columns)
         return None if row is None else Claims(replaced_manifests=row[0], created_manifests=row[1])
 
 
-class ExpireSnapshots(_Maintenance):
+class ExpireSnapshots(_Counting):
     """Drops old snapshots and deletes the files that only they need. Leaves no snapshot of its own."""
 
     name = "expire-snapshots"
+    columns = 6
     writes = False
     takes_away = frozenset({"snapshot", "ref"})
     deletes_files = True
@@ -149,7 +164,7 @@ class ExpireSnapshots(_Maintenance):
 
         Every snapshot has one manifest list, so the lists that it deleted are the snapshots that it dropped.
         """
-        row = numbers_of(result, least=6)
+        row = numbers_of(result, least=self.columns)
         return None if row is None else Claims(dropped_snapshots=row[4], deleted_files=sum(row))
 
 
@@ -195,6 +210,12 @@ class RemoveOrphanFiles(_Maintenance):
         action = {"name": "remove-orphan-files", "older_than_s": int(value["older_than"])}
         return [Statement("{table}", result=True, action=action)]
 
+    def understands(self, result: Any) -> bool:
+        """One row with a path for each file."""
+        return isinstance(result, list) and all(
+            isinstance(r, list | tuple) and [*map(type, r)] == [str] for r in result
+        )
+
 
 class Rollback(_Maintenance):
     """``rollback_to_snapshot``: main goes back to its ``back``-th ancestor, or the oldest one; by at least one snapshot if there is one.
@@ -223,3 +244,8 @@ class Rollback(_Maintenance):
                 result=True,
             ),
         ]
+
+    def understands(self, result: Any) -> bool:
+        """https://iceberg.apache.org/docs/latest/spark-procedures/#rollback_to_snapshot, table *Output*: previous and current snapshot."""
+        told = result if isinstance(result, dict) else {}
+        return type(told.get("snapshot")) is int and whole_numbers(told.get("rows"), least=2) is not None
