@@ -156,8 +156,8 @@ def _check_table(t: Timeline, blame: Blame) -> tuple[_Findings, CommitsTable]:
         f.notes.append(f"{counts['left_none']} acknowledged operations left no snapshot, and had nothing to change")
     if odd := [o for o in answering(t.ops) if not understood(o)]:
         f.doubt(
-            f"what the {explain.listing(odd, word=explain.operation)} answered has not the form that the procedure returns, so it was not compared "
-            "with the log"
+            f"what the {explain.listing(odd, word=explain.operation)} answered has not the form that the procedure returns, so it was "
+            "not compared with the log"
         )
     f.anomalies += out_of_order(t)
     return f, counts

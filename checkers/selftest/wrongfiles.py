@@ -97,6 +97,32 @@ def vector_in_version_2(p: CommitSite) -> Planted | None:
     return p.planted(log=replace(log, commits=tuple(map(renamed, log.commits))))
 
 
+def of_another_table(p: CommitSite) -> Planted | None:
+    """A snapshot adds a data file of another table."""
+    f = p.w.choose(own(p, "data"))
+    other = p.w.choose(t for t in p.w.tables if t is not p.t)
+    theirs = None if other is None else p.w.choose(x for c in other.main for x in c.added_files if x.content == "data")
+    if f is None or other is None or theirs is None or "://" in theirs.path:
+        return None
+    if "false" in (t.log.metadata[-1].properties.get("gc.enabled") for t in (p.t, other)):
+        return None  # such tables may share files: Nessie says so of all of its own
+    old, path = f.path, f"{other.log.location}/{theirs.path}"
+
+    def taken(x: FileEntry) -> FileEntry:
+        return replace(
+            x, path=path if x.path == old else x.path, referenced=path if x.referenced == old else x.referenced
+        )
+
+    def there(changes: Iterable[RowChange] | None) -> tuple[RowChange, ...]:
+        return tuple(replace(r, file=path) if r.file == old else r for r in changes or ())
+
+    def renamed(c: Commit) -> Commit:
+        files = {"added_files": tuple(map(taken, c.added_files)), "removed_files": tuple(map(taken, c.removed_files))}
+        return replace(c, added=there(c.added), removed=there(c.removed), **files)
+
+    return p.planted(log=replace(p.t.log, commits=tuple(map(renamed, p.t.log.commits))))
+
+
 # --- numbers, and removed files ---------------------------------------------------------------------------------------
 
 
@@ -189,6 +215,11 @@ ENTRIES: Plants = {
     ),
     "row-ids-of-two-files": Plant(
         row_ids_twice, "row-id-overlap", where=later(lineage), seen="apache/iceberg#16263: row ids given twice"
+    ),
+    "data-file-of-another-table": Plant(
+        of_another_table,
+        "shared-file",
+        seen="https://iceberg.apache.org/docs/latest/spark-procedures/#add_files: an expiry can then delete files of the other table",
     ),
     "data-file-without-row-id: A data file that is added to a version 3 table gets no first row id.": Plant(
         pick(

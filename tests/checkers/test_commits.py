@@ -449,7 +449,7 @@ def test_what_a_procedure_answers_is_what_the_log_shows(
 COUNTING = ("rewrite-data-files", "rewrite-position-delete-files", "rewrite-manifests", "expire-snapshots")
 NO_COUNTS = [None, [], 0, "done", {}, [[]], [[0]], [["x", None, 1]], [[None] * 6], [[0] * 6, [0] * 6], [[True] * 6]]
 NO_ANSWERS: dict[str, list[Any]] = {
-    **{f: NO_COUNTS for f in COUNTING},
+    **dict.fromkeys(COUNTING, NO_COUNTS),
     "remove-orphan-files": [None, 0, ["a"], [[]], [[1]], [["a", "b"]]],
     "rollback": [
         None,

@@ -5,26 +5,29 @@ only the last. A version that was wrong for a second misled whoever read it then
 
 Two parts judge a table's log, each on its own subject: ``metadata.versions`` (versions, and what changed from one to the
 next) and ``metadata.files`` (files, manifests, summaries), on the chain of versions that ``checkers.timeline.version_order``
-builds. ``metadata.rules`` is the table of rules, each with its section of the specification. Of an operation the checker knows
-only what its kind may change or take away (``metadata.responsible``), so it also judges tables that other engines wrote.
+builds; ``metadata.shared`` compares the files of a run's tables. ``metadata.rules`` is the table of rules, each with its section of the
+specification. Of an operation the checker knows only what its kind may change or take away (``metadata.responsible``), so it also judges
+tables that other engines wrote.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypedDict, cast
 
 from checkers.evidence.history import Operation
+from checkers.evidence.replace import replace
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.files import check_files
 from checkers.formats.iceberg.metadata.rules import RULES, BrokenRule
 from checkers.formats.iceberg.metadata.seen import MetadataCounts
+from checkers.formats.iceberg.metadata.shared import Shared, added, shared_files
 from checkers.formats.iceberg.metadata.versions import check_versions
 from checkers.formats.iceberg.records import iceberg_log
 from checkers.formats.iceberg.tableformat import Iceberg
 from checkers.unit import Part, TableChecker, Unit
-from checkers.verdict import Anomaly
+from checkers.verdict import Anomaly, Verdict
 from workloads.engines.engines import engine_of
 
 MOST = 25
@@ -97,24 +100,40 @@ class Metadata(TableChecker):
         for f in findings:
             shown[f.name] += 1
             if shown[f.name] <= MOST:
-                anomalies.append(self._anomaly(f, unit))
+                events = tuple(i for op in f.ops if op in unit.everything for i in unit.everything[op].indices)
+                anomalies.append(self._anomaly(f, name, events))
         notes += [f"{name}: {n - MOST} more {kind} are not shown" for kind, n in sorted(counts.items()) if n > MOST]
         notes += [f"{name}: {n}" for p in looks for n in p.notes]
         undecided |= any(p.undecided for p in looks)
         seen = cast(MetadataCounts, {k: n for p in looks for k, n in sorted(p.stats.items())})
         stats: MetadataTable = {**seen, "found": dict(sorted(counts.items()))}
-        return Part(name, tuple(anomalies), tuple(notes), undecided, stats)
+        return Part(name, tuple(anomalies), tuple(notes), undecided, stats, more=added(log, unit.everything))
 
-    def _anomaly(self, f: BrokenRule, unit: Unit) -> Anomaly:
+    def fold(self, parts: Sequence[Part]) -> Verdict:
+        """As for any checker of tables; with the files that several tables share."""
+        shared = shared_files([p.more for p in parts if p.more is not None])
+        return super().fold([self._with_shared(p, shared[p.table]) if p.table in shared else p for p in parts])
+
+    def _with_shared(self, part: Part, shared: Sequence[Shared]) -> Part:
+        told = tuple(self._anomaly(s.rule, part.table, s.events) for s in shared[:MOST])
+        notes = (f"{part.table}: {len(shared) - MOST} more shared-file are not shown",) if len(shared) > MOST else ()
+        stats = cast(MetadataTable, part.stats)
+        counted: MetadataTable = {
+            **stats,
+            "found": dict(sorted({**stats["found"], "shared-file": len(shared)}.items())),
+        }
+        return replace(part, anomalies=(*part.anomalies, *told), notes=(*part.notes, *notes), stats=counted)
+
+    def _anomaly(self, f: BrokenRule, table: str, events: tuple[int, ...]) -> Anomaly:
         rule = RULES[f.name]
         source = f"Iceberg specification, “{rule.section}”" if rule.link else rule.section
         return Anomaly(
             name=f.name,
             checker=self.name,
-            table=unit.name,
+            table=table,
             explanation=f"{f.text} But {rule.promise} ({source}).",
             ops=f.ops,
-            events=tuple(i for op in f.ops if op in unit.everything for i in unit.everything[op].indices),
+            events=events,
             snapshots=f.snapshots,
             files=f.files,
             evidence={"rule": rule.promise, "source": rule.link or rule.section},

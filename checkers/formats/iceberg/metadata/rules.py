@@ -223,6 +223,12 @@ RULES: Mapping[str, Rule] = {
         "scan-planning",
         "file paths marked ADDED or EXISTING may appear at most once across all manifest files in the snapshot",
     ),
+    "shared-file": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "location is the table's own, where its writers store its files; a table whose files another one needs, too, has gc.enabled false, "
+        "because expiry deletes what its own table needs no more (RemoveSnapshots)",
+    ),
     "several-dvs": Rule(
         "Deletion Vectors",
         "deletion-vectors",
