@@ -341,9 +341,15 @@ class _TableSwaps:
         first = {b.current: (a, b) for a, b in reversed(steps) if a.current != b.current}
         makers, elsewhere = self._log.by_snapshot(), {(c.op, c.main) for c in moved_again(accepted)}
         for c in accepted:
-            if c.base is None or c.main in (None, c.base) or (c.base, c.main) in taken or (c.op, c.main) in elsewhere:
+            if (
+                c.base is None
+                or c.main is None
+                or c.main == c.base
+                or (c.base, c.main) in taken
+                or (c.op, c.main) in elsewhere
+            ):
                 continue
-            made = makers.get(c.main or 0)
+            made = makers.get(c.main)
             if c.main not in first or (
                 made is not None and made.op not in (None, c.op) and made.op in self._operations
             ):
@@ -360,7 +366,7 @@ class _TableSwaps:
                 "replaced is not what the request was based on.",
                 ops=ops,
                 events=self._events(ops),
-                snapshots=(c.base, *(() if c.main is None else (c.main,))),
+                snapshots=(c.base, c.main),
             )
 
     def out_of_order(self) -> Iterator[Anomaly]:

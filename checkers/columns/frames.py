@@ -480,7 +480,7 @@ def demand_ordinary(t: Timeline) -> None:
     if any(
         contradictions(t, o)
         or not understood(o)
-        or ((c := claims_of(o)) and c.needs_snapshot and not t.commits.get(o.op))
+        or ((claims := claims_of(o)) and claims.needs_snapshot and not t.commits.get(o.op))
         for o in answering(t.ops)
     ):
         raise Unordinary("a procedure answered what the log does not show")
