@@ -28,7 +28,7 @@ from workloads.operations.kind import Claims, Kind, whole_numbers
 def claims_of(o: Operation) -> Claims | None:
     """What an acknowledged procedure says that it did; None if it says nothing."""
     kind = kind_of(o)
-    if kind is None or o.type != "ok" or not _counts(kind) or not isinstance(o.value, dict):
+    if kind is None or o.type != "ok" or not _claims(kind) or not isinstance(o.value, dict):
         return None
     return kind.claims(o.value, o.result)
 
@@ -45,12 +45,14 @@ def answering(operations: Iterable[Operation]) -> Iterator[Operation]:
     for o in operations:
         if o.f not in may:
             kind = kind_of(o)
-            may[o.f] = kind is not None and (_counts(kind) or type(kind).understands is not Kind.understands)
+            may[o.f] = kind is not None and bool(
+                kind.counts or _claims(kind) or type(kind).understands is not Kind.understands
+            )
         if may[o.f] and o.type == "ok":
             yield o
 
 
-def _counts(kind: Kind) -> bool:
+def _claims(kind: Kind) -> bool:
     return type(kind).claims is not Kind.claims
 
 
@@ -82,9 +84,9 @@ def contradictions(t: Timeline, o: Operation) -> list[str]:
 def _negative(o: Operation) -> list[int]:
     """The negative numbers in the answer of a procedure that counts."""
     kind = kind_of(o)
-    if kind is None or o.type != "ok" or not _counts(kind):
+    if kind is None or o.type != "ok" or not kind.counts:
         return []
-    return [n for n in whole_numbers(o.result, least=1) or () if n < 0]
+    return [n for n in whole_numbers(o.result, least=kind.counts) or () if n < 0]
 
 
 def _perhaps_of(t: Timeline, c: Commit, o: Operation) -> bool:

@@ -238,6 +238,8 @@ class Kind(ABC):
     options: ClassVar[tuple[str, ...]] = ()
     """Option names that it accepts in the workload file besides ``weight``, ``keys`` and ``tables``."""
 
+    counts: ClassVar[int] = 0
+    """Its result is one row of at least so many counts or sizes, so that none can be negative; 0: it is something else."""
     told: ClassVar[bool] = False
     """Whether :meth:`touches` and the three facts below define its whole meaning (a read returns the rows that it touches).
 
@@ -304,8 +306,8 @@ class Kind(ABC):
         return None
 
     def understands(self, result: Any) -> bool:
-        """Whether a result has the form that the kind's procedure returns; any result has it if the kind does not say."""
-        return True
+        """Whether a result has the form that the kind's procedure returns, by :attr:`counts`; else any result has it."""
+        return not self.counts or whole_numbers(result, least=self.counts) is not None
 
     def at_commit(self, table: TableSpec) -> bool:
         """Whether it is evaluated on the snapshot that it commits on, at every isolation level, because it scans nothing before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from workloads.ddl import definition
 from workloads.operations.kind import (
@@ -35,17 +35,7 @@ class _Maintenance(Kind):
         return WriteSet([], [])
 
 
-class _Counting(_Maintenance):
-    """A procedure that returns one row of counts."""
-
-    columns: ClassVar[int]
-    """Of its row, at least: a later release may add some."""
-
-    def understands(self, result: Any) -> bool:
-        return whole_numbers(result, least=self.columns) is not None
-
-
-class RewriteDataFiles(_Counting):
+class RewriteDataFiles(_Maintenance):
     """Compaction by the ``rewrite_data_files`` procedure: bin-pack, sort or Z-order (only if it is asked for), all files or only the
     qualifying ones.
 
@@ -54,7 +44,7 @@ class RewriteDataFiles(_Counting):
     """
 
     name = "rewrite-data-files"
-    columns = 3
+    counts = 3
     options = ("strategy", "partial_progress", "starting_sequence")
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -87,18 +77,18 @@ class RewriteDataFiles(_Counting):
 
         With partial progress a commit that failed is ignored, also one of unknown outcome (``BaseCommitService``).
         """
-        row = numbers_of(result, least=self.columns)
+        row = numbers_of(result, least=self.counts)
         if row is None:
             return None
         deletes = row[4] if len(row) > 4 else None
         return Claims(row[0], row[1], row[2], removed_deletes=deletes, at_least=bool(value.get("partial_progress")))
 
 
-class RewritePositionDeleteFiles(_Counting):
+class RewritePositionDeleteFiles(_Maintenance):
     """Compaction of position delete files by ``rewrite_position_delete_files``."""
 
     name = "rewrite-position-delete-files"
-    columns = 4
+    counts = 4
 
     def arguments(self, draw: Draw) -> Arguments:
         return {}
@@ -114,15 +104,15 @@ class RewritePositionDeleteFiles(_Counting):
 
     def claims(self, value: Arguments, result: Any) -> Claims | None:
         """https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_position_delete_files, table *Output*."""
-        row = numbers_of(result, least=self.columns)
+        row = numbers_of(result, least=self.counts)
         return None if row is None else Claims(removed_deletes=row[0], added_deletes=row[1], added_delete_bytes=row[3])
 
 
-class RewriteManifests(_Counting):
+class RewriteManifests(_Maintenance):
     """Regroups manifests by the procedure ``rewrite_manifests``."""
 
     name = "rewrite-manifests"
-    columns = 2
+    counts = 2
 
     def arguments(self, draw: Draw) -> Arguments:
         return {}
@@ -132,15 +122,15 @@ class RewriteManifests(_Counting):
 
     def claims(self, value: Arguments, result: Any) -> Claims | None:
         """https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_manifests, table *Output*."""
-        row = numbers_of(result, least=self.columns)
+        row = numbers_of(result, least=self.counts)
         return None if row is None else Claims(replaced_manifests=row[0], created_manifests=row[1])
 
 
-class ExpireSnapshots(_Counting):
+class ExpireSnapshots(_Maintenance):
     """Drops old snapshots and deletes the files that only they need. Leaves no snapshot of its own."""
 
     name = "expire-snapshots"
-    columns = 6
+    counts = 6
     writes = False
     takes_away = frozenset({"snapshot", "ref"})
     deletes_files = True
@@ -164,7 +154,7 @@ class ExpireSnapshots(_Counting):
 
         Every snapshot has one manifest list, so the lists that it deleted are the snapshots that it dropped.
         """
-        row = numbers_of(result, least=self.columns)
+        row = numbers_of(result, least=self.counts)
         return None if row is None else Claims(dropped_snapshots=row[4], deleted_files=sum(row))
 
 
