@@ -88,6 +88,7 @@ class Reads(TableChecker):
             "stale-read",
             "vanished-read",
             "wrong-time-travel",
+            "no-state-read",
         }
     )
 

@@ -88,6 +88,7 @@ class Replay(TableChecker):
             "stale-scan",
             "vanished-read",
             "compaction-changed-rows",
+            "maintenance-changed-rows",
             "wrong-rows",
             "missing-file",
         }
