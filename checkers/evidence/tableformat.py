@@ -137,7 +137,7 @@ def find(name: str) -> TableFormat[Any, Any]:
         raise LookupError(f"there is no table format {name!r}; a format's name has only letters, digits and _")
     if find_spec(module) is None:
         file = module.replace(".", "/")
-        raise LookupError(f"there is no table format {name!r}; its file would be {file}.py or {file}/__init__.py")
+        raise LookupError(f"there is no table format {name!r}; its file would be {file}.py, or its folder {file}")
     for c in vars(import_module(module)).values():
         if inspect.isclass(c) and issubclass(c, TableFormat) and c.name == name:
             return c()

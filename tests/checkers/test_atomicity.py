@@ -96,7 +96,7 @@ class Two:
     def evidence(self, *, complete: bool = True, capture: bool = True) -> Evidence:
         """All that was drawn."""
         each = {name: d.evidence(complete=complete, capture=capture) for name, d in self.of.items()}
-        logs = {name: replace(e.logs["t"], table=name) for name, e in each.items()}
+        logs = {name: replace(e.logs["t"], table=name, location=f"s3://w/{name}") for name, e in each.items()}
         specs = {name: e.tables["t"].model_copy(update={"name": name}) for name, e in each.items()}
         return Evidence(History({"format": 1, "writers": 4}, tuple(self.t.events)), logs, specs, complete)
 

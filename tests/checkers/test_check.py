@@ -358,13 +358,14 @@ def test_the_proxy_log_of_another_run_is_not_used(tmp_path: Path) -> None:
     folder = stored(run, tmp_path / "run")
     (name, log) = next((n, log) for n, log in run.logs.items() if log.commits)
     own = log.commits[0]
+    (maker,) = (o for o in run.history.operations() if o.op == own.op)
 
     def lines(*snapshots: int) -> str:
         return "".join(
             json.dumps(
                 {
-                    "time": 1,
-                    "ms": 1.0,
+                    "time": maker.start,
+                    "ms": 0.0,
                     "writer": 0,
                     "service": "catalog",
                     "kind": "commit",

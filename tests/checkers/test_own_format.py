@@ -117,7 +117,7 @@ def test_what_changes_the_table_but_leaves_no_snapshot_is_no_read(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("nowhere", r"its file would be checkers/formats/nowhere\.py or checkers/formats/nowhere/__init__\.py"),
+        ("nowhere", r"its file would be checkers/formats/nowhere\.py, or its folder checkers/formats/nowhere"),
         ("no-where", "a format's name has only letters, digits and _"),
     ],
 )

@@ -221,16 +221,16 @@ def read_of_a_commit_rolled_back(
     """
     d, _, _ = seeded(level)
     base = d.main
-    d.did("i", "insert", ids=[3], add=[row(3, "i")])
+    above = d.did("i", "insert", ids=[3], add=[row(3, "i")])
     if followed:
-        d.did("j", "update-append", ids=[3], remove=[row(3, "i")], add=[row(3, "i")._replace(log="i,j")])
+        above = d.did("j", "update-append", ids=[3], remove=[row(3, "i")], add=[row(3, "i")._replace(log="i,j")])
     if not answered:
         d.invoke("c", "insert-select", **{"from": 3, "to": 4})  # type: ignore[arg-type]
     if certain:
         d.invoke("r", "rollback")
     d.set_main(base)
     if certain:
-        d.ok("r", {"snapshot": base})
+        d.ok("r", {"snapshot": base, "rows": [[above, base]]})
     if answered:
         d.invoke("c", "insert-select", **{"from": 3, "to": 4})  # type: ignore[arg-type]
     d.commit("c", add=[Row(4, "c", 0, "i,c", 0)])

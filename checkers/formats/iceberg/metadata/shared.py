@@ -100,6 +100,6 @@ def shared_files(tables: Sequence[Added]) -> dict[str, list[Shared]]:
         )
         every = [b for _, b in (*takers, first)]
         ops = tuple(dict.fromkeys(b.op for b in every if b.op is not None))
-        rule = BrokenRule("shared-file", text, ops, tuple(b.snapshot for b in every), (path,))
+        rule = BrokenRule("shared-file", text, ops, tuple(dict.fromkeys(b.snapshot for b in every)), (path,))
         found.setdefault(taker.table, []).append(Shared(rule, tuple(i for b in every for i in b.events)))
     return found
