@@ -25,7 +25,6 @@ from compose.install.installation import Installation
 from harness.run.many import one_by_one, runs_below
 from tests.checkers.test_check import stored
 from tests.checkers.test_dataset import SPECS
-from tests.support.examples import write_example
 from tests.support.runs import environment
 from tests.support.simulator import Defects, simulate
 
@@ -33,6 +32,17 @@ RUNS = 24
 FRAMES = 6
 """Seeds of simulated runs whose tables are columns."""
 PLANTED = (Defects(), Defects(stale_read=0.5), Defects(forget=0.3), Defects(drop_rows=0.7), Defects(false_failure=0.4))
+
+OWN = """
+from checkers.verdict import Checker, Verdict
+
+class Whole(Checker):
+    name = "whole"
+
+    def check(self, evidence):
+        return Verdict(self.name, bool(evidence.history.events))
+"""
+"""A checker that must see the whole run: the driver asks it. One that judges by tables must also be where the workers are."""
 
 SCRIPT = """
 import json, sys
@@ -92,7 +102,7 @@ def test_spark_says_of_many_runs_and_of_long_tables_what_this_process_says(
 ) -> None:
     long, own = long_run(tmp_path / "long", monkeypatch), tmp_path / "own"
     own.mkdir()
-    write_example("my_checker.py", own)
+    (own / "whole.py").write_text(OWN)
     store, data = tmp_path / "store", tmp_path / "data"
     for n in range(RUNS):
         run = simulate(n, SPECS[:1], writers=2, ops=5, defects=PLANTED[n % len(PLANTED)])
@@ -130,7 +140,7 @@ def test_spark_says_of_many_runs_and_of_long_tables_what_this_process_says(
     forked = by_table.judged(long, "columns", 2)
     assert forked == wholly and by_tasks["valid"] is True
     assert by_tasks["checkers"][:-1] == json.loads(json.dumps(forked.to_json()))["checkers"]
-    assert by_tasks["checkers"][-1]["checker"] == "clocks" and by_tasks["checkers"][-1]["valid"] is True
+    assert by_tasks["checkers"][-1]["checker"] == "whole" and by_tasks["checkers"][-1]["valid"] is True
     by_run = {t["run"]: t for t in told}
     assert len(told) == RUNS and "the worker that judged it ended" in by_run.pop(str(folders[4]))["said"]
     assert by_run == here

@@ -98,7 +98,9 @@ def test_a_night_finds_and_shrinks_what_a_catalog_forgets_once_in_many_commits(
             ) as whole,
         ):
             night = whole.go()
-    (found,) = night.finds
+    # Now and then the other writer commits before the catalog answers the one whose commit it forgets: then the answer names its version.
+    assert {f.anomaly for f in night.finds} <= {"lost-commit", "foreign-swap"}
+    (found,) = (f for f in night.finds if f.anomaly == "lost-commit")
     assert (found.anomaly, found.became, found.replays) == ("lost-commit", "shrunk", "0 of 1"), found
     assert found.operations == found.writers == 1
     assert found.scenario is not None and found.rate is not None and found.rate.endswith(" repetitions")
