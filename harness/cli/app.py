@@ -24,6 +24,7 @@ from harness.cli import (
     lake,
     lists,
     machine,
+    names,
     run,
     serve,
     shrink,
@@ -67,6 +68,7 @@ def _all_commands(
 
 app.command("run", short_help="Run one workload and judge it.")(run.run)
 app.command("check", short_help="Judge a stored run or a history.")(check.check)
+app.command("explain", short_help="Explain a name that a run or page shows.")(names.explain)
 app.command("export", short_help="Write a run's history for others.")(check.export)
 app.command("prove", short_help="Reproduce known defects.")(experiments.prove)
 app.command("shrink", short_help="Make a failed run small.")(shrink.shrink)

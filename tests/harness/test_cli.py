@@ -97,6 +97,7 @@ def last_line(stderr: str) -> str:
         (["setup", "--iceberg", "0.1"], "no Iceberg release '0.1'"),
         (["dance"], "dance"),
         (["list", "songs"], "allowed: workloads, scenarios, operations"),
+        (["explain", "lost-comit"], "did you mean lost-commit?"),
         (["check", "nowhere"], "no such run"),
         (["report", "nowhere"], "no such run"),
         (
@@ -352,6 +353,21 @@ def test_lists(what: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     if what != "runs":
         assert len(done.stdout.splitlines()) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("lost-commit", ["an anomaly", "rows lost or wrong", "prove glue-lost-update"]),
+        ("read-your-writes", ["an anomaly", "an isolation level", "forbids           read-your-writes"]),
+        ("answer", ["a fault", "retry_after", "lost-acks"]),
+        ("merge-upsert", ["an operation"]),
+    ],
+)
+def test_a_name_is_explained_as_all_that_it_is(name: str, says: list[str], tmp_path: Path) -> None:
+    done = inside("explain", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [s for s in says if s not in done.stdout] == []
 
 
 def test_down_without_up_has_nothing_to_do(tmp_path: Path) -> None:

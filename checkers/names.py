@@ -1,0 +1,710 @@
+"""Every name of an anomaly: what it says in one sentence, how bad it is, who is usually at fault, and what to do.
+
+One table for all who explain a name to a person: the page of a run, ``icequake explain``, and docs/anomalies.md, which is made from it.
+What a name means exactly is decided by the checker that finds it; the specification's sentences that ``metadata`` holds a table to are in
+``checkers/formats/iceberg/metadata/rules.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Harm(StrEnum):
+    """How bad an anomaly is, the gravest first."""
+
+    ROWS = "rows lost or wrong"
+    """What a query returns is not what the acknowledged operations mean, and no later operation mends it."""
+    UNREADABLE = "table unreadable"
+    """Readers fail. The rows may still exist."""
+    PROMISE = "promise broken, rows right"
+    """Somebody was shown or told something wrong for a time; the table itself is what the operations mean."""
+    METADATA = "metadata wrong"
+    """The rows are right today. Whoever trusts the metadata (a planner, expiry, another engine) may lose or hide some later."""
+    COST = "cost"
+    """Time, requests or storage; nothing that a query returns."""
+
+    @property
+    def gravity(self) -> int:
+        """0 for the gravest."""
+        return list(Harm).index(self)
+
+
+class Culprit(StrEnum):
+    """Who usually causes an anomaly; the card of each one says who did."""
+
+    CATALOG = "the catalog: it accepted a commit on an old version, answered from a cache, or forgot"
+    CLIENT = "the catalog's client in the engine: it sent a request twice, or took a lost reply for a failure"
+    ENGINE = "the engine that wrote: its operation did other things than its statement says, or was not validated"
+    LEVEL = "the isolation level: the table or the engine promises less than the operations need"
+    STORE = "whoever removed or overwrote the file: a clean-up after a failure, expiry, the object store"
+    MAKER = "who made this version of the metadata: the engine, or the catalog's server that writes the file"
+    LOAD = "the service that was slow or away, or writers that abort each other"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a name tells a person.
+
+    Attributes:
+        sentence: what was seen, in one sentence.
+        harm: how bad it is.
+        culprit: who is usually at fault.
+        remedy: what to do about it.
+        example: a history of at most three rows that shows it; empty if the sentence needs none.
+    """
+
+    sentence: str
+    harm: Harm
+    culprit: Culprit
+    remedy: str
+    example: str = ""
+
+
+ROWS, UNREADABLE, PROMISE, METADATA, COST = Harm
+CATALOG, CLIENT, ENGINE, LEVEL, STORE, MAKER, LOAD = Culprit
+
+_GUARD = "Use a catalog that swaps the pointer only on the version that was read (docs/catalogs), or a lock that does not expire."
+_REPLY = (
+    "Make the client look at the table before it decides that a commit failed; repeat a write only if the table does not have it. "
+    "`fault` on the card names the reply that was lost."
+)
+_SERIALIZABLE = "Set `write.{delete,update,merge}.isolation-level` to `serializable`, or keep these operations from running at once."
+_VALIDATE = (
+    "Do not run these two kinds at once until the engine validates them; the card has the statements and the releases."
+)
+_REBUILD = (
+    "Roll back to the last snapshot before it, or rewrite the rows; keep the old metadata files until that is done."
+)
+_FILES = "Restore the file if the store keeps versions; else remove its entry, and find out who deleted it in the proxy's log."
+_METADATA = "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them."
+_READER = "Turn the reader's cache off, or ask the catalog again before each read."
+_FORMAT = "Rewrite the files with an engine that follows the specification, and report it to the one that wrote them."
+_ISOLATION = "The level that the cycle breaks is on the card: raise the level, or order these operations from outside."
+
+_MEANINGS: Mapping[str, Meaning] = {
+    # --- commits
+    "lost-commit": Meaning(
+        "A write was acknowledged, and the table does not have it.",
+        ROWS,
+        CATALOG,
+        _GUARD,
+        "w1 inserts row 7: ok; w2 inserts row 8: ok; the table has row 8 only",
+    ),
+    "duplicate-commit": Meaning(
+        "One operation is in the table more than once.",
+        ROWS,
+        CLIENT,
+        _REPLY,
+        "w1 inserts row 7 once: ok; the table has row 7 twice",
+    ),
+    "false-failure": Meaning(
+        "An operation was answered as failed, and the table has its effect.",
+        ROWS,
+        CLIENT,
+        _REPLY,
+        "w1 inserts row 7: failed; a reader finds row 7; w1 inserts it again, and it is there twice",
+    ),
+    "unknown-commit": Meaning(
+        "The table has a snapshot that the operation it names cannot have made.",
+        ROWS,
+        CATALOG,
+        "Find out who else writes to the table: the card has the snapshot's summary and the request that carried it.",
+        "w1 was refused, or only read; a snapshot names w1 and has new rows",
+    ),
+    "commit-order": Meaning(
+        "Two commits are in the table in the order that real time excludes.",
+        PROMISE,
+        CATALOG,
+        "Readers of the history (time travel, incremental reads) see the two in the wrong order; look at the catalog's clock and caches.",
+        "w1 inserts row 7: ok; afterwards w2 inserts row 8: ok; the table's history has row 8 first",
+    ),
+    "lost-table": Meaning(
+        "The catalog has no table where there was one, and nobody dropped it.",
+        UNREADABLE,
+        CATALOG,
+        "Register the last metadata file, which the card names, under the table's name again.",
+    ),
+    "lost-rollback": Meaning(
+        "A rollback was acknowledged, and the table never was at the snapshot that it asked for.",
+        ROWS,
+        CATALOG,
+        _GUARD,
+        "rollback to snapshot 3: ok; the rows of snapshot 5 are still there",
+    ),
+    "stale-pointer": Meaning(
+        "The catalog named an old version of the table after a later commit had been acknowledged.",
+        PROMISE,
+        CATALOG,
+        _READER,
+    ),
+    "wrong-result": Meaning(
+        "A procedure answered with numbers that are not those of what it did.",
+        PROMISE,
+        ENGINE,
+        "Do not decide by the answer; count the files and snapshots in the table's metadata.",
+        "rewrite_data_files answers 4 files rewritten; its snapshot removed 2",
+    ),
+    # --- replay
+    "undelete": Meaning(
+        "A row that an operation deleted is still in the table: the delete hit an old place of the row.",
+        ROWS,
+        LEVEL,
+        _SERIALIZABLE,
+        "w1 updates row 7; w2 deletes row 7 and commits last; row 7 is there",
+    ),
+    "lost-update": Meaning(
+        "Two operations changed the same version of a row or of the table, and the effect of one is gone.",
+        ROWS,
+        CATALOG,
+        _GUARD,
+        "row 7 has the value 0; w1 adds 1 and w2 adds 1, both ok; row 7 has the value 1",
+    ),
+    "resurrected-row": Meaning(
+        "A row that was deleted came back: a later operation or rewrite wrote it again.",
+        ROWS,
+        ENGINE,
+        _VALIDATE,
+        "w1 deletes row 7: ok; a compaction that had read it commits; row 7 is there",
+    ),
+    "duplicate-row": Meaning(
+        "What was one row is two.",
+        ROWS,
+        ENGINE,
+        _VALIDATE,
+        "row 7 exists once; w1 and w2 update it at once, both ok; row 7 exists twice",
+    ),
+    "write-skew": Meaning(
+        "An operation committed on what it had read, though another commit had changed that meanwhile.",
+        ROWS,
+        LEVEL,
+        _SERIALIZABLE,
+        "w1 inserts row 7 if it is absent; w2 does the same; both saw none; row 7 is there twice",
+    ),
+    "stale-scan": Meaning(
+        "An operation worked on a state that was older than its own start.",
+        ROWS,
+        CATALOG,
+        _READER,
+        "w1 inserts row 7: ok; afterwards w2 deletes all rows; row 7 is left, because w2 did not see it",
+    ),
+    "vanished-read": Meaning(
+        "Rows were read, or an operation was computed from rows, of a commit that is no part of the table's history any more.",
+        ROWS,
+        CATALOG,
+        "Find the lost commit or the rollback that the card names; what was derived from those rows has to be computed again.",
+        "w1 copies what w2 has inserted: ok; the snapshot of w2 is gone; the copy stays",
+    ),
+    "compaction-changed-rows": Meaning(
+        "A rewrite, which may only move rows to other files, changed them.",
+        ROWS,
+        ENGINE,
+        _REBUILD,
+        "the table has 100 rows; rewrite_data_files; the table has 99",
+    ),
+    "maintenance-changed-rows": Meaning(
+        "A maintenance procedure, which may change no row, changed some (told of tables that are kept as columns only).",
+        ROWS,
+        ENGINE,
+        _REBUILD,
+    ),
+    "wrong-rows": Meaning(
+        "An operation added or removed rows other than its statement means, at every state that it can have seen.",
+        ROWS,
+        ENGINE,
+        "Compare the statement on the card with the rows beside it, and run it alone: if it still does, it is the engine's.",
+        "DELETE WHERE id = 7 removes row 8",
+    ),
+    "missing-file": Meaning(
+        "The table's metadata names a file that is not in the store.",
+        UNREADABLE,
+        STORE,
+        _FILES,
+        "w1 is told that its commit failed and deletes its files; the commit had been applied; every scan fails",
+    ),
+    # --- reads
+    "dirty-read": Meaning(
+        "A reader saw rows that were never committed.",
+        PROMISE,
+        ENGINE,
+        "Adya's G1a: read the table by its catalog's pointer only, never by a file's path or a staged snapshot.",
+        "w1 inserts row 7 and is refused; a reader returns row 7",
+    ),
+    "fractured-read": Meaning(
+        "A reader saw one part of a change and not the other part, or rows of different states at once.",
+        PROMISE,
+        LEVEL,
+        "Read several tables at snapshots that were committed together (a branch, a transaction's ids), not one after the other.",
+        "a transfer takes 5 from x and adds 5 to y; a reader finds x without the 5 and y without them, too",
+    ),
+    "phantom-value": Meaning(
+        "A reader saw a value that nobody wrote.",
+        ROWS,
+        ENGINE,
+        "Read the same snapshot with a second engine: if that one agrees, the files are wrong, else the reader is.",
+        "the only values written to row 7 are 1 and 2; a reader returns 3",
+    ),
+    "stale-read": Meaning(
+        "A reader saw a state without a write that had been acknowledged before it began.",
+        PROMISE,
+        CATALOG,
+        _READER,
+        "w1 inserts row 7: ok; a read that begins afterwards does not return it; a later one does",
+    ),
+    "non-monotonic-read": Meaning(
+        "A reader saw an older state than it had seen before.",
+        PROMISE,
+        CATALOG,
+        _READER,
+        "reader r returns row 7; r reads again and does not find it; nobody deleted it",
+    ),
+    "read-your-writes": Meaning(
+        "A writer did not find its own acknowledged write.",
+        PROMISE,
+        CATALOG,
+        _READER,
+        "w1 inserts row 7: ok; w1 reads and does not find it",
+    ),
+    "future-read": Meaning(
+        "A reader saw a write that was invoked only after the read had ended.",
+        PROMISE,
+        CATALOG,
+        "Look at the clocks of the writers first; without a clock's fault the history itself is wrong.",
+    ),
+    "no-state-read": Meaning(
+        "A reader saw rows that are no state of the table (told of tables that are kept as columns only).",
+        ROWS,
+        ENGINE,
+        "Keep the whole run and check it again: the exact checker names what kind of wrong read it is.",
+    ),
+    "wrong-time-travel": Meaning(
+        "A query for a version or time of the past returned another state than the table had then.",
+        ROWS,
+        ENGINE,
+        "Ask by snapshot id instead of by time, and compare the snapshot-log on the card.",
+        "VERSION AS OF 3 returns the rows of snapshot 4",
+    ),
+    # --- isolation (Adya's and Elle's names)
+    "G0": Meaning(
+        "Dirty write: operations overwrote each other in a circle.",
+        ROWS,
+        CATALOG,
+        _ISOLATION,
+        "w1 overwrites row 7 of w2; w2 overwrites row 8 of w1",
+    ),
+    "G1a": Meaning(
+        "Aborted read: a transaction read what a failed one wrote.",
+        PROMISE,
+        ENGINE,
+        _ISOLATION,
+        "w1 writes 3 and fails; w2 reads 3",
+    ),
+    "G1b": Meaning(
+        "Intermediate read: a transaction read a value that its writer overwrote before it committed.",
+        PROMISE,
+        ENGINE,
+        _ISOLATION,
+        "w1 writes 3, then 4, and commits; w2 reads 3",
+    ),
+    "G1c": Meaning(
+        "Circular information flow: operations read or overwrote each other in a circle.",
+        ROWS,
+        CATALOG,
+        _ISOLATION,
+        "w1 reads what w2 wrote; w2 reads what w1 wrote",
+    ),
+    "G-single": Meaning(
+        "Read skew: a circle of operations in which exactly one overwrote what another had read.",
+        ROWS,
+        LEVEL,
+        _ISOLATION,
+        "w1 reads row 7; w2 changes rows 7 and 8; w1 reads the new row 8",
+    ),
+    "G-nonadjacent": Meaning(
+        "A circle of operations in which several overwrote what others had read, no two of these in a row; snapshot isolation forbids it.",
+        ROWS,
+        LEVEL,
+        _ISOLATION,
+    ),
+    "G2-item": Meaning(
+        "Write skew: a circle of operations of which some overwrote rows that others had read; serializability forbids it.",
+        ROWS,
+        LEVEL,
+        _SERIALIZABLE,
+        "w1 reads rows 7 and 8 and changes 7; w2 reads both and changes 8; neither saw the other",
+    ),
+    "G2": Meaning(
+        "Write skew by condition: a circle of operations of which some changed what a condition of others selects.",
+        ROWS,
+        LEVEL,
+        _SERIALIZABLE,
+        "w1 inserts row 7 WHERE NOT EXISTS row 8; w2 inserts row 8 WHERE NOT EXISTS row 7; both are there",
+    ),
+    "garbage-read": Meaning("A transaction read what nobody wrote.", ROWS, ENGINE, _ISOLATION),
+    "duplicate-elements": Meaning(
+        "A list has an element twice that was appended once.",
+        ROWS,
+        CLIENT,
+        _REPLY,
+        "w1 appends 3; a read returns [3, 3]",
+    ),
+    "incompatible-order": Meaning(
+        "Two reads of a list are no versions of one list: neither begins with the other.",
+        ROWS,
+        CATALOG,
+        _ISOLATION,
+        "one read returns [1, 2], another one [2, 1]",
+    ),
+    "dirty-update": Meaning(
+        "A committed value contains one of a failed transaction.",
+        ROWS,
+        ENGINE,
+        _ISOLATION,
+        "w1 appends 1 and fails; w2 appends 2: [1, 2]",
+    ),
+    "internal": Meaning(
+        "A transaction read something else than it had read or written itself before.",
+        PROMISE,
+        ENGINE,
+        _ISOLATION,
+        "w1 writes 3 and reads 2, in one transaction",
+    ),
+    "causality": Meaning(
+        "A transaction read from another one and missed what that one had itself read from.", PROMISE, LEVEL, _ISOLATION
+    ),
+    "non-monotonic-write": Meaning(
+        "Two writes of one process took effect in the other order.",
+        ROWS,
+        CATALOG,
+        _ISOLATION,
+        "w1 writes 1, then 2; the value is 1",
+    ),
+    "writes-follow-reads": Meaning("A process read a version and then wrote an older one.", ROWS, CATALOG, _ISOLATION),
+    "nonlinearizable": Meaning(
+        "No order of the operations explains what the clients saw.",
+        ROWS,
+        CATALOG,
+        "The smallest part of the history that still cannot be ordered is on the card; another checker usually names the cause.",
+        "w1 inserts row 7: ok; afterwards a read does not return it",
+    ),
+    # --- other checkers of runs
+    "stuck-operation": Meaning(
+        "An operation never ended, long after the last fault, while others went on.",
+        COST,
+        LOAD,
+        "Give the engine and the catalog's client a timeout; look at what it waited for in the proxy's log.",
+    ),
+    "overdue-operation": Meaning(
+        "An operation ended long after its time, while others went on.",
+        COST,
+        LOAD,
+        "Look at its retries and at the requests that it waited for; lower `commit.retry.total-timeout-ms`.",
+    ),
+    "no-progress": Meaning(
+        "Nothing succeeded for a long time, although operations were under way and no fault was on.",
+        COST,
+        LOAD,
+        "Fewer writers at one table, more partitions, or longer waits between retries (docs/sweep.md measures them).",
+    ),
+    "half-transaction": Meaning(
+        "A change of two tables is in one of them for good and not in the other.",
+        ROWS,
+        CATALOG,
+        "Use a catalog that commits both tables in one transaction; until then repeat or take back the missing half.",
+        "a transfer takes 5 from x: ok; y never gets them",
+    ),
+    # --- pointer
+    "lost-swap": Meaning(
+        "The catalog accepted a new version of the table, and the pointer's history does not have it.",
+        ROWS,
+        CATALOG,
+        _GUARD,
+    ),
+    "unknown-base": Meaning(
+        "The catalog accepted a swap that replaced a version which the pointer did not name.",
+        ROWS,
+        CATALOG,
+        _GUARD,
+    ),
+    "swap-order": Meaning(
+        "Two accepted swaps are in the order that real time excludes.",
+        PROMISE,
+        CATALOG,
+        "Look whether the catalog answers before its database has committed.",
+    ),
+    "swap-time": Meaning(
+        "A swap was asked for outside the time of the operation that it belongs to.",
+        PROMISE,
+        CLIENT,
+        "A request was sent late or again: look at the client's retries.",
+    ),
+    "foreign-swap": Meaning(
+        "A swap put another operation's version in place than its own.",
+        ROWS,
+        CATALOG,
+        _GUARD,
+    ),
+    # --- metadata: the chain of metadata files
+    "metadata-fork": Meaning(
+        "A version of the table was made from an old one: what lay between is passed over.",
+        ROWS,
+        CATALOG,
+        _GUARD,
+        "v4 is made from v3 by w1, v5 from v3 by w2: the table goes on with v5",
+    ),
+    "missing-metadata-file": Meaning(
+        "A metadata file that the pointer or the metadata-log names is not in the store.",
+        UNREADABLE,
+        STORE,
+        _FILES,
+    ),
+    "corrupt-metadata-file": Meaning(
+        "A metadata file cannot be parsed, or changed after it was written.",
+        UNREADABLE,
+        STORE,
+        "Point the catalog at the last good version, which the card names.",
+    ),
+    "metadata-log-mismatch": Meaning(
+        "The metadata-log does not list the versions that came before.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
+    "table-uuid-changed": Meaning(
+        "The table has another UUID than before: readers take it for another table.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
+    "format-version-decreased": Meaning(
+        "The table's format version went down: what only the higher one can say may be ignored.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
+    "counter-decreased": Meaning(
+        "A counter that may only grow went down: the next number that it gives may be in use.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
+    # --- metadata: what versions list
+    "last-sequence-number": Meaning(
+        "The table's last sequence number is below one that is in use.", METADATA, MAKER, _METADATA
+    ),
+    "duplicate-snapshot": Meaning("Two snapshots have one id.", METADATA, MAKER, _METADATA),
+    "duplicate-sequence-number": Meaning(
+        "Two commits have one sequence number: which deletes apply to which rows is undecided.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
+    "sequence-number-order": Meaning(
+        "Sequence numbers do not follow the order of the commits: deletes may hide newer rows or miss older ones.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
+    "dangling-ref": Meaning(
+        "A branch or tag points at a snapshot that the table does not list.", UNREADABLE, MAKER, _METADATA
+    ),
+    "main-ref": Meaning("The current snapshot and the branch main differ.", METADATA, MAKER, _METADATA),
+    "snapshot-changed": Meaning("A snapshot says other things than when it was committed.", METADATA, MAKER, _METADATA),
+    "unknown-parent": Meaning("A snapshot names a parent that was never there before it.", METADATA, MAKER, _METADATA),
+    "main-not-moved": Meaning("A commit added its snapshot and did not move its branch to it.", ROWS, MAKER, _METADATA),
+    # --- metadata: what changed
+    "schema-changed": Meaning(
+        "The schema changed, and no operation that was under way changes it so.", METADATA, MAKER, _METADATA
+    ),
+    "schema-evolution": Meaning(
+        "A column changed in a way that the specification forbids: old files cannot be read as the new type.",
+        UNREADABLE,
+        MAKER,
+        _METADATA,
+    ),
+    "partition-spec-changed": Meaning("The partition spec changed, and nobody changed it.", METADATA, MAKER, _METADATA),
+    "sort-order-changed": Meaning("The sort order changed, and nobody changed it.", METADATA, MAKER, _METADATA),
+    "property-changed": Meaning("A table property changed, and nobody set it.", METADATA, MAKER, _METADATA),
+    "ref-changed": Meaning("A tag moved, or a branch moved without a commit to it.", METADATA, MAKER, _METADATA),
+    "location-changed": Meaning("The table's location changed, and nobody moved it.", METADATA, MAKER, _METADATA),
+    "format-version-changed": Meaning(
+        "The format version was raised, and nobody asked for it: older engines cannot read the table.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
+    "statistics-changed": Meaning(
+        "The list of statistics files changed, and nobody computed or removed one.", METADATA, MAKER, _METADATA
+    ),
+    "missing-field": Meaning("A field that the specification requires is missing.", METADATA, MAKER, _METADATA),
+    "dangling-id": Meaning(
+        "A current schema, spec or sort order is named that the table does not list.", UNREADABLE, MAKER, _METADATA
+    ),
+    "field-id": Meaning(
+        "Field ids are used twice or lie above the last one: columns may be read as each other.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
+    "snapshot-log": Meaning(
+        "The snapshot-log does not say when which snapshot was current: time travel goes wrong.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
+    "timestamp-order": Meaning(
+        "Times contradict each other: time travel and expiry by age choose wrong snapshots.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
+    "returned-snapshot": Meaning("A snapshot that was expired is listed again.", METADATA, MAKER, _METADATA),
+    # --- metadata: what vanished
+    "vanished-snapshot": Meaning(
+        "A snapshot is gone from the list, and nobody expired it.", METADATA, MAKER, _METADATA
+    ),
+    "retention": Meaning("Expiry removed a snapshot that the table's retention keeps.", METADATA, ENGINE, _METADATA),
+    "vanished-ref": Meaning("A branch or tag is gone, and nobody dropped it.", METADATA, MAKER, _METADATA),
+    "vanished-schema": Meaning(
+        "A schema is gone that files or snapshots were written with.", METADATA, MAKER, _METADATA
+    ),
+    "vanished-partition-spec": Meaning(
+        "A partition spec is gone that files were written with.", METADATA, MAKER, _METADATA
+    ),
+    "vanished-property": Meaning("A table property is gone, and nobody removed it.", METADATA, MAKER, _METADATA),
+    "lost-metadata-change": Meaning(
+        "A change of the schema, of a property or of the format version was acknowledged, and the table does not have it.",
+        METADATA,
+        CATALOG,
+        _GUARD,
+    ),
+    # --- metadata: files
+    "corrupt-file": Meaning(
+        "A file of the table changed after it was written, or cannot be read.", UNREADABLE, STORE, _FILES
+    ),
+    "duplicate-path": Meaning("One file is live twice in a snapshot: its rows are read twice.", ROWS, ENGINE, _REBUILD),
+    "shared-file": Meaning(
+        "Two tables use one file: the expiry of one deletes what the other needs.",
+        METADATA,
+        ENGINE,
+        "Set `gc.enabled` to false on both, or rewrite the file for one of them.",
+    ),
+    "several-dvs": Meaning(
+        "A data file has two deletion vectors: readers apply one of them or fail.", ROWS, ENGINE, _FORMAT
+    ),
+    "dangling-dv": Meaning(
+        "A deletion vector is left of a data file that is not in the table any more.", METADATA, ENGINE, _FORMAT
+    ),
+    "position-deletes-in-v3": Meaning(
+        "A position delete file was added to a table of version 3, which knows deletion vectors only.",
+        METADATA,
+        ENGINE,
+        _FORMAT,
+    ),
+    "foreign-file": Meaning("A snapshot has a file that neither it nor its parent added.", ROWS, ENGINE, _REBUILD),
+    "manifest-count": Meaning(
+        "A manifest list counts other files or rows than its manifest has.", METADATA, ENGINE, _FORMAT
+    ),
+    "min-sequence-number": Meaning(
+        "A manifest's lowest sequence number is not that of its files: planners skip deletes by it.",
+        METADATA,
+        ENGINE,
+        _FORMAT,
+    ),
+    "sequence-number": Meaning(
+        "A file's data sequence number is above its file sequence number.", METADATA, ENGINE, _FORMAT
+    ),
+    "null-sequence-number": Meaning(
+        "A kept or removed entry says no sequence number: it would inherit a wrong one.", METADATA, ENGINE, _FORMAT
+    ),
+    "file-sequence-number": Meaning(
+        "A file's sequence number is not that of the snapshot that added it.", METADATA, ENGINE, _FORMAT
+    ),
+    "record-count": Meaning(
+        "A file has another number of rows than its entry says: counts by metadata are wrong.",
+        METADATA,
+        ENGINE,
+        _FORMAT,
+    ),
+    "delete-position": Meaning(
+        "A delete names a position that its data file does not have.", METADATA, ENGINE, _FORMAT
+    ),
+    "data-sequence-number": Meaning(
+        "A new file has an older data sequence number than its snapshot, and no rewrite gave it: older deletes hide its rows.",
+        ROWS,
+        ENGINE,
+        _FORMAT,
+    ),
+    "file-partition": Meaning(
+        "A file lies in a partition that is not that of its rows: scans of the right partition miss them.",
+        ROWS,
+        ENGINE,
+        _REBUILD,
+    ),
+    "delete-partition": Meaning(
+        "A delete lies in another partition than the file that it means: it does not apply.", ROWS, ENGINE, _REBUILD
+    ),
+    "referenced-file": Meaning(
+        "A delete file names another data file than the one whose positions it deletes.", ROWS, ENGINE, _REBUILD
+    ),
+    "dv-in-v2": Meaning(
+        "A table of version 2 has a deletion vector, which its readers do not know.", METADATA, ENGINE, _FORMAT
+    ),
+    "removed-not-live": Meaning("A snapshot removes a file that the table did not have.", METADATA, ENGINE, _FORMAT),
+    "entry-changed": Meaning(
+        "The entry of a kept or removed file says other things than when the file was added.",
+        METADATA,
+        ENGINE,
+        _FORMAT,
+    ),
+    "wrong-operation": Meaning(
+        "A snapshot calls itself another operation than it is: validation of concurrent commits trusts that word.",
+        METADATA,
+        ENGINE,
+        _FORMAT,
+    ),
+    "summary-count": Meaning(
+        "The numbers in a snapshot's summary are not those of its files.", METADATA, ENGINE, _FORMAT
+    ),
+    # --- metadata: row lineage
+    "first-row-id": Meaning("A snapshot's first row id is not the table's next one.", METADATA, ENGINE, _FORMAT),
+    "row-id-overlap": Meaning("Two rows have one row id.", METADATA, ENGINE, _FORMAT),
+    "next-row-id": Meaning("The table's next row id is one that is in use.", METADATA, ENGINE, _FORMAT),
+    "file-row-id": Meaning(
+        "A file's first row id lies outside the range of the snapshot that added it.", METADATA, ENGINE, _FORMAT
+    ),
+    "kept-row-id": Meaning("A file that was kept got another first row id.", METADATA, ENGINE, _FORMAT),
+}
+
+_SUFFIXES: Mapping[str, str] = {
+    "predicate": "the circle needs what a condition selects, not only rows",
+    "process": "the circle needs the order of one writer's own operations",
+    "realtime": "the circle needs real time: one operation had ended before the other began",
+}
+"""Suffix of one of Adya's names → what the circle needs besides the dependencies of the name."""
+
+
+def meaning(name: str) -> Meaning | None:
+    """What a name tells; None if no checker of icequake has it. A suffix of Adya's names is added to the sentence.
+
+    >>> meaning("G2-item-realtime").sentence.endswith("one operation had ended before the other began).")
+    True
+    """
+    found = _MEANINGS.get(name)
+    if found is not None or not name.startswith("G"):
+        return found
+    base, *suffixes = re.split("-(?=predicate|process|realtime)", name)
+    found = _MEANINGS.get(base)
+    if found is None or not all(s in _SUFFIXES for s in suffixes):
+        return None
+    more = "; ".join(_SUFFIXES[s] for s in suffixes)
+    return replace(found, sentence=f"{found.sentence.removesuffix('.')} ({more}).") if more else found
+
+
+def without_suffixes(names: Iterable[str]) -> list[str]:
+    """The names, those of Adya's that differ only by a suffix once, in the order of the table; then those that nobody explains."""
+    bases = dict.fromkeys(re.sub("(-predicate|-process|-realtime)+$", "", n) if n.startswith("G") else n for n in names)
+    return [n for n in _MEANINGS if n in bases] + [n for n in bases if n not in _MEANINGS]

@@ -1,0 +1,100 @@
+"""``icequake explain``."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import BadArgument
+
+_WIDTH = 100
+
+
+def explain(
+    name: Annotated[str, typer.Argument(help="An anomaly, a fault, an operation kind or an isolation level.")],
+) -> int:
+    """Explain a name: an anomaly, a fault, an operation kind or an isolation level.
+
+    All anomalies are in docs/anomalies.md; `icequake list operations` and `icequake list faults` list the others.
+    """
+    from workloads.file.meant import suggest
+
+    found = False
+    for look_up in _BOOKS:
+        for line in look_up(name):
+            found = True
+            typer.echo(line)
+    if not found:
+        raise BadArgument(
+            f"nothing is called {name!r}{suggest(name, _known())}; docs/anomalies.md has the anomalies, "
+            "`icequake list operations` and `icequake list faults` have the others"
+        )
+    return 0
+
+
+def _anomaly(name: str) -> Iterator[str]:
+    from reports import names
+    from workloads.file import scenario
+
+    found = names.explained(name, scenario.find([]))
+    if found is not None:
+        yield from _entry(f"{name}: an anomaly", found.meaning.sentence, found.facts())
+
+
+def _level(name: str) -> Iterator[str]:
+    from checkers.isolation import levels
+
+    if name in levels.LEVELS:
+        implied = ", ".join(sorted(levels.contained(name) - {name})) or "nothing"
+        forbidden = ", ".join(x for level in sorted(levels.contained(name)) for x in levels.FORBIDS.get(level, ()))
+        yield from _entry(f"{name}: an isolation level", "", [("forbids", forbidden), ("implies", implied)])
+
+
+def _fault(name: str) -> Iterator[str]:
+    from nemesis.faults.packages import PACKAGES
+    from nemesis.faults.registry import VERBS
+    from nemesis.faults.table import options
+
+    if name in VERBS:
+        using = ", ".join(p.name for p in PACKAGES.values() if name in {f.verb for f in p.faults})
+        facts = [("its options", ", ".join(options(VERBS[name]))), ("in the packages", using)]
+        yield from _entry(f"{name}: a fault", VERBS[name].summary, facts)
+
+
+def _kind(name: str) -> Iterator[str]:
+    from workloads.operations.kinds import KINDS
+
+    if name in KINDS:
+        facts = [("its options", ", ".join(KINDS[name].options))]
+        yield from _entry(f"{name}: an operation", (type(KINDS[name]).__doc__ or "").strip().split("\n\n")[0], facts)
+
+
+_BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (_anomaly, _level, _fault, _kind)
+"""A name of several of them, such as ``read-your-writes``, is explained as each."""
+
+
+def _known() -> Iterator[str]:
+    from checkers.isolation import levels
+    from nemesis.faults.registry import VERBS
+    from reports import names
+    from workloads.operations.kinds import KINDS
+
+    yield from dict.fromkeys([*names.names(), *levels.LEVELS, *VERBS, *KINDS])
+
+
+def _entry(title: str, sentence: str, facts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """A title, a sentence, and facts with their headings on the left."""
+    yield title
+    if sentence:
+        yield textwrap.fill(_plain(sentence), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    for heading, text in facts:
+        if text:
+            yield textwrap.fill(_plain(text), _WIDTH, initial_indent=f"  {heading:<17} ", subsequent_indent=" " * 20)
+
+
+def _plain(text: str) -> str:
+    """Without backticks, on one line."""
+    return " ".join(text.replace("`", "").split())
