@@ -171,6 +171,7 @@ def test_every_command_is_there() -> None:
             "check",
             "coverage",
             "serve",
+            "explain",
             "export",
             "prove",
             "shrink",
