@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from checkers.conflicts import plan, predicted
+from checkers.conflicts import plan, validations
 from checkers.conflicts.measured import Measured
 from checkers.conflicts.predicted import Cell
 
@@ -47,7 +47,7 @@ def result(m: Measured) -> Result:
 def reason(m: Measured) -> str:
     """The beginning of the message with which the first operation ended; empty if it was acknowledged."""
     message = m.first.message or m.first.error or ""
-    return next((words for words in predicted.SOURCES if words in message), message)
+    return next((words for words in validations.SOURCES if words in message), message)
 
 
 def value(cell: Cell, dimension: str) -> str:

@@ -2,10 +2,8 @@
 
 The conflict matrix measures every pair and compares it with this prediction. X scans, then Y commits, then X tries to commit: it is
 refused (the pointer has moved), X refreshes, validates against what Y did, and commits at its second attempt, or aborts. If Y commits before
-X's first refresh, the same validations find it there, and X commits at its first attempt, or aborts. Which validations run
-is in ``SparkWrite``, ``SparkPositionDeltaWrite`` and the actions; what each of them checks is in ``MergingSnapshotProducer`` and
-its subclasses (Iceberg 1.11 and 1.12). What another engine than Spark validates is a fact of that engine
-(``workloads.engines.engine.Commit``). The files of the table are those of :attr:`Cell.files`.
+X's first refresh, the same validations find it there, and X commits at its first attempt, or aborts. Which validations an operation meets
+says :mod:`checkers.conflicts.validations`; this module says what X and Y do to the files of a cell, which are those of :attr:`Cell.files`.
 """
 
 from __future__ import annotations
@@ -14,8 +12,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from checkers.conflicts.validations import (
+    COMPACTIONS,
+    DELETES,
+    EQUALITY,
+    MESSAGES,
+    OVERWRITES,
+    OVERWRITING,
+    POSITION_DELETES,
+    REFRESH,
+    SOURCES,
+    VALIDATED,
+    Attempt,
+    Bounds,
+    Effect,
+    Filter,
+    refusals,
+    spark_rules,
+)
 from checkers.evidence.replace import replace
-from workloads.engines.engine import Commit, Rule, Writes
+from workloads.engines.engine import Commit, Writes
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.tables import TableSpec
 
@@ -67,52 +83,15 @@ KINDS = (
     "rewrite-data-files",
     "rewrite-manifests",
 )
-EQUALITY = ("equality-delete", "equality-upsert")
-"""Kinds that write equality deletes, which Spark's SQL does not. They are measured on request only."""
-VALIDATED = "-validated"
-"""Ends the name of an overwrite that asks Iceberg to validate, at the level of the table (option ``validated``)."""
-OVERWRITES = ("overwrite-partitions", "overwrite-where")
-"""Kinds that replace all rows of a partition."""
-OVERWRITING = (*OVERWRITES, *(f"{kind}{VALIDATED}" for kind in OVERWRITES))
 BY_EXPRESSION = ("update-counter-by-expression", "delete-by-expression")
 """Kinds with a condition that Iceberg does not get, so that its filter is true."""
 COLUMNS = ("add-column", "widen-column", "rename-column", "drop-column")
 """Kinds that change the schema and make no snapshot. The key says the column."""
-POSITION_DELETES = "rewrite-position-delete-files"
-"""Measured on version 2 merge-on-read, where each of the three files then has a position delete file: on version 3 it has nothing to do."""
-COMPACTIONS = ("rewrite-data-files", "rewrite-data-files-sort", "rewrite-data-files-zorder")
 ON_REQUEST = (*EQUALITY, *OVERWRITING, *BY_EXPRESSION, "delete-where", *COLUMNS, *COMPACTIONS[1:], POSITION_DELETES)
 """Kinds that are measured on request only, because each doubles the number of pairs."""
-DELETES = ("delete", "delete-by-expression", "delete-where")
 EVERYWHERE = frozenset({*COMPACTIONS, "rewrite-manifests", POSITION_DELETES})
 """Kinds that affect the whole table, so that their key is irrelevant."""
 
-CONFLICTING_FILES = "Found conflicting files that can contain records matching"
-MISSING_TO_DELETE = "Missing required files to delete"
-NEW_DELETE = "Cannot commit, found new delete for replaced data file"
-NEW_POSITION_DELETE = "Cannot commit, found new position delete for replaced data file"
-"""As the one above, of a compaction: it keeps its starting sequence number, so equality deletes still apply."""
-MISSING_DATA = "Cannot commit, missing data files"
-CONFLICTING_DELETES = "Found new conflicting delete files that can apply to records matching"
-CONCURRENT_DV = "Found concurrently added DV for"
-MISSING_MANIFEST = "Deleted manifest"
-DELETED_FILES = "Found conflicting deleted files that can"
-REFRESH = "Table metadata refresh is required"
-"""``UpdateSchema`` keeps the base with which it was made, and its transaction takes no other one at a second attempt."""
-
-SOURCES = {
-    CONFLICTING_FILES: "MergingSnapshotProducer.validateAddedDataFiles",
-    MISSING_TO_DELETE: "ManifestFilterManager.validateRequiredDeletes",
-    NEW_DELETE: "MergingSnapshotProducer.validateNoNewDeletesForDataFiles",
-    NEW_POSITION_DELETE: "MergingSnapshotProducer.validateNoNewDeletesForDataFiles",
-    MISSING_DATA: "MergingSnapshotProducer.validateDataFilesExist",
-    CONFLICTING_DELETES: "MergingSnapshotProducer.validateNoNewDeleteFiles",
-    CONCURRENT_DV: "MergingSnapshotProducer.validateAddedDVs",
-    MISSING_MANIFEST: "BaseRewriteManifests.validateDeletedManifests",
-    DELETED_FILES: "MergingSnapshotProducer.validateDeletedDataFiles",
-    REFRESH: "BaseTransaction.TransactionTableOperations.commit",
-}
-"""Beginning of a message → the method of Iceberg's core that says it."""
 RETRIES = "SnapshotProducer.commit"
 """What commits again if no validation fails."""
 REQUIREMENTS = "UpdateRequirements.forUpdateTable"
@@ -287,27 +266,6 @@ def other_keys(cell: Cell) -> tuple[int, ...]:
     return (y, FOUR["D"][0]) if cell.placement == TWO_FILES else (y,)
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What a committed operation does to files.
-
-    Attributes:
-        operation: ``operation`` of its snapshot.
-        added: key ranges of its new data files.
-        removed: names of data files that it removes.
-        deletes: names of data files that it adds position deletes (v3: deletion vectors) for.
-        equality: keys in the equality delete file that it adds.
-        merged: names of data files whose older position delete files it removes, of a cell that has such files.
-    """
-
-    operation: str
-    added: tuple[tuple[int, int], ...] = ()
-    removed: frozenset[str] = frozenset()
-    deletes: frozenset[str] = frozenset()
-    equality: tuple[int, ...] = ()
-    merged: frozenset[str] = frozenset()
-
-
 def _file(key: int, files: Files) -> str | None:
     return next((name for name, ids in files.items() if key in ids), None)
 
@@ -317,16 +275,10 @@ def _part(name: str, files: Files) -> int:
     return files[name][0] % PARTITIONS
 
 
-def _may_have(name: str, key: int, files: Files) -> bool:
-    """Whether a data file, by its partition and its bounds, may have the rows of a key that an equality delete names."""
-    if _part(name, files) != key % PARTITIONS:
-        return False
-    low, high = _range(files[name])
-    return low <= key <= high
-
-
-def _range(ids: tuple[int, ...]) -> tuple[int, int]:
-    return min(ids), max(ids)
+def _bounds(keys: Iterable[int]) -> Bounds:
+    """The bounds of a file with these keys, which are of one partition."""
+    ids = tuple(keys)
+    return Bounds(ids[0] % PARTITIONS, min(ids), max(ids))
 
 
 def effect(kind: str, key: int, writes: Writes, files: Files = FILES, has_deletes: bool = False) -> Effect:
@@ -350,19 +302,19 @@ def effect(kind: str, key: int, writes: Writes, files: Files = FILES, has_delete
 def _effect(kind: str, key: int, writes: Writes, files: Files) -> Effect:
     name = _file(key, files)
     if kind == "equality-delete":
-        return Effect("delete", equality=(key,))
+        return Effect("delete", equality=(_bounds([key]),))
     if kind == "equality-upsert":
-        return Effect("overwrite", ((key, key),), equality=(key,))
+        return Effect("overwrite", (_bounds([key]),), equality=(_bounds([key]),))
     in_partition = frozenset(n for n in files if _part(n, files) == key % PARTITIONS)
     if kind == "delete-partition":
         return Effect("delete", removed=in_partition)
     if kind in OVERWRITES:
-        return Effect("overwrite", ((key, key),), in_partition)
+        return Effect("overwrite", (_bounds([key]),), in_partition)
     if kind in COMPACTIONS:
         parts = [[k for ids in files.values() for k in ids if k % PARTITIONS == p] for p in range(PARTITIONS)]
-        return Effect("replace", tuple(_range(tuple(keys)) for keys in parts), frozenset(files))
+        return Effect("replace", tuple(map(_bounds, parts)), frozenset(files))
     if kind in ("rewrite-manifests", POSITION_DELETES):
-        return Effect("replace")
+        return Effect("replace", manifests=kind == "rewrite-manifests")
     if kind in COLUMNS:
         return Effect("none")
     if kind == "delete-where":
@@ -371,20 +323,20 @@ def _effect(kind: str, key: int, writes: Writes, files: Files) -> Effect:
             return Effect("delete", deletes=in_partition)
         return Effect("delete", removed=in_partition)
     if kind == "insert" or name is None:
-        return Effect("append", ((key, key),))
+        return Effect("append", (_bounds([key]),))
     if kind == "merge-insert":
         return Effect("append")
     rest = tuple(k for k in files[name] if k != key)
     if writes == "equality deletes":
         if kind in DELETES:
-            return Effect("delete", equality=(key,))
-        return Effect("overwrite", ((key, key),), equality=(key,))
+            return Effect("delete", equality=(_bounds([key]),))
+        return Effect("overwrite", (_bounds([key]),), equality=(_bounds([key]),))
     if writes == "position deletes":
         if kind in DELETES:
             return Effect("delete", deletes=frozenset({name}))
-        return Effect("overwrite", ((key, key),), deletes=frozenset({name}))
+        return Effect("overwrite", (_bounds([key]),), deletes=frozenset({name}))
     left = rest if kind in DELETES else files[name]
-    return Effect("overwrite", (_range(left),), frozenset({name}))
+    return Effect("overwrite", (_bounds(left),), frozenset({name}))
 
 
 def _of_all(kind: str, keys: tuple[int, ...], writes: Writes, files: Files, has_deletes: bool = False) -> Effect:
@@ -395,8 +347,9 @@ def _of_all(kind: str, keys: tuple[int, ...], writes: Writes, files: Files, has_
         tuple(dict.fromkeys(bounds for e in each for bounds in e.added)),
         frozenset().union(*(e.removed for e in each)),
         frozenset().union(*(e.deletes for e in each)),
-        tuple(dict.fromkeys(key for e in each for key in e.equality)),
-        frozenset().union(*(e.merged for e in each)),
+        equality=tuple(dict.fromkeys(bounds for e in each for bounds in e.equality)),
+        merged=frozenset().union(*(e.merged for e in each)),
+        manifests=any(e.manifests for e in each),
     )
 
 
@@ -446,21 +399,30 @@ def predict(cell: Cell) -> Prediction:
     if {cell.first, cell.second} & {*COLUMNS}:
         return _with_schema_change(cell)
     done = _of_all(cell.second, other_keys(cell), theirs.writes, files, cell.has_deletes)
-    if cell.first_engine == SPARK:
-        reasons = list(_reasons(cell, x, effect(cell.first, x, mine.writes, files, cell.has_deletes), done))
-        first_check = cell.held == "refresh"
-        commits = REFRESHES if first_check else RETRIES
-        source = "; ".join(dict.fromkeys(SOURCES[r] for r in reasons)) or commits
-        # The catalog refuses the commit of a first operation that was held there. One held before finds Y at its first check.
-        refused = 0 if first_check else 1
-        if reasons:
-            return Prediction("aborted", reasons, source, refused)
-        return Prediction("committed" if first_check else "retried", reasons, source, refused + 1)
-    else:
-        rules = _broken(cell, x, effect(cell.first, x, mine.writes, files), done)
-        reasons = [words for rule, words in mine.validates.items() if rule in rules]
-        source = mine.source
-    return Prediction("aborted" if reasons or not mine.retries else "retried", reasons, source)
+    done = replace(done, covered=_covered(cell, done))
+    live = {name: _bounds(ids) for name, ids in files.items()}
+    if cell.first_engine != SPARK:
+        rules = tuple(r for r in mine.validates if r != "added data" or cell.isolation == "serializable")
+        attempt = Attempt(effect(cell.first, x, mine.writes, files), Filter(key=x), rules)
+        reasons = [mine.validates[rule] for rule in refusals(attempt, [done], live)]
+        return Prediction("aborted" if reasons or not mine.retries else "retried", reasons, mine.source)
+    first_check = cell.held == "refresh"
+    rules = spark_rules(
+        cell.first,
+        merge_on_read=cell.mode == "merge-on-read",
+        serializable=cell.isolation == "serializable",
+        format_version=cell.format_version,
+        again=not first_check,
+    )
+    attempt = Attempt(effect(cell.first, x, mine.writes, files, cell.has_deletes), _filter(cell, x), rules)
+    reasons = [MESSAGES[rule] for rule in refusals(attempt, [done], live)]
+    commits = REFRESHES if first_check else RETRIES
+    source = "; ".join(dict.fromkeys(SOURCES[r] for r in reasons)) or commits
+    # The catalog refuses the commit of a first operation that was held there. One held before finds Y at its first check.
+    refused = 0 if first_check else 1
+    if reasons:
+        return Prediction("aborted", reasons, source, refused)
+    return Prediction("committed" if first_check else "retried", reasons, source, refused + 1)
 
 
 def _with_schema_change(cell: Cell) -> Prediction:
@@ -479,93 +441,12 @@ def _with_schema_change(cell: Cell) -> Prediction:
     return Prediction(source=RETRIES, requests=2)
 
 
-def _same_partition(key: int, bounds: tuple[int, int]) -> bool:
-    return bounds[0] % PARTITIONS == key % PARTITIONS
-
-
-def _between(key: int, low: int, high: int) -> bool:
-    return low <= key <= high
-
-
-def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
-    """The rules against which Y's commit offends, if X's engine has them (``workloads.engines.engine.Rule``)."""
-    found: dict[Rule, bool] = {
-        "main": True,
-        "added data": cell.isolation == "serializable"
-        and y.operation in ("append", "overwrite")
-        and any(_between(key, *bounds) for bounds in y.added),
-        "removed data": any(_between(key, *_range(cell.files[name])) for name in y.removed),
-        "new deletes": bool(y.deletes) or key in y.equality,  # position deletes have no bounds of the key
-        "replaced files": bool(mine.removed & y.removed),
-        "deletes of replaced files": bool(mine.removed & y.deletes)
-        or (key in y.equality and any(_may_have(name, key, cell.files) for name in mine.removed)),
-    }
-    return {rule for rule, broken in found.items() if broken}
-
-
-def _parts(keys: tuple[int, ...]) -> set[int]:
-    return {k % PARTITIONS for k in keys}
-
-
-def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
-    """Why Spark's X aborts."""
-    kind, again = cell.first, cell.held == "commit"
-    if kind in ("insert", "merge-insert", "delete-partition", *EQUALITY, *OVERWRITES):
-        return  # a blind append; a metadata delete, an equality delete, an overwrite are evaluated on the base of each attempt
-    if kind in OVERWRITING:
-        added = y.operation in ("append", "overwrite") and any(_same_partition(key, bounds) for bounds in y.added)
-        if cell.isolation == "serializable" and added:
-            yield CONFLICTING_FILES
-        if any(_part(name, cell.files) == key % PARTITIONS for name in y.removed):
-            yield DELETED_FILES
-        if any(_part(name, cell.files) == key % PARTITIONS for name in y.deletes) or key % PARTITIONS in _parts(
-            y.equality
-        ):
-            yield CONFLICTING_DELETES
-        if kind.startswith("overwrite-where") and again and mine.merged & y.merged:
-            yield MISSING_TO_DELETE  # as below; ``ReplacePartitions`` does not ask for them
-        return
-    # What the first attempt found to drop, the second one requires (``ManifestFilterManager.filterManifests`` adds it to what was asked for):
-    # a compaction drops delete files that apply to nothing any more, and then needs them.
-    if (kind == POSITION_DELETES or (kind in COMPACTIONS and again)) and mine.merged & y.merged:
-        yield MISSING_TO_DELETE
-    if kind == POSITION_DELETES:
-        return
-    if kind == "rewrite-manifests":
-        if y.removed or cell.second == "rewrite-manifests":
-            yield MISSING_MANIFEST  # Y wrote the manifests of these files anew
-        return
-    if kind in COMPACTIONS:
-        if mine.removed & y.removed:
-            yield MISSING_TO_DELETE
-        if mine.removed & _covered(cell, y):
-            yield NEW_POSITION_DELETE
-        return
-
-    def read(part: int) -> bool:
-        """Whether X's filter leaves a partition in. ``id`` is no column of a partition, so a filter by it leaves all in."""
-        return (cell.predicate == "id" and kind != "delete-where") or part == key % PARTITIONS
-
+def _filter(cell: Cell, key: int) -> Filter:
+    """What Iceberg gets of the condition of Spark's X. ``id`` is no column of a partition, so a filter by it leaves all partitions in."""
+    part = key % PARTITIONS
+    if cell.first in (*OVERWRITING, "delete-where"):
+        return Filter(part)
     # A MERGE's join condition is no filter of its scan, but for what it says of the target alone, nor is an expression that Iceberg does
-    # not know; ``delete-where`` names no key: any key may match.
-    any_key = kind in ("merge-upsert", "delete-where", *BY_EXPRESSION)
-    matches = [read(bounds[0] % PARTITIONS) and (any_key or _between(key, *bounds)) for bounds in y.added]
-    if cell.isolation == "serializable" and y.operation in ("append", "overwrite") and any(matches):
-        yield CONFLICTING_FILES
-    # The bounds of an equality delete file are those of its keys: a filter by key leaves out the files of other keys.
-    seen = any(read(k % PARTITIONS) and (any_key or k == key) for k in y.equality)
-    if cell.mode == "copy-on-write":
-        if mine.removed & y.removed:
-            yield MISSING_TO_DELETE
-        by_equality = seen and any(_may_have(name, k, cell.files) for name in mine.removed for k in y.equality)
-        if mine.removed & _covered(cell, y) or by_equality:
-            yield NEW_DELETE
-        return
-    if mine.deletes & y.removed and (kind not in DELETES or y.operation in ("overwrite", "replace")):
-        yield MISSING_DATA
-    if kind not in DELETES and mine.merged & y.merged:
-        yield MISSING_TO_DELETE
-    if kind not in DELETES and (seen or any(read(_part(name, cell.files)) for name in y.deletes)):
-        yield CONFLICTING_DELETES  # position deletes have no bounds of the key: all of them may apply
-    if cell.format_version == 3 and mine.deletes & y.deletes:
-        yield CONCURRENT_DV
+    # not know: any key may match.
+    any_key = cell.first in ("merge-upsert", *BY_EXPRESSION)
+    return Filter(None if cell.predicate == "id" else part, None if any_key else key)

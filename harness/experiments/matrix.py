@@ -19,7 +19,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from checkers.conflicts import predicted
+from checkers.conflicts import predicted, validations
 from checkers.conflicts.measured import CELLS, Cells, Ended, Measured, NotMeasured, known
 from checkers.conflicts.predicted import FILES, Cell, Compares
 from checkers.evidence import history, runfolder
@@ -139,19 +139,19 @@ def planned(
         second: of two changes of one column they differ.
     """
     ids = [keys] if isinstance(keys, int) else list(keys)
-    key, f = ids[0], kind.removesuffix(predicted.VALIDATED)
+    key, f = ids[0], kind.removesuffix(validations.VALIDATED)
     value: dict[str, Any] = {"ids": ids} | ({"with_part": True} if with_part else {})
     if kind == "delete-partition":
         value = {"part": table.part(key)}
     elif kind == "delete-where":
         value = {"part": table.part(key), "parity": 0}
-    elif f in predicted.OVERWRITES:
+    elif f in validations.OVERWRITES:
         value |= {"part": table.part(key)} if f == "overwrite-where" else {}
         value |= {"validated": True} if f != kind else {}
-    elif kind in predicted.COMPACTIONS:
+    elif kind in validations.COMPACTIONS:
         f, _, strategy = kind.partition("rewrite-data-files-")
-        f, value = predicted.COMPACTIONS[0], {"strategy": strategy or "binpack", "all": True}
-    elif kind in ("rewrite-manifests", predicted.POSITION_DELETES):
+        f, value = validations.COMPACTIONS[0], {"strategy": strategy or "binpack", "all": True}
+    elif kind in ("rewrite-manifests", validations.POSITION_DELETES):
         value = {}
     elif kind in predicted.COLUMNS:
         value = {"column": column(kind, key)}

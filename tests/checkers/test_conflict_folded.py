@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from checkers.conflicts import folded, plan, predicted
+from checkers.conflicts import folded, plan, predicted, validations
 from checkers.conflicts.folded import Rule, fold
 from checkers.conflicts.measured import Ended, Measured
 from checkers.conflicts.predicted import Cell
@@ -15,7 +15,7 @@ from checkers.evidence.replace import replace
 from reports.matrix import rules
 
 COMMITS = Ended("retried", 2)
-ABORTS = Ended("aborted", None, "ValidationException", f"{predicted.MISSING_TO_DELETE}: …")
+ABORTS = Ended("aborted", None, "ValidationException", f"{validations.MISSING_TO_DELETE}: …")
 
 
 def measured(ends: Callable[[Cell], Ended], cells: list[Cell]) -> list[Measured]:
@@ -41,10 +41,10 @@ def test_what_never_matters_is_one_rule_without_conditions() -> None:
 
 def test_the_attempt_and_the_validation_are_no_difference() -> None:
     cells = pair("delete", "update-register")
-    other = replace(ABORTS, message=f"{predicted.CONFLICTING_FILES} …")
+    other = replace(ABORTS, message=f"{validations.CONFLICTING_FILES} …")
     found = measured(lambda c: ABORTS if c.isolation == "snapshot" else other, cells)
     (rule,) = fold(found)
-    assert rule.reasons == [predicted.MISSING_TO_DELETE, predicted.CONFLICTING_FILES] or len(rule.reasons) == 2
+    assert rule.reasons == [validations.MISSING_TO_DELETE, validations.CONFLICTING_FILES] or len(rule.reasons) == 2
     found = measured(lambda c: Ended("committed", 1) if c.held == "refresh" else COMMITS, cells)
     assert where(fold(found)) == [({}, "commits")]
     assert next(d for d in folded.differences(found) if d.dimension == "held").differing == 0

@@ -13,14 +13,16 @@ import pytest
 
 from checkers.conflicts.measured import CELLS, Cells, Ended, MatrixError, Measured, read
 from checkers.conflicts.predicted import (
-    CONFLICTING_DELETES,
-    CONFLICTING_FILES,
     ENGINE_KINDS,
-    NEW_DELETE,
     Cell,
     engine_cells,
     engine_kinds,
     predict,
+)
+from checkers.conflicts.validations import (
+    CONFLICTING_DELETES,
+    CONFLICTING_FILES,
+    NEW_DELETE,
 )
 from checkers.evidence.journal import Journal
 from harness.experiments.matrix import ENGINES_WORD, CellScript, seats, without_b, workload

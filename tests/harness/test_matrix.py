@@ -14,21 +14,9 @@ from checkers.conflicts import plan
 from checkers.conflicts.measured import Cells, Ended, MatrixError, Measured, NotMeasured, differences, read
 from checkers.conflicts.predicted import (
     COLUMNS,
-    COMPACTIONS,
-    CONCURRENT_DV,
-    CONFLICTING_DELETES,
-    CONFLICTING_FILES,
-    DELETED_FILES,
     FILES,
     KINDS,
-    MISSING_DATA,
-    MISSING_MANIFEST,
-    MISSING_TO_DELETE,
-    NEW_DELETE,
-    NEW_POSITION_DELETE,
     ON_REQUEST,
-    POSITION_DELETES,
-    REFRESH,
     Cell,
     Compares,
     cells,
@@ -36,6 +24,20 @@ from checkers.conflicts.predicted import (
     keys,
     on,
     predict,
+)
+from checkers.conflicts.validations import (
+    COMPACTIONS,
+    CONCURRENT_DV,
+    CONFLICTING_DELETES,
+    CONFLICTING_FILES,
+    DELETED_FILES,
+    MISSING_DATA,
+    MISSING_MANIFEST,
+    MISSING_TO_DELETE,
+    NEW_DELETE,
+    NEW_POSITION_DELETE,
+    POSITION_DELETES,
+    REFRESH,
 )
 from harness.experiments.matrix import CellScript, compared, every_file, planned, workload
 from nemesis.proxy.board import Board, Hold

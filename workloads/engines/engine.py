@@ -61,6 +61,12 @@ Rule = Literal[
     "new deletes",
     "replaced files",
     "deletes of replaced files",
+    "position deletes of replaced files",
+    "replaced delete files",
+    "referenced files",
+    "referenced files, rewritten",
+    "replaced manifests",
+    "deletion vectors",
 ]
 """What a commit validates against the commits that it did not read, if the catalog tells it that there are some:
 
@@ -70,6 +76,12 @@ Rule = Literal[
 * ``new deletes``: none added a delete file that may apply to such a row.
 * ``replaced files``: the data files that it replaces are still there.
 * ``deletes of replaced files``: none added a delete file for one of these.
+* ``position deletes of replaced files``: the same, but equality deletes do not count.
+* ``replaced delete files``: the delete files that it replaces or drops are still there.
+* ``referenced files``: the data files that its position deletes name are still there.
+* ``referenced files, rewritten``: the same, but who only deleted them does not count.
+* ``replaced manifests``: the manifests that it replaces are still there.
+* ``deletion vectors``: none added a deletion vector for a data file for which it adds one.
 """
 
 

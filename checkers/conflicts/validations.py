@@ -1,0 +1,234 @@
+"""What a commit is validated against, rule by rule: the one place that says which concurrent commits an engine refuses.
+
+A rule is a named predicate over what the operation does to files, what it selects, and what another commit did since its scan. Which rules
+a kind of operation has is a table: :func:`spark_rules` for Spark (``SparkWrite``, ``SparkPositionDeltaWrite`` and the actions of Iceberg
+1.11 and 1.12), ``workloads.engines.engine.Commit.validates`` for the other engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from workloads.engines.engine import Rule
+
+VALIDATED = "-validated"
+"""Ends the name of an overwrite that asks Iceberg to validate, at the level of the table (option ``validated``)."""
+OVERWRITES = ("overwrite-partitions", "overwrite-where")
+"""Kinds that replace all rows of a partition."""
+OVERWRITING = (*OVERWRITES, *(f"{kind}{VALIDATED}" for kind in OVERWRITES))
+EQUALITY = ("equality-delete", "equality-upsert")
+"""Kinds that write equality deletes, which Spark's SQL does not."""
+POSITION_DELETES = "rewrite-position-delete-files"
+COMPACTIONS = ("rewrite-data-files", "rewrite-data-files-sort", "rewrite-data-files-zorder")
+DELETES = ("delete", "delete-by-expression", "delete-where")
+BLIND = ("insert", "merge-insert", "delete-partition", *EQUALITY, *OVERWRITES)
+"""Kinds that Spark commits without validation: a blind append; a metadata delete, an equality delete and an overwrite, which are evaluated on
+the base of each attempt."""
+
+CONFLICTING_FILES = "Found conflicting files that can contain records matching"
+MISSING_TO_DELETE = "Missing required files to delete"
+NEW_DELETE = "Cannot commit, found new delete for replaced data file"
+NEW_POSITION_DELETE = "Cannot commit, found new position delete for replaced data file"
+"""As the one above, of a compaction: it keeps its starting sequence number, so equality deletes still apply."""
+MISSING_DATA = "Cannot commit, missing data files"
+CONFLICTING_DELETES = "Found new conflicting delete files that can apply to records matching"
+CONCURRENT_DV = "Found concurrently added DV for"
+MISSING_MANIFEST = "Deleted manifest"
+DELETED_FILES = "Found conflicting deleted files that can"
+REFRESH = "Table metadata refresh is required"
+"""``UpdateSchema`` keeps the base with which it was made, and its transaction takes no other one at a second attempt."""
+
+MESSAGES: Mapping[Rule, str] = {
+    "added data": CONFLICTING_FILES,
+    "removed data": DELETED_FILES,
+    "new deletes": CONFLICTING_DELETES,
+    "replaced files": MISSING_TO_DELETE,
+    "deletes of replaced files": NEW_DELETE,
+    "position deletes of replaced files": NEW_POSITION_DELETE,
+    "replaced delete files": MISSING_TO_DELETE,
+    "referenced files": MISSING_DATA,
+    "referenced files, rewritten": MISSING_DATA,
+    "replaced manifests": MISSING_MANIFEST,
+    "deletion vectors": CONCURRENT_DV,
+}
+"""Rule → how Iceberg's message begins."""
+SOURCES: Mapping[str, str] = {
+    CONFLICTING_FILES: "MergingSnapshotProducer.validateAddedDataFiles",
+    MISSING_TO_DELETE: "ManifestFilterManager.validateRequiredDeletes",
+    NEW_DELETE: "MergingSnapshotProducer.validateNoNewDeletesForDataFiles",
+    NEW_POSITION_DELETE: "MergingSnapshotProducer.validateNoNewDeletesForDataFiles",
+    MISSING_DATA: "MergingSnapshotProducer.validateDataFilesExist",
+    CONFLICTING_DELETES: "MergingSnapshotProducer.validateNoNewDeleteFiles",
+    CONCURRENT_DV: "MergingSnapshotProducer.validateAddedDVs",
+    MISSING_MANIFEST: "BaseRewriteManifests.validateDeletedManifests",
+    DELETED_FILES: "MergingSnapshotProducer.validateDeletedDataFiles",
+    REFRESH: "BaseTransaction.TransactionTableOperations.commit",
+}
+"""Beginning of a message → the method of Iceberg's core that says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a file's entry says of its rows: its partition, and the lowest and the highest key."""
+
+    part: int
+    low: int
+    high: int
+
+    def overlaps(self, other: Bounds) -> bool:
+        """Whether both may have a row of one partition and key."""
+        return self.part == other.part and self.low <= other.high and other.low <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The condition that Iceberg gets of an operation, as far as it selects files; None: every partition, every key."""
+
+    part: int | None = None
+    key: int | None = None
+
+    def reads(self, part: int) -> bool:
+        """Whether it leaves a partition in."""
+        return self.part is None or part == self.part
+
+    def selects(self, bounds: Bounds) -> bool:
+        """Whether a file with these bounds may have a row that it selects."""
+        return self.reads(bounds.part) and (self.key is None or bounds.low <= self.key <= bounds.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a committed operation does to files.
+
+    Attributes:
+        operation: ``operation`` of its snapshot.
+        added: bounds of its new data files.
+        removed: names of data files that it removes.
+        deletes: names of data files that it adds position deletes (v3: deletion vectors) for.
+        covered: names of data files to which these apply, as ``DeleteFileIndex`` finds them: also others of the partition, if a delete file
+            is for more than one data file.
+        equality: bounds of the equality delete files that it adds.
+        merged: names of data files whose older position delete files it removes.
+        manifests: whether it writes the manifests of older files anew.
+    """
+
+    operation: str
+    added: tuple[Bounds, ...] = ()
+    removed: frozenset[str] = frozenset()
+    deletes: frozenset[str] = frozenset()
+    covered: frozenset[str] = frozenset()
+    equality: tuple[Bounds, ...] = ()
+    merged: frozenset[str] = frozenset()
+    manifests: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An operation that wants to commit: what it does, what it selects, and the rules that its engine holds it to."""
+
+    effect: Effect
+    selects: Filter
+    rules: tuple[Rule, ...]
+
+
+Live = Mapping[str, Bounds]
+"""Name of a data file → its bounds; it has all files that an effect names."""
+
+
+def _added_data(x: Attempt, y: Effect, live: Live) -> bool:
+    return y.operation in ("append", "overwrite") and any(x.selects.selects(b) for b in y.added)
+
+
+def _removed_data(x: Attempt, y: Effect, live: Live) -> bool:
+    return any(x.selects.selects(live[name]) for name in y.removed)
+
+
+def _new_deletes(x: Attempt, y: Effect, live: Live) -> bool:
+    # Position deletes have no bounds of the key, so all of the partition may apply; those of an equality delete file are its keys'.
+    return any(x.selects.reads(live[name].part) for name in y.deletes) or any(x.selects.selects(b) for b in y.equality)
+
+
+def _replaced_files(x: Attempt, y: Effect, live: Live) -> bool:
+    return bool(x.effect.removed & y.removed)
+
+
+def _position_deletes_of_replaced_files(x: Attempt, y: Effect, live: Live) -> bool:
+    return bool(x.effect.removed & y.covered)
+
+
+def _deletes_of_replaced_files(x: Attempt, y: Effect, live: Live) -> bool:
+    by_equality = [b for b in y.equality if x.selects.selects(b)]
+    return _position_deletes_of_replaced_files(x, y, live) or any(
+        live[name].overlaps(b) for name in x.effect.removed for b in by_equality
+    )
+
+
+def _referenced_files(x: Attempt, y: Effect, live: Live) -> bool:
+    return bool(x.effect.deletes & y.removed)
+
+
+_BROKEN: Mapping[Rule, Callable[[Attempt, Effect, Live], bool]] = {
+    "main": lambda x, y, live: True,
+    "added data": _added_data,
+    "removed data": _removed_data,
+    "new deletes": _new_deletes,
+    "replaced files": _replaced_files,
+    "deletes of replaced files": _deletes_of_replaced_files,
+    "position deletes of replaced files": _position_deletes_of_replaced_files,
+    "replaced delete files": lambda x, y, live: bool(x.effect.merged & y.merged),
+    "referenced files": _referenced_files,
+    "referenced files, rewritten": lambda x, y, live: (
+        y.operation in ("overwrite", "replace") and _referenced_files(x, y, live)
+    ),
+    "replaced manifests": lambda x, y, live: bool(y.removed) or y.manifests,
+    "deletion vectors": lambda x, y, live: bool(x.effect.deletes & y.deletes),
+}
+
+
+def refusals(x: Attempt, others: Iterable[Effect], live: Live) -> tuple[Rule, ...]:
+    """The rules that refuse an attempt, in the order in which its engine asks them.
+
+    Args:
+        others: what was committed since its scan.
+        live: the data files that it and the others name.
+    """
+    effects = tuple(others)
+    return tuple(rule for rule in x.rules if any(_BROKEN[rule](x, y, live) for y in effects))
+
+
+def spark_rules(
+    kind: str, *, merge_on_read: bool, serializable: bool, format_version: int, again: bool
+) -> tuple[Rule, ...]:
+    """The rules of Spark for a kind, in the order in which Iceberg asks them.
+
+    Args:
+        merge_on_read: whether the table's mode for the kind is merge-on-read; else copy-on-write.
+        again: whether this attempt follows a refused one. What the first attempt found to drop, the second one requires
+            (``ManifestFilterManager.filterManifests`` adds it to what was asked for): a compaction and an overwrite by filter drop delete
+            files that apply to nothing any more, and then need them.
+    """
+    rules: tuple[Rule, ...]
+    if kind in BLIND:
+        rules = ()
+    elif kind in OVERWRITING:
+        rules = ("added data", "removed data", "new deletes")
+        if again and kind.startswith("overwrite-where"):  # ``ReplacePartitions`` does not ask for them
+            rules = (*rules, "replaced delete files")
+    elif kind == POSITION_DELETES:
+        rules = ("replaced delete files",)
+    elif kind == "rewrite-manifests":
+        rules = ("replaced manifests",)
+    elif kind in COMPACTIONS:
+        rules = ("replaced files", "position deletes of replaced files")
+        if again:
+            rules = ("replaced delete files", *rules)
+    elif not merge_on_read:
+        rules = ("added data", "replaced files", "deletes of replaced files")
+    else:
+        rules = ("added data", "referenced files", "replaced delete files", "new deletes")
+        if kind in DELETES:  # it may find what it deletes deleted, but not rewritten
+            rules = ("added data", "referenced files, rewritten")
+        if format_version == 3:
+            rules = (*rules, "deletion vectors")
+    return tuple(rule for rule in rules if serializable or rule != "added data")
