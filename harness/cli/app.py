@@ -24,6 +24,7 @@ from harness.cli import (
     lake,
     lists,
     machine,
+    model,
     names,
     run,
     serve,
@@ -73,6 +74,7 @@ app.command("export", short_help="Write a run's history for others.")(check.expo
 app.command("prove", short_help="Reproduce known defects.")(experiments.prove)
 app.command("shrink", short_help="Make a failed run small.")(shrink.shrink)
 app.command("matrix", short_help="Measure which operations conflict.")(experiments.matrix)
+app.command("model", short_help="Explore all orders of commits.")(model.model)
 app.command("compare", short_help="Compare catalogs, releases or engines.")(compare.compare)
 app.command("sweep", short_help="Measure how load and settings change a run.")(sweep.sweep)
 app.command("time-to-find", short_help="Measure how fast known defects are found.")(timetofind.time_to_find)

@@ -30,7 +30,7 @@ from harness.run.resolve import read_workload
 from nemesis.faults.packages import PACKAGES
 from nemesis.faults.registry import VERBS
 from tests.support.runs import ROOT, environment, icequake, inside
-from workloads.file import scenario, workload
+from workloads.file import modelled, scenario, workload
 from workloads.operations.kinds import BUILT_IN, KINDS
 
 SMALL = "workload: small\ntables: [{name: t}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
@@ -176,6 +176,7 @@ def test_every_command_is_there() -> None:
             "prove",
             "shrink",
             "matrix",
+            "model",
             "claims",
             "lake",
             "query",
@@ -369,6 +370,32 @@ def test_a_name_is_explained_as_all_that_it_is(name: str, says: list[str], tmp_p
     done = inside("explain", name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [s for s in says if s not in done.stdout] == []
+
+
+def test_a_model_that_finds_what_its_file_expects_is_0_and_its_counterexample_a_scenario(tmp_path: Path) -> None:
+    done = inside("model", "undelete", "--scenarios", "found", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "undelete: 1. update-register (merge-on-read) of key 0; 2. delete (merge-on-read) of key 0" in done.stdout
+    assert scenario.load(tmp_path / "found/undelete-undelete.yaml").anomalies[0].name == "undelete"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("expect: []", "NOT EXPECTED: undelete"),
+        ("expect: [undelete, lost-update]", "NOT FOUND: lost-update"),
+        ("never: []", "NEVER FIRED: referenced files: the answer says nothing of it"),
+        ("never: [new deletes]", "FIRED: new deletes, which the file lists under never"),
+        ("kinds: {insert: [], delete: [merge-on-read]}", "NEVER COMMITTED: insert"),
+    ],
+)
+def test_a_model_that_does_not_find_what_its_file_expects_is_1(change: str, says: str, tmp_path: Path) -> None:
+    key = change.partition(":")[0]
+    lines = [x for x in (modelled.LIBRARY / "undelete.yaml").read_text().splitlines() if not x.startswith(f"{key}:")]
+    lines = [x.replace("writes: 3", "writes: 1") if key == "kinds" else x for x in lines]
+    (tmp_path / "m.yaml").write_text("\n".join([*lines, change]) + "\n")
+    done = inside("model", "m.yaml", cwd=tmp_path)
+    assert done.returncode == 1 and says in done.stdout, done.stdout + done.stderr
 
 
 def test_down_without_up_has_nothing_to_do(tmp_path: Path) -> None:

@@ -1,0 +1,209 @@
+"""The search: all logs of commits that the rules allow, for any number of writers.
+
+The state is the log itself: which operations committed, in which order, and what each had scanned. Where the catalog compares before it swaps
+the pointer, no reply is lost, and a client retries until it is refused, an attempt from refresh to swap is one step: a swap that succeeds saw
+an unchanged base, so nothing can come between its validation and it; a swap that is refused changes nothing. Writers need no state
+either: whoever commits on version b with a scan s ≤ b is some writer that began before s + 1 was there. So the logs form a tree, which
+is searched depth first without a set of visited states. A test holds that a search with writers, step by step, finds the same logs.
+
+Keys are interchangeable if they are in one file at the start, and the same is true of partitions: a log uses key k only after k - 1. That
+holds for two keys; with three, a file's bounds tell the middle one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from checkers.conflicts.validations import Bounds, refusals, spark_rules
+from checkers.formats.iceberg.model import properties
+from checkers.formats.iceberg.model.operations import COMPACTION, Operation, Work, attempt, committed, work
+from checkers.formats.iceberg.model.table import Table, seeded
+from workloads.engines.engine import Rule
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What is explored.
+
+    Attributes:
+        kinds: kinds of operations, with the mode in which each writes.
+        writes: most commits but compactions of a log.
+        compactions: most compactions.
+        keys: how many keys; key k is in partition k modulo ``partitions``.
+        without: validations that the engine does not have.
+    """
+
+    kinds: tuple[tuple[str, str], ...]
+    writes: int
+    compactions: int = 0
+    keys: int = 1
+    partitions: int = 1
+    serializable: bool = True
+    format_version: int = 2
+    without: frozenset[Rule] = frozenset()
+
+    def operations(self) -> list[Operation]:
+        """Every operation; of kinds that work on the whole table or partition one for each that differs."""
+        out = []
+        for kind, mode in self.kinds:
+            keys = 1 if kind == COMPACTION else self.partitions if kind == "delete-partition" else self.keys
+            out += [Operation(kind, key, mode) for key in range(keys)]
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A commit of a log: the operation, and the number of the commit whose version it has scanned (0: the table at the start)."""
+
+    operation: Operation
+    scan: int
+
+
+Log = tuple[Entry, ...]
+
+
+@dataclass
+class Explored:
+    """What a search found.
+
+    Attributes:
+        logs: how many logs; the empty one is none.
+        found: name of a broken promise → the shortest log that shows it, as far as the search went.
+        fired: validation → how often it refused an attempt.
+        committed: kind → how many commits of it are in the tree.
+    """
+
+    logs: int = 0
+    found: dict[str, Log] = field(default_factory=dict)
+    fired: Counter[Rule] = field(default_factory=Counter)
+    committed: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def add(self, name: str, log: Log) -> None:
+        """Keep the shorter log."""
+        if name not in self.found or len(log) < len(self.found[name]):
+            self.found[name] = log
+
+
+def explore(bound: Bound) -> Explored:
+    """Search all logs within the bound. A log is not continued after wrong rows: what follows has the same cause."""
+    out = Explored()
+    began = time.process_time()
+    for log, name in _logs(bound, out):
+        out.logs += 1
+        out.committed[log[-1].operation.kind] += 1
+        if name is not None:
+            out.add(name, log)
+    out.seconds = time.process_time() - began
+    return out
+
+
+def logs(bound: Bound) -> Iterator[tuple[Log, str | None]]:
+    """All logs within the bound, each with the promise that its last commit breaks."""
+    return _logs(bound, Explored())
+
+
+def _logs(bound: Bound, out: Explored) -> Iterator[tuple[Log, str | None]]:
+    start = seeded(bound.keys, bound.partitions)
+    live = {name: f.bounds for name, f in start.files.items()}
+    yield from _Branch(bound, bound.operations(), out, [start], [], [], live).below(bound.writes, bound.compactions, 0)
+
+
+@dataclass
+class _Branch:
+    """The path from the root to the log at hand: its versions and works, and the bounds of every file that there ever was."""
+
+    bound: Bound
+    operations: list[Operation]
+    out: Explored
+    versions: list[Table]
+    works: list[Work]
+    entries: list[Entry]
+    live: dict[str, Bounds]
+
+    def below(self, writes: int, compactions: int, used: int) -> Iterator[tuple[Log, str | None]]:
+        """The logs that go on from here. ``used``: how many keys the log has used."""
+        base = len(self.works)
+        for o in self.operations:
+            compacts = o.kind == COMPACTION
+            if not (compactions if compacts else writes) or o.key > used:
+                continue
+            for scan in range(base if o.at_commit else 0, base + 1):
+                done = self._allowed(o, scan)
+                if done is None:
+                    continue
+                after = committed(self.versions[base], done)
+                self.entries.append(Entry(o, scan))
+                name = properties.broken(
+                    [*self.versions, after],
+                    [e.operation for e in self.entries],
+                    scan,
+                    done,
+                    serializable=self.bound.serializable,
+                    format_version=self.bound.format_version,
+                    partitions=self.bound.partitions,
+                )
+                yield tuple(self.entries), name
+                if name in (None, properties.DANGLING) and writes + compactions > 1:
+                    self._push(after, done)
+                    yield from self.below(
+                        writes - (not compacts), compactions - compacts, used if compacts else max(used, o.key + 1)
+                    )
+                    self._pop(done)
+                self.entries.pop()
+
+    def _allowed(self, o: Operation, scan: int) -> Work | None:
+        """What the operation commits; None if it has nothing to do, or is refused."""
+        base = len(self.works)
+        done = work(o, self.versions[scan], base + 1, self.bound.partitions)
+        if done is None:
+            return None
+        wanted = attempt(
+            o,
+            done,
+            serializable=self.bound.serializable,
+            format_version=self.bound.format_version,
+            without=self.bound.without,
+        )
+        refused = refusals(wanted, [w.effect for w in self.works[scan:]], self.live)
+        self.out.fired.update(refused)
+        return None if refused else done
+
+    def _push(self, after: Table, done: Work) -> None:
+        self.versions.append(after)
+        self.works.append(done)
+        self.live.update((name, f.bounds) for name, f in done.added.items())
+
+    def _pop(self, done: Work) -> None:
+        self.versions.pop()
+        self.works.pop()
+        for name in done.added:
+            del self.live[name]
+
+
+def rules_of(bound: Bound) -> set[Rule]:
+    """The validations that some operation within the bound meets."""
+    of = (
+        spark_rules(
+            kind,
+            merge_on_read=mode == "merge-on-read",
+            serializable=bound.serializable,
+            format_version=bound.format_version,
+            again=False,
+        )
+        for kind, mode in bound.kinds
+    )
+    return {rule for rules in of for rule in rules} - bound.without
+
+
+def version_after(bound: Bound, log: Log) -> Table:
+    """The table at the end of a log."""
+    versions = [seeded(bound.keys, bound.partitions)]
+    for n, entry in enumerate(log, 1):
+        done = work(entry.operation, versions[entry.scan], n, bound.partitions)
+        assert done is not None, "the log has only commits"
+        versions.append(committed(versions[-1], done))
+    return versions[-1]

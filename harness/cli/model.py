@@ -1,0 +1,104 @@
+"""``icequake model``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.options import write_output
+
+if TYPE_CHECKING:
+    from checkers.formats.iceberg.model.explore import Bound, Explored
+    from workloads.file.modelled import Modelled
+
+
+def model(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Models of the library, or files; the whole library by default.", show_default=False),
+    ] = None,
+    scenarios: Annotated[
+        Path | None,
+        typer.Option(help="Write each counterexample as a scenario file into this folder, for `icequake prove`."),
+    ] = None,
+) -> int:
+    """Explore a model of Iceberg's commits: does any order of these operations break a promise?
+
+    Exit code 0: each model found what its file expects, and nothing else; 1: one did not.
+    """
+    from checkers.formats.iceberg.model.explore import explore
+    from workloads.file import modelled
+
+    as_expected = True
+    for m in modelled.find(names or []):
+        bound = _bound(m)
+        found = explore(bound)
+        wrong = _wrong(m, bound, found)
+        as_expected = as_expected and not wrong
+        typer.echo(f"{m.model}: {m.question}")
+        for line in (*_lines(found), *wrong):
+            typer.echo(f"  {line}")
+        if scenarios is not None:
+            for line in _written(m, bound, found, scenarios):
+                typer.echo(f"  {line}")
+    return 0 if as_expected else 1
+
+
+def _bound(m: Modelled) -> Bound:
+    from checkers.formats.iceberg.model.explore import Bound
+
+    return Bound(
+        tuple((kind, mode) for kind, modes in m.kinds.items() for mode in modes or ("",)),
+        m.writes,
+        m.compactions,
+        m.keys,
+        m.partitions,
+        m.isolation == "serializable",
+        m.format_version,
+        frozenset(m.without),
+    )
+
+
+def _lines(found: Explored) -> list[str]:
+    """What the search found, and how much there was to find it in."""
+    from checkers.formats.iceberg.model.scenario import said
+
+    out = [f"{found.logs:,} logs of commits in {found.seconds:.1f} s of processor time"]
+    out += ["every promise holds"] if not found.found else []
+    for name, log in sorted(found.found.items()):
+        out.append(f"{name}: " + "; ".join(said(log)))
+    refused = ", ".join(f"{rule} {times:,}" for rule, times in found.fired.most_common())
+    return [*out, f"refused by: {refused or 'nothing'}"]
+
+
+def _wrong(m: Modelled, bound: Bound, found: Explored) -> list[str]:
+    """What is not as the file expects."""
+    from checkers.formats.iceberg.model.explore import rules_of
+
+    out = [f"NOT EXPECTED: {name}" for name in sorted({*found.found} - {*m.expect})]
+    out += [f"NOT FOUND: {name}" for name in m.expect if name not in found.found]
+    idle = [r for r in rules_of(bound) if r not in (*found.fired, *m.never)]
+    out += [f"NEVER FIRED: {r}: the answer says nothing of it; raise the bound, or list it under never" for r in idle]
+    out += [f"FIRED: {r}, which the file lists under never" for r in m.never if r in found.fired]
+    idle_kinds = [kind for kind in m.kinds if kind not in found.committed]
+    return out + [f"NEVER COMMITTED: {kind}: leave it out, or raise the bound" for kind in idle_kinds]
+
+
+def _written(m: Modelled, bound: Bound, found: Explored, folder: Path) -> list[str]:
+    """Write each counterexample as a scenario; a line for each."""
+    from checkers.formats.iceberg.model.explore import version_after
+    from checkers.formats.iceberg.model.scenario import scenario
+
+    out = []
+    for name, log in sorted(found.found.items()):
+        text, why = scenario(bound, log, name, version_after(bound, log), f"{m.model}-{name}")
+        if not text:
+            out.append(f"{name} cannot be written as a scenario: {why}")
+            continue
+        path = folder / f"{m.model}-{name}.yaml"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_output(path, text)
+        out.append(f"icequake prove {path}")
+    return out

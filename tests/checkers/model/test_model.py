@@ -1,0 +1,216 @@
+"""The model finds what is known to break, nothing where nothing breaks, and its reductions lose no log."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from checkers.conflicts.validations import Rule, refusals
+from checkers.formats.iceberg.model.explore import Bound, Entry, Explored, Log, explore, logs, version_after
+from checkers.formats.iceberg.model.operations import COMPACTION, Operation, Work, attempt, committed, work
+from checkers.formats.iceberg.model.scenario import scenario
+from checkers.formats.iceberg.model.table import Table, seeded
+from workloads.file import modelled
+from workloads.file.scenario import parse
+
+COW, MOR = "copy-on-write", "merge-on-read"
+TWO = (("update-register", MOR), ("delete", MOR))
+ALL = (
+    ("insert", ""),
+    ("update-register", COW),
+    ("update-register", MOR),
+    ("delete", COW),
+    ("delete", MOR),
+    ("delete-partition", ""),
+    (COMPACTION, ""),
+)
+EVERY = Bound(ALL, writes=3, compactions=1, keys=2)
+
+
+def test_two_writers_of_one_row_undelete_it_at_snapshot_isolation_and_not_at_serializable() -> None:
+    lax = explore(Bound(TWO, writes=3, serializable=False))
+    assert lax.found == {
+        "undelete": (Entry(Operation("update-register", 0, MOR), 0), Entry(Operation("delete", 0, MOR), 0))
+    }
+    assert explore(Bound(TWO, writes=3)).found == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "without", "shortest"),
+    [
+        (2, "added data", {"undelete": 2}),
+        (2, "replaced files", {"compaction-changed-rows": 3, "duplicate-row": 3, "resurrected-row": 2, "undelete": 3}),
+        (2, "deletes of replaced files", {"resurrected-row": 2}),
+        (2, "position deletes of replaced files", {"compaction-changed-rows": 3}),
+        (2, "referenced files", {"duplicate-row": 3, "resurrected-row": 2}),
+        (2, "referenced files, rewritten", {"undelete": 3}),
+        (2, "new deletes", {"resurrected-row": 2}),
+        (2, "replaced delete files", {}),  # "new deletes" refuses first whatever it would refuse
+        (
+            3,
+            "added data",
+            {},
+        ),  # a deletion vector of each file is refused by the others; what is left can be put in order
+        (3, "new deletes", {}),  # "deletion vectors" refuses the same
+        (3, "deletion vectors", {"several-dvs": 2}),
+    ],
+)
+def test_what_each_validation_is_for(version: int, without: Rule, shortest: dict[str, int]) -> None:
+    found = explore(replace(EVERY, format_version=version, without=frozenset({without}))).found
+    rows = {name: len(log) for name, log in found.items() if name != "dangling-dv"}
+    assert rows == shortest, found
+
+
+def test_every_validation_of_a_whole_exploration_fires() -> None:
+    for version in (2, 3):
+        found = explore(replace(EVERY, format_version=version))
+        assert {*found.fired} == {
+            "added data",
+            "replaced files",
+            "deletes of replaced files",
+            "position deletes of replaced files",
+            "referenced files",
+            "referenced files, rewritten",
+            "new deletes",
+            "replaced delete files",
+            *(["deletion vectors"] if version == 3 else []),
+        }
+
+
+def test_a_vector_beside_a_delete_of_its_partition_dangles_and_harms_no_row() -> None:
+    assert {*explore(replace(EVERY, format_version=3)).found} == {"dangling-dv"}
+
+
+def by_writers(bound: Bound, writers: int) -> set[Log]:
+    """The logs that so many writers can make, step by step: scan, refresh and validate, compare and swap. Shares no search with ``explore``."""
+    start = (tuple[Entry, ...](), tuple[tuple[Operation, int, int | None], ...]())
+    seen, todo, found = {start}, [start], set[Log]()
+    while todo:
+        log, busy = todo.pop()
+        for state in _steps(bound, writers, log, busy):
+            if state not in seen:
+                seen.add(state)
+                todo.append(state)
+                found.add(state[0])
+    return found - {()}
+
+
+Busy = tuple[tuple[Operation, int, int | None], ...]
+
+
+def _steps(bound: Bound, writers: int, log: Log, busy: Busy) -> Iterator[tuple[Log, Busy]]:
+    now = len(log)
+    if len(busy) < writers and now + len(busy) < bound.writes:
+        for o in bound.operations():
+            yield log, tuple(sorted((*busy, (o, now, None)), key=repr))
+    for i, (o, scan, validated) in enumerate(busy):
+        others = busy[:i] + busy[i + 1 :]
+        if validated is None:
+            used = now if o.at_commit else scan
+            done = _work(bound, log, o, used)
+            if done is None or _refused(bound, log, o, used, done):
+                yield log, others
+            else:
+                yield log, tuple(sorted((*others, (o, used, now)), key=repr))
+        elif validated == now:
+            yield (*log, Entry(o, scan)), others
+        else:
+            yield log, tuple(sorted((*others, (o, scan, None)), key=repr))
+
+
+def _work(bound: Bound, log: Log, o: Operation, scan: int) -> Work | None:
+    return work(o, version_after(bound, log[:scan]), len(log) + 1, bound.partitions)
+
+
+def _refused(bound: Bound, log: Log, o: Operation, scan: int, done: Work) -> bool:
+    wanted = attempt(
+        o, done, serializable=bound.serializable, format_version=bound.format_version, without=bound.without
+    )
+    works = [w for n, e in enumerate(log) if (w := _work(bound, log[:n], e.operation, e.scan)) is not None]
+    live = {name: f.bounds for name, f in seeded(bound.keys, bound.partitions).files.items()}
+    live |= {name: f.bounds for w in works for name, f in w.added.items()}
+    return bool(refusals(wanted, [w.effect for w in works[scan:]], live))
+
+
+@pytest.mark.parametrize(
+    "kinds", [(*TWO, ("insert", "")), (("update-register", COW), ("delete-partition", ""), ("delete", MOR))]
+)
+@pytest.mark.parametrize("serializable", [True, False])
+def test_the_tree_has_the_logs_that_writers_can_make_step_by_step(
+    kinds: tuple[tuple[str, str], ...], serializable: bool
+) -> None:
+    """Up to the first broken promise of a log, after which the tree does not go on."""
+    bound = Bound(kinds, writes=3, serializable=serializable)
+    tree = dict(logs(bound))
+    ended = {log for log, name in tree.items() if name not in (None, "dangling-dv")}
+    step_by_step = {log for log in by_writers(bound, 3) if not any(log[:n] in ended for n in range(1, len(log)))}
+    assert {*tree} == step_by_step
+
+
+def test_logs_that_differ_by_the_names_of_two_keys_are_one() -> None:
+    """Each log of a search without symmetry is one of the tree's, or becomes one by exchanging the keys."""
+    bound = Bound((*TWO, ("update-register", COW), ("insert", "")), writes=2, keys=2)
+    tree = {log for log, _ in logs(bound)}
+    exchanged = {
+        tuple(replace(e, operation=replace(e.operation, key=1 - e.operation.key)) for e in log) for log in tree
+    }
+    assert tree | exchanged == by_writers(bound, 2)
+
+
+def test_a_broken_promise_is_found_at_its_shortest_log() -> None:
+    out = Explored()
+    long, short = (Entry(Operation("insert", 0), 0),) * 3, (Entry(Operation("insert", 0), 0),) * 2
+    for log in (long, short, long):
+        out.add("undelete", log)
+    assert out.found == {"undelete": short}
+
+
+def test_every_log_becomes_a_scenario_that_can_end() -> None:
+    """``parse`` refuses steps that wait for each other."""
+    bound = Bound((*TWO, ("insert", ""), (COMPACTION, "")), writes=3, compactions=1, keys=2, serializable=False)
+    exported = 0
+    for log, _ in logs(bound):
+        text, why = scenario(bound, log, "undelete", version_after(bound, log), "drawn")
+        assert text, why
+        assert len(parse(text).operations) == len(log)
+        exported += 1
+    assert exported > 100
+
+
+def test_a_scenario_cannot_write_one_kind_in_two_modes() -> None:
+    log = (Entry(Operation("delete", 0, COW), 0), Entry(Operation("delete", 1, MOR), 0))
+    text, why = scenario(EVERY, log, "undelete", Table({}, {}), "both")
+    assert (text, why) == ("", "a kind of operation writes in both modes, a table has one for each")
+
+
+def test_the_library_asks_each_question_once_and_knows_its_kinds() -> None:
+    found = modelled.find([])
+    assert len({m.question for m in found}) == len(found) >= 5
+    assert all(m.model == p.stem for m, p in zip(found, sorted(modelled.LIBRARY.glob("*.yaml")), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("kinds: {delete: []}", "m.yaml:3: kinds: delete: write the modes in which it writes"),
+        ("kinds: {insert: [merge-on-read]}", "insert writes in one way only; write []"),
+        ("kinds: {delte: [merge-on-read]}", "no such operation (did you mean delete?)"),
+        ("kinds: {rollback: []}", "rollback: the model does not know it"),
+        ("kinds: {insert: []}\nwithout: [checks]", "m.yaml:4: 'checks' is not allowed; allowed: main, added data"),
+    ],
+)
+def test_a_wrong_file_names_the_line_and_the_remedy(text: str, says: str) -> None:
+    with pytest.raises(modelled.WorkloadError, match=r"m\.yaml") as e:
+        modelled.parse(f"model: m\nquestion: What?\n{text}\nwrites: 2\n", "m.yaml")
+    assert says in str(e.value)
+
+
+def test_a_committed_compaction_keeps_the_rows() -> None:
+    table = seeded(2, 1)
+    deleted = work(Operation("delete", 0, MOR), table, 1, 1)
+    assert deleted is not None
+    table = committed(table, deleted)
+    compacted = work(Operation(COMPACTION, 0), table, 2, 1)
+    assert compacted is not None
+    after = committed(table, compacted)
+    assert after.rows == table.rows and after.deletes == {} and len(after.files) == 1

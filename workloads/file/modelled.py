@@ -1,0 +1,105 @@
+"""The file of a model (``icequake model``): a question, and the bound within which the model answers it.
+
+::
+
+    model: undelete
+    question: Can an acknowledged DELETE leave its row in a table of snapshot isolation?
+    kinds: {update-register: [merge-on-read], delete: [merge-on-read]}
+    writes: 3
+    isolation: snapshot
+    expect: [undelete]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from workloads.engines.engine import Rule
+from workloads.file.meant import suggest
+from workloads.file.scenario import NAME
+from workloads.file.workload import LIBRARY as WORKLOADS
+from workloads.file.workload import WorkloadError
+from workloads.file.yamlfile import Problem, read_text, refuse, validated
+from workloads.operations.kinds import KINDS
+
+LIBRARY = WORKLOADS / "models"
+"""The folder of the models that come with icequake."""
+RULES: tuple[Rule, ...] = get_args(Rule)
+MODES = ("copy-on-write", "merge-on-read")
+ONE_WAY = ("insert", "delete-partition", "equality-delete", "rewrite-data-files")
+BOTH_WAYS = ("update-register", "delete", "merge-upsert")
+"""Kinds of operations that the model knows: those that write in one way, and those whose mode the table says."""
+
+
+class Modelled(BaseModel):
+    """A whole file of a model.
+
+    Attributes:
+        question: what it answers, one sentence.
+        kinds: kind of operation → the modes in which it writes; none of a kind that has one way only.
+        writes: most commits of a log, without compactions; ``compactions``: most of these.
+        keys: how many keys; key k is in partition k modulo ``partitions``. The rows are there at the start, those of a partition in one file.
+        without: validations that the engine does not have.
+        expect: names of the broken promises that it must find; none: it must find none.
+        never: validations that need not refuse anything within this bound. Of others, one that never does is an error, because then
+            the answer says nothing of it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: Annotated[str, Field(pattern=NAME)]
+    question: Annotated[str, Field(min_length=1)]
+    kinds: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
+    writes: Annotated[int, Field(ge=1, le=8)]
+    compactions: Annotated[int, Field(ge=0, le=3)] = 0
+    keys: Annotated[int, Field(ge=1, le=2)] = 1
+    partitions: Annotated[int, Field(ge=1, le=2)] = 1
+    isolation: Literal["serializable", "snapshot"] = "serializable"
+    format_version: Literal[2, 3] = 2
+    without: tuple[Rule, ...] = ()
+    expect: tuple[str, ...] = ()
+    never: tuple[Rule, ...] = ()
+
+
+def problems(m: Modelled) -> Iterator[Problem]:
+    """Kinds that the model does not know, and modes that a kind does not have."""
+    known = (*ONE_WAY, *BOTH_WAYS)
+    for kind, modes in m.kinds.items():
+        if kind not in known:
+            what = "the model does not know it" if kind in KINDS else f"no such operation{suggest(kind, known)}"
+            yield (("kinds", kind), f"kinds: {kind}: {what}; it knows {', '.join(known)}")
+        elif kind in ONE_WAY and modes:
+            yield (("kinds", kind), f"kinds: {kind} writes in one way only; write []")
+        elif kind in BOTH_WAYS and (not modes or {*modes} - {*MODES}):
+            yield (("kinds", kind), f"kinds: {kind}: write the modes in which it writes, of {', '.join(MODES)}")
+
+
+def parse(text: str, file: str = "<model>") -> Modelled:
+    """Parse the text of a model's file; ``file`` names it in errors.
+
+    Raises:
+        WorkloadError: every problem, each with file, line and key.
+    """
+    found, lines = validated(Modelled, text, file)
+    refuse(problems(found), lines, file)
+    return found
+
+
+def find(names: list[str]) -> list[Modelled]:
+    """These models, given by name or path; the whole library, by name, when none is given.
+
+    Raises:
+        WorkloadError: a model does not exist or has problems.
+    """
+    library: dict[str, Path] = {p.stem: p for p in sorted(LIBRARY.glob("*.yaml"))}
+    found: list[Any] = []
+    for name in names or list(library):
+        path = library.get(name, Path(name))
+        if not path.is_file():
+            raise WorkloadError(f"{name}: no such model{suggest(name, library)}; in the library: {', '.join(library)}")
+        found.append(parse(read_text(path), str(path)))
+    return found
