@@ -90,14 +90,16 @@ def _written(m: Modelled, bound: Bound, found: Explored, folder: Path) -> list[s
     """Write each counterexample as a scenario; a line for each."""
     from checkers.formats.iceberg.model.explore import version_after
     from checkers.formats.iceberg.model.scenario import scenario
+    from workloads.file.scenario import MOST_NAME
 
     out = []
     for name, log in sorted(found.found.items()):
-        text, why = scenario(bound, log, name, version_after(bound, log), f"{m.model}-{name}")
+        called = f"{name}-{m.model}"[:MOST_NAME].rstrip("-")
+        text, why = scenario(bound, log, name, version_after(bound, log), called)
         if not text:
             out.append(f"{name} cannot be written as a scenario: {why}")
             continue
-        path = folder / f"{m.model}-{name}.yaml"
+        path = folder / f"{called}.yaml"
         folder.mkdir(parents=True, exist_ok=True)
         write_output(path, text)
         out.append(f"icequake prove {path}")

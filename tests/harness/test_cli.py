@@ -379,6 +379,12 @@ def test_a_model_that_finds_what_its_file_expects_is_0_and_its_counterexample_a_
     assert scenario.load(tmp_path / "found/undelete-undelete.yaml").anomalies[0].name == "undelete"
 
 
+def test_the_scenario_of_a_model_with_a_long_name_can_be_read(tmp_path: Path) -> None:
+    assert inside("model", "equality-delete-copy-on-write", "--scenarios", ".", cwd=tmp_path).returncode == 0
+    (written,) = tmp_path.glob("*.yaml")
+    assert scenario.load(written).anomalies[0].name == "resurrected-row"
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -35,7 +35,9 @@ Moment = Literal["held", "completed"]
 
 MOST_REPEATED = 100_000
 
-NAME = r"^[a-z][a-z0-9-]{0,39}$"
+MOST_NAME = 40
+"""Characters of a name."""
+NAME = rf"^[a-z][a-z0-9-]{{0,{MOST_NAME - 1}}}$"
 
 
 class _Model(BaseModel):
