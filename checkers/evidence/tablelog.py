@@ -155,6 +155,10 @@ class Metadata(msgspec.Struct, frozen=True, gc=False):
         reader cannot ask for it, or it is not readable."""
         return None
 
+    def carries(self, other: Any, base: Any) -> bool:
+        """Whether it has all that another version changed of ``base``, where main is left aside. A format that cannot tell says no."""
+        return False
+
     def values(self, previous: Metadata | None) -> dict[str, Any]:
         """What its line says of it: all, or what differs from ``previous``; ``snapshots`` and ``problems`` are written for it."""
         return {k: getattr(self, k) for k in self.__struct_fields__}

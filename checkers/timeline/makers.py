@@ -18,7 +18,7 @@ If proxies and rows name different operations, neither is believed: the snapshot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,14 @@ class Told:
         """Say who made a snapshot."""
         self.made[snapshot] = op
         self.how[snapshot] = how
+
+
+def by_strangers(commits: Iterable[Commit], operations: Iterable[Operation]) -> list[Commit]:
+    """The snapshots that clients other than the run's writers certainly made: they change rows and name no operation, though each engine
+    of the history names its operations.
+    """
+    found = [c for c in commits if c.op is None and (c.added or c.removed or not c.readable)]
+    return found if found and all(engine_of(o.engine).marks for o in operations) else []
 
 
 def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Sequence[PointerSwap]) -> Told:

@@ -8,6 +8,7 @@ A metadata file may lack the log; then the ancestors that it still lists are wha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice, pairwise
 
@@ -55,7 +56,7 @@ class Past:
                 return None
         except TypeError:
             return None
-        line = [c.snapshot_id for c in islice(self._t.of_every_snapshot.ancestors(m.current), back + 1)]
+        line = [*islice(self._ancestors(m.current), back + 1)]
         return ids[-1] if ids == line and set(line) <= set(m.snapshots) else None
 
     def _history(self, m: Metadata) -> list[tuple[int, int]] | None:
@@ -83,12 +84,19 @@ class Past:
         """The current snapshot and its ancestors, of those that the version lists."""
         listed = set(m.snapshots)
         line: list[int] = []
-        for c in self._t.of_every_snapshot.ancestors(m.current):
+        for s in self._ancestors(m.current):
             if len(line) == len(listed):
                 break  # mostly few are listed, and the table is old
-            if c.snapshot_id in listed:
-                line.append(c.snapshot_id)
+            if s in listed:
+                line.append(s)
         return line
+
+    def _ancestors(self, snapshot: int | None) -> Iterator[int]:
+        """A snapshot and its ancestors by the table's files: they end where the table was replaced."""
+        for c in self._t.of_every_snapshot.ancestors(snapshot):
+            yield c.snapshot_id
+            if c.snapshot_id in self._t.replaced:
+                return
 
     def position(self, n: int) -> int:
         """The last position of :attr:`Timeline.versions` that version n or an earlier one made."""

@@ -103,6 +103,7 @@ class Timeline:
         labels: whose the snapshots are that name no operation; ``log`` has those names already.
         told: the log with every snapshot, if an operation committed several at once: ``log`` has one commit for them
             (``checkers.timeline.several``).
+        replaced: snapshots that replaced the table: ``log`` says that they follow others, the table's files that they have no parent.
     """
 
     spec: TableSpec
@@ -112,6 +113,7 @@ class Timeline:
     complete: bool
     labels: Labels = NONE
     told: TableLog | None = None
+    replaced: frozenset[int] = frozenset()
 
     @property
     def of_every_snapshot(self) -> Timeline:
@@ -629,7 +631,10 @@ def _timelines(evidence: Evidence) -> dict[str, Timeline | str]:
         else:
             ops = tuple(by_table.get(name, ()))
             seen = everything | {o.op: o for o in ops} if shared else everything
-            t = _named(Timeline(spec, _joined(_whole(log), ops, seen), seen, ops, evidence.complete), evidence)
+            whole = _whole(log)
+            joined = _joined(whole, ops, seen)
+            replaced = frozenset(c.snapshot_id for c, was in _changed(joined, whole) if was.parent_id is None)
+            t = _named(Timeline(spec, joined, seen, ops, evidence.complete, replaced=replaced), evidence)
             once = one_each(t.log, seen)  # by names, so snapshots have theirs first
             found[name] = t if once is t.log else replace(t, log=once, told=t.log)
     return found
@@ -690,6 +695,12 @@ def _joined(log: TableLog, ops: Sequence[Operation], everything: Mapping[str, Op
         before = made_from.get(c.metadata) if replaces(c) else None
         joined[c.snapshot_id] = c if before is None or before.current is None else _after(c, before.current, joined)
     return replace(log, commits=tuple(joined.values()))
+
+
+def _changed(log: TableLog, before: TableLog) -> Iterator[tuple[Commit, Commit]]:
+    """The commits that :func:`_joined` placed elsewhere, and as they were."""
+    if log is not before:
+        yield from ((c, was) for c, was in zip(log.commits, before.commits, strict=True) if c is not was)
 
 
 def _after(c: Commit, base: int, known: Mapping[int, Commit]) -> Commit:

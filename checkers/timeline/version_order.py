@@ -6,7 +6,8 @@ unless the pointer was set back or a commit replaced a version other than its ba
     recorded     0 ◄── 1 ◄── 2 ◄── 3        4 names 1 as its predecessor: it replaced what was current (3), but was based
                        └────────── 4        on 1. What 2 and 3 changed is lost. A *fork*.
 
-Each version names its predecessor. For formats and catalogs that keep none, the recorded order counts.
+Each version names its predecessor. For formats and catalogs that keep none, the recorded order counts. It also counts for a version that
+has all that those in between changed (``Metadata.carries``): nothing is lost, only its log lacks their entries.
 
 **When.** A version's clock is its writer's (``last-updated-ms``), the history's is the orchestrator's; they are not compared. Other
 events bound the time at which a version was made, in the orchestrator's time:
@@ -121,6 +122,8 @@ class Chain(Generic[C, M]):
                 before, passed = base[here], versions[first[here] + 1 : k]
             elif said is not None and (n := newest.get(place(said))) is not None:
                 before, passed = versions[n], versions[n + 1 : k]
+                if passed and self._goes_on(m, passed[-1], before):  # it was made from that, and its log lacks an entry
+                    before, passed = passed[-1], ()
             elif loose:  # a chain of its own
                 before, passed, gap = None, versions[:k], True
             elif said is not None and k and not broken:
@@ -129,6 +132,13 @@ class Chain(Generic[C, M]):
             first.setdefault(here, k)
             base.setdefault(here, before)
             newest[here] = k
+
+    def _goes_on(self, m: M, last: M, named: M) -> bool:
+        """Whether nothing is lost of what the last version before it changed of the one that it names as its predecessor."""
+        forward = all(
+            a is None or a in self.ancestors(b) for a, b in ((named.current, last.current), (last.current, m.current))
+        )
+        return (forward or last.current == m.current) and m.carries(last, named)
 
     def _times(self) -> tuple[list[int], list[int]]:
         """Bounds of when each version was made."""

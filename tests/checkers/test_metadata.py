@@ -17,7 +17,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Capture, MissingFile, TableLog
+from checkers.evidence.tablelog import Capture, MissingFile, RowChange, TableLog
 from checkers.formats.iceberg.metadata.checker import MOST
 from checkers.formats.iceberg.metadata.checker import Metadata as Checker
 from checkers.formats.iceberg.metadata.rules import RULES
@@ -1617,6 +1617,91 @@ def test_a_fork_names_what_it_lost() -> None:
     assert a.snapshots == (2, 3)
     assert a.ops == ("op-4", "op-2", "op-3")
     assert "was made from version 1" in a.explanation
+
+
+def skips_an_entry(made: Drawing, *, seen_by_reader: bool = False) -> Drawing:
+    """The last version's log lacks the entry of the one before it."""
+    m = made.versions[-1]
+    said = made.versions[-2].location
+    entries = [x for x in m.raw["metadata-log"] if x["metadata-file"] != said]
+    problem = problem_of(
+        f"the pointer was at {said} (metadata {m.n - 1}); this version does not descend from it, but from an older one"
+    )
+    bend(made, -1, raw={**m.raw, "metadata-log": entries}, problems=(problem,) if seen_by_reader else ())
+    return made
+
+
+def without_a_change(d: Drawing) -> Drawing:
+    """As SeaweedFS's catalog does: what was committed, stored once more under the next name."""
+    d.version(last_updated_ms=d.versions[-1].last_updated_ms + 6)
+    return d
+
+
+def with_a_commit_more(d: Drawing) -> Drawing:
+    d.commit(4, add=[data("data/d")])
+    return d
+
+
+def with_a_property_before(d: Drawing) -> Drawing:
+    d.op("set-property", "p", value={"property": "c"})
+    d.version(properties={**d.properties, "c": "p"})
+    d.commit(4, add=[data("data/d")])
+    return d
+
+
+@pytest.mark.parametrize("seen_by_reader", [False, True])
+@pytest.mark.parametrize("made", [without_a_change, with_a_commit_more, with_a_property_before])
+def test_a_version_whose_content_is_in_the_next_one_is_not_passed_over(
+    made: Callable[[Drawing], Drawing], seen_by_reader: bool
+) -> None:
+    d = skips_an_entry(made(three()), seen_by_reader=seen_by_reader)
+    (a,) = d.check().anomalies
+    assert a.name == "metadata-log-mismatch" and d.versions[-1].location in a.files
+    assert f"All that version {d.versions[-2].n} says is in it, too: no change is lost" in a.explanation
+
+
+def passed_over_property(d: Drawing) -> Drawing:
+    d.op("set-property", "p", value={"property": "c"})
+    d.version(properties={**d.properties, "c": "p"})
+    d.commit(4, add=[data("data/d")], base=d.versions[-2])
+    return d
+
+
+def passed_over_expiry(d: Drawing) -> Drawing:
+    d.expiry("e", older_than="1970-01-01 00:00:09.000", retain_last=1)
+    d.version(snapshots=(3,))
+    d.commit(4, add=[data("data/d")], base=d.versions[-2])
+    return d
+
+
+def passed_over_tag(d: Drawing) -> Drawing:
+    d.version(refs={"main": 3, "audit": 3})
+    d.commit(4, add=[data("data/d")], base=d.versions[-2])
+    return d
+
+
+def passed_over_rollback(d: Drawing) -> Drawing:
+    d.op("rollback", "b", value={"back": 1})
+    d.version(current=2, refs={"main": 2})
+    d.commit(4, add=[data("data/d")], base=d.versions[-2])
+    return d
+
+
+@pytest.mark.parametrize("made", [passed_over_property, passed_over_expiry, passed_over_tag, passed_over_rollback])
+def test_a_version_whose_content_the_next_one_lacks_is_passed_over(made: Callable[[Drawing], Drawing]) -> None:
+    d = made(three())
+    assert "metadata-fork" in d.names()
+
+
+def test_what_is_gone_where_others_write_is_undecided() -> None:
+    for what, gone in (("expire", {"snapshots": (2, 3)}), ("drop a tag", {"refs": {"main": 3}})):
+        d = three()
+        d.version(refs={"main": 3, "eoy": 3})
+        d.version(**gone)
+        assert not d.check().valid, what
+        bend_commit(d, 1, op=None, added=(RowChange((7,), "data/b", 0),))
+        v = d.check()
+        assert v.valid == "unknown" and not v.anomalies and any("others write" in n for n in v.notes), what
 
 
 def test_a_missing_file_names_who_needs_it_and_who_may_have_deleted_it() -> None:

@@ -6,6 +6,7 @@ from checkers.columns import check_columns
 from checkers.commits import Commits
 from checkers.evidence.replace import replace
 from checkers.judge.check import check
+from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
 from checkers.timeline.timeline import timelines
 from tests.support.drawing import Drawing, names, row, verdict
@@ -78,6 +79,16 @@ def test_a_replacement_made_from_an_older_version_loses_a_commit() -> None:
     d.metadata[-1] = replace(d.metadata[-1], snapshots=(1, 3), raw={"metadata-log": log})
     d.ok("r")
     assert names(Commits(), d.evidence()) == ["lost-commit"]
+
+
+def test_the_history_of_a_replaced_table_begins_where_it_was_replaced() -> None:
+    """``is_current_ancestor`` follows the parents in the table's files, and a snapshot that replaces it has none."""
+    for back, to, found in ((2, 3, []), (2, 1, ["stale-read"]), (0, 3, [])):
+        d = replaced()
+        rows = [A, B] if to == 3 else [A]
+        d.invoke("t", "read-snapshot", back=back)
+        d.ok("t", {"snapshot": to, "rows": [list(r) for r in rows]})
+        assert names(Reads(), d.evidence()) == found, (back, to)
 
 
 def test_columns_say_the_same() -> None:

@@ -114,6 +114,17 @@ class Grown(msgspec.Struct, frozen=True, gc=False):
         return {"skip": skip, "keep": keep, "add": new[keep:]}
 
 
+def _carried(was: Any, said: Any, now: Any) -> bool:
+    """Whether a change from ``was`` to ``said`` is in ``now``, which may have more changes: of keys, of entries, of a number."""
+    if said in (was, now):
+        return True
+    if isinstance(was, dict) and isinstance(said, dict) and isinstance(now, dict):
+        return all(said.get(k) == now.get(k) for k in {*was, *said} if was.get(k) != said.get(k))
+    if isinstance(was, list) and isinstance(said, list) and isinstance(now, list):
+        return all((x in said) == (x in now) for x in (*was, *said) if x not in was or x not in said)
+    return type(said) is int and now != was
+
+
 class IcebergMetadata(Metadata, frozen=True, gc=False, kw_only=True):
     """One metadata.json of the chain, without the facts that the commits have.
 
@@ -134,6 +145,18 @@ class IcebergMetadata(Metadata, frozen=True, gc=False, kw_only=True):
             return None
         said = entries[-1].get("metadata-file")
         return said if isinstance(said, str) else None
+
+    def carries(self, other: IcebergMetadata, base: IcebergMetadata) -> bool:
+        """Also of a version without a change: nothing of it can be lost."""
+        counts = ("format_version", "last_sequence_number", "next_row_id")
+        if any((getattr(self, k) or 0) < (getattr(other, k) or 0) for k in counts):
+            return False
+        keys = {*base.raw, *other.raw} - {"metadata-log", "snapshot-log"}
+        return (
+            _carried([*base.snapshots], [*other.snapshots], [*self.snapshots])
+            and _carried(*({k: v for k, v in m.refs.items() if k != "main"} for m in (base, other, self)))
+            and all(_carried(base.raw.get(k), other.raw.get(k), self.raw.get(k)) for k in keys)
+        )
 
     @property
     def properties(self) -> Mapping[str, Any]:

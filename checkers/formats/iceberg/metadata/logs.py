@@ -47,7 +47,7 @@ class Logs(Judging):
         """Judge one version; ``longer``: it lists the snapshots that its predecessor lists, and perhaps more."""
         if step.before is None or step.gap:
             return
-        if "metadata-log" in self._kept and not step.after.problems:
+        if "metadata-log" in self._kept and (not step.after.problems or _only_lacks_entries(step, step.before)):
             self._metadata_log(step, step.before)
         if "snapshot-log" in self._kept and not self.lists_one:
             self._snapshot_log(step, step.before, longer)
@@ -100,11 +100,27 @@ class Logs(Judging):
             name,
             f"version {m.n} ({m.location}), {self.by.made_by(m)}, has {len(has)} entries in its {log}; {len(due)} are due, which are those of "
             f"version {before.n} ({before.location}), from which it was made, and what it changed itself. At entry {at} (from 0) it {here}, "
-            f"where {there}.",
+            f"where {there}."
+            + (
+                f" All that version {before.n} says is in it, too: no change is lost, only entries of the log."
+                if _names_another(step, before)
+                else ""
+            ),
             ops=self.by.accused(step),
             snapshots=tuple(c.snapshot_id for c in self.chain.commits_of.get(m.n, ()))[: explain.MOST],
             files=(before.location, m.location),
         )
+
+
+def _names_another(step: Step, before: Metadata) -> bool:
+    """Whether a version names as its predecessor another than the one that it was made from by its content."""
+    said = step.after.predecessor
+    return said is not None and place(said) != place(before.location)
+
+
+def _only_lacks_entries(step: Step, before: Metadata) -> bool:
+    """Whether the reader took it for a fork, and by its content it is none."""
+    return not step.again and all(p.code == "fork" for p in step.after.problems) and _names_another(step, before)
 
 
 def entries_of(m: Metadata, log: str) -> list[Any]:

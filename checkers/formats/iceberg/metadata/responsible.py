@@ -20,6 +20,7 @@ from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
+from checkers.timeline.makers import by_strangers
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import FOREVER
 from workloads.operations.kind import Kind, Lost, Part
@@ -37,6 +38,11 @@ class Responsible:
     def strangers(self) -> bool:
         """Whether others wrote to the table as well: a snapshot names no operation of the history."""
         return any(c.op not in self.chain.by_op for c in self.chain.log.commits)
+
+    @cached_property
+    def certain_strangers(self) -> bool:
+        """Whether such a snapshot cannot be one of an engine that does not name its operations."""
+        return bool(by_strangers(self.chain.log.commits, self.chain.by_op.values()))
 
     def makers(self, step: Step) -> list[Operation]:
         """The operations whose snapshots the version is the first to show; none if versions before it may be missing."""

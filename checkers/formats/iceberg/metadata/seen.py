@@ -138,6 +138,11 @@ class Judging:
         m = step.after
         if self._torn(m, f"no longer has {what}"):
             return
+        if self.by.certain_strangers:
+            self.seen.doubt(
+                f"version {m.n} no longer has {what}; others write to the table, and the history does not have what they did"
+            )
+            return
         self.found(
             name,
             f"version {before.n} ({before.location}) has {what}; version {m.n} ({m.location}), {self.by.made_by(m)}, was made from it and "

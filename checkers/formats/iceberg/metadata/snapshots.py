@@ -125,7 +125,7 @@ class Snapshots(Judging):
             self.vanished("vanished-snapshot", step, before, _words(gone), gone)
             return
         expiries = [o for o in self.by.under_way(step) if (k := kind_of(o)) is not None and "snapshot" in k.takes_away]
-        if expiries and not self.by.taken_away(step, None):
+        if expiries and not self.by.taken_away(step, None) and not self.by.certain_strangers:  # who may expire, too
             self._retention(step, before, gone, expiries)
 
     def _retention(self, step: Step, before: Metadata, gone: tuple[int, ...], expiries: Sequence[Operation]) -> None:
