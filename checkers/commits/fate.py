@@ -47,9 +47,10 @@ class Write:
 
     @cached_property
     def dropped(self) -> list[Commit]:
-        """Its snapshots that are not on main; those that main never was at count only if it has no other."""
+        """Its snapshots that are not on main; those that main never was at, such as staged ones, count only if it was at no other."""
         off = [c for c in self.t.commits.get(self.o.op, ()) if c.snapshot_id not in self.t.position]
-        return [c for c in off if c.snapshot_id in self.t.ever_current or not self.on_main]
+        shown = [c for c in off if c.snapshot_id in self.t.ever_current]
+        return shown if shown or self.on_main else off
 
     def rolled_back(self) -> bool:
         """Whether rollbacks explain all that was dropped."""

@@ -206,9 +206,11 @@ class TableGraph:
                     exact.append(j)
                     if j == k - 1 and not scanned(o, self.t.spec):
                         break  # it reads nothing: every other state is as good
-                elif not exact and partly is None and want[1] == added and removed <= want[0]:
+                elif not exact and (partly is None or partly[1]) and want[1] == added and removed <= want[0]:
                     overwritten = self._overwritten(want[0] - removed, {r.id for r in added}, j, k)
-                    partly = (j, overwritten) if overwritten is not None else None
+                    # The newest scan, unless an older one explains it without overwriting anything.
+                    if overwritten is not None and (partly is None or not overwritten):
+                        partly = (j, overwritten)
         if exact:
             return exact[-1], exact[0]
         if partly is None:

@@ -23,7 +23,9 @@ from checkers.linearizable.result import KeyResult
 from checkers.linearizable.rows import STRICT, IdGroup, Leniency, SeenRows, TableRows, Unreadable
 from checkers.linearizable.search import Limits, Searched, search
 from checkers.timeline import explain
+from checkers.timeline.makers import by_strangers
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA, isolation, not_known, promise, source_of_blind_append
+from checkers.timeline.timeline import Timeline
 from checkers.unit import Part, TableChecker, Unit
 from checkers.verdict import Anomaly
 from workloads.tables import COLUMNS, TableSpec
@@ -90,21 +92,49 @@ class Linearizable(TableChecker):
             return Part(name, notes=(note,), undecided=True) if unit.ops else None
         if unit.explained:
             return Part(name, stats=LinearizableTable(engine="columns", level=spec.isolation))
-        table = _Table(spec, unit.ops, self._limits, self.name)
+        table = _Table(spec, unit.ops, self._limits, self.name, *_by_others(unit.timeline))
         table.run()
         notes = tuple(f"{name}: {n}" for n in (*table.notes, *table.remarks))
         return Part(name, tuple(table.anomalies[:MOST]), notes, bool(table.notes), table.stats())
 
 
+def _by_others(t: Timeline | None) -> tuple[tuple[int, ...], frozenset[int] | None]:
+    """The snapshots of clients that are no writers of the run, and the ids of their rows; None where these are not known."""
+    found = [] if t is None else by_strangers(t.log.commits, t.ops)
+    ids: set[int] = set()
+    for c in found:
+        changes = t.changes(c) if t is not None else None
+        if changes is None:
+            return tuple(c.snapshot_id for c in found), None
+        ids |= {r.id for rows in changes for r in rows}
+    return tuple(c.snapshot_id for c in found), frozenset(ids)
+
+
+def _ids(part: IdGroup) -> str:
+    """``id 3``, ``ids 3, 4``."""
+    ids = sorted(part.ids)
+    return f"id {ids[0]}" if len(ids) == 1 else f"ids {', '.join(map(str, ids))}"
+
+
 class _Table:
     """One table."""
 
-    def __init__(self, spec: TableSpec, operations: Sequence[Operation], limits: Limits, checker: str) -> None:
+    def __init__(
+        self,
+        spec: TableSpec,
+        operations: Sequence[Operation],
+        limits: Limits,
+        checker: str,
+        others: Sequence[int] = (),
+        theirs: frozenset[int] | None = frozenset(),
+    ) -> None:
+        """``others``: snapshots of clients that are no writers of the run; ``theirs``: the ids of their rows, None: any."""
         self.spec = spec
         self.operations = {o.op: o for o in operations}
         self.seen = SeenRows.of(spec, operations)
         self.limits = limits
         self.checker = checker
+        self.others, self.theirs = others, theirs
         self.anomalies: list[Anomaly] = []
         self.notes: list[str] = []
         """What could not be decided."""
@@ -164,6 +194,12 @@ class _Table:
         found = self._decide(part, STRICT)
         if found is None:
             self.guided += len(part.ids)
+        elif found.valid is False and (self.theirs is None or part.ids & self.theirs):
+            self.undecided += sorted(part.ids)
+            self.notes.append(
+                f"{_ids(part)}: no order of the operations explains what clients saw, but others wrote it too, who are no writers of the "
+                f"run: snapshot {explain.listing(self.others)}"
+            )
         elif found.valid is False:
             self.anomalies.append(self._anomaly(part, found))
         elif found.valid == "unknown" and len(part.ids) > 1:
@@ -194,10 +230,8 @@ class _Table:
 
     def _anomaly(self, part: IdGroup, found: KeyResult) -> Anomaly:
         ops = [self.operations[op] for op in dict.fromkeys(found.involved) if op in self.operations]
-        ids = sorted(part.ids)
-        what = f"id {ids[0]}" if len(ids) == 1 else f"ids {', '.join(map(str, ids))}"
         documented, why = self._documented(part)
-        text = f"{what}: {found.explanation} {self._promised(part)}"
+        text = f"{_ids(part)}: {found.explanation} {self._promised(part)}"
         return Anomaly(
             NONLINEARIZABLE,
             self.checker,
@@ -205,7 +239,7 @@ class _Table:
             text + (f" {why}" if why else ""),
             ops=tuple(o.op for o in ops),
             events=tuple(dict.fromkeys(i for o in ops for i in o.indices)),
-            keys=tuple(ids[:100]),
+            keys=tuple(sorted(part.ids)[:100]),
             documented=documented,
             evidence={
                 "level": self.spec.isolation,

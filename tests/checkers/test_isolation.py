@@ -468,6 +468,22 @@ def test_clean_runs_are_valid(level: str) -> None:
     assert bool(older) == (level == "snapshot")
 
 
+def test_a_delete_whose_rows_another_delete_took_overwrites_nothing_that_came_later() -> None:
+    """It may have scanned before the row came that was updated since: what each scan explains counts, not the newest alone."""
+    d = Drawing("snapshot")
+    old, new = row(1, "a"), row(1, "b")
+    d.did("a", "insert", ids=[1], add=[old])
+    d.invoke("late", "delete", ids=[1])
+    d.invoke("first", "delete", ids=[1])
+    d.did("b", "insert", ids=[1], add=[new])
+    d.commit("first", remove=[old])
+    d.ok("first")
+    d.did("u", "update-counter", ids=[1], remove=[new], add=[new._replace(cnt=1)])
+    d.commit("late")
+    d.ok("late")
+    assert names(ISOLATION, d.evidence()) == []
+
+
 @pytest.mark.parametrize("run", recorded.names())
 def test_recorded_runs_are_valid(run: str) -> None:
     said = ISOLATION.check(recorded.load(run))

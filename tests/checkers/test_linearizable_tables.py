@@ -20,6 +20,7 @@ from checkers.linearizable.rows import SeenRows, rows_of
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Checker, Verdict
 from tests.checkers.test_clean_histories import tables
+from tests.support.drawing import Drawing
 from tests.support.judging import UNREDUCED
 from tests.support.simulator import ROW_BY_ROW, Defects, simulate
 from workloads.file.anomalies import entries_of
@@ -586,3 +587,33 @@ def test_ids_that_copies_join_are_judged_together_or_left_out() -> None:
     parts = list(SeenRows.of(t.spec, History({}, tuple(t.events)).operations()).parts())
     assert [sorted(p.ids) for p in parts] == [[1, 2], [3]]
     assert [sorted(p.ids) for p in parts[0].alone(t.spec)] == [[1]]
+
+
+def drawn_with_another_client(named: str | None, engine: str | None = None) -> Drawing:
+    """A row of nobody's, and a read that returns it."""
+    d = Drawing()
+    theirs = Row(7, "theirs", 0, "theirs", 3)
+    d.invoke("a", "insert", ids=[1], engine=engine)
+    d.commit("a", add=[Row(1, "a", 0, "a", 1)])
+    d.ok("a")
+    d.commit(named, add=[theirs])
+    d.read("r", [Row(1, "a", 0, "a", 1), theirs])
+    return d
+
+
+def test_rows_of_a_client_that_is_no_writer_of_the_run_accuse_nobody() -> None:
+    said = Linearizable().check(drawn_with_another_client(None).evidence())
+    assert said.valid == "unknown" and not said.anomalies
+    assert "others wrote it too, who are no writers of the run: snapshot 2" in said.notes[0]
+
+
+def test_rows_whose_snapshot_names_an_operation_or_may_be_one_of_the_runs_are_judged() -> None:
+    for d in (drawn_with_another_client("x"), drawn_with_another_client(None, "duckdb")):
+        assert [a.name for a in Linearizable().check(d.evidence()).anomalies] == ["nonlinearizable"]
+
+
+def test_what_others_did_to_an_id_explains_no_answer_on_another_id() -> None:
+    d = drawn_with_another_client(None)
+    d.read("s", [Row(1, "zzz", 0, "zzz", 1)], key=1)
+    (a,) = Linearizable().check(d.evidence()).anomalies
+    assert a.name == "nonlinearizable" and a.keys == (1,)

@@ -129,6 +129,20 @@ def test_a_read_after_a_rollback_must_not_see_what_it_took_out() -> None:
     assert names(READS, d.evidence()) == ["stale-read"]
 
 
+def test_a_staged_snapshot_that_was_picked_is_not_lost_when_the_picked_one_is_rolled_back() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("w", "insert", ids=[3])
+    d.commit("w", add=[row(3, "w")], visible=False, summary={"icequake-op": "w", "wap.id": "w"})
+    b = d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    c = d.commit("w", add=[row(3, "w")])
+    d.ok("w")
+    d.invoke("r", "rollback", back=1)
+    d.set_main(b)
+    d.ok("r", {"snapshot": b, "rows": [[c, b]]})
+    assert names(COMMITS, d.evidence()) == []
+
+
 # --- a rollback that the evidence need not have -------------------------------------------------------------------------
 
 
