@@ -21,7 +21,7 @@ or the table's. Snapshots of an engine that does not name its operations do not 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -49,6 +49,8 @@ Steps = Generator[None, None, Any]
 
 WALL_MS = 1_700_000_000_000
 """The wall clock at time 0 of a run."""
+ONE_MINUTE = 60_000
+"""What clocks may differ by, in ms."""
 
 MIX: Mapping[str, float] = {
     "insert": 5,
@@ -209,6 +211,14 @@ class Table:
         """Those that an equality delete took: a compaction that began before goes on without them."""
         self.just_deleted: dict[int | None, Sequence[int]] = {}
         """Snapshot → the ids that its equality deletes name."""
+        self.partitioned = spec.partitioned
+        """Whether new files belong to a partition."""
+        self.refs: dict[str, int] = {}
+        """Branches and tags other than main."""
+        self.server: Callable[[], int] | None = None
+        """The clock of the catalog's server, if that stamps the versions; None: who commits does."""
+        self.watch: Callable[[Metadata, Metadata], None] = lambda before, after: None
+        """Called with each version that replaces another one."""
         self._rng = rng
         self._names = 0
         self._sequence = 0
@@ -228,10 +238,10 @@ class Table:
         return out
 
     def history(self) -> list[int]:
-        """What ``{table}.history`` says of main's snapshots, newest first: one that a rollback went back to comes twice."""
+        """What ``{table}.history`` says of main's snapshots, newest first by its times. One that a rollback went back to comes twice."""
         line = set(self.ancestry())
-        log = self.metadata[-1].raw["snapshot-log"]
-        return [e["snapshot-id"] for e in reversed(log) if e["snapshot-id"] in line]
+        log = sorted(self.metadata[-1].raw["snapshot-log"], key=lambda e: -e["timestamp-ms"])
+        return [e["snapshot-id"] for e in log if e["snapshot-id"] in line]
 
     def is_ancestor(self, snapshot: int | None) -> bool:
         """Whether main still has a snapshot."""
@@ -242,13 +252,33 @@ class Table:
 
     def expire(self, keep: int, now_ms: int) -> None:
         """List only the last ``keep`` snapshots of main."""
-        kept = set(self.ancestry()[: max(1, keep)])
+        self.admit(now_ms)
+        kept = set(self.ancestry()[: max(1, keep)]).union(self.refs.values())
         self.listed = [s for s in self.listed if s in kept]
         self._version(now_ms)
 
-    def roll_back(self, now_ms: int) -> None:
-        """Say that main is where it was set to."""
+    def set_main(self, snapshot: int, now_ms: int) -> None:
+        """Put main at a snapshot that the table lists."""
+        self.admit(now_ms)
+        self.current = snapshot
         self._version(now_ms)
+
+    def admit(self, now_ms: int, *, adds: bool = False) -> None:
+        """Hold a commit's clock against those of the commits before, as ``TableMetadata`` does.
+
+        Args:
+            adds: whether the commit adds a snapshot, which has the time of its maker's clock, whoever stamps the version.
+
+        Raises:
+            Refused: it is behind by more than a minute.
+        """
+        last = self.metadata[-1]
+        stamped = now_ms if self.server is None else self.server()
+        became = max((e["timestamp-ms"] for e in last.raw["snapshot-log"][-1:]), default=0)
+        if stamped < max(last.last_updated_ms, became) - ONE_MINUTE or (adds and now_ms < became - ONE_MINUTE):
+            raise Refused("Invalid timestamp: before the last entry of a log")
+        if adds and stamped < now_ms - ONE_MINUTE:
+            raise Refused("Invalid update timestamp: before the last snapshot log entry")
 
     def alter(self, op: str, f: str, value: Arguments, now_ms: int) -> None:
         """Change the metadata.
@@ -259,6 +289,7 @@ class Table:
         schemas = self.raw["schemas"]
         fields = next(s["fields"] for s in schemas if s["schema-id"] == self.raw["current-schema-id"])
         names = [x["name"] for x in fields]
+        self.admit(now_ms)
         if f == "upgrade":
             self.format_version = 3
             self.next_row_id = self.next_row_id or 0
@@ -293,6 +324,8 @@ class Table:
         copy_on_write: bool,
         operation: str,
         equality: Sequence[int] = (),
+        staged: bool = False,
+        picks: Commit | None = None,
     ) -> Commit:
         """Make a snapshot and make it current.
 
@@ -301,7 +334,13 @@ class Table:
             add: rows to put in, and where each was before when it is only carried over.
             copy_on_write: rewrite the files of removed rows, instead of writing a delete file.
             equality: ids whose rows equality delete files remove; then there are no other deletes.
+            staged: list it, and leave main where it is (``write.wap.enabled``).
+            picks: the staged snapshot whose files it puts on main (``cherrypick_snapshot``).
+
+        Raises:
+            Refused: the clock of its maker is behind.
         """
+        self.admit(now_ms, adds=True)
         before = dict(self.contents[parent])
         files, vectors = dict(self.files[parent]), dict(self.vectors[parent])
         self._sequence += 1
@@ -316,11 +355,11 @@ class Table:
         if equality:
             by_value: dict[int, list[int]] = {}
             for i in equality:
-                by_value.setdefault(part_of(i, self.spec) if self.spec.partitioned else 0, []).append(i)
+                by_value.setdefault(part_of(i, self.spec) if self.partitioned else 0, []).append(i)
             names = {part: self._name("equality.parquet", part) for part in by_value}
             for part, ids in by_value.items():
                 added_files.append(self._entry(names[part], "equality-deletes", len(ids), part, sequence, snapshot))
-            hidden_by = {place[0]: names[row.part if self.spec.partitioned else 0] for place, row in taken}
+            hidden_by = {place[0]: names[row.part if self.partitioned else 0] for place, row in taken}
         elif copy_on_write:
             for path in sorted({f for f, _ in remove}):
                 incoming += [(before.pop(p), p) for p in sorted(before) if p[0] == path]
@@ -335,20 +374,24 @@ class Table:
                 records = gone + (0 if old is None else old.records)
                 vector = self._entry(puffin, "deletion-vector", records, taken[0][1].part, sequence, snapshot)
                 at = files[path].partition
-                vectors[path] = replace(vector, referenced=path, partition=at, offset=4 + 40 * n, length=40)
+                spec_id = files[path].spec_id
+                vectors[path] = replace(
+                    vector, referenced=path, partition=at, spec_id=spec_id, offset=4 + 40 * n, length=40
+                )
                 added_files.append(vectors[path])
                 hidden_by[path] = puffin
         elif taken:
             for path, gone in sorted(Counter(f for f, _ in remove).items()):
                 hidden_by[path] = self._name("deletes.parquet")
                 entry = self._entry(hidden_by[path], "position-deletes", gone, taken[0][1].part, sequence, snapshot)
-                added_files.append(replace(entry, referenced=path, partition=files[path].partition))
+                file = files[path]
+                added_files.append(replace(entry, referenced=path, partition=file.partition, spec_id=file.spec_id))
         changes: list[tuple[Row, Place, Place | None]] = []
         by_part: dict[int, list[tuple[Row, Place | None]]] = {}
         for row, came_from in incoming:
-            by_part.setdefault(row.part if self.spec.partitioned else 0, []).append((row, came_from))
-        for part, rows in sorted(by_part.items()):
-            path = self._name("parquet", part)
+            by_part.setdefault(row.part if self.partitioned else 0, []).append((row, came_from))
+        for n, (part, rows) in enumerate(sorted(by_part.items())):
+            path = self._name("parquet", part) if picks is None else picks.added_files[n].path
             entry = self._entry(path, "data", len(rows), part, sequence, snapshot)
             if operation == "replace":  # use-starting-sequence-number
                 entry = replace(entry, data_sequence_number=max(1, sequence - 1))
@@ -357,9 +400,9 @@ class Table:
                 self.next_row_id += len(rows)
             files[path] = entry
             added_files.append(entry)
-            for n, (row, came_from) in enumerate(rows):
-                before[(path, n)] = row
-                changes.append((row, (path, n), came_from))
+            for at_row, (row, came_from) in enumerate(rows):
+                before[(path, at_row)] = row
+                changes.append((row, (path, at_row), came_from))
         added, removed = self._net(changes, taken, hidden_by)
         plus, minus = _measures(added_files), _measures(removed_files)
         totals = self.totals[parent] + plus  # not yet without what is removed: a Counter forgets what is not positive
@@ -370,7 +413,7 @@ class Table:
             sequence_number=sequence,
             timestamp_ms=now_ms,
             operation=_operation(operation, plus, minus),
-            summary={"icequake-op": op} | _summary(plus, minus, totals),
+            summary={"icequake-op": op, **({"wap.id": op} if staged else {})} | _summary(plus, minus, totals),
             op=op,
             attempt=attempt,
             manifest_list=f"metadata/snap-{snapshot}-{attempt}-x.avro",
@@ -388,7 +431,7 @@ class Table:
         self.files[snapshot], self.vectors[snapshot] = files, vectors
         self.totals[snapshot] = totals
         self.listed.append(snapshot)
-        self.current = snapshot
+        self.current = self.current if staged else snapshot
         self._version(now_ms)
         return c
 
@@ -417,7 +460,7 @@ class Table:
 
     def _name(self, ending: str, part: int | None = None) -> str:
         self._names += 1
-        folder = f"part={part}/" if part is not None and self.spec.partitioned else ""
+        folder = f"part={part}/" if part is not None and self.partitioned else ""
         return f"data/{folder}{self._names:05d}.{ending}"
 
     def _entry(self, path: str, content: Any, records: int, part: int, sequence: int, snapshot: int) -> FileEntry:
@@ -427,7 +470,8 @@ class Table:
             format="puffin" if content == "deletion-vector" else "parquet",
             records=records,
             size=100 * records + 400,
-            partition={"part": part} if self.spec.partitioned else {},
+            partition={"part": part} if self.partitioned else {},
+            spec_id=self.raw["default-spec-id"],
             data_sequence_number=sequence,
             file_sequence_number=sequence,
             snapshot_id=snapshot,
@@ -436,23 +480,28 @@ class Table:
     def _version(self, now_ms: int) -> None:
         n = len(self.metadata)
         last = self.metadata[-1] if self.metadata else None
+        # Of a snapshot that just came, the log has its own time.
+        new = None if last is None or self.current in last.snapshots else self.commits.get(self.current or 0)
+        stamp = now_ms if self.server is None else self.server()
         self.metadata.append(
             Metadata(
                 n=n,
                 location=f"s3://warehouse/{self.spec.name}/metadata/{n:05d}.metadata.json",
-                last_updated_ms=now_ms,
+                last_updated_ms=stamp,
                 format_version=self.format_version,
                 current=self.current,
                 snapshots=tuple(self.listed),
-                refs={} if self.current is None else {"main": self.current},
+                refs=self.refs if self.current is None else {"main": self.current, **self.refs},
                 last_sequence_number=self._sequence,
                 next_row_id=self.next_row_id,
-                raw=dict(self.raw) if last is None else self._raw(last, now_ms),
+                raw=dict(self.raw) if last is None else self._raw(last, stamp if new is None else new.timestamp_ms),
             )
         )
+        if last is not None:
+            self.watch(last, self.metadata[-1])
 
-    def _raw(self, last: Metadata, now_ms: int) -> dict[str, Any]:
-        """What a version says that the log keeps as it is: like the version before it, but for the logs."""
+    def _raw(self, last: Metadata, moved_ms: int) -> dict[str, Any]:
+        """What a version says that the log keeps as it is: like the version before it, but for the logs; ``moved_ms``: when main moved."""
         previous = {"timestamp-ms": last.last_updated_ms, "metadata-file": last.location}
         snapshots = last.raw["snapshot-log"]
         gone = set(last.snapshots).difference(self.listed)
@@ -460,7 +509,7 @@ class Table:
         if expired:  # what was before the last expired one goes too
             snapshots = snapshots[expired[-1] + 1 :]
         if last.current != self.current:
-            snapshots = [*snapshots, {"timestamp-ms": now_ms, "snapshot-id": self.current}]
+            snapshots = [*snapshots, {"timestamp-ms": moved_ms, "snapshot-id": self.current}]
         return {**self.raw, "metadata-log": [*last.raw["metadata-log"], previous], "snapshot-log": snapshots}
 
     def log(self, captures: Sequence[Capture]) -> TableLog:
@@ -537,7 +586,7 @@ def _operation(meant: str, plus: Counter[str], minus: Counter[str]) -> str:
 
 
 @dataclass
-class _Run:
+class Run:
     """One simulated run."""
 
     rng: Random
@@ -580,9 +629,8 @@ class _Run:
         self.time += self.rng.randrange(1, 2_000_000)
         return self.time
 
-    @property
-    def wall_ms(self) -> int:
-        """The wall clock."""
+    def wall_ms(self, op: str) -> int:
+        """The wall clock of the host that executes an operation, at its commit."""
         return WALL_MS + self.time // 1_000_000
 
     def chance(self, p: float) -> bool:
@@ -637,7 +685,9 @@ class _Run:
             blind = self.engine(op).promise(kind.name, table.spec).blind_append
             own = blind and table.spec.isolation == "serializable" and not self.chance(self.defects.blind)
             # Own keys of the process, not of the writer: an operation of unknown outcome may still be under way.
-            draw = Draw(self.rng, Keys(self.keys), process, table.spec, own, {"back": 4, "retain_last": 3})
+            others = tuple(name for name in self.tables if name != table.spec.name)
+            options = {"back": 4, "retain_last": 3}
+            draw = Draw(self.rng, Keys(self.keys), process, table.spec, own, options, others)
             last = n == ops - 1
             if (yield from self.operation(process, op, kind, table, kind.arguments(draw), last=last)) == "info":
                 process += writers
@@ -728,7 +778,7 @@ class _Run:
             self.injected.append(("false_failure", op))
             error = [["org.apache.iceberg.exceptions.CommitFailedException", "conflict"]]
             return self._complete("fail", process, kind, table, op, error=error)
-        answer = made if isinstance(made, dict) else self._answer(op, kind, table, made)
+        answer = made if isinstance(made, dict | str) else self._answer(op, kind, table, made)
         return self._complete("ok", process, kind, table, op, answer)
 
     def _answer(self, op: str, kind: Kind, table: Table, made: Any) -> list[list[int]]:
@@ -825,19 +875,19 @@ class _Run:
             yield
             listed = len(table.listed)
             if table.current is not None:
-                table.expire(value["retain_last"], self.wall_ms)
+                table.expire(value["retain_last"], self.wall_ms(op))
             return listed - len(table.listed)
         if kind.sets_back:
-            line = table.ancestry()
+            line = list(dict.fromkeys(table.history()))
             if not line:
                 raise Refused("no snapshot to go back to")
             target = line[min(value["back"], len(line) - 1)]
             yield
             if not table.is_ancestor(target) or target not in table.listed:
                 raise Refused("Cannot roll back to snapshot, not an ancestor of the current state")
-            previous, table.current = table.current, target
+            previous = table.current
             if previous != target:
-                table.roll_back(self.wall_ms)
+                table.set_main(target, self.wall_ms(op))
             return {"snapshot": target, "rows": [[previous, target]]}
         if kind.verb == "alter":
             before = table.metadata[-1]
@@ -849,7 +899,7 @@ class _Run:
                 table.raw |= {
                     k: before.raw[k] for k in ("schemas", "current-schema-id", "properties", "last-column-id")
                 }
-            table.alter(op, kind.name, value, self.wall_ms)
+            table.alter(op, kind.name, value, self.wall_ms(op))
             return False
         if not kind.changes_rows:
             return (yield from self._maintain(op, kind, table, value))
@@ -873,7 +923,7 @@ class _Run:
             places = [p for p in places if p in here]
             wrong = sorted(here[p] for p in places) != sorted(now.removed)
             self.injected += [("stale_overwrite", op)] if wrong else []
-        elif not blind and table.current != scanned:
+        elif (places or not blind) and table.current != scanned:
             places = self._validate(op, kind, table, value, scanned, want.removed, want.added, places)
         elif self.defects.blind and promise.blind_append and self.level(op, kind, table) == "serializable":
             skewed = kind.writeset(table.state(table.current), value, op, table.spec) != want
@@ -898,6 +948,7 @@ class _Run:
         whole_files: bool = False,
         equality: Sequence[int] = (),
     ) -> None:
+        table.admit(self.wall_ms(op), adds=True)
         parent = table.current
         if parent is not None and self.chance(self.defects.lose):
             below = table.commits[parent].parent_id
@@ -919,7 +970,7 @@ class _Run:
             parent=parent,
             remove=places,
             add=[(r, None) for r in rows],
-            now_ms=self.wall_ms,
+            now_ms=self.wall_ms(op),
             attempt=attempt,
             copy_on_write=whole_files or table.spec.mode == "copy-on-write",
             operation="append" if not places else "delete" if not rows else "overwrite",
@@ -994,7 +1045,7 @@ class _Run:
         scanned = table.contents[table.current]
         groups: dict[int, list[Place]] = {}
         for place in sorted(scanned):
-            groups.setdefault(scanned[place].part if table.spec.partitioned else 0, []).append(place)
+            groups.setdefault(scanned[place].part if table.partitioned else 0, []).append(place)
         yield
         if kind.name == "rewrite-data-files" and table.current is not None:
             whole = [places for places in groups.values() if len({f for f, _ in places}) > 1]
@@ -1017,7 +1068,7 @@ class _Run:
             parent=table.current,
             remove=[],
             add=[],
-            now_ms=self.wall_ms,
+            now_ms=self.wall_ms(op),
             attempt=1,
             copy_on_write=False,
             operation="replace",
@@ -1049,7 +1100,7 @@ class _Run:
             lost = [there[0]]
             carried = carried[1:]
         moved = _Moving(table, there, lost)
-        moved.commit(op=op, carried=carried, back=back, now_ms=self.wall_ms)
+        moved.commit(op=op, carried=carried, back=back, now_ms=self.wall_ms(op))
 
     # --- the whole
 
@@ -1136,21 +1187,25 @@ def simulate(
         proxied: whether proxies saw the requests of runs of several engines.
         captured: share of operations after which the follower reads the table log.
     """
-    run = _Run(Random(f"simulation/{seed}"), tables, keys, mix, unknown, spurious, defects)
+    run = Run(Random(f"simulation/{seed}"), tables, keys, mix, unknown, spurious, defects)
     run.engines, run.faulty, run.captured = engines, faulty, captured
     run.execute(writers, ops)
-    header = {"format": 1, "workload": "simulated", "seed": seed, "writers": writers}
+    return left(run, {"format": 1, "workload": "simulated", "seed": seed, "writers": writers}, proxied=proxied)
+
+
+def left(run: Run, header: Mapping[str, Any], *, proxied: bool) -> Simulation:
+    """What a run that was executed left; ``header``: the first line of its history."""
     logs = {name: t.log(run.captures[name]) for name, t in run.tables.items()}
-    specs, injected = {s.name: s for s in tables}, tuple(run.injected)
-    if not engines:
-        return Simulation(History(header, tuple(run.events)), logs, specs, injected)
+    specs, injected = {s.name: s for s in run.specs}, tuple(run.injected)
+    if not run.engines:
+        return Simulation(History(dict(header), tuple(run.events)), logs, specs, injected)
     accepted = {n: tuple(a for table, a in run.accepted if table == n) for n in logs}
     carried = {
         n: tuple(Carried(a.time, a.writer, a.op, a.adds, True, a.answer) for a in seen if a.op is not None)
         for n, seen in accepted.items()
     }
     return Simulation(
-        History(header | {"engines": list(engines)}, tuple(run.events)),
+        History({**header, "engines": list(run.engines)}, tuple(run.events)),
         {name: _anonymous(log, run) for name, log in logs.items()},
         specs,
         injected,
@@ -1159,7 +1214,7 @@ def simulate(
     )
 
 
-def _anonymous(log: TableLog, run: _Run) -> TableLog:
+def _anonymous(log: TableLog, run: Run) -> TableLog:
     """The log, in which snapshots of engines that do not name their operations name none."""
     commits = (
         replace(c, op=None, attempt=None, summary={k: v for k, v in c.summary.items() if k != "icequake-op"})
