@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from checkers.evidence.history import Operation
 from checkers.timeline import explain
+from checkers.timeline.timeline import SetBack
+from checkers.timeline.version_order import place
 from checkers.unit import Requests
 
 
@@ -27,6 +29,8 @@ class Blame:
     accepted: Mapping[str, tuple[str, int]]
     sent: frozenset[str]
     proxied: bool
+    moved: frozenset[tuple[str, str | int]] = frozenset()
+    """Operations and where their accepted requests put the table: at a metadata file, or main at a snapshot that they do not add."""
 
     @staticmethod
     def of(requests: Requests) -> Blame:
@@ -40,7 +44,13 @@ class Blame:
                 accepted[a.op] = a.answer, a.end
         sent = frozenset(accepted) | {c.op for c in requests.carried}
         # Without any request of this table nobody knows whether proxies can read this catalog's.
-        return Blame(accepted, sent, requests.proxied and bool(sent))
+        moved: set[tuple[str, str | int]] = {(s.op, place(s.new)) for s in requests.swaps if s.op is not None}
+        moved |= {(a.op, a.main) for a in requests.accepted if a.op is not None and a.main is not None and not a.adds}
+        return Blame(accepted, sent, requests.proxied and bool(sent), frozenset(moved))
+
+    def set_back(self, b: SetBack) -> bool:
+        """Whether proxies saw that the rollback which explains a step back asked for it, and the catalog accepted."""
+        return not self.moved.isdisjoint({(b.by.op, place(b.after.location)), (b.by.op, b.after.current)})
 
     def silent(self, o: Operation) -> bool:
         """Whether its engine sent no request for its commit, if proxies saw all."""

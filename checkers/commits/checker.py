@@ -145,7 +145,7 @@ def _check_table(t: Timeline, blame: Blame) -> tuple[_Findings, CommitsTable]:
     _known_so_far(t, f)
     f.anomalies += _foreign(t, f)
     counts, fates = _judge_writes(t, blame, f)
-    _say(t, fates, f)
+    _say(t, fates, blame, f)
     f.anomalies += [anomalies.lost_rollback(t, o) for o in t.ops if _sets_back(o) and t.without_effect(o)]
     if counts["undecided"]:
         f.doubt(
@@ -240,11 +240,11 @@ def _judge_writes(t: Timeline, blame: Blame, f: _Findings) -> tuple[CommitsTable
     return counts, fates
 
 
-def _say(t: Timeline, fates: Mapping[Fate, list[Write]], f: _Findings) -> None:
+def _say(t: Timeline, fates: Mapping[Fate, list[Write]], blame: Blame, f: _Findings) -> None:
     """Say of which acknowledged writes the log shows too little."""
     _unnamed(t, [w.o.op for w in fates[Fate.PERHAPS_UNNAMED]], f)
     by = [t.rolled_back(c.snapshot_id) for w in fates[Fate.ROLLED_BACK] for c in w.dropped]
-    doubtful = {b.by.op for b in by if b is not None and not b.certain}
+    doubtful = {b.by.op for b in by if b is not None and not b.certain and not blame.set_back(b)}
     if doubtful:
         f.doubt(
             f"whether {explain.listing(sorted(doubtful))} set main back, or a commit that was applied twice did, cannot be told apart: "

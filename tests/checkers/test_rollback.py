@@ -8,6 +8,7 @@ import pytest
 
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.proxylog import AcceptedChange, PointerSwap
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture
 from checkers.isolation.checker import Isolation
@@ -100,6 +101,24 @@ def test_what_cannot_be_told_apart_is_unknown(
     said = verdict(COMMITS, rolled_back(outcome, late=late).evidence())
     assert said.valid == valid and not said.anomalies
     assert any("cannot be told apart" in n for n in said.notes) == (valid == "unknown")
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("by", ["swap", "request"])
+def test_a_request_that_proxies_saw_tells_who_set_main_back(by: str, late: bool) -> None:
+    """Only the rollback's own request, to where main went, tells it."""
+    d = rolled_back("info", late=late)
+    e = d.evidence()
+    file = next(m.location for m in e.logs["t"].metadata[2:] if m.current == 1)
+    for op, to, where, valid in (
+        ("r", 1, file, True),
+        ("r", 2, "s3://w/t/other.json", "unknown"),
+        ("a", 1, file, "unknown"),
+    ):
+        swap = PointerSwap(0, 0, 1, op, None, where, "200")
+        change = AcceptedChange(0, 0, 1, op, None, (), to, "POST /v1/namespaces/n/tables/t", "200")
+        seen = replace(e, swaps={"t": (swap,)}) if by == "swap" else replace(e, accepted={"t": (change,)})
+        assert verdict(COMMITS, seen).valid == valid, (op, to)
 
 
 def test_an_acknowledged_rollback_that_never_was_is_found() -> None:

@@ -106,6 +106,8 @@ def mix(rng: Random, names: Iterable[str]) -> dict[str, float]:
             found |= {"rollback": rng.choice((1, 2, 4)), "read-snapshot": 3}
     else:
         found = {f: rng.choice((0.5, 1, 3, 8)) for f in rng.sample(every, rng.randint(4, len(every)))}
+    if rng.random() < 0.15:
+        found[InsertByCherryPick.name] = 8
     if "evolve-partitions" in found:
         found = {f: weight for f, weight in found.items() if f not in OVERWRITES}
     return {"insert": 2, **found}
@@ -230,16 +232,16 @@ class LegalRun(Run):
         return True
 
     def _stage(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
-        """A snapshot beside main; None if there is nothing to change."""
+        """A snapshot beside main."""
         base = table.current
         want = kind.writeset(table.state(base), value, op, table.spec)
         places = self._find(table.contents[base], want.removed)
         yield
-        if table.current != base:
+        if (places or kind.two_tables) and table.current != base:
             raise Refused("the table has changed")
         return table.commit(
             op=op,
-            parent=base,
+            parent=table.current,
             remove=places,
             add=[(r, None) for r in want.added],
             now_ms=self.wall_ms(op),
@@ -267,7 +269,8 @@ class LegalRun(Run):
     def _cherry_pick(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
         """Stage it, then put main at it; or, if main has moved, commit its files again."""
         staged: Commit = yield from self._stage(op, kind, table, value)
-        yield
+        for _ in range(self.rng.randrange(1, 9)):
+            yield
         if staged.snapshot_id not in table.listed:
             raise Refused("Cannot cherry-pick unknown snapshot ID")
         now = self.wall_ms(op)
