@@ -51,6 +51,8 @@ test: setup ## All tests but the nightly ones; those in containers only where a 
 		$(if $(LEFT_OUT),echo "make test left out the tests with the marker nightly: make test-all runs all";) exit $$code
 
 test-all: LEFT_OUT =
+# Chooses the simulated runs of a night.
+test-all: export ICEQUAKE_NIGHT ?= $(shell date +%j)
 test-all: test ## All tests, the nightly ones too
 
 test-fast: ## The tests that need no Spark, without the slow ones
