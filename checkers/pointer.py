@@ -11,7 +11,7 @@ the catalog's own log). These anomalies follow, independent of the workload:
   version, the Hadoop catalog): two writers that both wrote that file.
 * **lost-swap**: an accepted swap, answered before the history was read last, is not in it. A REST catalog is told snapshots, and makes the
   metadata file itself: then the snapshots of an accepted request are in no version, or main went to its snapshot in none (from the
-  snapshot that the request says, if it does not bring the snapshot itself).
+  snapshot that the request says, if it does not bring the snapshot itself). Branches and tags that a request sets are held to the same.
 * **unknown-base**: a swap was accepted that replaced a file which the pointer never named: neither its history has it, nor did another
   accepted swap put it there. (A pointer moves only from its current file: spec, "Metastore Tables".) Or main went to the snapshot of an
   accepted request from another snapshot than the one that the request says main must have.
@@ -43,7 +43,7 @@ from checkers.evidence.proxylog import AcceptedChange, PointerSwap
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
-from checkers.timeline.unapplied import Unapplied, moved_again, unapplied
+from checkers.timeline.unapplied import Unapplied, lost_refs, moved_again, unapplied
 from checkers.unit import Part, TableChecker, Unit
 from checkers.verdict import Anomaly, Verdict
 
@@ -98,6 +98,7 @@ class Pointer(TableChecker):
             *judge.lost_updates(),
             *judge.lost_swaps(),
             *judge.not_applied(accepted),
+            *judge.refs_not_set(accepted),
             *judge.unknown_bases(),
             *judge.stale_bases(),
             *judge.other_bases(accepted),
@@ -291,6 +292,31 @@ class _TableSwaps:
                 **({ENDPOINT: TRANSACTIONS} if c.by_transaction else {}),
             },
         )
+
+    def refs_not_set(self, accepted: Sequence[AcceptedChange]) -> Iterator[Anomaly]:
+        """Accepted requests that set a branch or tag other than main, which the pointer's history does not have."""
+        for lost in () if self.gap else lost_refs(self._log, accepted):
+            c = lost.change
+            until = self._log.captured_until
+            assert until is not None
+            what = f"moves it there from snapshot {c.base} for it" if lost.before else "has it there"
+            ops = () if c.op is None else (c.op,)
+            yield Anomaly(
+                "lost-swap",
+                self._checker,
+                self._log.table,
+                f"the catalog server answered {c.answer} at {explain.ms(c.end)} to {c.what} of {self._whose(c)}, which puts the ref "
+                f"{lost.name} at snapshot {lost.snapshot}. Yet none of the {len(self._log.metadata)} metadata versions up to "
+                f"{explain.ms(until)} {what}: the server acknowledged a commit that it did not make. The client cannot know.",
+                ops=ops,
+                events=self._events(ops),
+                snapshots=(lost.snapshot,),
+                evidence={
+                    LOST: [*ops],
+                    ANSWER: c.answer,
+                    **({ENDPOINT: TRANSACTIONS} if c.by_transaction else {}),
+                },
+            )
 
     def unknown_bases(self) -> Iterator[Anomaly]:
         """Accepted swaps that replaced what the pointer never named."""

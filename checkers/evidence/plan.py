@@ -16,6 +16,8 @@ from workloads.file.anomalies import Entries
 from workloads.tables import TableSpec
 
 FORMAT = 2
+OVERRIDES = "table-override."
+"""Beginning of a catalog's properties that override those of every table that it creates (``CatalogProperties.TABLE_OVERRIDE_PREFIX``)."""
 _LEFT_OUT_WHEN_EMPTY = ("engines", "external", "catalog_properties", "clocks", "nemesis", "allow")
 
 
@@ -97,6 +99,13 @@ class Plan(_Part):
     @classmethod
     def _without_nulls(cls, value: object) -> object:
         return {k: v for k, v in value.items() if v is not None} if isinstance(value, Mapping) else value
+
+    @property
+    def promised(self) -> dict[str, TableSpec]:
+        """Its tables by name, with the properties that the catalog's own, which begin with :data:`OVERRIDES`, give every table."""
+        own = {k.removeprefix(OVERRIDES): v for k, v in self.catalog_properties.items() if k.startswith(OVERRIDES)}
+        tables = self.tables or ()
+        return {t.name: t.model_copy(update={"properties": t.properties | own}) if own else t for t in tables}
 
     def to_yaml(self) -> dict[str, Any]:
         """The content of ``plan.yaml``: the given values in the order of the attributes above, then unknown keys."""

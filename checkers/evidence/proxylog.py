@@ -76,6 +76,7 @@ class AcceptedChange(msgspec.Struct, frozen=True, gc=False):
         main: the snapshot that main gets; None if it leaves main alone.
         what: method and path.
         answer: as in the log.
+        refs: the branches and tags other than main that it sets, and the snapshots that they get.
     """
 
     time: int
@@ -87,6 +88,7 @@ class AcceptedChange(msgspec.Struct, frozen=True, gc=False):
     main: int | None
     what: str
     answer: str
+    refs: tuple[tuple[str, int], ...] = ()
 
     @property
     def by_transaction(self) -> bool:
@@ -409,7 +411,8 @@ class _Requests:
 
 
 def _accepted(r: _Line, change: Mapping[str, Any]) -> AcceptedChange:
-    main, base, time = (change.get("refs") or {}).get("main"), change.get("base"), int(r.time)
+    refs, base, time = change.get("refs") or {}, change.get("base"), int(r.time)
+    main = refs.get("main")
     if r.what is msgspec.UNSET:
         raise KeyError("what")
     return AcceptedChange(
@@ -422,6 +425,9 @@ def _accepted(r: _Line, change: Mapping[str, Any]) -> AcceptedChange:
         None if main is None else int(main),
         str(r.what),
         str(r.status),
+        tuple([(str(name), int(snapshot)) for name, snapshot in refs.items() if name != "main"])
+        if len(refs) > (main is not None)
+        else (),
     )
 
 

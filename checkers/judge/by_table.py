@@ -144,7 +144,7 @@ class _Run:
         load_kinds(self.run, plan.model_extra or {})
         _must(plan.tables is not None, "the plan has no tables")
         _must(PLANNED not in (plan.model_extra or {}), "the run of a scenario")
-        self.specs: dict[str, TableSpec] = {t.name: t for t in plan.tables or ()}
+        self.specs: dict[str, TableSpec] = plan.promised
         self.promises = Promises(plan.expect, plan.assertions, plan.allow)
         self.of_tables = [c for c in ALL if isinstance(c, TableChecker) and c.name not in CHECKERS]
         thresholds = [Assertions(self.promises.thresholds)] if self.promises.thresholds else []

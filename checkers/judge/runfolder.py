@@ -109,7 +109,7 @@ def _load(run: RunFolder) -> Evidence:
     load_kinds(run, plan.model_extra or {})
     if plan.tables is None:
         raise StoreError(f"{run.plan}: tables: missing; without them the promises of the run are unknown")
-    tables = {t.name: t for t in plan.tables}
+    tables = plan.promised
     state = run.state()
     if not run.history.exists():
         raise StoreError(

@@ -19,6 +19,7 @@ from checkers.selftest import (
     swaps,
     wronganswers,
     wrongcontents,
+    wrongcreation,
     wrongengines,
     wrongfiles,
     wronglogs,
@@ -31,7 +32,17 @@ from checkers.selftest.plant import Plant
 
 TABLES = (
     *(lostcommits, wronganswers, stalescans, wrongrows, missingfiles, wrongreads, wrongtravel, secondopinions),
-    *(wrongmetadata, wrongcontents, wronglogs, wrongfiles, neverends, halftransactions, swaps, wrongengines),
+    *(
+        wrongmetadata,
+        wrongcontents,
+        wrongcreation,
+        wronglogs,
+        wrongfiles,
+        neverends,
+        halftransactions,
+        swaps,
+        wrongengines,
+    ),
 )
 """The tables of plants by subject, in the order of the checkers."""
 ALL: tuple[Plant[Any], ...] = tuple(plant for subject in TABLES for plant in subject.PLANTS)

@@ -389,6 +389,7 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="a snapshot that no version lists, or another operation's",
         harmless="none, fewer, or one twice: each is in the log",
     ),
+    "accepted.refs": Fate(found="a branch or tag that no version has at that snapshot"),
     "accepted.main": Fate(
         found="a snapshot to which main did not go, or not from the request's base",
         harmless="null: the request leaves main alone",

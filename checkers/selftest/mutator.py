@@ -131,6 +131,8 @@ def variants(site: Site, same: Sequence[Site], rng: Random) -> list[Variant]:
         found = [Variant("other", v) for v in ENUMS[site.field] if v != site.value]
         rng.shuffle(found)
         return found
+    if site.field == "accepted.refs" and not site.value:
+        return [Variant("made up", (("made-up", 7),))]
     others = _unequal(site.value, near) or _unequal(site.value, [s.value for s in same])
     null = site.field in NULLABLE or site.field.startswith(("raw.", "summary.", "event.value"))
     if site.value is None and not others:

@@ -126,6 +126,17 @@ def rollback_not_made(p: SwapSite) -> Planted | None:
     return p.asking(*p.requests, replace(made, op=rival, adds=(), main=back), by=rival)
 
 
+def ref_not_set(p: SwapSite) -> Planted | None:
+    """A REST catalog accepts a request that sets a branch or tag, and no version has it there."""
+    rival, made = p.w.choose(p.rivals()), p.request
+    if rival is None or made is None or made.main is None or not p.certain:
+        return None
+    name, base = p.w.rng.choice(["audit", "keep"]), p.w.rng.choice([None, made.base])
+    return p.asking(
+        *p.requests, replace(made, op=rival, adds=(), main=None, base=base, refs=((name, made.main),)), by=rival
+    )
+
+
 LOST: Plants = {
     "swap-without-comparison: A catalog accepts two swaps of the same version: it does not compare what it replaces.": Plant(
         pick(SwapSite.rivals, lambda p, rival: p.other(replace(p.s, op=rival, new=p.lost), before=True)),
@@ -142,6 +153,7 @@ LOST: Plants = {
     "swap-forgotten": Plant(swap_forgotten, "lost-swap", seen=SPEC, neutral=True),
     "transaction-answered-and-not-made": Plant(transaction_not_made, "lost-swap", seen="apache/iceberg#7569"),
     "rollback-answered-and-not-made": Plant(rollback_not_made, "lost-swap", seen="apache/iceberg#7569"),
+    "ref-answered-and-not-set": Plant(ref_not_set, "lost-swap", seen="apache/iceberg#7569", neutral=False),
 }
 
 

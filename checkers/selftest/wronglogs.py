@@ -117,6 +117,14 @@ def version_of_next_year(p: CommitSite) -> Planted | None:
     return p.version(lambda m: replace(m, last_updated_ms=m.last_updated_ms + YEAR))
 
 
+def last_version_of_next_year(p: CommitSite) -> Planted | None:
+    """The last version is stamped far ahead, and no later one repeats its time."""
+    if p.n != len(p.t.log.metadata) - 1:
+        return None
+    ahead = p.w.rng.choice([YEAR, YEAR // 365, p.w.rng.randrange(YEAR // 300, 10 * YEAR)])
+    return p.version(lambda m: replace(m, last_updated_ms=m.last_updated_ms + ahead))
+
+
 def entry_of_the_version_before(p: CommitSite) -> Planted | None:
     """A version gives the one from which it was made another time than that has, and later ones go on with it or do not."""
     entries = p.m.raw.get("metadata-log")
@@ -189,6 +197,7 @@ TIMES: Plants = {
     "version-of-next-year: A version is stamped a year ahead, and the next one's log has its right time.": Plant(
         version_of_next_year, seen="TableMetadata: Invalid update timestamp"
     ),
+    "last-version-of-next-year": Plant(last_version_of_next_year, seen="TableMetadata: Invalid update timestamp"),
     "metadata-log-entry-of-another-time-than-its-version: A version says another time for the one from which it was made.": Plant(
         entry_of_the_version_before, seen="TableMetadata.addPreviousFile: the last-updated-ms of the base"
     ),

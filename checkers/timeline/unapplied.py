@@ -2,8 +2,8 @@
 
 A client of a REST catalog sends snapshots, and the catalog makes the metadata file. So an accepted request says which snapshots some later
 version must list, and where main must have been. A request that adds nothing and puts main at an older snapshot says from where to where
-main must have gone. ``POST /v1/transactions/commit`` is answered by an empty 204: the client cannot see from the answer whether the commit
-was made.
+main must have gone. A branch or tag that it sets must be in some later version, as main must. ``POST /v1/transactions/commit`` is answered by
+an empty 204: the client cannot see from the answer whether the commit was made.
 """
 
 from __future__ import annotations
@@ -86,3 +86,44 @@ def _without_move(log: TableLog, again: Sequence[AcceptedChange]) -> set[tuple[s
         else:
             out.add(change)
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class LostRef:
+    """A branch or tag other than main that an accepted change set, and no metadata version shows so.
+
+    Attributes:
+        before: whether a version has it at that snapshot, but none moves it there from the change's base for this change.
+    """
+
+    change: AcceptedChange
+    name: str
+    snapshot: int
+    before: bool
+
+
+def lost_refs(log: TableLog, accepted: Sequence[AcceptedChange]) -> Iterator[LostRef]:
+    """The branches and tags that the log must show and does not, by time. The log must have every version up to its last capture."""
+    until = log.captured_until
+    setting = [c for c in accepted if c.refs]
+    heads = [m.refs for m in log.metadata]
+    if until is None or not setting:
+        return
+    if all(len(m.snapshots) <= 1 for m in log.metadata) and not any(r.keys() - {"main"} for r in heads):
+        return  # such a catalog serves only what main has
+    there = {head for refs in heads for head in refs.items()}
+    moves = Counter((name, a.get(name), b[name]) for a, b in pairwise(heads) for name in b if a.get(name) != b[name])
+    asked: set[tuple[str | None, str, int | None, int]] = set()
+    for c in setting:
+        for name, snapshot in c.refs if c.end < until else ():
+            if (name, snapshot) not in there:
+                yield LostRef(c, name, snapshot, False)
+                continue
+            # Only one ref is set: the base is what it must have, if it ever had that.
+            own = c.main is None and len(c.refs) == 1 and c.base != snapshot and (name, c.base) in there
+            if not own or (c.op, name, c.base, snapshot) in asked:
+                continue
+            asked.add((c.op, name, c.base, snapshot))
+            moves[name, c.base, snapshot] -= 1
+            if moves[name, c.base, snapshot] < 0:
+                yield LostRef(c, name, snapshot, True)

@@ -24,8 +24,12 @@ LONG = {"id": 1, "name": "id", "type": "long", "required": False}
 def drawn(format_version: int = 3, *specs: Any, fields: Any = (LONG,)) -> Drawing:
     """A table with these partition specs, as lists of fields."""
     d = Drawing(format_version=format_version)
+    last = 999 + max(1, len(specs))
     raw = {
-        "partition-specs": [{"spec-id": n, "fields": f} for n, f in enumerate(specs)],
+        "partition-specs": [
+            {"spec-id": n, "fields": [{**x, "field-id": 1000 + n} for x in f]} for n, f in enumerate(specs)
+        ],
+        "last-partition-id": last,
         "schemas": [{"schema-id": 0, "type": "struct", "fields": list(fields)}],
     }
     bend(d, 0, raw={**d.versions[0].raw, **raw})

@@ -300,6 +300,63 @@ def test_of_a_request_that_the_log_need_not_show_nothing_is_concluded() -> None:
     assert names(asked(e, replace(lost, adds=(), main=None))) == []
 
 
+def setting(e: Evidence, name: str, snapshot: int, **values: Any) -> AcceptedChange:
+    """A request that sets a branch or tag other than main, and nothing else."""
+    own = next(c for c in e.accepted["t"][2:] if c.main is not None)
+    return replace(
+        own, **{"op": "rival", "adds": (), "main": None, "base": None, "refs": ((name, snapshot),), **values}
+    )
+
+
+def with_refs(e: Evidence, **refs: Sequence[int | None]) -> Evidence:
+    """The run whose versions have these refs, each at one snapshot after the other, from the fourth version on; the last one stays."""
+    log = e.logs["t"]
+
+    def at(n: int) -> dict[str, int]:
+        found = {name: where[min(n, len(where) - 1)] for name, where in refs.items()} if n >= 0 else {}
+        return {name: s for name, s in found.items() if s is not None}
+
+    metadata = tuple(replace(m, refs={**m.refs, **at(m.n - 3)}) for m in log.metadata)
+    return replace(e, logs={"t": replace(log, metadata=metadata)})
+
+
+def test_a_branch_or_tag_that_was_answered_and_is_in_no_version_is_lost() -> None:
+    e = clean()
+    a, b = [c.snapshot_id for c in e.logs["t"].commits[:2]]
+    lost = setting(e, "audit", a)
+    (said,) = Pointer().check(asked(e, lost)).anomalies
+    assert (said.name, said.ops, said.snapshots) == ("lost-swap", ("rival",), (a,))
+    assert f"puts the ref audit at snapshot {a}" in said.explanation and "has it there: the server" in said.explanation
+    assert names(asked(with_refs(e, audit=[a]), lost)) == [], "it is there, as was asked"
+    assert names(asked(with_refs(e, audit=[b]), lost)) == ["lost-swap"], "it is elsewhere"
+    assert names(asked(with_refs(e, audit=[b, a, None]), lost)) == [], "it was there, and was dropped"
+    until = e.logs["t"].captured_until
+    assert until is not None and names(asked(e, replace(lost, end=until))) == [], "the log need not show it"
+    gap = replace(e, logs={"t": replace(e.logs["t"], metadata=e.logs["t"].metadata[3:])})
+    assert names(asked(gap, lost)) == []
+
+
+def test_a_branch_moves_from_where_the_request_says_or_the_request_is_lost() -> None:
+    e = clean()
+    a, b, c = [c.snapshot_id for c in e.logs["t"].commits[:3]]
+    move = setting(e, "audit", b, base=a)
+    assert names(asked(with_refs(e, audit=[a, b]), move)) == []
+    assert names(asked(with_refs(e, audit=[a, b]), move, move)) == [], "sent and accepted twice: one request"
+    (said,) = Pointer().check(asked(with_refs(e, audit=[a, c, b]), move)).anomalies
+    assert said.name == "lost-swap" and f"moves it there from snapshot {a} for it" in said.explanation
+    second = replace(move, op="another")
+    assert names(asked(with_refs(e, audit=[a, b]), move, second)) == ["lost-swap"], "it moved that way once"
+    assert names(asked(with_refs(e, audit=[c, b]), move)) == [], "the base may be another ref's: it never was there"
+
+
+def test_a_catalog_that_serves_only_the_current_snapshot_proves_no_lost_branch() -> None:
+    e = clean()
+    log = e.logs["t"]
+    one = tuple(replace(m, snapshots=() if m.current is None else (m.current,)) for m in log.metadata)
+    e = replace(e, logs={"t": replace(log, metadata=one)})
+    assert "lost-swap" not in names(asked(e, setting(e, "audit", log.commits[0].snapshot_id)))
+
+
 def bringing(e: Evidence) -> list[AcceptedChange]:
     """The run's requests that put main at a snapshot of their own, in place of one that they name."""
     return [c for c in e.accepted["t"] if c.main in c.adds and c.base is not None and c.op is not None]
@@ -520,6 +577,9 @@ def test_what_a_request_asked_of_a_table_is_read_if_it_was_accepted(tmp_path: Pa
     assert one.by_transaction and not replace(one, what="POST /v1/namespaces/db/tables/t").by_transaction
     for status in ("409", "no reply", "503 (nemesis)"):
         assert accepted(tmp_path, {"what": what, "changes": changes, "status": status}) == (), status
+    refs = [{"table": "t", "adds": [], "refs": {"audit": "6", "main": "6", "keep": "5"}}]
+    (two,) = accepted(tmp_path, {"what": what, "changes": refs, "status": "204"})
+    assert (two.main, two.refs) == (6, (("audit", 6), ("keep", 5)))
     odd: list[Any] = [7, [7], [{"table": "t", "adds": ["x"]}], [{"table": ["t"]}], [{"table": "t", "refs": 5}], None]
     records = [{"what": what, "changes": c, "status": "204"} for c in odd]
     assert accepted(tmp_path, *records, {"what": what, "changes": changes, "status": "204"}) == (one,)

@@ -34,6 +34,7 @@ from checkers.evidence.tablelog import Capture, RowChange, TableLog
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from workloads.ddl import table_properties
 from workloads.engines.engine import Engine
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.operations.keys import Keys, part_of
@@ -540,12 +541,9 @@ def _first_raw(spec: TableSpec) -> dict[str, Any]:
         "default-spec-id": 0,
         "partition-specs": [{"spec-id": 0, "fields": part}],
         "last-partition-id": 1000 if part else 999,
-        "properties": {
-            "owner": "root",
-            **{f"write.{c}.mode": spec.mode for c in ("delete", "update", "merge")},
-            **{f"write.{c}.isolation-level": spec.isolation for c in ("delete", "update", "merge")},
-            **spec.properties,
-        },
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": {"owner": "root", **{k: v for k, v in table_properties(spec).items() if k != "format-version"}},
         "snapshot-log": [],
         "metadata-log": [],
     }

@@ -80,7 +80,7 @@ class Metadata(TableChecker):
             else Chain(log, unit.ops, {**unit.everything, **{o.op: o for o in unit.ops}})
         )
         looks = [
-            check_versions(chain, torn=unit.torn or not unit.complete),
+            check_versions(chain, torn=unit.torn or not unit.complete, spec=unit.spec),
             check_files(chain, complete=log.complete),
         ]
         findings = [f for p in looks for f in p.findings]

@@ -148,7 +148,7 @@ class Contents(Judging):
             lists = LISTS
         for listed in lists:
             self._compare(listed.key, step, before, _said(listed.key, listed.default), self._list_judge(listed))
-        self._compare("properties", step, before, _properties, self._properties)
+        self._compare("properties", step, before, properties_of, self._properties)
         self._compare("refs", step, before, _refs, self._refs)
         self._compare("location", step, before, _said("location"), self._location)
         self._compare("format-version", step, before, lambda m: m.format_version, self._format_version)
@@ -240,7 +240,7 @@ class Contents(Judging):
     # --- properties, refs, location, format version, statistics
 
     def _properties(self, step: Step, before: Metadata) -> bool:
-        old, new = _properties(before), _properties(step.after)
+        old, new = properties_of(before), properties_of(step.after)
         gone = sorted(old.keys() - new.keys())
         back = sorted(k for k in old.keys() & new.keys() if old[k] != new[k] and new[k] in self._held.get(k, ()))
         for k in (*old, *new):
@@ -486,7 +486,8 @@ def _readable(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return now in PROMOTED.get(was, ())
 
 
-def _properties(m: Metadata) -> dict[str, Any]:
+def properties_of(m: Metadata) -> dict[str, Any]:
+    """A version's properties without those that a catalog writes into each version."""
     said = m.raw.get("properties")
     if not isinstance(said, Mapping):
         return {}

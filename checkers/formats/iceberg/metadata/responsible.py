@@ -95,7 +95,12 @@ class Responsible:
         return any(kind_of(o) is None for o in self.chain.of_table)
 
     def accused(self, step: Step) -> tuple[str, ...]:
-        """The operations that made the version; without a snapshot, those under way that change metadata and leave none."""
+        """The operations that made the version; without a snapshot, those under way that change metadata and leave none.
+
+        Nobody for the version with which a table begins: the run's set-up creates the tables, by no operation of the history.
+        """
+        if created(step.after):
+            return ()
         made = [o.op for o in self.makers(step)]
         if made:
             return tuple(dict.fromkeys(made))
@@ -106,7 +111,7 @@ class Responsible:
         """``the commit of insert of id 7 (w1-3, process 1)``."""
         makers = self.chain.makers(m)
         if not makers:
-            return "a commit that added no snapshot"
+            return "the table's creation" if created(m) else "a commit that added no snapshot"
         return "the commit of " + explain.listing(
             explain.operation(self.chain.by_op[o]) if o in self.chain.by_op else f"operation {o}"
             for o in dict.fromkeys(makers)
@@ -131,3 +136,8 @@ class Responsible:
     def one(c: Commit, m: Metadata) -> dict[str, Any]:
         """What an anomaly names: a snapshot, its operation and a version."""
         return {"ops": () if c.op is None else (c.op,), "snapshots": (c.snapshot_id,), "files": (m.location,)}
+
+
+def created(m: Metadata) -> bool:
+    """Whether a version is that with which its table began: the log's first, without snapshot and without a version before it."""
+    return m.n == 0 and not m.snapshots and m.predecessor is None

@@ -144,17 +144,42 @@ RULES: Mapping[str, Rule] = {
         "statistics belong to a snapshot, and readers trust what is listed for it",
     ),
     "missing-field": Rule(
-        "Table Metadata Fields", "table-metadata-fields", "the field is required in format versions 2 and 3"
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "the table of fields says for each format version which ones are required",
     ),
     "dangling-id": Rule(
         "Table Metadata Fields",
         "table-metadata-fields",
-        "current-schema-id, default-spec-id, default-sort-order-id and a snapshot's schema-id are ids in the table's lists",
+        "current-schema-id, default-spec-id, default-sort-order-id and a snapshot's schema-id are ids in the table's lists; a source-id and "
+        "an identifier-field-id are ids of columns",
     ),
     "field-id": Rule(
         "Schemas and Data Types",
         "schemas-and-data-types",
-        "field ids are unique in a table's schema, and last-column-id is the highest that was assigned",
+        "field ids and names are unique in a table's schema, and those of partition fields in the table; last-column-id and "
+        "last-partition-id are the highest that were assigned",
+    ),
+    "listed-twice": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "schemas, partition-specs and sort-orders are found by their schema-id, spec-id and order-id",
+    ),
+    "unknown-type": Rule(
+        "Primitive Types",
+        "primitive-types",
+        "a column's type is one that the specification has in the table's format version",
+    ),
+    "unknown-format-version": Rule(
+        "Format Versioning",
+        "format-versioning",
+        "versions 1, 2 and 3 of the format are complete and adopted; a reader refuses any other",
+    ),
+    "not-as-created": Rule(
+        "TableMetadata.newTableMetadata",
+        "",
+        "a new table has the columns, partitioning, properties and format version that its creation asks for; its columns have the ids 1, 2, … "
+        "in their order, its counters are what was assigned, and its metadata lies below its location",
     ),
     "snapshot-log": Rule(
         "Table Metadata Fields",
@@ -167,7 +192,7 @@ RULES: Mapping[str, Rule] = {
         "",
         "the entries of both logs are copied with their times and sorted by them, and last-updated-ms is not before the last of them; only "
         "a minute is allowed for clocks that differ; the entry of the version before has that one's last-updated-ms, that of a new snapshot "
-        "the snapshot's timestamp-ms",
+        "the snapshot's timestamp-ms; no time is later than a clock can have said it",
     ),
     "returned-snapshot": Rule(
         "TableMetadata.Builder.addSnapshot",

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from checkers.evidence.history import Operation
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
 from checkers.formats.iceberg.metadata.logs import entries_of, place_in, snapshot_in
 from checkers.formats.iceberg.metadata.seen import Judging
@@ -44,6 +45,48 @@ class Times(Judging):
         if before is not None and not self.lists_one:
             self._same_times("metadata-log", step, before, place_in)
             self._same_times("snapshot-log", step, before, snapshot_in)
+
+    def last(self) -> None:
+        """The ``last-updated-ms`` of the last version, which no later one repeats: no clock of the run can have said so late a time.
+
+        The clocks are those of which the log has times of known operations: a clock says its time at most as long after the start of the run
+        as its operation had taken by then. A version that a writer of none of them can have made is not judged.
+        """
+        step = next((s for s in reversed(self.chain.steps) if not s.again), None)
+        if step is None or not step.after.last_updated_ms or step.after.problems:
+            return
+        m, ops = step.after, self.by.accused(step)
+        made = [self.chain.by_op[op] for op in ops if op in self.chain.by_op]
+        writers = {_writer(c.op) for c, _ in self._made}
+        if not made or len(made) < len(ops) or any(_writer(op) not in writers for op in ops):
+            return
+        ends = [c.time for c in self.chain.log.captures] + [o.end or o.start for o in self.chain.of_table]
+        until = max(o.end if o.type == "ok" and o.end is not None else max(ends) for o in made)
+        latest = self._furthest(m) + _ms(min(until, step.latest, max(ends))) + ONE_MINUTE
+        if m.last_updated_ms <= latest:
+            return
+        self.found(
+            "timestamp-order",
+            f"version {m.n} ({m.location}), {self.by.made_by(m)}, the last, says in its last-updated-ms {m.last_updated_ms} (ms since 1970). "
+            f"By the other times of the log, the clock that is furthest ahead, and a minute more, it was made at {latest} at the latest: "
+            f"{_apart(m.last_updated_ms, latest)}. Readers refuse the next version, which comes before it.",
+            ops=ops,
+            files=(m.location,),
+        )
+
+    @cached_property
+    def _made(self) -> list[tuple[Commit, Operation]]:
+        """The commits of operations that are known."""
+        return [(c, o) for c in self.chain.log.commits if (o := self.chain.by_op.get(c.op or "")) is not None]
+
+    def _furthest(self, m: Metadata) -> int:
+        """What the clock that is furthest ahead says at the start of the run, at most, by all times of the log but those of one version."""
+        versions = self.chain.log.metadata
+        said = [(c.timestamp_ms, o) for c, o in self._made]
+        said += [
+            (v.last_updated_ms, o) for c, o in self._made for v in versions[c.metadata : c.metadata + 1] if v is not m
+        ]
+        return max(time - _ms(o.start) for time, o in said)
 
     @cached_property
     def _strange(self) -> set[tuple[str, Any, int]]:
@@ -236,6 +279,15 @@ class Times(Judging):
 def _time(entry: Any) -> int | None:
     said = entry.get("timestamp-ms") if isinstance(entry, Mapping) else None
     return said if isinstance(said, int) else None
+
+
+def _ms(ns: int) -> int:
+    return ns // 1_000_000
+
+
+def _writer(op: str | None) -> str:
+    """The writer whose operation an id names: ``w1`` of ``w1-3``."""
+    return (op or "").rpartition("-")[0]
 
 
 def _apart(time: int, than: int) -> str:

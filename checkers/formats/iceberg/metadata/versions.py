@@ -16,22 +16,34 @@ from checkers.formats.iceberg.metadata.acknowledged import Acknowledged
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
 from checkers.formats.iceberg.metadata.contents import Contents
+from checkers.formats.iceberg.metadata.creation import FORMAT_VERSION, Creation
 from checkers.formats.iceberg.metadata.logs import Logs
 from checkers.formats.iceberg.metadata.numbers import Numbers
 from checkers.formats.iceberg.metadata.plain import PlainVersions
+from checkers.formats.iceberg.metadata.responsible import created
 from checkers.formats.iceberg.metadata.seen import Judging, VersionSeen
 from checkers.formats.iceberg.metadata.snapshots import Snapshots
 from checkers.formats.iceberg.metadata.times import Times
+from checkers.formats.iceberg.metadata.wellformed import WellFormed
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
+from workloads.tables import TableSpec
 
 
-def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
-    """All rules about versions; ``torn``: the history may lack its end, and with it the explanation of a change."""
+def check_versions(chain: Chain, *, torn: bool, spec: TableSpec | None = None) -> VersionSeen:
+    """All rules about versions.
+
+    Args:
+        torn: the history may lack its end, and with it the explanation of a change.
+        spec: what the table was created as; None if no plan says it.
+    """
     seen = VersionSeen()
     check = _Versions(chain, seen, torn)
     snapshots, contents, logs = Snapshots(chain, seen, torn), Contents(chain, seen, torn), Logs(chain, seen, torn)
-    times = Times(chain, seen, torn)
+    times, formed = Times(chain, seen, torn), WellFormed(chain, seen, torn)
+    creation = Creation(chain, seen, torn, spec)
+    contents.due.update(creation.judge())
+    check.wrong_at_first = creation.wrong
     plain = PlainVersions(chain)
     for step in chain.steps:
         if not contents.due and not logs.due and plain(step):
@@ -42,8 +54,10 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
             longer = new[: len(old)] == old
             snapshots.step(step, longer)
             contents.step(step)
+            formed.step(step)
             times.step(step)
             logs.step(step, longer)
+    times.last()
     check.log_problems()
     Acknowledged(chain, seen, torn).acknowledged_changes()
     numbers = Numbers(chain, seen, torn)
@@ -57,6 +71,9 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
 
 
 class _Versions(Judging):
+    wrong_at_first: frozenset[str] = frozenset()
+    """Counters and the format version, if they are told to be wrong in the version with which the table begins."""
+
     def step(self, step: Step) -> None:
         m = step.after
         self._fork(step)
@@ -230,6 +247,8 @@ class _Versions(Judging):
         ]
         pairs += [(k, before.raw.get(k), m.raw.get(k)) for k in ("last-column-id", "last-partition-id")]
         for name, old, new in pairs:
+            if name in self.wrong_at_first and created(before):
+                continue
             if isinstance(old, int) and isinstance(new, int) and new < old:
                 self.found(
                     "counter-decreased",
@@ -250,6 +269,8 @@ class _Versions(Judging):
                 ops=self.by.accused(step),
                 files=(before.location, m.location),
             )
+        if FORMAT_VERSION in self.wrong_at_first and created(before):
+            return
         if m.format_version < before.format_version:
             self.found(
                 "format-version-decreased",
