@@ -51,7 +51,6 @@ class Fate:
 
 _PAIRS = "the history no longer pairs, so no operation is known"
 _OURS = "it only explains; our reader writes it, no table file does, and no verdict rests on it"
-_FIRST = "null in the first version: it is missed only where a version before had it"
 _LOST = "an element is lost, doubled or another: the operation's meaning, the summary or another record says so"
 _ORDER = "in another order: it is a set, or a multiset"
 
@@ -101,7 +100,9 @@ DEFAULTS: Mapping[str, tuple[Callable[[str], bool], Fate]] = {
     ),
     "a key of a metadata file": (
         lambda name: name.startswith("raw."),
-        Fate(found="any: missing, the id of nothing, or changed though nobody was asked to", not_noticed=_FIRST),
+        Fate(
+            found="any: missing, the id of nothing, changed though nobody was asked to, or not what the table was created with"
+        ),
     ),
     "a list, or null": (
         lambda name: name in LISTS and name in NULLABLE,
@@ -136,14 +137,13 @@ _RAW: dict[str, Fate] = {
     **{
         f"raw.{key}": Fate(
             found="any: missing, lower than a field's id, or the counter goes back in the next version",
-            not_noticed=f"{_FIRST}; or too high in the last version: a field that is gone may have had the id",
+            not_noticed="too high in the last version: a field that is gone may have had the id",
         )
         for key in ("last-column-id", "last-partition-id")
     },
     **{
         f"raw.{key}": Fate(
-            found="one is lost or another under its id, or the list is null",
-            not_noticed=f"{_FIRST}; one twice, with the same content",
+            found="one is lost, there twice, or another under its id, or the list is null",
         )
         for key in ("schemas", "partition-specs", "sort-orders")
     },
@@ -159,7 +159,7 @@ _RAW: dict[str, Fate] = {
         for key in ("snapshot-log", "metadata-log")
     },
     "raw.properties": Fate(
-        found="a property that no operation may change is gone, back, or another",
+        found="a property that no operation may change, or with which the table was created, is gone, back, or another",
         harmless="those of a neighbouring version, where an operation that sets a property was under way",
     ),
 }
@@ -346,12 +346,11 @@ EXCEPTIONS: Mapping[str, Fate] = {
         harmless="the number of a version without commit beside it: our reader numbers the versions, no table file does",
     ),
     "metadata.last_updated_ms": Fate(
-        found="another time than that of its entry in the next version's metadata-log",
-        not_noticed="of the last version: nothing repeats it, and writers and catalogs stamp versions with their own clocks",
+        found="another time than that of its entry in the next version's metadata-log; of the last, one that no clock of the run can have said",
+        not_noticed="of the last version, a time that a clock can have said: nothing repeats it, and clocks differ",
     ),
     "metadata.last_sequence_number": Fate(
-        found="lower than a snapshot's, or higher than the next version's",
-        not_noticed="one too high where the next version has that number, too",
+        found="lower than a snapshot's, higher than the next version's, or one that no snapshot was given",
     ),
     "swap.time": Fate(
         found="outside its operation, or after a later version's swap was answered",

@@ -22,7 +22,7 @@ from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, TableLogError
 from checkers.selftest.fields import FAILED, PARTS, Fate, Outcome, fate, first_word
-from checkers.selftest.mutator import Site, Variant, sites, variants
+from checkers.selftest.mutator import MADE_UP, Site, Variant, sites, variants
 from checkers.verdict import Checker
 
 MISSES_KEPT = 5
@@ -210,7 +210,9 @@ def _places(name: str, e: Evidence) -> _Places:
 
 def _has_values(p: _Places, name: str) -> bool:
     """Whether a record has something there; for null, and for a key's empty list, another value can be made up."""
-    return any(name.startswith("raw.") or s.value not in ((), [], {}) for s in p.by_field.get(name, ()))
+    return any(
+        name.startswith("raw.") or name in MADE_UP or s.value not in ((), [], {}) for s in p.by_field.get(name, ())
+    )
 
 
 _Tried = tuple[str, Outcome, str]

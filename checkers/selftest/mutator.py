@@ -55,6 +55,9 @@ NUMBERS: frozenset[str] = frozenset(name for name, hint in _HINTS.items() if int
 LISTS: frozenset[str] = frozenset(n for n, h in _HINTS.items() if tuple in (get_origin(x) for x in (h, *get_args(h))))
 """Fields that are a list, or null."""
 
+MADE_UP: Mapping[str, Any] = {"accepted.refs": (("made-up", 7),)}
+"""Field that is empty in every recorded run → a value for it."""
+
 ENUMS: Mapping[str, Sequence[str]] = {
     "event.type": get_args(EventType),
     "file.content": get_args(FileContent),
@@ -131,8 +134,8 @@ def variants(site: Site, same: Sequence[Site], rng: Random) -> list[Variant]:
         found = [Variant("other", v) for v in ENUMS[site.field] if v != site.value]
         rng.shuffle(found)
         return found
-    if site.field == "accepted.refs" and not site.value:
-        return [Variant("made up", (("made-up", 7),))]
+    if site.field in MADE_UP and not site.value:
+        return [Variant("made up", MADE_UP[site.field])]
     others = _unequal(site.value, near) or _unequal(site.value, [s.value for s in same])
     null = site.field in NULLABLE or site.field.startswith(("raw.", "summary.", "event.value"))
     if site.value is None and not others:

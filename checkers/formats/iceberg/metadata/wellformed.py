@@ -89,7 +89,7 @@ class WellFormed(Judging):
         """The log's first version, or one whose predecessor is not known: only what is nowhere in it can be missed."""
         m = step.after
         keys = REQUIRED_KEYS[min(m.format_version, 2)] if m.format_version >= 1 else ()
-        gone = [k for k in keys if m.raw.get(k) is None]
+        gone = [k for k in keys if m.raw.get(k) in (None, [])]
         if gone:
             self._tell(
                 "missing-field",
