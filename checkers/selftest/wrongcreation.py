@@ -115,7 +115,8 @@ def partitioned_otherwise(rng: Random, m: Metadata) -> Change | None:
     """The table is not partitioned, or by another transform or column."""
     if not m.raw["partition-specs"][0]["fields"]:
         return None
-    other = rng.choice([[], [{"transform": "bucket[4]"}], [{"source-id": 1}], [{"name": "p"}]])
+    others: list[list[Raw]] = [[], [{"transform": "bucket[4]"}], [{"source-id": 1}], [{"name": "p"}]]
+    other = rng.choice(others)
     return raw(
         lambda r: {
             "partition-specs": [

@@ -246,5 +246,5 @@ def _wrong_counters(m: Metadata) -> Iterator[Due]:
         ("last-partition-id", m.raw.get("last-partition-id"), fields),
         ("last-sequence-number", m.last_sequence_number, [0]),
     ):
-        if isinstance(has, int) and used and has > max(used):
+        if isinstance(has, int) and used and (has > max(used) or has < 0):
             yield name, f"its {name} is {has}, and the highest that was assigned is {max(used)}"

@@ -90,6 +90,13 @@ class WellFormed(Judging):
         m = step.after
         keys = REQUIRED_KEYS[min(m.format_version, 2)] if m.format_version >= 1 else ()
         gone = [k for k in keys if m.raw.get(k) in (None, [])]
+        if m.format_version > 1:
+            gone += [
+                f"a {x.id} in {x.key}"
+                for x in LISTS
+                for e in dicts(m.raw.get(x.key))
+                if not isinstance(e.get(x.id), int)
+            ]
         if gone:
             self._tell(
                 "missing-field",
