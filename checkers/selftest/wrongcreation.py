@@ -44,6 +44,7 @@ def begun(draw: Draw) -> Callable[[VersionSite], Planted | None]:
         last = 0 if v.w.rng.random() < 0.5 else len(v.t.log.metadata)
         return v.w.planted(log=v.t.with_versions(0, last, change), nobody=CREATED)
 
+    plant.__doc__ = draw.__doc__
     return plant
 
 
