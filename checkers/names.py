@@ -540,6 +540,19 @@ _MEANINGS: Mapping[str, Meaning] = {
         "The list of statistics files changed, and nobody computed or removed one.", METADATA, MAKER, _METADATA
     ),
     "missing-field": Meaning("A field that the specification requires is missing.", METADATA, MAKER, _METADATA),
+    "listed-twice": Meaning(
+        "A list of the metadata has one id twice: which entry is meant is undecided.", METADATA, MAKER, _METADATA
+    ),
+    "unknown-type": Meaning("A column has a type that the specification does not know.", UNREADABLE, MAKER, _METADATA),
+    "unknown-format-version": Meaning(
+        "The table says a format version that there is not.", UNREADABLE, MAKER, _METADATA
+    ),
+    "not-as-created": Meaning(
+        "The first version of the table is not what its creation asked for: other columns, partitioning, properties, format version or location.",
+        METADATA,
+        CATALOG,
+        "Compare the CREATE TABLE with the first metadata file; a property that the catalog overrides belongs into its own properties.",
+    ),
     "dangling-id": Meaning(
         "A current schema, spec or sort order is named that the table does not list.", UNREADABLE, MAKER, _METADATA
     ),
