@@ -548,7 +548,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "The table says a format version that there is not.", UNREADABLE, MAKER, _METADATA
     ),
     "not-as-created": Meaning(
-        "The first version of the table is not what its creation asked for: other columns, partitioning, properties, format version or location.",
+        "The first version of the table is not what its creation asked for: other columns, partitions, properties, format or location.",
         METADATA,
         CATALOG,
         "Compare the CREATE TABLE with the first metadata file; a property that the catalog overrides belongs into its own properties.",
