@@ -115,6 +115,11 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, 
         return ()
 
     @property
+    def contradiction(self) -> str | None:
+        """What it says twice and differently, in words, so that its line cannot be as the reader wrote it; None: nothing."""
+        return None
+
+    @property
     def procedure_counts(self) -> Mapping[str, int]:
         """What else than files and rows a procedure's answer counts of it, in the words of the answer."""
         return {}

@@ -34,7 +34,7 @@ from checkers.evidence import record
 from checkers.evidence.problem import Problem, upgraded
 from checkers.evidence.record import UNREADABLE, RecordError
 from checkers.evidence.runfolder import replace_file
-from checkers.evidence.tableformat import Difference, MetadataRecord, Records, find
+from checkers.evidence.tableformat import AS_WRITTEN, Difference, MetadataRecord, Records, find
 from checkers.evidence.tablelog import (
     ICEBERG,
     Capture,
@@ -255,6 +255,8 @@ def read(path: Path) -> TableLog:
                 metadata.append(r.after(metadata[-1] if metadata else None))
             elif isinstance(r, Commit):
                 _check_rows(r, len(header.columns))
+                if (why := r.contradiction) is not None:
+                    raise RecordError(f"a commit: {why}; {AS_WRITTEN}")
                 r.share(words)
                 commits.append(r)
             elif isinstance(r, Capture):

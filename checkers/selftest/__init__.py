@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from checkers.selftest import (
+    contradictions,
     halftransactions,
     lostcommits,
     missingfiles,
@@ -31,7 +32,17 @@ from checkers.selftest.plant import Plant
 
 TABLES = (
     *(lostcommits, wronganswers, stalescans, wrongrows, missingfiles, wrongreads, wrongtravel, secondopinions),
-    *(wrongmetadata, wrongcontents, wronglogs, wrongfiles, neverends, halftransactions, swaps, wrongengines),
+    *(
+        wrongmetadata,
+        wrongcontents,
+        wronglogs,
+        wrongfiles,
+        contradictions,
+        neverends,
+        halftransactions,
+        swaps,
+        wrongengines,
+    ),
 )
 """The tables of plants by subject, in the order of the checkers."""
 ALL: tuple[Plant[Any], ...] = tuple(plant for subject in TABLES for plant in subject.PLANTS)

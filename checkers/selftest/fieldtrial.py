@@ -34,7 +34,7 @@ class FieldScore:
     """What came of the wrong values of one field.
 
     Attributes:
-        outcomes: outcome → number of values. A verdict ``True`` counts as ``not noticed`` if the field has such values at all.
+        outcomes: outcome → number of values. A verdict ``True`` counts as ``not noticed`` if the field's entry does not say why it is harmless.
         misses: the first values with an outcome that the field may not have.
     """
 
@@ -254,7 +254,7 @@ def _score(name: str, fate: Fate, tried: Iterator[_Tried]) -> FieldScore:
     outcomes: Counter[Outcome] = Counter()
     misses = []
     for where, came, said in tried:
-        shown: Outcome = "not noticed" if came == "harmless" and fate.not_noticed else came
+        shown: Outcome = "not noticed" if came == "harmless" and not fate.harmless else came
         outcomes[shown] += 1
         if shown not in fate.outcomes:
             misses.append(f"{where}: {shown}{f' ({said})' if said else ''}")

@@ -22,8 +22,9 @@ from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, Growth, RowChange, TableLog
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.formats.iceberg.records import attempt_of
 from compose.objectstore import ObjectStore, TableReadError
-from harness.tablefiles.iceberg import manifests, metadata_json
+from harness.tablefiles.iceberg import manifests
 from harness.tablefiles.iceberg import vectors as vectors_module
 from harness.tablefiles.iceberg.decoded import TableFiles
 from harness.tablefiles.iceberg.live_files import in_scope
@@ -176,8 +177,8 @@ def test_wrong_counts_in_the_manifest_list_are_told(tmp_path: Path, count: str, 
 
 @pytest.mark.parametrize("name", ["a/snap-12-3-0b0c.avro", "snap--12-3-0b0c.avro"])
 def test_the_attempt_is_in_the_name_of_the_manifest_list(name: str) -> None:
-    assert metadata_json.attempt_of(name) == 3
-    assert metadata_json.attempt_of("metadata/other.avro") is None
+    assert attempt_of(name) == 3
+    assert attempt_of("metadata/other.avro") is None
 
 
 # --- which deletes apply ----------------------------------------------------------------------------------------------

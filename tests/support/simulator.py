@@ -329,13 +329,16 @@ class Table:
                     removed_files.append(vectors.pop(path))
         elif taken and self.format_version == 3:
             puffin = self._name("deletes.puffin")
-            for n, (path, gone) in enumerate(sorted(Counter(f for f, _ in remove).items())):
+            hit = sorted(Counter(f for f, _ in remove).items())
+            for n, (path, gone) in enumerate(hit):
                 old = vectors.get(path)
                 removed_files += [] if old is None else [old]
                 records = gone + (0 if old is None else old.records)
                 vector = self._entry(puffin, "deletion-vector", records, taken[0][1].part, sequence, snapshot)
                 at = files[path].partition
-                vectors[path] = replace(vector, referenced=path, partition=at, offset=4 + 40 * n, length=40)
+                vectors[path] = replace(
+                    vector, referenced=path, partition=at, offset=4 + 40 * n, length=40, size=40 * len(hit) + 400
+                )
                 added_files.append(vectors[path])
                 hidden_by[path] = puffin
         elif taken:

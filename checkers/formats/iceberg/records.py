@@ -6,6 +6,7 @@ that only lost entries at its start and gained some at its end is ``{"skip": n, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -15,6 +16,19 @@ from checkers.evidence import record
 from checkers.evidence.record import RecordError
 from checkers.evidence.tableformat import NO_RECORD_BEFORE, MetadataRecord, Records
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
+
+OP = "icequake-op"
+"""The key of a summary that names the snapshot's operation."""
+_SNAP = re.compile(r"snap-(-?\d+)-(\d+)-[^/]*\.avro$")
+
+
+def attempt_of(manifest_list: str) -> int | None:
+    """The producer's attempt number in a manifest list's name ``snap-<snapshot id>-<attempt>-<uuid>.avro``; None for other names.
+
+    Source: Iceberg ``SnapshotProducer.manifestListPath``. PyIceberg writes 0.
+    """
+    m = _SNAP.search(manifest_list)
+    return int(m[2]) if m else None
 
 
 class IcebergFile(FileEntry, frozen=True, gc=False, kw_only=True):
@@ -76,6 +90,21 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
     def own_files(self) -> tuple[str, ...]:
         """The manifest list. Manifests are in no record of the log."""
         return (self.manifest_list,)
+
+    @property
+    def contradiction(self) -> str | None:
+        """Another operation than the summary's, or another attempt than the manifest list's name has: the reader copies both."""
+        named = self.summary.get(OP)
+        if named is not None and named != self.op:
+            return f"op is {record.shown(self.op)}, but {OP} of its summary is {record.shown(named)}"
+        tried = attempt_of(self.manifest_list)
+        if (
+            named is not None and tried and tried != self.attempt
+        ):  # PyIceberg's names say 0; its own count is the history's
+            return (
+                f"attempt is {record.shown(self.attempt)}, but its manifest list is {record.shown(self.manifest_list)}"
+            )
+        return None
 
     @property
     def procedure_counts(self) -> Mapping[str, int]:

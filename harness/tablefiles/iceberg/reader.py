@@ -44,13 +44,13 @@ from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import replace_file
 from checkers.evidence.tablelog import Capture, Growth, MissingFile, TableLog
+from checkers.formats.iceberg.records import OP, attempt_of
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.iceberg.decoded import TableFiles, Unknown
 from harness.tablefiles.iceberg.manifests import UNSAID, Entry, ManifestFile
-from harness.tablefiles.iceberg.metadata_json import attempt_of
 from harness.tablefiles.iceberg.pointer_chain import (
     LONGEST,
     OutsideTheChain,
@@ -68,7 +68,6 @@ from harness.tablefiles.iceberg.snapshot_tree import Change, SnapshotTree
 
 __all__ = ["ObjectStore", "TableReadError", "TableReader"]
 
-_OP = "icequake-op"
 _BATCH = 32
 """Metadata versions read and recorded together."""
 _SNAPSHOT_BATCH = 128
@@ -482,7 +481,7 @@ class TableReader:
         id, parent = s["snapshot-id"], s.get("parent-snapshot-id")
         summary = dict(s.get("summary") or {})
         operation = summary.pop("operation", "")
-        op = summary.get(_OP)
+        op = summary.get(OP)
         change = self._change(s, content, told)
         who = f"snapshot {id}" + (f" (op {op})" if op else "")
         problems = [replace(p, why=f"{p.why}; needed by {who}") for p in dict.fromkeys(change.problems)]

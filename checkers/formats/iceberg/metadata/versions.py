@@ -44,6 +44,7 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
             contents.step(step)
             times.step(step)
             logs.step(step, longer)
+    times.of_snapshots()
     check.log_problems()
     Acknowledged(chain, seen, torn).acknowledged_changes()
     numbers = Numbers(chain, seen, torn)
