@@ -74,8 +74,6 @@ class MetadataRecord(
         return out
 
 
-AS_WRITTEN = "so the line is not as the reader wrote it: take the file from where the run was recorded"
-"""What to do about a line that contradicts another one, or itself."""
 NO_RECORD_BEFORE = "a metadata record says only what differs from the record before it, and there is none"
 
 

@@ -34,7 +34,7 @@ from checkers.evidence import record
 from checkers.evidence.problem import Problem, upgraded
 from checkers.evidence.record import UNREADABLE, RecordError
 from checkers.evidence.runfolder import replace_file
-from checkers.evidence.tableformat import AS_WRITTEN, Difference, MetadataRecord, Records, find
+from checkers.evidence.tableformat import Difference, MetadataRecord, Records, find
 from checkers.evidence.tablelog import (
     ICEBERG,
     Capture,
@@ -149,13 +149,31 @@ def commit_to_json(c: Commit) -> dict[str, Any]:
 
 
 def _check_rows(c: Commit, columns: int) -> None:
-    """Every row has as many values as there are columns."""
+    """A commit says nothing twice and differently, and every row has as many values as there are columns."""
+    if (why := c.contradiction) is not None:
+        raise RecordError(f"a commit: {why}; {_NOT_A_LOG}")
     if all(len(r.row) == columns for rows in (c.added, c.removed) if rows for r in rows):
         return
     for name in ("added", "removed"):
         for r in getattr(c, name) or ():
             count = f"the number of values in a row of {name}"
             record.must(len(r.row) == columns, count, f"{columns}, one for each column", len(r.row))
+
+
+_NOT_A_LOG = "no reader writes another, so something else has changed the file: take the log as the run left it"
+
+
+def _check_number(n: int, due: int) -> None:
+    """Versions are numbered from 0 without a gap."""
+    record.must(n == due, "a metadata record: n", f"{due}, the number of such records before it ({_NOT_A_LOG})", n)
+
+
+def _check_version(n: int, versions: int) -> None:
+    """A commit comes after the version that is the first to show it."""
+    due = (
+        f"the n of a metadata record before it, from 0 to {versions - 1}" if versions else "that of a version before it"
+    )
+    record.must(0 <= n < versions, "a commit: metadata", f"{due} ({_NOT_A_LOG})", n)
 
 
 def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str, Any]:
@@ -252,11 +270,11 @@ def read(path: Path) -> TableLog:
                 continue
             r = decoded.record(line)
             if isinstance(r, MetadataRecord):
+                _check_number(r.n, len(metadata))
                 metadata.append(r.after(metadata[-1] if metadata else None))
             elif isinstance(r, Commit):
                 _check_rows(r, len(header.columns))
-                if (why := r.contradiction) is not None:
-                    raise RecordError(f"a commit: {why}; {AS_WRITTEN}")
+                _check_version(r.metadata, len(metadata))
                 r.share(words)
                 commits.append(r)
             elif isinstance(r, Capture):

@@ -205,8 +205,8 @@ def section() -> str:
     """The part of docs/evidence.md."""
     lines = [
         "\n## What a table log says twice\n\n",
-        "Each pair must agree. **Held**: these rules of [`metadata`](checkers.md) find a difference, and `icequake selftest` plants these bugs. "
-        "**Refused**: the log's file\nis not read; the error names the line.\n\n",
+        "Each pair must agree. **Held**: these rules of [`metadata`](checkers.md) find a difference, and `icequake selftest` plants these\n"
+        "bugs. **Refused**: the log's file is not read; the error names the line.\n\n",
         "| in one place | in another | a difference is |\n|---|---|---|\n",
     ]
     for x in REDUNDANCIES:

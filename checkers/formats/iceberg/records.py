@@ -98,9 +98,7 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
         if named is not None and named != self.op:
             return f"op is {record.shown(self.op)}, but {OP} of its summary is {record.shown(named)}"
         tried = attempt_of(self.manifest_list)
-        if (
-            named is not None and tried and tried != self.attempt
-        ):  # PyIceberg's names say 0; its own count is the history's
+        if named is not None and tried and tried != self.attempt:  # PyIceberg's names say 0, and the history counts
             return (
                 f"attempt is {record.shown(self.attempt)}, but its manifest list is {record.shown(self.manifest_list)}"
             )
@@ -123,10 +121,25 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
 
 
 class Grown(msgspec.Struct, frozen=True, gc=False):
-    """How a list of ``raw`` grew; ``keep``: the number of entries that both have."""
+    """How a list of ``raw`` grew; ``keep``: the number of entries that both have, which a log need not say."""
 
     skip: int
     add: list[Any]
+    keep: int | None = None
+
+    def after(self, key: str, old: list[Any]) -> list[Any]:
+        """The list that ``old`` became.
+
+        Raises:
+            RecordError: ``old`` has no such entries.
+        """
+        name, entries = record.shown(key), f"the number of entries in the record before, which is {len(old)}"
+        record.must(0 <= self.skip <= len(old), f"{name}, which grew: skip", f"from 0 to {entries}", self.skip)
+        left = len(old) - self.skip
+        record.must(
+            self.keep in (None, left), f"{name}, which grew: keep", f"{left}, skip less than {entries}", self.keep
+        )
+        return old[self.skip :] + self.add
 
     @staticmethod
     def between(old: Any, new: Any) -> dict[str, Any] | None:
@@ -233,7 +246,7 @@ def _raw_after(
             before = old[k]
             if not isinstance(before, list):
                 record.must(False, f"{record.shown(k)}, which grew,", "a list in the record before", before)
-            out[k] = before[growth.skip :] + growth.add
+            out[k] = growth.after(k, before)
     except KeyError as e:
         key = record.shown(e.args[0])
         raise RecordError(f"{key} is said to be that of the metadata record before it, which has none") from None
