@@ -52,6 +52,7 @@ class Fate:
 
 _PAIRS = "the history no longer pairs, so no operation is known"
 _OURS = "it only explains; our reader writes it, no table file does, and no verdict rests on it"
+_FIRST = "null in the first version: it is missed only where a version before had it"
 _LOST = "an element is lost, doubled or another: the operation's meaning, the summary or another record says so"
 _ORDER = "in another order: it is a set, or a multiset"
 
@@ -101,7 +102,7 @@ DEFAULTS: Mapping[str, tuple[Callable[[str], bool], Fate]] = {
     ),
     "a key of a metadata file": (
         lambda name: name.startswith("raw."),
-        Fate(found="any: missing, the id of nothing, or changed though nobody was asked to"),
+        Fate(found="any: missing, the id of nothing, or changed though nobody was asked to", harmless=_FIRST),
     ),
     "a list, or null": (
         lambda name: name in LISTS and name in NULLABLE,
@@ -138,13 +139,14 @@ _RAW: dict[str, Fate] = {
     **{
         f"raw.{key}": Fate(
             found="any: missing, lower than a field's id, or the counter goes back in the next version",
-            harmless="too high in the last version: a field that is gone may have had the id, and ids are never scarce",
+            harmless=f"{_FIRST}; or too high in the last version: a field that is gone may have had the id, and ids are never scarce",
         )
         for key in ("last-column-id", "last-partition-id")
     },
     **{
         f"raw.{key}": Fate(
-            found="one is lost, twice, or another under its id, or the list is null",
+            found="one is lost or another under its id, or the list is null",
+            harmless=f"{_FIRST}; one twice, with the same content",
         )
         for key in ("schemas", "partition-specs", "sort-orders")
     },
@@ -350,6 +352,7 @@ EXCEPTIONS: Mapping[str, Fate] = {
     ),
     "metadata.last_sequence_number": Fate(
         found="lower than a snapshot's, or higher than any that was given",
+        harmless="one too high in the first version: the next one has that number, too",
     ),
     "swap.time": Fate(
         found="outside its operation, or after a later version's swap was answered",
