@@ -132,6 +132,18 @@ _UNCOUNTED: dict[str, Fate] = {
         not_noticed="any: copy-on-write counts partitions whose rows did not change, too"
     ),
 }
+_UNJUDGED = "nothing else in the log is compared with it"
+_TOLD: Mapping[str, str] = {
+    "equality_ids": _UNJUDGED,
+    "columns": _UNJUDGED,
+    "exact": _UNJUDGED,
+    "split_offsets": "they say where a reader may divide the file, and a wrong place only costs",
+    "sort_order_id": "it says how the rows are sorted, which nothing here compares",
+    "key_metadata": "no file of a run is encrypted",
+    "stored": _UNJUDGED,
+    "manifest": _OURS,
+}
+"""What entries say of their files, and the files themselves."""
 _RAW: dict[str, Fate] = {
     **{
         f"raw.{key}": Fate(
@@ -158,6 +170,7 @@ _RAW: dict[str, Fate] = {
         )
         for key in ("snapshot-log", "metadata-log")
     },
+    "raw.refs": Fate(not_noticed=f"any: {_UNJUDGED}"),
     "raw.properties": Fate(
         found="a property that no operation may change is gone, back, or another",
         harmless="those of a neighbouring version, where an operation that sets a property was under way",
@@ -246,6 +259,7 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="a missing file is told twice, or with another path: it is still missing",
         not_noticed="it is lost: only the reader looks into the store, and nothing else says so",
     ),
+    "log.sizes": Fate(not_noticed=f"any: {_UNJUDGED}"),
     "capture.time": Fate(
         found="it says of an acknowledged commit that the pointer did not have it yet",
         unknown="the last capture is earlier: what ended later may be missing in the log",
@@ -277,6 +291,8 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="another version: main did not move there, or the version has not the commit's numbers",
         harmless="a version beside it that lists the snapshot, too, and has the same numbers: our reader writes it, no table file does",
     ),
+    "commit.manifests": Fate(not_noticed=f"any: {_UNJUDGED}"),
+    "commit.kept_files": Fate(not_noticed=f"any: {_UNJUDGED}"),
     "commit.violations": Fate(found="any: each is an anomaly of the checker metadata"),
     "file.path": Fate(
         found="another file's, or that of a file that is removed later or removed here: not live, or live twice",
@@ -329,6 +345,7 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="a specification that the table does not have",
         harmless="another one whose partition fits as well; null in logs of earlier releases, whose partitions are judged by the default one",
     ),
+    **{f"file.{name}": Fate(not_noticed=f"any: {why}") for name, why in _TOLD.items()},
     "row.row": Fate(
         found="another value: not what the operation means",
         refused="another number of values than columns",
