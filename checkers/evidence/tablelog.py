@@ -193,6 +193,13 @@ class MissingFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fa
     snapshots: tuple[int, ...]
 
 
+class ObjectSize(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, array_like=True):
+    """How many bytes an object of the store has."""
+
+    path: str
+    size: int
+
+
 C_co = TypeVar("C_co", bound=Commit, default=Commit, covariant=True)
 M_co = TypeVar("M_co", bound=Metadata, default=Metadata, covariant=True)
 
@@ -201,7 +208,8 @@ M_co = TypeVar("M_co", bound=Metadata, default=Metadata, covariant=True)
 class TableLog(Generic[C_co, M_co]):
     """A table's whole log, with a format's commits and versions. ``complete`` is False for a run that ended before the final reading.
 
-    ``missing_files`` is determined once, at the end: it has files that were read earlier and are gone now.
+    ``missing_files`` and ``sizes`` are determined once, at the end, from a listing of the table's folder: files that were read earlier and
+    are gone now; and the objects that have another size than when they were read, or that were not read and the last version names.
     """
 
     table: str
@@ -215,6 +223,7 @@ class TableLog(Generic[C_co, M_co]):
     problems: tuple[Problem, ...] = ()
     missing_files: tuple[MissingFile, ...] = ()
     table_format: str = ICEBERG
+    sizes: tuple[ObjectSize, ...] = ()
 
     @property
     def captured_until(self) -> int | None:

@@ -8,7 +8,7 @@ capture    the reader followed the catalog's pointer to its end: everything ackn
            start of the run) is in the records above; ``metadata`` is the location that the pointer had
 problem    a :class:`~checkers.evidence.problem.Problem`: what the reader could not read and no other record can hold
 end        the last capture, after the final reads: the log is complete; ``missing``: files that a snapshot of the last
-           metadata needs and that are not in the store
+           metadata needs and that are not in the store; ``sizes``: objects whose size the listing of the end tells
 ========== ====================================================================================================
 
 Versions repeat each other, and in a long run a version has about as many snapshots as there are versions. So a ``metadata`` record holds only
@@ -41,15 +41,16 @@ from checkers.evidence.tablelog import (
     Commit,
     Metadata,
     MissingFile,
+    ObjectSize,
     RowChange,
     TableLog,
     TableLogError,
 )
 from workloads.file.opened import UnusableFile, lines
 
-FORMAT = 2
-READ = (1, 2)
-"""Formats that can be read. In format 1 problems are sentences."""
+FORMAT = 3
+READ = (1, 2, 3)
+"""Formats that can be read. In format 1 problems are sentences; formats 1 and 2 have neither statistics nor sizes of objects."""
 _END = ord("\n")
 
 
@@ -74,6 +75,7 @@ class _End(msgspec.Struct, frozen=True, tag_field="type", tag="end"):
     """The last line."""
 
     missing: tuple[MissingFile, ...] = ()
+    sizes: tuple[ObjectSize, ...] = ()
 
 
 Line = MetadataRecord | Commit | Capture | Problem | _End
@@ -138,7 +140,7 @@ def commit_to_json(c: Commit) -> dict[str, Any]:
         "removed_files",
         "named_by",
     }  # the last one is no file's: proxies or rows tell it
-    out = {k: getattr(c, k) for k in c.__struct_fields__ if k not in other}
+    out = {k: msgspec.to_builtins(getattr(c, k)) for k in c.__struct_fields__ if k not in other}
     for k in ("added", "removed"):
         rows: tuple[RowChange, ...] | None = getattr(c, k)
         out[k] = None if rows is None else [_change_to_json(r) for r in rows]
@@ -185,9 +187,13 @@ def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str,
     return out
 
 
-def end_to_json(missing: Iterable[MissingFile]) -> dict[str, Any]:
+def end_to_json(missing: Iterable[MissingFile], sizes: Iterable[ObjectSize] = ()) -> dict[str, Any]:
     """The ``end`` record."""
-    return {"type": "end", "missing": [[m.path, list(m.snapshots)] for m in missing]}
+    return {
+        "type": "end",
+        "missing": [[m.path, list(m.snapshots)] for m in missing],
+        "sizes": [[o.path, o.size] for o in sizes],
+    }
 
 
 def problem_record(problem: Problem) -> dict[str, Any]:
@@ -230,7 +236,7 @@ def records(log: TableLog) -> Iterable[dict[str, Any]]:
     for problem in log.problems:
         yield problem_record(problem)
     if log.complete:
-        yield end_to_json(log.missing_files)
+        yield end_to_json(log.missing_files, log.sizes)
 
 
 def dump(record: Mapping[str, Any]) -> bytes:
@@ -298,6 +304,7 @@ def read(path: Path) -> TableLog:
         complete=end is not None,
         problems=tuple(problems),
         missing_files=() if end is None else end.missing,
+        sizes=() if end is None else end.sizes,
     )
 
 

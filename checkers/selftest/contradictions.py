@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import RowChange
+from checkers.evidence.tablelog import ObjectSize, RowChange
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergLog as TableLog
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.selftest.plant import Plant, Plants, table
-from checkers.selftest.sites import CommitSite, commits, later, maintenance, pick
-from checkers.selftest.world import Planted
+from checkers.selftest.sites import CommitSite, VersionSite, commits, later, maintenance, pick, quiet_version
+from checkers.selftest.world import UNWRITTEN, Planted
 from checkers.selftest.wrongfiles import elsewhere, own
 from checkers.selftest.wronglogs import YEAR
 from checkers.selftest.wrongmetadata import lineage
@@ -194,6 +195,91 @@ FILES: Plants = {
 }
 
 
+def another_size(p: CommitSite, f: FileEntry) -> Planted:
+    """A file has another number of bytes than its object, and the summaries count as it says."""
+    n = p.w.rng.choice([-5, -1, 1, 40, 10**6])
+    counted = {} if f.content == "deletion-vector" else {"files-size": n}
+    log = p.t.log
+    same = [
+        x for c in log.commits for x in c.added_files if x.path == f.path
+    ]  # vectors that share the file say the same of it
+    for x in {(x.path, x.offset): x for x in same}.values():
+        site = CommitSite(p.w, replace(p.t, log=log), p.k)
+        log = entry_everywhere(site, x, size=x.size + n)
+    return p.planted(log=counted_as(log, f, counted))
+
+
+def measured(p: CommitSite) -> list[FileEntry]:
+    """The files that the commit makes and of which the log knows how long the object is."""
+    return [f for f in own(p, "data", "position-deletes", "deletion-vector") if f.stored is not None and f.size > 5]
+
+
+def another_length(p: CommitSite) -> Planted | None:
+    """A manifest list says another length of a manifest than the object has."""
+    lines = list(p.c.manifests or ())
+    n = p.w.choose(n for n, x in enumerate(lines) if x.stored is not None)
+    if n is None:
+        return None
+    lines[n] = replace(lines[n], length=(lines[n].length or 0) + p.w.rng.choice([-9, -1, 1, 100]))
+    return p.changed(manifests=tuple(lines))
+
+
+def written_over(p: CommitSite) -> Planted | None:
+    """A file has another size at the end of the run than when it was read."""
+    f = p.w.choose(measured(p))
+    if f is None or f.stored is None:
+        return None
+    over = ObjectSize(f.path, f.stored + p.w.rng.randrange(1, 999))
+    return p.w.planted(log=replace(p.t.log, sizes=(*p.t.log.sizes, over)), nobody=UNWRITTEN)
+
+
+def retention_lost(v: VersionSite) -> Planted | None:
+    """Main has a retention from the beginning, and one version and all that follow do not have it."""
+    if v.n <= v.t.at(1):
+        return None
+    key = v.w.rng.choice(["min-snapshots-to-keep", "max-snapshot-age-ms"])
+
+    def change(m: Metadata) -> Metadata:
+        kept = {"type": "branch"} if m.n >= v.n else {"type": "branch", key: 7}
+        return replace(m, raw={**m.raw, "refs": {"main": kept} if "main" in m.refs else {}})
+
+    return v.w.by_maker(v.t, v.n, v.t.with_versions(0, len(v.t.log.metadata), change))
+
+
+def of_another_type(v: VersionSite) -> Planted | None:
+    """Main is a tag."""
+    if v.n <= v.t.at(1):
+        return None
+
+    def change(m: Metadata) -> Metadata:
+        kind = "tag" if m.n >= v.n else "branch"
+        return replace(m, raw={**m.raw, "refs": {"main": {"type": kind}} if "main" in m.refs else {}})
+
+    return v.w.by_maker(v.t, v.n, v.t.with_versions(0, len(v.t.log.metadata), change))
+
+
+SIZES: Plants = {
+    "file-of-another-size": Plant(
+        pick(measured, another_size), "file-size", seen="ParquetFileReader looks for the footer at the end by the size"
+    ),
+    "manifest-of-another-length": Plant(
+        another_length, "file-size", seen="ManifestFiles.read opens the file with the length of the list"
+    ),
+    "file-written-over": Plant(
+        written_over, "corrupt-file", seen="a writer that takes a name twice, on a store without conditional puts"
+    ),
+    "retention-lost": Plant(
+        retention_lost,
+        "ref-changed",
+        where=quiet_version(),
+        seen="apache/iceberg-go#716: refs that a commit writes from what it had read",
+    ),
+    "branch-that-is-a-tag": Plant(
+        of_another_type, "ref-changed", where=quiet_version(), seen="apache/iceberg-go#716: refs without their type"
+    ),
+}
+
+
 # --- rows -------------------------------------------------------------------------------------------------------------------
 
 
@@ -322,6 +408,7 @@ SAID: Plants = {
 
 
 PLANTS = (
+    *table(SIZES, "metadata", where=later()),
     *table(FILES, "metadata", where=later(), seen=READER),
     *table(ROWS, "metadata", where=later(), seen=READER),
     *table(SAID, "metadata", where=later()),

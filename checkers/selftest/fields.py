@@ -135,6 +135,17 @@ _UNCOUNTED: dict[str, Fate] = {
         harmless="any: no reader plans by it; copy-on-write counts partitions whose rows did not change, too"
     ),
 }
+_UNJUDGED = "nothing else in the log is compared with it"
+_TOLD: Mapping[str, str] = {
+    "equality_ids": "the rows that an equality delete hides are told themselves",
+    "columns": _UNJUDGED,
+    "exact": _UNJUDGED,
+    "split_offsets": "they say where a reader may divide the file, and a wrong place only costs",
+    "sort_order_id": "it says how the rows are sorted, which nothing here compares",
+    "key_metadata": "no file of a run is encrypted",
+    "manifest": _OURS,
+}
+"""What entries say of their files, and the files themselves."""
 _RAW: dict[str, Fate] = {
     **{
         f"raw.{key}": Fate(
@@ -161,6 +172,10 @@ _RAW: dict[str, Fate] = {
         )
         for key in ("snapshot-log", "metadata-log")
     },
+    "raw.refs": Fate(
+        found="type or retention is another though nobody changed refs, or the refs are others than those of which snapshots are told",
+        harmless="null: logs of earlier releases do not have it",
+    ),
     "raw.properties": Fate(
         found="a property that no operation may change is gone, back, or another",
         harmless="those of a neighbouring version, where an operation that sets a property was under way",
@@ -249,6 +264,10 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="a missing file is told twice, or with another path: it is still missing",
         harmless="it is lost: only the reader looks into the store, and says so here alone, so nothing else can be concluded",
     ),
+    "log.sizes": Fate(
+        found="another size than the entry's, or than the object had when it was read",
+        harmless="one is lost, or of a path that nothing names: only the reader looks into the store, and says so here alone",
+    ),
     "capture.time": Fate(
         found="it says of an acknowledged commit that the pointer did not have it yet",
         unknown="the last capture is earlier: what ended later may be missing in the log",
@@ -283,6 +302,13 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="another version: main did not move there, or the version has not the commit's numbers",
         refused="a version that does not stand before it",
         harmless="a version beside it that lists the snapshot, too, and has the same numbers: our reader writes it, no table file does",
+    ),
+    "commit.manifests": Fate(
+        found="a length that is not the object's",
+        harmless="another line, or one less: the reader compares each line with its manifest when it reads both",
+    ),
+    "commit.kept_files": Fate(
+        harmless="any: the reader compares copied entries when it reads them, and says what breaks the specification",
     ),
     "commit.violations": Fate(found="any: each is an anomaly of the checker metadata"),
     "file.path": Fate(
@@ -329,6 +355,8 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="a specification that the table does not have",
         harmless="another one whose partition fits as well; null in logs of earlier releases, whose partitions are judged by the default one",
     ),
+    "file.stored": Fate(found="another size than the entry's", harmless="null: the object was not read"),
+    **{f"file.{name}": Fate(harmless=f"any: {why}") for name, why in _TOLD.items()},
     "row.row": Fate(
         found="another value: not what the operation means",
         refused="another number of values than columns",

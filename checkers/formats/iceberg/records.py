@@ -16,6 +16,7 @@ from checkers.evidence import record
 from checkers.evidence.record import RecordError
 from checkers.evidence.tableformat import NO_RECORD_BEFORE, MetadataRecord, Records
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
+from checkers.formats.iceberg.statistics import ManifestLine
 
 OP = "icequake-op"
 """The key of a summary that names the snapshot's operation."""
@@ -38,7 +39,16 @@ class IcebergFile(FileEntry, frozen=True, gc=False, kw_only=True):
     locate a deletion vector's blob. Sequence numbers and ``first_row_id`` include what the manifest entry inherits;
     ``snapshot_id`` is the snapshot that the manifest says added the file (of a removed file: as its parent's
     manifests said). A file from before version 3 gets its row ids at a later commit, which does not list it.
-    ``spec_id`` is the partition spec of ``partition``; logs of earlier releases do not have it.
+    ``spec_id`` is the partition spec of ``partition``; logs of earlier releases do not have it, nor what follows.
+
+    Attributes:
+        equality_ids: field ids of the columns that an equality delete compares.
+        columns: what the entry says of the columns, as a text of :mod:`checkers.formats.iceberg.statistics`. ``column_sizes`` are left out:
+            compressed sizes depend on the writer's codec, and planners only estimate costs by them.
+        exact: the same of the rows in the file, of each column whose values have an order; None: the file was not read, or has no field ids.
+        stored: bytes of the object in the store; None: it was not read.
+        manifest: which of the commit's ``manifests`` has the entry, from 0; None: another, or not known.
+        key_metadata: as hexadecimal digits.
     """
 
     format: str
@@ -49,6 +59,14 @@ class IcebergFile(FileEntry, frozen=True, gc=False, kw_only=True):
     file_sequence_number: int | None = None
     snapshot_id: int | None = None
     spec_id: int | None = None
+    equality_ids: tuple[int, ...] | None = None
+    columns: str | None = None
+    exact: str | None = None
+    split_offsets: tuple[int, ...] | None = None
+    sort_order_id: int | None = None
+    key_metadata: str | None = None
+    stored: int | None = None
+    manifest: int | None = None
 
     @property
     def key(self) -> tuple[str, int | None]:
@@ -57,10 +75,25 @@ class IcebergFile(FileEntry, frozen=True, gc=False, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """As a commit's line has it."""
-        out = msgspec.structs.asdict(self)
-        if self.spec_id is None:
-            del out["spec_id"]
+        out: dict[str, Any] = msgspec.to_builtins(self)
+        for k in _SINCE:
+            if out[k] is None:
+                del out[k]
         return out
+
+
+_SINCE = (
+    "spec_id",
+    "equality_ids",
+    "columns",
+    "exact",
+    "split_offsets",
+    "sort_order_id",
+    "key_metadata",
+    "stored",
+    "manifest",
+)
+"""Facts of a file that earlier releases did not write, and that many files do not have."""
 
 
 class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
@@ -75,6 +108,9 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
             ``null-sequence-number``, ``record-count``, ``delete-position`` (beyond the end of the data file),
             ``file-partition`` (not that of its rows), ``delete-partition`` (not that of the data file),
             ``removed-not-live``, ``entry-changed`` (a removed file is told differently than it was live).
+        manifests: the lines of its manifest list that no list said before, word by word; None in logs of earlier releases.
+        kept_files: files that it has from its parent and whose entries, copied into a new manifest, say something else than before, as they
+            are now; None in logs of earlier releases.
     """
 
     summary: dict[str, str]
@@ -85,10 +121,12 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
     first_row_id: int | None = None
     added_rows: int | None = None
     violations: tuple[str, ...] = ()
+    manifests: tuple[ManifestLine, ...] | None = None
+    kept_files: tuple[IcebergFile, ...] | None = None
 
     @property
     def own_files(self) -> tuple[str, ...]:
-        """The manifest list. Manifests are in no record of the log."""
+        """The manifest list. Manifests serve later snapshots, too."""
         return (self.manifest_list,)
 
     @property
@@ -160,7 +198,7 @@ class IcebergMetadata(Metadata, frozen=True, gc=False, kw_only=True):
     """One metadata.json of the chain, without the facts that the commits have.
 
     ``raw`` is the rest of the file (schemas, specs, properties, snapshot log), for the ``metadata`` checker; versions share equal parts, so
-    do not change it.
+    do not change it. Its ``refs`` have what the file says of each but the snapshot (type and retention); logs of earlier releases have none.
     """
 
     format_version: int

@@ -128,7 +128,7 @@ RULES: Mapping[str, Rule] = {
     "ref-changed": Rule(
         "Snapshot References",
         "snapshot-references",
-        "a tag stays at its snapshot, and a branch moves only with a commit to it",
+        "a tag stays at its snapshot, and a branch moves only with a commit to it; their type and retention stay until somebody changes them",
     ),
     "location-changed": Rule(
         "Table Metadata Fields",
@@ -325,6 +325,11 @@ RULES: Mapping[str, Rule] = {
         "Data File Fields",
         "data-file-fields",
         "content_offset and content_size_in_bytes are where the deletion vector's blob is in its Puffin file, of file_size_in_bytes",
+    ),
+    "file-size": Rule(
+        "Data File Fields",
+        "data-file-fields",
+        "file_size_in_bytes, manifest_length and file-size-in-bytes of statistics are the size of the file: readers look for its end there",
     ),
     "shared-manifest-list": Rule(
         "Snapshots",

@@ -19,6 +19,7 @@ from checkers.formats.iceberg.metadata.contents import Contents
 from checkers.formats.iceberg.metadata.logs import Logs
 from checkers.formats.iceberg.metadata.numbers import Numbers
 from checkers.formats.iceberg.metadata.plain import PlainVersions
+from checkers.formats.iceberg.metadata.refs import Refs
 from checkers.formats.iceberg.metadata.seen import Judging, VersionSeen
 from checkers.formats.iceberg.metadata.snapshots import Snapshots
 from checkers.formats.iceberg.metadata.times import Times
@@ -31,7 +32,7 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
     seen = VersionSeen()
     check = _Versions(chain, seen, torn)
     snapshots, contents, logs = Snapshots(chain, seen, torn), Contents(chain, seen, torn), Logs(chain, seen, torn)
-    times = Times(chain, seen, torn)
+    times, refs = Times(chain, seen, torn), Refs(chain, seen, torn)
     plain = PlainVersions(chain)
     for step in chain.steps:
         if not contents.due and not logs.due and plain(step):
@@ -44,6 +45,7 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
             contents.step(step)
             times.step(step)
             logs.step(step, longer)
+            refs.step(step)
     times.of_snapshots()
     check.log_problems()
     Acknowledged(chain, seen, torn).acknowledged_changes()
