@@ -29,6 +29,12 @@ REDUNDANCIES = (
     # --- one version
     Redundancy("`current` of a version", "its ref `main`", "main-ref", "main-is-not-current"),
     Redundancy("the snapshots that refs name", "those that the version lists", "dangling-ref", "dangling-ref"),
+    Redundancy(
+        "type and retention of refs",
+        "those in the version before",
+        "ref-changed",
+        "retention-lost branch-that-is-a-tag",
+    ),
     Redundancy("a snapshot in the list", "the list, a second time", "duplicate-snapshot", "snapshot-listed-twice"),
     Redundancy(
         "`last_sequence_number`",
@@ -164,6 +170,13 @@ REDUNDANCIES = (
         "delete-partition",
         "delete-file-in-another-partition",
     ),
+    Redundancy(
+        "`size` of a file",
+        "the object in the store, when it was read and at the end of the run",
+        "file-size corrupt-file",
+        "file-of-another-size file-written-over",
+    ),
+    Redundancy("`length` of a manifest", "the object in the store", "file-size", "manifest-of-another-length"),
     Redundancy("`format`", "the end of the path, and the content", "file-format", "format-of-another-file"),
     Redundancy(
         "`offset`, `length` and `size` of a deletion vector",

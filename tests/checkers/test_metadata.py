@@ -17,7 +17,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Capture, MissingFile, TableLog
+from checkers.evidence.tablelog import Capture, MissingFile, ObjectSize, TableLog
 from checkers.formats.iceberg.metadata.checker import MOST
 from checkers.formats.iceberg.metadata.checker import Metadata as Checker
 from checkers.formats.iceberg.metadata.rules import RULES
@@ -81,6 +81,7 @@ class Drawing:
     captures: list[Capture] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     missing: tuple[MissingFile, ...] = ()
+    sizes: tuple[ObjectSize, ...] = ()
     problems: tuple[Problem, ...] = ()
     complete: bool = True
     torn: tuple[str, ...] = ()
@@ -232,6 +233,7 @@ class Drawing:
             self.complete,
             self.problems,
             self.missing,
+            sizes=self.sizes,
         )
 
     def check(self) -> Verdict:
@@ -1580,6 +1582,7 @@ def test_every_rule_has_a_test() -> None:
         "delete-sequence-number",
         "misplaced-row",
         "file-format",
+        "file-size",
         "vector-place",
         "shared-manifest-list",
     }  # in test_said_twice

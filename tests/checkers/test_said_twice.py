@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from checkers.evidence.replace import replace
+from checkers.evidence.tablelog import ObjectSize
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
+from checkers.formats.iceberg.statistics import ManifestLine
 from checkers.selftest.wronglogs import YEAR
 from tests.checkers.test_file_entries import at, by, drawn, row
-from tests.checkers.test_metadata import A, B, C, Drawing, bend, bend_commit, data, positions, vector
+from tests.checkers.test_metadata import A, B, C, Drawing, bend, bend_commit, data, positions, three, vector
 
 SMALL = replace(A, records=1)
 
@@ -277,6 +279,102 @@ def version_of_another_year() -> Drawing:
     return d
 
 
+# --- sizes of objects, and refs -----------------------------------------------------------------------------------------
+
+
+def measured(*, stored: int | None, at_the_end: int | None = None, path: str = B.path) -> Callable[[], Drawing]:
+    """The object of a file had that size when it was read, and has another at the end of the run."""
+
+    def draw() -> Drawing:
+        d = Drawing()
+        d.commit(1, add=[A])
+        d.commit(2, add=[replace(B, stored=stored)])
+        d.sizes = () if at_the_end is None else (ObjectSize(path, at_the_end),)
+        return d
+
+    return draw
+
+
+def manifest_of(length: int, stored: int | None) -> Callable[[], Drawing]:
+    def draw() -> Drawing:
+        d = Drawing()
+        d.commit(1, add=[A])
+        d.commit(
+            2, add=[B], manifests=(ManifestLine("metadata/m.avro", False, 0, 2, 2, 2, length=length, stored=stored),)
+        )
+        return d
+
+    return draw
+
+
+def statistics_of(size: int) -> Callable[[], Drawing]:
+    def draw() -> Drawing:
+        d = Drawing()
+        d.commit(1, add=[A])
+        one = {"snapshot-id": 1, "statistics-path": "s3://w/t/metadata/s.puffin", "file-size-in-bytes": 30}
+        d.event("invoke", "compute-table-stats", "s")
+        d.version(statistics=[one])
+        d.sizes = (ObjectSize("metadata/s.puffin", size),)
+        return d
+
+    return draw
+
+
+BRANCH = {"type": "branch"}
+
+
+def retained(*says: Any) -> Callable[[], Drawing]:
+    """What each version from the first commit on says of main."""
+
+    def draw() -> Drawing:
+        d = Drawing()
+        for n, ref in enumerate(says, 1):
+            d.commit(n, add=[data(f"data/{n}")], change={"refs": {"main": n}})
+            m = d.versions[-1]
+            bend(d, n, raw={**m.raw, "refs": {"main": ref}})
+        return d
+
+    return draw
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        measured(stored=200),
+        measured(stored=None),
+        measured(stored=None, at_the_end=200),
+        measured(stored=200, at_the_end=7, path="data/of-nobody"),
+        manifest_of(90, 90),
+        manifest_of(90, None),
+        retained(BRANCH, BRANCH, BRANCH),
+        retained(BRANCH, {**BRANCH, "max-ref-age-ms": None}, BRANCH),
+        three,
+    ],
+)
+def test_sizes_and_refs_that_agree_or_are_not_known_are_silent(drawing: Callable[[], Drawing]) -> None:
+    v = drawing().check()
+    assert [a.explanation for a in v.anomalies] == [] and v.valid is True, v.notes
+
+
+def test_a_file_that_was_written_over_accuses_nobody() -> None:
+    (a,) = measured(stored=200, at_the_end=7)().check().anomalies
+    assert a.name == "corrupt-file" and a.ops == () and a.files == (B.path,)
+
+
+def test_statistics_of_another_size_are_told() -> None:
+    assert "file-size" not in statistics_of(30)().names()
+    (a,) = [a for a in statistics_of(31)().check().anomalies if a.name == "file-size"]
+    assert a.files == ("metadata/s.puffin",)
+
+
+def test_a_retention_that_is_lost_is_told_once_and_may_come_back() -> None:
+    kept = {**BRANCH, "min-snapshots-to-keep": 5}
+    (a,) = retained(kept, kept, BRANCH, BRANCH)().check().anomalies
+    assert (a.name, a.ops) == ("ref-changed", ("op-3",)) and "min-snapshots-to-keep from 5 to nothing" in a.explanation
+    (b,) = retained(kept, kept, BRANCH, kept)().check().anomalies
+    assert b == a
+
+
 WRONG: list[tuple[str, str, Callable[[], Drawing]]] = [
     ("shared-manifest-list", "op-2", list_of_another_snapshot),
     ("file-format", "op-2", format_of_another_name),
@@ -308,6 +406,12 @@ WRONG: list[tuple[str, str, Callable[[], Drawing]]] = [
     ("summary-count", "op-2", total_that_is_a_word("total-records")),
     ("summary-count", "op-2", total_that_is_a_word("added-data-files")),
     ("timestamp-order", "op-10", version_of_another_year),
+    ("file-size", "op-2", measured(stored=201)),
+    ("file-size", "op-2", measured(stored=None, at_the_end=201)),
+    ("file-size", "op-2", manifest_of(90, 91)),
+    ("ref-changed", "op-2", retained(BRANCH, {"type": "tag"})),
+    ("ref-changed", "op-2", retained(BRANCH, {"type": "limb"})),
+    ("ref-changed", "op-2", retained(BRANCH, {**BRANCH, "max-ref-age-ms": 5})),
 ]
 
 
