@@ -80,7 +80,8 @@ class Places:
     def _positions(self, c: Commit) -> Iterator[Told]:
         rows = self._rows
         parent = self._chain.snapshots.get(c.parent_id) if c.parent_id is not None else None
-        for changes, schema in ((c.removed or (), parent and parent.schema_id), (c.added or (), c.schema_id)):
+        before = None if parent is None else parent.schema_id
+        for changes, schema in ((c.removed or (), before), (c.added or (), c.schema_id)):
             taken: set[Place] = set()
             for x in changes:
                 place = x.file, x.pos

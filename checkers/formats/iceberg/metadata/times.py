@@ -58,12 +58,13 @@ class Times(Judging):
         """
         found: list[tuple[Step, Commit, int, int]] = []
         for step in self.chain.steps:
-            m, made = step.after, self.chain.commits_of.get(step.after.n, ())
-            o = self.chain.by_op.get(made[0].op or "") if len(made) == 1 else None
-            if o is None or o.end is None or step.again or not made[0].timestamp_ms or not m.last_updated_ms:
+            made, ms = self.chain.commits_of.get(step.after.n, ()), step.after.last_updated_ms
+            if step.again or len(made) != 1 or not ms:
                 continue
-            allowed = ONE_MINUTE + (o.end - o.start) // 1_000_000
-            found.append((step, made[0], m.last_updated_ms - made[0].timestamp_ms, allowed))
+            (c,) = made
+            o = self.chain.by_op.get(c.op or "")
+            if o is not None and o.end is not None and c.timestamp_ms:
+                found.append((step, c, ms - c.timestamp_ms, ONE_MINUTE + (o.end - o.start) // 1_000_000))
         if len(found) < LEAST:
             return
         usual = sorted(apart for _, _, apart, _ in found)[len(found) // 2]

@@ -187,6 +187,13 @@ class _Versions(Judging):
                 files=(m.location,),
             )
         before = step.before
+        if m.last_sequence_number < 0:
+            self.found(
+                "last-sequence-number",
+                f"version {m.n} ({m.location}), {self.by.made_by(m)}, says last-sequence-number {m.last_sequence_number}: they begin at 0.",
+                ops=self.by.accused(step),
+                files=(m.location,),
+            )
         known = (
             set() if before is None or m.last_sequence_number < before.last_sequence_number else set(before.snapshots)
         )
