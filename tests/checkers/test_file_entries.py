@@ -81,7 +81,8 @@ def column_renamed_and_replaced() -> Drawing:
     d.event("invoke", "add-column", "x", value={"column": "id"})
     d.version(schemas=schemas, current_schema_id=1, last_column_id=2)
     d.event("ok", "add-column", "x")
-    d.commit(2, remove=[at("data/a", 5)], removed=(row(77, "data/a"),), operation="delete", schema_id=1)
+    d.commit(2, add=[at("data/b", 6)], schema_id=1)
+    d.commit(3, remove=[at("data/a", 5)], removed=(row(77, "data/a"),), operation="delete", schema_id=1)
     return d
 
 
