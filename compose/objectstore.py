@@ -122,9 +122,9 @@ class ObjectStore:
         except OSError as e:
             raise self._failed(path, e) from None
 
-    def list(self, prefix: str) -> list[str]:
-        """Every object in the folder ``prefix`` and below, sorted, spelled as ``prefix`` is; none when it does not
-        exist.
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Every object in the folder ``prefix`` and below, spelled as ``prefix`` is, with its bytes, as the listing tells them; none when the
+        folder does not exist. A listing is one request for a thousand objects.
 
         Raises:
             TableReadError: the store cannot be read.
@@ -136,4 +136,13 @@ class ObjectStore:
         except OSError as e:
             raise self._failed(prefix, e) from None
         stem = prefix.rstrip("/")
-        return sorted(stem + i.path[len(key) :] for i in infos if i.type == fs.FileType.File)
+        return {stem + i.path[len(key) :]: i.size for i in infos if i.type == fs.FileType.File}
+
+    def list(self, prefix: str) -> list[str]:
+        """Every object in the folder ``prefix`` and below, sorted, spelled as ``prefix`` is; none when it does not
+        exist.
+
+        Raises:
+            TableReadError: the store cannot be read.
+        """
+        return sorted(self.sizes(prefix))

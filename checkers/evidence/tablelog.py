@@ -115,6 +115,11 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, 
         return ()
 
     @property
+    def contradiction(self) -> str | None:
+        """What it says twice and differently, in words, so that its line cannot be as the reader wrote it; None: nothing."""
+        return None
+
+    @property
     def procedure_counts(self) -> Mapping[str, int]:
         """What else than files and rows a procedure's answer counts of it, in the words of the answer."""
         return {}
@@ -192,6 +197,13 @@ class MissingFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fa
     snapshots: tuple[int, ...]
 
 
+class ObjectSize(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, array_like=True):
+    """How many bytes an object of the store has."""
+
+    path: str
+    size: int
+
+
 C_co = TypeVar("C_co", bound=Commit, default=Commit, covariant=True)
 M_co = TypeVar("M_co", bound=Metadata, default=Metadata, covariant=True)
 
@@ -200,7 +212,8 @@ M_co = TypeVar("M_co", bound=Metadata, default=Metadata, covariant=True)
 class TableLog(Generic[C_co, M_co]):
     """A table's whole log, with a format's commits and versions. ``complete`` is False for a run that ended before the final reading.
 
-    ``missing_files`` is determined once, at the end: it has files that were read earlier and are gone now.
+    ``missing_files`` and ``sizes`` are determined once, at the end, from a listing of the table's folder: files that were read earlier and
+    are gone now; and the objects that have another size than when they were read, or that were not read and the last version names.
     """
 
     table: str
@@ -214,6 +227,7 @@ class TableLog(Generic[C_co, M_co]):
     problems: tuple[Problem, ...] = ()
     missing_files: tuple[MissingFile, ...] = ()
     table_format: str = ICEBERG
+    sizes: tuple[ObjectSize, ...] = ()
 
     @property
     def captured_until(self) -> int | None:

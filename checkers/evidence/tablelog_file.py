@@ -8,7 +8,7 @@ capture    the reader followed the catalog's pointer to its end: everything ackn
            start of the run) is in the records above; ``metadata`` is the location that the pointer had
 problem    a :class:`~checkers.evidence.problem.Problem`: what the reader could not read and no other record can hold
 end        the last capture, after the final reads: the log is complete; ``missing``: files that a snapshot of the last
-           metadata needs and that are not in the store
+           metadata needs and that are not in the store; ``sizes``: objects whose size the listing of the end tells
 ========== ====================================================================================================
 
 Versions repeat each other, and in a long run a version has about as many snapshots as there are versions. So a ``metadata`` record holds only
@@ -41,15 +41,16 @@ from checkers.evidence.tablelog import (
     Commit,
     Metadata,
     MissingFile,
+    ObjectSize,
     RowChange,
     TableLog,
     TableLogError,
 )
 from workloads.file.opened import UnusableFile, lines
 
-FORMAT = 2
-READ = (1, 2)
-"""Formats that can be read. In format 1 problems are sentences."""
+FORMAT = 3
+READ = (1, 2, 3)
+"""Formats that can be read. In format 1 problems are sentences; formats 1 and 2 have neither statistics nor sizes of objects."""
 _END = ord("\n")
 
 
@@ -74,6 +75,7 @@ class _End(msgspec.Struct, frozen=True, tag_field="type", tag="end"):
     """The last line."""
 
     missing: tuple[MissingFile, ...] = ()
+    sizes: tuple[ObjectSize, ...] = ()
 
 
 Line = MetadataRecord | Commit | Capture | Problem | _End
@@ -138,7 +140,7 @@ def commit_to_json(c: Commit) -> dict[str, Any]:
         "removed_files",
         "named_by",
     }  # the last one is no file's: proxies or rows tell it
-    out = {k: getattr(c, k) for k in c.__struct_fields__ if k not in other}
+    out = {k: msgspec.to_builtins(getattr(c, k)) for k in c.__struct_fields__ if k not in other}
     for k in ("added", "removed"):
         rows: tuple[RowChange, ...] | None = getattr(c, k)
         out[k] = None if rows is None else [_change_to_json(r) for r in rows]
@@ -149,13 +151,31 @@ def commit_to_json(c: Commit) -> dict[str, Any]:
 
 
 def _check_rows(c: Commit, columns: int) -> None:
-    """Every row has as many values as there are columns."""
+    """A commit says nothing twice and differently, and every row has as many values as there are columns."""
+    if (why := c.contradiction) is not None:
+        raise RecordError(f"a commit: {why}; {_NOT_A_LOG}")
     if all(len(r.row) == columns for rows in (c.added, c.removed) if rows for r in rows):
         return
     for name in ("added", "removed"):
         for r in getattr(c, name) or ():
             count = f"the number of values in a row of {name}"
             record.must(len(r.row) == columns, count, f"{columns}, one for each column", len(r.row))
+
+
+_NOT_A_LOG = "no reader writes another, so something else has changed the file: take the log as the run left it"
+
+
+def _check_number(n: int, due: int) -> None:
+    """Versions are numbered from 0 without a gap."""
+    record.must(n == due, "a metadata record: n", f"{due}, the number of such records before it ({_NOT_A_LOG})", n)
+
+
+def _check_version(n: int, versions: int) -> None:
+    """A commit comes after the version that is the first to show it."""
+    due = (
+        f"the n of a metadata record before it, from 0 to {versions - 1}" if versions else "that of a version before it"
+    )
+    record.must(0 <= n < versions, "a commit: metadata", f"{due} ({_NOT_A_LOG})", n)
 
 
 def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str, Any]:
@@ -167,9 +187,13 @@ def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str,
     return out
 
 
-def end_to_json(missing: Iterable[MissingFile]) -> dict[str, Any]:
+def end_to_json(missing: Iterable[MissingFile], sizes: Iterable[ObjectSize] = ()) -> dict[str, Any]:
     """The ``end`` record."""
-    return {"type": "end", "missing": [[m.path, list(m.snapshots)] for m in missing]}
+    return {
+        "type": "end",
+        "missing": [[m.path, list(m.snapshots)] for m in missing],
+        "sizes": [[o.path, o.size] for o in sizes],
+    }
 
 
 def problem_record(problem: Problem) -> dict[str, Any]:
@@ -212,7 +236,7 @@ def records(log: TableLog) -> Iterable[dict[str, Any]]:
     for problem in log.problems:
         yield problem_record(problem)
     if log.complete:
-        yield end_to_json(log.missing_files)
+        yield end_to_json(log.missing_files, log.sizes)
 
 
 def dump(record: Mapping[str, Any]) -> bytes:
@@ -252,9 +276,11 @@ def read(path: Path) -> TableLog:
                 continue
             r = decoded.record(line)
             if isinstance(r, MetadataRecord):
+                _check_number(r.n, len(metadata))
                 metadata.append(r.after(metadata[-1] if metadata else None))
             elif isinstance(r, Commit):
                 _check_rows(r, len(header.columns))
+                _check_version(r.metadata, len(metadata))
                 r.share(words)
                 commits.append(r)
             elif isinstance(r, Capture):
@@ -278,6 +304,7 @@ def read(path: Path) -> TableLog:
         complete=end is not None,
         problems=tuple(problems),
         missing_files=() if end is None else end.missing,
+        sizes=() if end is None else end.sizes,
     )
 
 

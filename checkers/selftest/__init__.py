@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from checkers.selftest import (
+    contradictions,
     halftransactions,
     lostcommits,
     missingfiles,
@@ -38,6 +39,7 @@ TABLES = (
         wrongcreation,
         wronglogs,
         wrongfiles,
+        contradictions,
         neverends,
         halftransactions,
         swaps,

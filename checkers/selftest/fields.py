@@ -1,4 +1,5 @@
-"""What a wrong value does: by the type of its field, and the fields that are exceptions. The single source of docs/evidence.md.
+"""What a wrong value does: by the type of its field, and the fields that are exceptions. The source of docs/evidence.md, with
+:mod:`checkers.selftest.redundancies`.
 
 ``python -m checkers.selftest.fields > docs/evidence.md`` writes the document. :mod:`checkers.selftest.fieldtrial` tries whether it is true.
 """
@@ -12,16 +13,17 @@ from typing import Literal
 
 from checkers.evidence.replace import replace
 from checkers.selftest.mutator import LISTS, NULLABLE
+from checkers.selftest.redundancies import section
 
 Outcome = Literal["found", "unknown", "refused", "harmless", "not noticed", "failed"]
 """What comes of a wrong value.
 
 ``found``: a checker says False, with an anomaly. ``unknown``: the worst verdict is unknown. ``refused``: the reader does not read the file, and
-says which line is wrong. ``harmless``: all verdicts are True, and nothing else could be concluded. ``not noticed``: all are True, and more
-could be concluded. ``failed``: a checker raised an exception; no field may have that.
+says which line is wrong. ``harmless``: all verdicts are True, and the field's entry says why nothing else could be concluded, or why it harms
+nobody. ``not noticed``: all are True, and no entry says why. ``failed``: a checker raised an exception. No field may have the last two.
 """
 OUTCOMES: tuple[Outcome, ...] = ("found", "unknown", "refused", "harmless", "not noticed")
-"""The outcomes that a field can have, as the document shows them."""
+"""The outcomes that the document shows; the last one is a miss."""
 FAILED: Outcome = "failed"
 
 
@@ -33,13 +35,12 @@ class Fate:
     unknown: str = ""
     refused: str = ""
     harmless: str = ""
-    not_noticed: str = ""
 
     @property
     def texts(self) -> Mapping[Outcome, str]:
         """Outcome → text, of the outcomes that are possible."""
-        every = (self.found, self.unknown, self.refused, self.harmless, self.not_noticed)
-        return {o: text for o, text in zip(OUTCOMES, every, strict=True) if text}
+        every = (self.found, self.unknown, self.refused, self.harmless)
+        return {o: text for o, text in zip(OUTCOMES, every, strict=False) if text}
 
     @property
     def outcomes(self) -> frozenset[Outcome]:
@@ -56,9 +57,9 @@ _ORDER = "in another order: it is a set, or a multiset"
 
 EXPLAIN = frozenset(
     {
-        *("event.phase", "log.identifier", "log.location", "commit.attempt", "commit.manifest_list", "row.pos"),
+        *("event.phase", "log.identifier", "log.location"),
         *(f"accepted.{name}" for name in ("time", "end", "writer", "what", "answer")),
-        *("swap.answer", "summary.icequake-op", "summary.engine-name", "summary.engine-version"),
+        *("swap.answer", "summary.engine-name", "summary.engine-version"),
         *("summary.iceberg-version", "summary.app-id", "summary.app-name", "summary.spark.app.id"),
     }
 )
@@ -94,8 +95,8 @@ DEFAULTS: Mapping[str, tuple[Callable[[str], bool], Fate]] = {
     "a number of a summary": (
         lambda name: name.startswith("summary."),
         Fate(
-            found="any other number: the files of the commit, or the live files, are others",
-            not_noticed="absent, or a word that is no number: the specification makes every metric optional, so nothing is compared",
+            found="any other number, or a word that is none: the files of the commit, or the live files, are others",
+            harmless="absent: the specification makes every metric optional",
         ),
     ),
     "a key of a metadata file": (
@@ -118,7 +119,7 @@ DEFAULTS: Mapping[str, tuple[Callable[[str], bool], Fate]] = {
 _UNCOUNTED: dict[str, Fate] = {
     **{
         f"summary.spark.merge-into.num-target-rows-{m}": Fate(
-            not_noticed="any: Spark's own metric; the rows themselves are judged"
+            harmless="any: Spark's own metric, by which no reader plans; the rows themselves are judged"
         )
         for m in (
             *("copied", "deleted", "inserted", "matched-deleted", "matched-updated", "updated"),
@@ -126,18 +127,31 @@ _UNCOUNTED: dict[str, Fate] = {
         )
     },
     **{
-        f"summary.{m}": Fate(not_noticed="any: the log does not keep manifests, so their numbers cannot be compared")
+        f"summary.{m}": Fate(
+            harmless="any: no reader plans by it, and the log does not keep the manifests that it counts"
+        )
         for m in ("manifests-created", "manifests-kept", "manifests-replaced", "entries-processed")
     },
     "summary.changed-partition-count": Fate(
-        not_noticed="any: copy-on-write counts partitions whose rows did not change, too"
+        harmless="any: no reader plans by it; copy-on-write counts partitions whose rows did not change, too"
     ),
 }
+_UNJUDGED = "nothing else in the log is compared with it"
+_TOLD: Mapping[str, str] = {
+    "equality_ids": "the rows that an equality delete hides are told themselves",
+    "columns": _UNJUDGED,
+    "exact": _UNJUDGED,
+    "split_offsets": "they say where a reader may divide the file, and a wrong place only costs",
+    "sort_order_id": "it says how the rows are sorted, which nothing here compares",
+    "key_metadata": "no file of a run is encrypted",
+    "manifest": _OURS,
+}
+"""What entries say of their files, and the files themselves."""
 _RAW: dict[str, Fate] = {
     **{
         f"raw.{key}": Fate(
             found="any: missing, lower than a field's id, or the counter goes back in the next version",
-            not_noticed="too high in the last version: a field that is gone may have had the id",
+            harmless="too high in the last version: a field that is gone may have had the id, and ids are never scarce",
         )
         for key in ("last-column-id", "last-partition-id")
     },
@@ -158,6 +172,10 @@ _RAW: dict[str, Fate] = {
         )
         for key in ("snapshot-log", "metadata-log")
     },
+    "raw.refs": Fate(
+        found="type or retention is another though nobody changed refs, or the refs are others than those of which snapshots are told",
+        harmless="null: logs of earlier releases do not have it",
+    ),
     "raw.properties": Fate(
         found="a property that no operation may change, or with which the table was created, is gone, back, or another",
         harmless="those of a neighbouring version, where an operation that sets a property was under way",
@@ -228,8 +246,8 @@ EXCEPTIONS: Mapping[str, Fate] = {
         refused="a name twice, or another number of columns than a row has values",
     ),
     "log.metadata": Fate(
-        found="a version is lost, exchanged, or changed: the chain names another predecessor, or the pointer a file without version",
-        harmless="a version twice: it says the same twice",
+        found="a version is changed, or the last one lost: the pointer names a file without version",
+        refused="a version is lost, doubled or exchanged: versions are numbered from 0 as they stand in the file",
     ),
     "log.commits": Fate(
         found="a commit is lost, doubled with another number, or changed",
@@ -244,7 +262,11 @@ EXCEPTIONS: Mapping[str, Fate] = {
     "log.table_format": Fate(refused="any: there is no format of that name"),
     "log.missing_files": Fate(
         found="a missing file is told twice, or with another path: it is still missing",
-        not_noticed="it is lost: only the reader looks into the store, and nothing else says so",
+        harmless="it is lost: only the reader looks into the store, and says so here alone, so nothing else can be concluded",
+    ),
+    "log.sizes": Fate(
+        found="another size than the entry's, or than the object had when it was read",
+        harmless="one is lost, or of a path that nothing names: only the reader looks into the store, and says so here alone",
     ),
     "capture.time": Fate(
         found="it says of an acknowledged commit that the pointer did not have it yet",
@@ -258,16 +280,19 @@ EXCEPTIONS: Mapping[str, Fate] = {
     ),
     "commit.timestamp_ms": Fate(
         found="another time than that of the entry that its version adds to the snapshot-log",
-        not_noticed="of one that never became current, or of the log's first version: writers stamp snapshots with their own clocks",
+        harmless="of one that never became current, or of the log's first version, by less than a minute: clocks differ",
     ),
     "commit.operation": Fate(
         found="an operation that the specification does not have, or that the files or the kind contradict",
         harmless="append for an overwrite that only adds data files, or the other way round: Iceberg writes both",
     ),
-    "commit.op": Fate(
-        found="an operation that did not make it: unknown, or one that has its own snapshot",
-        unknown="null, and its rows fit several operations",
-        harmless="null, and its rows tell who made it",
+    "commit.op": Fate(refused="any: the summary says another operation, and the reader copies it from there"),
+    "summary.icequake-op": Fate(refused="another operation than the commit's, which the reader copies from here"),
+    "commit.attempt": Fate(refused="any: the name of the manifest list says another attempt"),
+    "commit.manifest_list": Fate(
+        found="that of another snapshot",
+        refused="one whose name says another attempt than the commit's",
+        harmless="a path that no other snapshot has, and whose name says no attempt: a path is only a name",
     ),
     "commit.schema_id": Fate(
         found="an id that the version's schemas do not have",
@@ -275,24 +300,28 @@ EXCEPTIONS: Mapping[str, Fate] = {
     ),
     "commit.metadata": Fate(
         found="another version: main did not move there, or the version has not the commit's numbers",
+        refused="a version that does not stand before it",
         harmless="a version beside it that lists the snapshot, too, and has the same numbers: our reader writes it, no table file does",
+    ),
+    "commit.manifests": Fate(
+        found="a length that is not the object's",
+        harmless="another line, or one less: the reader compares each line with its manifest when it reads both",
+    ),
+    "commit.kept_files": Fate(
+        harmless="any: the reader compares copied entries when it reads them, and says what breaks the specification",
     ),
     "commit.violations": Fate(found="any: each is an anomaly of the checker metadata"),
     "file.path": Fate(
         found="another file's, or that of a file that is removed later or removed here: not live, or live twice",
         harmless="the new path of a file that no later snapshot removes: a path is only a name",
     ),
-    "file.format": Fate(
-        found="that of a file which one snapshot adds and another removes: an entry never changes",
-        not_noticed="that of a file which is never removed: nothing else in the log says the format",
-    ),
     "file.size": Fate(
         found="where the summary, or the result of the procedure, counts the file: they say another sum",
-        not_noticed="of a file whose bytes nothing in the log sums up exactly, as of a deletion vector in a shared file",
+        harmless="of a deletion vector alone in its file, in a log without the sizes of objects: the summary counts the vector's bytes only",
     ),
     "file.partition": Fate(
-        found="a partition that is not the rows', or not that of the file's other entry",
-        not_noticed="that of a file none of whose rows tells its partition, or in a table without partitions",
+        found="a partition that is not the rows', the folder's, the data file's, or that of the file's other entry",
+        harmless="of a file of which none of these says the partition: nothing else does",
     ),
     "file.data_sequence_number": Fate(
         found="not the snapshot's own of a file that is new, or not that of the file's other entry",
@@ -303,51 +332,51 @@ EXCEPTIONS: Mapping[str, Fate] = {
         harmless="of a data file: the field has a meaning for delete files only; null of a position delete file, which may cover several files",
     ),
     "file.offset": Fate(
-        found="of a deletion vector that is removed later, or null: the vector is not where it was",
-        not_noticed="of a vector that is never removed: nothing else in the log says where it is",
+        found="of a deletion vector: it overlaps another, something is before it that Spark did not write, or it has no place",
         harmless="of another file: only deletion vectors have an offset",
     ),
     "file.length": Fate(
-        found="of a deletion vector that is removed later",
-        not_noticed="of a vector that is never removed: nothing else in the log says how long it is",
+        found="of a deletion vector: it overlaps the next, does not reach it, or the summary counts other bytes",
         harmless="of another file: only deletion vectors have a length",
     ),
     "file.first_row_id": Fate(
-        found="of a data file in version 3: not in its snapshot's range, taken already, missing, or not that of its other entry",
+        found="of a data file in version 3: not the next one of its snapshot's range, taken already, missing, or not that of its other entry",
         harmless="of a delete file, or in a table of version 2: neither has row ids",
-        not_noticed="moved to free ids of its own snapshot",
     ),
     "file.file_sequence_number": Fate(
         found="another number: an added file has its snapshot's",
         harmless="null: the number is not known",
     ),
     "file.snapshot_id": Fate(
-        found="of a file that is removed here, or later",
-        not_noticed="of an added file: our reader reports foreign files itself, and no checker compares the id again",
+        found="another snapshot than the one that adds it, or than that of the file's other entry",
+        harmless="null: the snapshot is not known",
     ),
     "file.spec_id": Fate(
         found="a specification that the table does not have",
         harmless="another one whose partition fits as well; null in logs of earlier releases, whose partitions are judged by the default one",
     ),
+    "file.stored": Fate(found="another size than the entry's", harmless="null: the object was not read"),
+    **{f"file.{name}": Fate(harmless=f"any: {why}") for name, why in _TOLD.items()},
     "row.row": Fate(
         found="another value: not what the operation means",
         refused="another number of values than columns",
     ),
     "row.file": Fate(
-        found="a file of another partition than the row's, or whose delete file references another",
-        harmless=f"any other: {_OURS}",
+        found="a file that the snapshot does not change, that nobody added, of another partition, or that another delete file references",
+        harmless=f"another one that the snapshot changes, where its position is free: {_OURS}",
     ),
     "row.by": Fate(
-        found="a delete file that references another data file",
-        harmless=f"any other: {_OURS}",
+        found="a delete file that references another data file, that nobody added, or that does not apply by its age",
+        harmless=f"another one that applies: {_OURS}",
     ),
-    "metadata.n": Fate(
-        found="a number that its commits do not have, or another version's",
-        harmless="the number of a version without commit beside it: our reader numbers the versions, no table file does",
+    "row.pos": Fate(
+        found="a position of another row, behind the end of the file, or where another row was told",
+        harmless=f"a position that no row of the log has: {_OURS}",
     ),
+    "metadata.n": Fate(refused="any: versions are numbered from 0 as they stand in the file"),
     "metadata.last_updated_ms": Fate(
         found="another time than that of its entry in the next version's metadata-log; of the last, one that no clock of the run can have said",
-        not_noticed="of the last version, a time that a clock can have said: nothing repeats it, and clocks differ",
+        harmless="of the last version, a time that a clock can have said: nothing repeats it, and clocks differ",
     ),
     "metadata.last_sequence_number": Fate(
         found="lower than a snapshot's, higher than the next version's, or one that no snapshot was given",
@@ -411,7 +440,7 @@ def type_of(name: str) -> str:
 def fate(name: str) -> Fate:
     """What a wrong value of a field does."""
     found = EXCEPTIONS.get(name) or DEFAULTS[type_of(name)][1]
-    refused = "null or no word: a summary's values are words"
+    refused = found.refused or "null or no word: a summary's values are words"
     return replace(found, refused=refused) if name.startswith("summary.") else found
 
 
@@ -454,8 +483,8 @@ than this page says fails the tests. So does a new field, unless a wrong value d
 | **found** | a checker says that the run is invalid, and names an anomaly |
 | **unknown** | the verdict is unknown: the value makes evidence useless, and the run says so |
 | **refused** | the reader does not read the file, and says which line is wrong |
-| **harmless** | the verdict stays valid, because nothing else could be concluded |
-| **not noticed** | the verdict stays valid, although more could be concluded |
+| **harmless** | the verdict stays valid: nothing else could be concluded, or it harms no reader; the entry says why |
+| **not noticed** | the verdict stays valid, and no entry says why. The tests fail then, so no field has it |
 
 This page is made from [checkers/selftest/fields.py](../checkers/selftest/fields.py); change it there.
 
@@ -487,7 +516,7 @@ def document() -> str:
         if mine and headline:
             out.append("| field | what a wrong value does |\n|---|---|\n")
         out += mine
-    return "".join(out)
+    return "".join([*out, section()])
 
 
 if __name__ == "__main__":

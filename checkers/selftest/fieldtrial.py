@@ -20,9 +20,9 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import HistoryError, contradictions
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import MissingFile, TableLogError
+from checkers.evidence.tablelog import MissingFile, ObjectSize, TableLogError
 from checkers.selftest.fields import FAILED, PARTS, Fate, Outcome, fate, first_word
-from checkers.selftest.mutator import MADE_UP, Site, Variant, sites, variants
+from checkers.selftest.mutator import MADE_UP, NUMBERS, Site, Variant, sites, variants
 from checkers.verdict import Checker
 
 MISSES_KEPT = 5
@@ -34,7 +34,7 @@ class FieldScore:
     """What came of the wrong values of one field.
 
     Attributes:
-        outcomes: outcome → number of values. A verdict ``True`` counts as ``not noticed`` if the field has such values at all.
+        outcomes: outcome → number of values. A verdict ``True`` counts as ``not noticed`` if the field's entry does not say why it is harmless.
         misses: the first values with an outcome that the field may not have.
     """
 
@@ -63,8 +63,9 @@ class _Places:
 
 
 def damaged(e: Evidence) -> dict[str, Evidence]:
-    """The evidence with what recorded runs do not have: a problem at each place for one; a missing file; a violation of the specification."""
-    problems, missing, violations = {}, {}, {}
+    """The evidence with what recorded runs do not have: a problem at each place for one; a missing file; a violation of the specification;
+    facts of files that few have."""
+    problems, missing, violations, rare = {}, {}, {}, {}
     for table, log in e.logs.items():
         c, m = log.commits[-1], log.metadata[-1]
         path = c.added_files[0].path if c.added_files else c.own_files[0]
@@ -82,10 +83,18 @@ def damaged(e: Evidence) -> dict[str, Evidence]:
         missing[table] = replace(log, missing_files=(MissingFile(path, (c.snapshot_id,)),))
         broken = (f"foreign-file: {path}", f"dangling-dv: {path}")
         violations[table] = replace(log, commits=(*commits, replace(c, violations=broken)))
+        last = next(f for x in reversed(log.commits) for f in x.added_files)
+        files = tuple(replace(f, equality_ids=(1,), key_metadata="00") for f in c.added_files)
+        rare[table] = replace(
+            log,
+            sizes=(ObjectSize(last.path, last.size),),
+            commits=(*commits, replace(c, added_files=files, kept_files=files)),
+        )
     return {
         "with problems": replace(e, logs=problems),
         "with missing files": replace(e, logs=missing),
         "with violations": replace(e, logs=violations),
+        "with rare facts": replace(e, logs=rare),
     }
 
 
@@ -209,10 +218,10 @@ def _places(name: str, e: Evidence) -> _Places:
 
 
 def _has_values(p: _Places, name: str) -> bool:
-    """Whether a record has something there; for null, and for a key's empty list, another value can be made up."""
-    return any(
-        name.startswith("raw.") or name in MADE_UP or s.value not in ((), [], {}) for s in p.by_field.get(name, ())
-    )
+    """Whether a record has something there; for a number or result that is null, and for a key's empty list, another value can be made up."""
+    made_up = name in NUMBERS or name in MADE_UP or name.startswith("event.value")
+    nothing: list[object] = [(), [], {}] if made_up else [None, (), [], {}]
+    return any(name.startswith("raw.") or s.value not in nothing for s in p.by_field.get(name, ()))
 
 
 _Tried = tuple[str, Outcome, str]
@@ -256,7 +265,7 @@ def _score(name: str, fate: Fate, tried: Iterator[_Tried]) -> FieldScore:
     outcomes: Counter[Outcome] = Counter()
     misses = []
     for where, came, said in tried:
-        shown: Outcome = "not noticed" if came == "harmless" and fate.not_noticed else came
+        shown: Outcome = "not noticed" if came == "harmless" and not fate.harmless else came
         outcomes[shown] += 1
         if shown not in fate.outcomes:
             misses.append(f"{where}: {shown}{f' ({said})' if said else ''}")

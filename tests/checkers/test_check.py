@@ -86,7 +86,9 @@ def as_the_reader_writes(log: TableLog) -> bytes:
     return b"".join(map(tablelog_file.dump, out))
 
 
-def stored(run: Simulation, folder: Path, *, state: str = "complete", plan: Mapping[str, object] | None = None) -> Path:
+def stored(
+    run: Simulation | Evidence, folder: Path, *, state: str = "complete", plan: Mapping[str, object] | None = None
+) -> Path:
     """The run as the harness stores it."""
     (folder / "tablelog").mkdir(parents=True)
     events = [json.dumps(e.to_json()) for e in run.history.events]

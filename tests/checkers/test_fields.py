@@ -119,7 +119,7 @@ class Broken(Checker):
 
 def test_a_blind_checker_does_not_pass(runs: dict[str, Evidence]) -> None:
     [score] = fieldtrial.run([Blind()], runs, placements=2, only=["metadata.current"])
-    assert not score.passed and score.outcomes == {"harmless": score.tried}
+    assert not score.passed and score.outcomes == {"not noticed": score.tried}
 
 
 def test_a_checker_that_raises_does_not_pass(runs: dict[str, Evidence]) -> None:
@@ -158,6 +158,20 @@ def test_what_is_not_changed_is_not_written_again(runs: dict[str, Evidence], tmp
     assert fieldtrial.reread(e, e, tmp_path) == e and not list(tmp_path.iterdir())
     same = replace(e, history=replace(e.history), logs={t: replace(log) for t, log in e.logs.items()})
     assert fieldtrial.reread(same, e, tmp_path) == e and list(tmp_path.iterdir())
+
+
+def test_a_value_that_nobody_finds_is_not_noticed_unless_its_entry_says_why(runs: dict[str, Evidence]) -> None:
+    def tried(fate: Fate) -> dict[str, int]:
+        [score] = fieldtrial.run([Blind()], runs, placements=1, only=["commit.timestamp_ms"], fates=lambda name: fate)
+        return {**score.outcomes, "missed": len(score.misses)}
+
+    assert tried(Fate(found="any")).keys() == {"not noticed", "missed"}
+    assert tried(Fate(found="any", harmless="nobody reads it")) == {"harmless": 2, "missed": 0}
+
+
+def test_no_field_may_be_not_noticed() -> None:
+    every = [*EXCEPTIONS.values(), *(default for _, default in DEFAULTS.values())]
+    assert {o for f in every for o in f.outcomes} == {"found", "unknown", "refused", "harmless"}
 
 
 def test_a_fate_is_read_from_its_texts() -> None:

@@ -85,7 +85,8 @@ def column_renamed_and_replaced() -> Drawing:
     d.event("invoke", "add-column", "x", value={"column": "id"})
     d.version(schemas=schemas, current_schema_id=1, last_column_id=2)
     d.event("ok", "add-column", "x")
-    d.commit(2, remove=[at("data/a", 5)], removed=(row(77, "data/a"),), operation="delete")
+    d.commit(2, add=[at("data/b", 6)], schema_id=1)
+    d.commit(3, remove=[at("data/a", 5)], removed=(row(77, "data/a"),), operation="delete", schema_id=1)
     return d
 
 
@@ -104,7 +105,7 @@ def replaced_vector() -> Drawing:
     d.commit(1, add=[A])
     one, two = vector("data/v1", A.path), vector("data/v2", A.path, 2)
     d.commit(2, add=[one], removed=(row(1, A.path, one.path),))
-    d.commit(3, add=[two], remove=[one], removed=(row(2, A.path, two.path),))
+    d.commit(3, add=[two], remove=[one], removed=(replace(row(2, A.path, two.path), pos=1),))
     d.commit(4, remove=[A, two], operation="delete")
     return d
 
@@ -247,7 +248,7 @@ def statement_called(operation: str) -> Callable[[], Drawing]:
     def draw() -> Drawing:
         d = Drawing()
         d.commit(1, add=[A])
-        d.commit(2, add=[B], added=(row(3, B.path),), operation=operation)
+        d.commit(2, add=[replace(B, records=1)], added=(row(3, B.path),), operation=operation)
         return d
 
     return draw

@@ -17,7 +17,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Capture, MissingFile, RowChange, TableLog
+from checkers.evidence.tablelog import Capture, MissingFile, ObjectSize, RowChange, TableLog
 from checkers.formats.iceberg.metadata.checker import MOST
 from checkers.formats.iceberg.metadata.checker import Metadata as Checker
 from checkers.formats.iceberg.metadata.rules import RULES
@@ -82,6 +82,7 @@ class Drawing:
     captures: list[Capture] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     missing: tuple[MissingFile, ...] = ()
+    sizes: tuple[ObjectSize, ...] = ()
     problems: tuple[Problem, ...] = ()
     complete: bool = True
     torn: tuple[str, ...] = ()
@@ -237,6 +238,7 @@ class Drawing:
             self.complete,
             self.problems,
             self.missing,
+            sizes=self.sizes,
         )
 
     def check(self) -> Verdict:
@@ -378,7 +380,10 @@ def begins_late() -> Drawing:
         first_row_id=30,
         added_rows=5,
     )
-    d.commits += [replace(base), replace(base, snapshot_id=9, parent_id=8, sequence_number=9, first_row_id=35)]
+    d.commits += [
+        replace(base),
+        replace(base, snapshot_id=9, parent_id=8, sequence_number=9, first_row_id=35, manifest_list="l9"),
+    ]
     d.commit(10, add=[A], problems=(problem_of("its parent 9 could not be read"),), added=None, removed=None)
     return d
 
@@ -814,6 +819,7 @@ def parent_outside_the_chain() -> Drawing:
         added_files=(),
         added_rows=0,
         sequence_number=4,
+        manifest_list="metadata/snap-50-1-x.avro",
         problems=(
             problem_of(
                 "snapshot 50 (op op-50) is in no version of the metadata chain, only in s3://w/t/metadata/x.json"
@@ -1095,7 +1101,8 @@ def row_ids_overlap() -> Drawing:
     d = Drawing()
     d.commit(1, add=[A])
     d.commit(2, first_row_id=2, added_rows=5, change={"next_row_id": 9})
-    both = replace(d.commits[1], snapshot_id=3, parent_id=2, sequence_number=3, first_row_id=5, added_rows=4)
+    own = {"snapshot_id": 3, "parent_id": 2, "sequence_number": 3, "manifest_list": "metadata/snap-3-1-x.avro"}
+    both = replace(d.commits[1], **own, first_row_id=5, added_rows=4)
     d.commits.append(both)  # one version shows both
     bend(d, 2, snapshots=(1, 2, 3), current=3, refs={"main": 3}, last_sequence_number=3)
     return d
@@ -1583,9 +1590,18 @@ def test_every_rule_has_a_test() -> None:
         "removed-not-live",
         "entry-changed",
     }  # in test_file_entries
+    said_twice = {
+        "delete-sequence-number",
+        "misplaced-row",
+        "file-format",
+        "file-size",
+        "vector-place",
+        "shared-manifest-list",
+    }  # in test_said_twice
     of_tables = {"shared-file"}  # in test_shared_files
     of_creation = {"not-as-created", "listed-twice", "unknown-type", "unknown-format-version"}  # in test_creation
-    assert {n for n, _ in BROKEN} | read_by_the_reader | of_entries | of_tables | of_creation == set(RULES)
+    elsewhere = read_by_the_reader | of_entries | said_twice | of_tables | of_creation
+    assert {n for n, _ in BROKEN} | elsewhere == set(RULES)
 
 
 @pytest.mark.parametrize(("name", "drawing"), [*CONTENTS, *LOGS], ids=lambda d: getattr(d, "__name__", d))

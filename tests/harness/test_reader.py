@@ -20,10 +20,12 @@ from checkers.evidence import tableformat, tablelog_file
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Commit, Growth, RowChange, TableLog
+from checkers.evidence.tablelog import Commit, Growth, ObjectSize, RowChange, TableLog
+from checkers.formats.iceberg.records import IcebergCommit, attempt_of, iceberg_log
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.formats.iceberg.statistics import ColumnStatistics, PartitionSummary, columns, columns_text, fields
 from compose.objectstore import ObjectStore, TableReadError
-from harness.tablefiles.iceberg import manifests, metadata_json
+from harness.tablefiles.iceberg import manifests
 from harness.tablefiles.iceberg import vectors as vectors_module
 from harness.tablefiles.iceberg.decoded import TableFiles
 from harness.tablefiles.iceberg.live_files import in_scope
@@ -176,8 +178,8 @@ def test_wrong_counts_in_the_manifest_list_are_told(tmp_path: Path, count: str, 
 
 @pytest.mark.parametrize("name", ["a/snap-12-3-0b0c.avro", "snap--12-3-0b0c.avro"])
 def test_the_attempt_is_in_the_name_of_the_manifest_list(name: str) -> None:
-    assert metadata_json.attempt_of(name) == 3
-    assert metadata_json.attempt_of("metadata/other.avro") is None
+    assert attempt_of(name) == 3
+    assert attempt_of("metadata/other.avro") is None
 
 
 # --- which deletes apply ----------------------------------------------------------------------------------------------
@@ -1103,6 +1105,86 @@ def test_a_table_that_pyiceberg_wrote(tmp_path: Path) -> None:
         assert all(c.attempt == 0 for c in log.commits)
     finally:
         catalog.close()
+
+
+def test_the_log_has_what_manifests_say_of_columns_and_partitions_and_what_the_files_have(tmp_path: Path) -> None:
+    pyiceberg = pytest.importorskip("pyiceberg.catalog.sql")
+    import pyarrow as pa
+    from pyiceberg.transforms import IdentityTransform
+
+    catalog = pyiceberg.SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    try:
+        catalog.create_namespace("ns")
+        schema = pa.schema([("id", pa.int64()), ("val", pa.string()), ("part", pa.int32()), ("x", pa.float64())])
+        table = catalog.create_table("ns.t", schema)
+        table.update_spec().add_field("part", IdentityTransform(), "part").commit()
+        long = "a value of twenty four b"
+        rows = [(1, "a", 7, 0.5), (3, long, 7, float("nan")), (2, None, 7, None)]
+        names = schema.names
+        table.append(pa.Table.from_pylist([dict(zip(names, r, strict=True)) for r in rows], schema))
+        path = tmp_path / "log.jsonl"
+        log = reader(path).finish(table.metadata_location, 1)
+        [c] = log.commits
+        assert isinstance(c, IcebergCommit) and c.manifests is not None and c.kept_files == ()
+        [line], [f] = c.manifests, c.added_files
+        assert line.partitions is not None and fields(line.partitions) == [PartitionSummary("i", False, False, 7, 7)]
+        assert line.found == line.partitions == "i,0,0,7,7"
+        assert line.length == line.stored == Path(normalise(f"{table.metadata.location}/{line.path}")).stat().st_size
+        assert line.counts == (1, 0, 0, 3, 0, 0) and f.manifest == 0
+        assert f.columns is not None and f.exact is not None
+        said, found = columns(f.columns), columns(f.exact)
+        assert said[1] == ColumnStatistics("i", 3, 0, None, 1, 3)
+        assert said[2] == ColumnStatistics("t", 3, 1, None, "a", "a value of twenu")
+        assert found[1] == ColumnStatistics("i", 3, 0, None, 1, 3)
+        assert found[2] == ColumnStatistics("t", 3, 1, None, "a", long)
+        assert found[4] == ColumnStatistics("f", 3, 1, 1, 0.5, 0.5)
+        assert columns_text(found.items()) == f.exact
+        assert f.stored == f.size and f.split_offsets and log.sizes == ()
+        assert log.metadata[-1].raw["refs"] == {"main": {"type": "branch"}}
+        assert tablelog_file.read(path) == log
+    finally:
+        catalog.close()
+
+
+def test_an_entry_that_a_new_manifest_tells_otherwise_and_an_object_of_another_size_are_in_the_log(
+    tmp_path: Path,
+) -> None:
+    t = HandMadeTable(tmp_path)
+    a, b = t.data([(1, "a", 0)]), t.data([(2, "b", 0)])
+    t.commit(add=[a, b])
+    entries = [(EXISTING, replace(known, size=known.size + (known.path == a.path))) for known in t.files.values()]
+    line = t.manifest(entries, snapshot_id=9, seq=2, deletes=False)
+    t.commit(manifests=[line])
+    t.commit(merge=True)
+    t.commit(merge=True)
+    live = reader(tmp_path / "log.jsonl")
+    live.capture(t.pointer, 1)
+    with Path(b.path).open("ab") as out:
+        out.write(b"more")
+    log = live.finish(t.pointer, 2)
+    first, second = (Path(x.path).relative_to(tmp_path).as_posix() for x in (a, b))
+    kept = [[(f.path, f.size) for f in c.kept_files or ()] for c in iceberg_log(log).commits]
+    assert kept == [[], [(first, a.size + 1)], [(first, a.size)], []]
+    assert log.sizes == (ObjectSize(second, b.size + 4),)
+    assert tablelog_file.read(tmp_path / "log.jsonl") == log
+
+
+def test_logs_without_statistics_are_read(tmp_path: Path) -> None:
+    t = HandMadeTable(tmp_path)
+    t.commit(add=[t.data([(1, "a", 0)])])
+    lines = [json.loads(x) for x in map(tablelog_file.dump, tablelog_file.records(read(t)))]
+    lines[0]["format"] = 2
+    for x in lines:
+        x.pop("sizes", None)
+        for key in ("manifests", "kept_files"):
+            x.pop(key, None)
+        for f in x.get("added_files", ()):
+            for key in ("exact", "stored", "manifest"):
+                del f[key]
+    path = tmp_path / "old.jsonl"
+    path.write_text("".join(json.dumps(x) + "\n" for x in lines))
+    [c] = iceberg_log(tablelog_file.read(path)).commits
+    assert c.manifests is None and c.added_files[0].exact is None and c.readable
 
 
 def test_the_hand_made_table_is_one_that_pyiceberg_reads(tmp_path: Path) -> None:

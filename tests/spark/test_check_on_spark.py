@@ -25,6 +25,7 @@ from compose.install.installation import Installation
 from harness.run.many import one_by_one, runs_below
 from tests.checkers.test_check import stored
 from tests.checkers.test_dataset import SPECS
+from tests.support.bugs import broken_runs
 from tests.support.runs import environment
 from tests.support.simulator import Defects, simulate
 
@@ -108,6 +109,8 @@ def test_spark_says_of_many_runs_and_of_long_tables_what_this_process_says(
         run = simulate(n, SPECS[:1], writers=2, ops=5, defects=PLANTED[n % len(PLANTED)])
         stored(run, store / "simulated" / f"20260101T000{n:03}.000Z")
     folders = [Path(r) for r in runs_below(store, print)]
+    planted = [run for run, _ in broken_runs(store)]
+    folders += planted
     (folders[3] / "history.jsonl").write_text("no history\n")
     # Its worker ends while it reads the run, and with it the other runs of the group; only in a worker, because no operation has the kind.
     (folders[4] / "kinds").mkdir()
@@ -116,8 +119,8 @@ def test_spark_says_of_many_runs_and_of_long_tables_what_this_process_says(
         plan.write('kinds: {gone: "gone:Gone"}\n')
     here = {t.run: t.to_json() for t in one_by_one(str(f) for f in folders if f != folders[4])}
     results = {f.name: (f / "results.json").read_bytes() for f in folders if (f / "results.json").exists()}
-    for name in results:
-        (store / "simulated" / name / "results.json").unlink()
+    for f in folders:
+        (f / "results.json").unlink(missing_ok=True)
     written = list(tables())
     dataset.write(written, data)
     runs = dict.fromkeys(run for run, _ in written)
@@ -142,10 +145,10 @@ def test_spark_says_of_many_runs_and_of_long_tables_what_this_process_says(
     assert by_tasks["checkers"][:-1] == json.loads(json.dumps(forked.to_json()))["checkers"]
     assert by_tasks["checkers"][-1]["checker"] == "whole" and by_tasks["checkers"][-1]["valid"] is True
     by_run = {t["run"]: t for t in told}
-    assert len(told) == RUNS and "the worker that judged it ended" in by_run.pop(str(folders[4]))["said"]
+    assert len(told) == RUNS + len(planted) and "the worker that judged it ended" in by_run.pop(str(folders[4]))["said"]
     assert by_run == here
     assert {f.name: (f / "results.json").read_bytes() for f in folders if (f / "results.json").exists()} == results
-    assert len(results) == RUNS - 2 and {t["valid"] for t in told} >= {True, False, "unjudged"}
+    assert len(results) == RUNS + len(planted) - 2 > RUNS and {t["valid"] for t in told} >= {True, False, "unjudged"}
     for verdicts in found:
         assert verdicts == json.loads(json.dumps(said))
     assert {v["valid"] for v in said["long"]} == {True} and False in {v["valid"] for v in said["wrong"]}

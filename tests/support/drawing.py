@@ -19,7 +19,7 @@ from typing import Any, Literal
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Capture, RowChange, TableLog
+from checkers.evidence.tablelog import Capture, FileContent, RowChange, TableLog
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
@@ -127,7 +127,7 @@ class Drawing:
             place = next((p for p in sorted(rows) if rows[p] == r), ("data/unknown.parquet", 0))
             rows.pop(place, None)
             removed.append(RowChange(tuple(r), *place, f"data/{snapshot}-deletes.parquet"))
-        path = f"data/{snapshot}.parquet"
+        path, deletes = f"data/{snapshot}.parquet", f"data/{snapshot}-deletes.parquet"
         for n, r in enumerate(add):
             rows[(path, n)] = r
         old_files = [p for p in rows if p[0] in rewrites]
@@ -148,7 +148,10 @@ class Drawing:
             "metadata": len(self.metadata),
             "added": tuple(RowChange(tuple(r), path, n) for n, r in enumerate(add)),
             "removed": tuple(removed),
-            "added_files": (_file(path, snapshot),) if add else (),
+            "added_files": (
+                *((_file(path, snapshot, records=len(add)),) if add else ()),
+                *((_file(deletes, snapshot, "position-deletes", len(remove)),) if remove else ()),
+            ),
             "removed_files": tuple(_file(p, snapshot) for p in rewrites),
         }
         self.commits[snapshot] = Commit(**(fields | more))
@@ -211,11 +214,11 @@ class Drawing:
         return Evidence(history, {"t": replace(drawn, **log)}, {"t": self.spec}, complete)
 
 
-def _file(path: str, snapshot: int) -> FileEntry:
+def _file(path: str, snapshot: int, content: FileContent = "data", records: int = 1) -> FileEntry:
     return FileEntry(
         path,
-        "data",
-        1,
+        content,
+        records,
         500,
         {},
         format="parquet",

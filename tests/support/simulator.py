@@ -369,15 +369,22 @@ class Table:
                     removed_files.append(vectors.pop(path))
         elif taken and self.format_version == 3:
             puffin = self._name("deletes.puffin")
-            for n, (path, gone) in enumerate(sorted(Counter(f for f, _ in remove).items())):
+            hit = sorted(Counter(f for f, _ in remove).items())
+            for n, (path, gone) in enumerate(hit):
                 old = vectors.get(path)
                 removed_files += [] if old is None else [old]
                 records = gone + (0 if old is None else old.records)
                 vector = self._entry(puffin, "deletion-vector", records, taken[0][1].part, sequence, snapshot)
                 at = files[path].partition
-                spec_id = files[path].spec_id
+                spec_id, size = files[path].spec_id, 40 * len(hit) + 400
                 vectors[path] = replace(
-                    vector, referenced=path, partition=at, spec_id=spec_id, offset=4 + 40 * n, length=40
+                    vector,
+                    referenced=path,
+                    partition=at,
+                    spec_id=spec_id,
+                    offset=4 + 40 * n,
+                    length=40,
+                    size=size,
                 )
                 added_files.append(vectors[path])
                 hidden_by[path] = puffin

@@ -6,6 +6,7 @@ that only lost entries at its start and gained some at its end is ``{"skip": n, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -15,6 +16,20 @@ from checkers.evidence import record
 from checkers.evidence.record import RecordError
 from checkers.evidence.tableformat import NO_RECORD_BEFORE, MetadataRecord, Records
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
+from checkers.formats.iceberg.statistics import ManifestLine
+
+OP = "icequake-op"
+"""The key of a summary that names the snapshot's operation."""
+_SNAP = re.compile(r"snap-(-?\d+)-(\d+)-[^/]*\.avro$")
+
+
+def attempt_of(manifest_list: str) -> int | None:
+    """The producer's attempt number in a manifest list's name ``snap-<snapshot id>-<attempt>-<uuid>.avro``; None for other names.
+
+    Source: Iceberg ``SnapshotProducer.manifestListPath``. PyIceberg writes 0.
+    """
+    m = _SNAP.search(manifest_list)
+    return int(m[2]) if m else None
 
 
 class IcebergFile(FileEntry, frozen=True, gc=False, kw_only=True):
@@ -24,7 +39,16 @@ class IcebergFile(FileEntry, frozen=True, gc=False, kw_only=True):
     locate a deletion vector's blob. Sequence numbers and ``first_row_id`` include what the manifest entry inherits;
     ``snapshot_id`` is the snapshot that the manifest says added the file (of a removed file: as its parent's
     manifests said). A file from before version 3 gets its row ids at a later commit, which does not list it.
-    ``spec_id`` is the partition spec of ``partition``; logs of earlier releases do not have it.
+    ``spec_id`` is the partition spec of ``partition``; logs of earlier releases do not have it, nor what follows.
+
+    Attributes:
+        equality_ids: field ids of the columns that an equality delete compares.
+        columns: what the entry says of the columns, as a text of :mod:`checkers.formats.iceberg.statistics`. ``column_sizes`` are left out:
+            compressed sizes depend on the writer's codec, and planners only estimate costs by them.
+        exact: the same of the rows in the file, of each column whose values have an order; None: the file was not read, or has no field ids.
+        stored: bytes of the object in the store; None: it was not read.
+        manifest: which of the commit's ``manifests`` has the entry, from 0; None: another, or not known.
+        key_metadata: as hexadecimal digits.
     """
 
     format: str
@@ -35,6 +59,14 @@ class IcebergFile(FileEntry, frozen=True, gc=False, kw_only=True):
     file_sequence_number: int | None = None
     snapshot_id: int | None = None
     spec_id: int | None = None
+    equality_ids: tuple[int, ...] | None = None
+    columns: str | None = None
+    exact: str | None = None
+    split_offsets: tuple[int, ...] | None = None
+    sort_order_id: int | None = None
+    key_metadata: str | None = None
+    stored: int | None = None
+    manifest: int | None = None
 
     @property
     def key(self) -> tuple[str, int | None]:
@@ -43,10 +75,25 @@ class IcebergFile(FileEntry, frozen=True, gc=False, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """As a commit's line has it."""
-        out = msgspec.structs.asdict(self)
-        if self.spec_id is None:
-            del out["spec_id"]
+        out: dict[str, Any] = msgspec.to_builtins(self)
+        for k in _SINCE:
+            if out[k] is None:
+                del out[k]
         return out
+
+
+_SINCE = (
+    "spec_id",
+    "equality_ids",
+    "columns",
+    "exact",
+    "split_offsets",
+    "sort_order_id",
+    "key_metadata",
+    "stored",
+    "manifest",
+)
+"""Facts of a file that earlier releases did not write, and that many files do not have."""
 
 
 class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
@@ -61,6 +108,9 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
             ``null-sequence-number``, ``record-count``, ``delete-position`` (beyond the end of the data file),
             ``file-partition`` (not that of its rows), ``delete-partition`` (not that of the data file),
             ``removed-not-live``, ``entry-changed`` (a removed file is told differently than it was live).
+        manifests: the lines of its manifest list that no list said before, word by word; None in logs of earlier releases.
+        kept_files: files that it has from its parent and whose entries, copied into a new manifest, say something else than before, as they
+            are now; None in logs of earlier releases.
     """
 
     summary: dict[str, str]
@@ -71,11 +121,26 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
     first_row_id: int | None = None
     added_rows: int | None = None
     violations: tuple[str, ...] = ()
+    manifests: tuple[ManifestLine, ...] | None = None
+    kept_files: tuple[IcebergFile, ...] | None = None
 
     @property
     def own_files(self) -> tuple[str, ...]:
-        """The manifest list. Manifests are in no record of the log."""
+        """The manifest list. Manifests serve later snapshots, too."""
         return (self.manifest_list,)
+
+    @property
+    def contradiction(self) -> str | None:
+        """Another operation than the summary's, or another attempt than the manifest list's name has: the reader copies both."""
+        named = self.summary.get(OP)
+        if named is not None and named != self.op:
+            return f"op is {record.shown(self.op)}, but {OP} of its summary is {record.shown(named)}"
+        tried = attempt_of(self.manifest_list)
+        if named is not None and tried and tried != self.attempt:  # PyIceberg's names say 0, and the history counts
+            return (
+                f"attempt is {record.shown(self.attempt)}, but its manifest list is {record.shown(self.manifest_list)}"
+            )
+        return None
 
     @property
     def procedure_counts(self) -> Mapping[str, int]:
@@ -94,10 +159,25 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
 
 
 class Grown(msgspec.Struct, frozen=True, gc=False):
-    """How a list of ``raw`` grew; ``keep``: the number of entries that both have."""
+    """How a list of ``raw`` grew; ``keep``: the number of entries that both have, which a log need not say."""
 
     skip: int
     add: list[Any]
+    keep: int | None = None
+
+    def after(self, key: str, old: list[Any]) -> list[Any]:
+        """The list that ``old`` became.
+
+        Raises:
+            RecordError: ``old`` has no such entries.
+        """
+        name, entries = record.shown(key), f"the number of entries in the record before, which is {len(old)}"
+        record.must(0 <= self.skip <= len(old), f"{name}, which grew: skip", f"from 0 to {entries}", self.skip)
+        left = len(old) - self.skip
+        record.must(
+            self.keep in (None, left), f"{name}, which grew: keep", f"{left}, skip less than {entries}", self.keep
+        )
+        return old[self.skip :] + self.add
 
     @staticmethod
     def between(old: Any, new: Any) -> dict[str, Any] | None:
@@ -129,7 +209,7 @@ class IcebergMetadata(Metadata, frozen=True, gc=False, kw_only=True):
     """One metadata.json of the chain, without the facts that the commits have.
 
     ``raw`` is the rest of the file (schemas, specs, properties, snapshot log), for the ``metadata`` checker; versions share equal parts, so
-    do not change it.
+    do not change it. Its ``refs`` have what the file says of each but the snapshot (type and retention); logs of earlier releases have none.
     """
 
     format_version: int
@@ -227,7 +307,7 @@ def _raw_after(
             before = old[k]
             if not isinstance(before, list):
                 record.must(False, f"{record.shown(k)}, which grew,", "a list in the record before", before)
-            out[k] = before[growth.skip :] + growth.add
+            out[k] = growth.after(k, before)
     except KeyError as e:
         key = record.shown(e.args[0])
         raise RecordError(f"{key} is said to be that of the metadata record before it, which has none") from None

@@ -25,6 +25,7 @@ from harness.tablefiles.iceberg.manifests import (
 )
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 from harness.tablefiles.iceberg.rows import Column, DataRows, equality_keys, read_position_deletes, read_rows
+from harness.tablefiles.iceberg.statistics import Columns, exact, exact_positions
 from harness.tablefiles.iceberg.vectors import read_deletion_vector
 
 _DATA_BYTES = 256 << 20
@@ -86,6 +87,8 @@ class TableFiles:
         self._store = store
         self.name = name
         self._raw: dict[str, bytes | None] = {}
+        self.sizes: dict[str, int] = {}
+        """Bytes of each object that was read."""
         self._lists: dict[str, list[ManifestFile]] = {}
         self._broken: dict[Any, Problem] = {}
         self._manifests: _Cache[ManifestFile, Manifest] = _Cache(_MANIFEST_ENTRIES)
@@ -96,7 +99,9 @@ class TableFiles:
 
     def fetch(self, paths: Iterable[str]) -> None:
         """Fetch ``paths`` in parallel and hold their bytes until :meth:`release`; raises the store's errors."""
-        self._raw |= self._store.read_many(p for p in paths if p not in self._raw)
+        read = self._store.read_many(p for p in paths if p not in self._raw)
+        self.sizes |= {p: len(content) for p, content in read.items() if content is not None}
+        self._raw |= read
 
     def fetch_snapshots(self, manifest_lists: Sequence[str]) -> None:
         """Fetch what these snapshots added, in three rounds: all manifest lists, then all manifests, then all files."""
@@ -167,7 +172,7 @@ class TableFiles:
         found = self._manifests.get(m)
         if found is None:
             found = self._decode(m, m.path, "manifest", lambda content: read_manifest(content, m))
-            self._manifests.put(m, found, len(found.entries) + 1)
+            self._manifests.put(m, found, found.weight)
         return found
 
     def data(self, e: Entry) -> DataRows:
@@ -204,6 +209,15 @@ class TableFiles:
                 found = self._decode(e, e.path, kind, lambda b: read_position_deletes(b, e.format), of=e)
             self._positions.put(e, found, sum(map(len, found.values())) + 1)
         return found
+
+    def exact(self, e: Entry) -> Columns | None:
+        """What the columns of a file have; None if it cannot be read, or has no columns."""
+        if e.content == "deletion-vector":
+            return None
+        try:
+            return exact_positions(self.positions(e)) if e.content == "position-deletes" else exact(self.data(e))
+        except Unknown:
+            return None
 
     def keys(self, e: Entry, columns: tuple[Column, ...]) -> frozenset[tuple[Any, ...]]:
         """The keys that an equality delete file deletes."""

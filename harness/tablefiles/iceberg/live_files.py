@@ -33,7 +33,7 @@ class Live:
         data: path → entries; more than one breaks the spec, but readers then do read the file twice.
         opaque: unreadable manifests, with the reason.
         changed: entries that this snapshot added or deleted, by their status (no parent needed).
-        kept: data files carried over from earlier snapshots in manifests that are new with this one.
+        kept: files carried over from earlier snapshots in manifests that are new with this one.
         judged, violations: the manifests that are new with this snapshot, and what in them breaks the spec.
     """
 
@@ -70,7 +70,7 @@ class LiveFiles:
     def __init__(self, files: TableFiles) -> None:
         self._files = files
         self.data: dict[str, tuple[Entry, ...]] = {}
-        self.deletes: dict[Entry, None] = {}
+        self.deletes: dict[Entry, Entry] = {}
         self.opaque: dict[ManifestFile, None] = {}
         self.vectors: dict[str, list[Entry]] = {}  # by the data file that they reference
         self._by_target: dict[str, list[Entry]] = {}  # position deletes, by every data file that they name
@@ -102,7 +102,7 @@ class LiveFiles:
         if e.content == "data":
             self.data[e.path] = ordered((*self.data.get(e.path, ()), e))
             return
-        self.deletes[e] = None
+        self.deletes[e] = e
         where = self._index(e)
         if isinstance(where, list):
             where.append(e)

@@ -30,7 +30,7 @@ values, so that each rule can be read and tested alone. The subtle points:
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -39,8 +39,10 @@ import msgspec
 
 from checkers.evidence.record import UNREADABLE
 from checkers.evidence.tablelog import FileContent
+from checkers.formats.iceberg.statistics import PartitionSummary
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 from harness.tablefiles.iceberg.rows import plain
+from harness.tablefiles.iceberg.statistics import Told, partitions, told
 
 ADDED, EXISTING, DELETED = 1, 0, 2
 _STATUS = {EXISTING: "EXISTING", ADDED: "ADDED", DELETED: "DELETED"}
@@ -61,6 +63,19 @@ class ManifestFile:
     snapshot_id: int | None
     first_row_id: int | None
     counts: tuple[tuple[str, int | None], ...] = field(default=(), compare=False)
+    length: int | None = field(default=None, compare=False)
+    partitions: Sequence[Mapping[str, Any]] | None = field(default=None, compare=False)
+    key_metadata: bytes | None = field(default=None, compare=False)
+
+    def says(self, other: ManifestFile) -> bool:
+        """Whether it says all that the other one says."""
+        return (
+            self == other
+            and self.counts == other.counts
+            and self.length == other.length
+            and self.partitions == other.partitions
+            and self.key_metadata == other.key_metadata
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +103,41 @@ class Entry:
     length: int | None = field(default=None, compare=False)
     first_row_id: int | None = field(default=None, compare=False)
     equality_ids: tuple[int, ...] = field(default=(), compare=False)
+    columns: tuple[Told, ...] | None = field(default=None, compare=False)
+    split_offsets: tuple[int, ...] | None = field(default=None, compare=False)
+    sort_order_id: int | None = field(default=None, compare=False)
+    key_metadata: bytes | None = field(default=None, compare=False)
+    manifest: str = field(default="", compare=False)
 
     @property
     def scope(self) -> tuple[int, Partition]:
         """Spec and partition: a delete file applies only to data files with the same ones."""
         return self.spec_id, self.partition
 
+    @property
+    def told(self) -> tuple[object, ...]:
+        """What a copy of the entry must say, too, besides what makes it the same file. Row ids may come later, with version 3."""
+        return (
+            *(self.format, self.records, self.size, self.referenced, self.length, self.equality_ids, self.columns),
+            *(self.split_offsets, self.sort_order_id, self.key_metadata, self.snapshot_id, self.file_sequence_number),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A manifest's entries in order, and its violations of the spec, each text starting with a code."""
+    """A manifest's entries in order, and its violations of the spec, each text starting with a code.
+
+    ``partitions``: of its live entries, field by field.
+    """
 
     entries: tuple[Entry, ...]
     violations: tuple[str, ...]
+    partitions: Sequence[PartitionSummary] | None = None
+
+    @property
+    def weight(self) -> int:
+        """What it takes to keep it, in entries without statistics."""
+        return 1 + sum(1 + len(e.columns or ()) for e in self.entries)
 
 
 def _avro(content: bytes, what: str) -> tuple[Any, list[dict[str, Any]]]:
@@ -139,10 +176,13 @@ def read_manifest_list(content: bytes) -> list[ManifestFile]:
                 snapshot_id=r.get("added_snapshot_id"),
                 first_row_id=r.get("first_row_id"),
                 counts=tuple((n, r.get(n, r.get(old) if old else None)) for n, old, _ in _COUNTS),
+                length=r.get("manifest_length"),
+                partitions=r.get("partitions"),
+                key_metadata=r.get("key_metadata"),
             )
             for r in records
         ]
-    except (KeyError, TypeError) as e:
+    except (KeyError, TypeError, AttributeError) as e:
         raise CorruptFile(f"not a manifest list: {type(e).__name__}: {e}") from None
 
 
@@ -198,6 +238,7 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
     row_id = of.first_row_id
     files, rows = {ADDED: 0, EXISTING: 0, DELETED: 0}, {ADDED: 0, EXISTING: 0, DELETED: 0}
     oldest: int | None = None
+    live: dict[tuple[Any, ...], None] = {}
     try:
         for r in records:
             f = r["data_file"]
@@ -222,9 +263,10 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
             if first_row_id is None and row_id is not None and not of.deletes and status != DELETED:
                 first_row_id = row_id
                 row_id += records_in
+            partition = f.get("partition") or {}
             if status != DELETED:
                 oldest = data_seq if oldest is None else min(oldest, data_seq)
-            partition = f.get("partition") or {}
+                live[tuple(partition.values())] = None
             entries.append(
                 Entry(
                     path=path,
@@ -244,6 +286,11 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
                     length=f.get("content_size_in_bytes"),
                     first_row_id=first_row_id,
                     equality_ids=tuple(f.get("equality_ids") or ()),
+                    columns=told(f),
+                    split_offsets=tuple(f["split_offsets"]) if f.get("split_offsets") is not None else None,
+                    sort_order_id=f.get("sort_order_id"),
+                    key_metadata=f.get("key_metadata"),
+                    manifest=of.path,
                 )
             )
     except (KeyError, TypeError, AttributeError) as e:
@@ -256,4 +303,4 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
         violations.append(
             f"min-sequence-number: the manifest list says {of.min_sequence_number}, a live file has {oldest}"
         )
-    return Manifest(tuple(entries), tuple(violations))
+    return Manifest(tuple(entries), tuple(violations), partitions(live))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 import msgspec
 
 from checkers.evidence.record import UNREADABLE
-
-_SNAP = re.compile(r"snap-(-?\d+)-(\d+)-[^/]*\.avro$")
 
 
 class CorruptFile(ValueError):
@@ -73,13 +70,3 @@ def read_metadata(content: bytes) -> dict[str, Any]:
         raise CorruptFile("not a table's metadata.json: format-version or location is missing")
     _check_shape(parsed)
     return parsed
-
-
-def attempt_of(manifest_list: str) -> int | None:
-    """The producer's attempt number in a manifest list's name ``snap-<snapshot id>-<attempt>-<uuid>.avro``; None for
-    other names.
-
-    Source: Iceberg ``SnapshotProducer.manifestListPath``. PyIceberg writes 0.
-    """
-    m = _SNAP.search(manifest_list)
-    return int(m[2]) if m else None

@@ -38,19 +38,22 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
+import msgspec
+
 from checkers.evidence import tablelog_file
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import replace_file
-from checkers.evidence.tablelog import Capture, Growth, MissingFile, TableLog
+from checkers.evidence.tablelog import Capture, Growth, MissingFile, ObjectSize, TableLog
+from checkers.formats.iceberg.records import OP, attempt_of
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.formats.iceberg.statistics import ManifestLine, columns_text, fields_text
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.iceberg.decoded import TableFiles, Unknown
 from harness.tablefiles.iceberg.manifests import UNSAID, Entry, ManifestFile
-from harness.tablefiles.iceberg.metadata_json import attempt_of
 from harness.tablefiles.iceberg.pointer_chain import (
     LONGEST,
     OutsideTheChain,
@@ -65,10 +68,10 @@ from harness.tablefiles.iceberg.pointer_chain import (
 )
 from harness.tablefiles.iceberg.rows import Column, projection
 from harness.tablefiles.iceberg.snapshot_tree import Change, SnapshotTree
+from harness.tablefiles.iceberg.statistics import summaries
 
 __all__ = ["ObjectStore", "TableReadError", "TableReader"]
 
-_OP = "icequake-op"
 _BATCH = 32
 """Metadata versions read and recorded together."""
 _SNAPSHOT_BATCH = 128
@@ -79,12 +82,11 @@ _SAID = frozenset(
         "last-updated-ms",
         "current-snapshot-id",
         "snapshots",
-        "refs",
         "last-sequence-number",
         "next-row-id",
     }
 )
-"""Keys of metadata.json that have fields in a :class:`Metadata` record."""
+"""Keys of metadata.json that have fields in a :class:`Metadata` record. Of ``refs`` only the snapshots have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,9 @@ class TableReader:
         self._captures: list[Capture] = []
         self._problems: list[Problem] = []
         self._missing: tuple[MissingFile, ...] = ()
+        self._sizes: tuple[ObjectSize, ...] = ()
+        self._lines: dict[str, ManifestFile] = {}  # what a commit in the log told of a manifest last, by path
+        self._new_lines: dict[str, ManifestFile] = {}  # and commits that are not yet in the log
         self._complete = False
         self._written = (0, 0)  # captures and problems that are in the file
         self._fields: dict[int, Column] = {}
@@ -206,9 +211,11 @@ class TableReader:
             if self._location is None:
                 self._begin("")
                 self._write_rest()
-            self._missing = self._missing_files() if pointer is not None else ()
+            there = self._store.sizes(self._location) if pointer is not None and self._location else {}
+            self._missing = self._missing_files(there) if pointer is not None else ()
+            self._sizes = self._other_sizes(there)
             self._complete = True
-            self._append([tablelog_file.end_to_json(self._missing)])
+            self._append([tablelog_file.end_to_json(self._missing, self._sizes)])
             return self.log()
 
     def log(self) -> TableLog:
@@ -225,6 +232,7 @@ class TableReader:
                 self._complete,
                 tuple(self._problems),
                 self._missing,
+                sizes=self._sizes,
             )
 
     def grown(self, since: Mark = FROM_THE_START) -> tuple[Growth, Mark]:
@@ -425,6 +433,8 @@ class TableReader:
         self._specs |= {x["spec-id"]: x.get("fields") or () for x in c.get("partition-specs") or ()}
         last = self._metadata[-1] if self._metadata else None
         raw = {k: x for k, x in c.items() if k not in _SAID}
+        if raw.get("refs") is not None:
+            raw["refs"] = {n: {k: x for k, x in r.items() if k != "snapshot-id"} for n, r in raw["refs"].items()}
         if last is not None:  # versions share equal values
             raw = {k: last.raw[k] if k in last.raw and last.raw[k] == x else x for k, x in raw.items()}
         current = c.get("current-snapshot-id")
@@ -443,6 +453,7 @@ class TableReader:
         )
         commits: dict[int, Commit] = {}
         told: dict[int, Snapshot] = {}
+        self._new_lines.clear()
         for s in self._new_snapshots(c):
             for snapshot, found_in in self._with_lost_parents(s, v.location, commits):
                 commits[snapshot["snapshot-id"]] = self._commit(snapshot, c, n, found_in, told)
@@ -452,6 +463,7 @@ class TableReader:
         )
         self._metadata.append(metadata)
         self._known[normalise(v.location)] = n
+        self._lines |= self._new_lines
         self._commits |= commits
         self._in_order += commits.values()
         self._told |= told
@@ -482,8 +494,13 @@ class TableReader:
         id, parent = s["snapshot-id"], s.get("parent-snapshot-id")
         summary = dict(s.get("summary") or {})
         operation = summary.pop("operation", "")
-        op = summary.get(_OP)
-        change = self._change(s, content, told)
+        op = summary.get(OP)
+        change, listed = self._change(s, content, told)
+        before = (self._new_lines.get(m.path) or self._lines.get(m.path) for m in listed)
+        new_here = [m for m, b in zip(listed, before, strict=True) if b is None or not m.says(b)]
+        self._new_lines |= {m.path: m for m in new_here}
+        lines = tuple(map(self._manifest_line, new_here))
+        new = {line.path: n for n, line in enumerate(lines)}
         who = f"snapshot {id}" + (f" (op {op})" if op else "")
         problems = [replace(p, why=f"{p.why}; needed by {who}") for p in dict.fromkeys(change.problems)]
         if found_in is not None:
@@ -503,26 +520,30 @@ class TableReader:
             metadata=n,
             added=change.added,
             removed=change.removed,
-            added_files=tuple(map(self._file_entry, change.added_files)),
+            added_files=tuple(self._whole_entry(e, new) for e in change.added_files),
             removed_files=tuple(map(self._file_entry, change.removed_files)),
             first_row_id=s.get("first-row-id"),
             added_rows=s.get("added-rows"),
             problems=tuple(problems),
             violations=tuple(dict.fromkeys(change.violations)),
+            manifests=lines,
+            kept_files=tuple(self._whole_entry(e, new) for e in change.kept_files),
         )
 
-    def _change(self, s: Snapshot, content: Mapping[str, Any], told: Mapping[int, Snapshot]) -> Change:
-        """What a snapshot changed; adds it to the tree if its manifests can be listed.
+    def _change(
+        self, s: Snapshot, content: Mapping[str, Any], told: Mapping[int, Snapshot]
+    ) -> tuple[Change, Sequence[ManifestFile]]:
+        """What a snapshot changed, and its manifests; adds it to the tree if its manifests can be listed.
 
         A capture cut short by the store leaves snapshots in the tree that are not recorded: their changes are kept.
         """
         id, parent = s["snapshot-id"], s.get("parent-snapshot-id")
-        if id in self._unrecorded:
-            return self._unrecorded[id]
         try:
             manifests = self._manifests(s)
         except Unknown as e:
-            return Change(problems=[e.problem])
+            return Change(problems=[e.problem]), ()
+        if id in self._unrecorded:
+            return self._unrecorded[id], manifests
         columns = projection(_schema_of(s, content), self._columns)
         live = self._tree.live(id, manifests)
         if parent is None or parent in self._tree:
@@ -533,7 +554,7 @@ class TableReader:
             said = f"its parent {parent} {'could not be read' if seen else 'was never seen'}"
             change.problems.append(Problem("parent", said, snapshot=parent))
         self._unrecorded[id] = change
-        return change
+        return change, manifests
 
     def _manifests(self, s: Snapshot) -> list[ManifestFile]:
         if "manifest-list" in s:
@@ -559,10 +580,64 @@ class TableReader:
             spec_id=e.spec_id,
         )
 
-    def _missing_files(self) -> tuple[MissingFile, ...]:
+    def _whole_entry(self, e: Entry, manifests: Mapping[str, int]) -> FileEntry:
+        """An entry with what it says of its columns, and what its file has; ``manifests``: path → place among the commit's."""
+        exact = self._files.exact(e)
+        kinds = {} if exact is None else {id: c.kind for id, c in exact.items()}
+        said = None if e.columns is None else ((t.id, t.read(kinds.get(t.id, ""))) for t in e.columns)
+        return msgspec.structs.replace(
+            self._file_entry(e),
+            equality_ids=e.equality_ids or None,
+            columns=None if said is None else columns_text(said),
+            exact=None if exact is None else columns_text(exact.items()),
+            split_offsets=e.split_offsets,
+            sort_order_id=e.sort_order_id,
+            key_metadata=None if e.key_metadata is None else e.key_metadata.hex(),
+            stored=self._files.sizes.get(e.path),
+            manifest=manifests.get(self._relative(e.manifest)),
+        )
+
+    def _manifest_line(self, m: ManifestFile) -> ManifestLine:
+        try:
+            found = self._files.manifest(m).partitions
+        except Unknown:
+            found = None
+        return ManifestLine(
+            path=self._relative(m.path),
+            deletes=m.deletes,
+            spec_id=m.spec_id,
+            sequence_number=m.sequence_number,
+            min_sequence_number=m.min_sequence_number,
+            snapshot_id=m.snapshot_id,
+            first_row_id=m.first_row_id,
+            length=m.length,
+            stored=self._files.sizes.get(m.path),
+            counts=tuple(n for _, n in m.counts),
+            partitions=None if m.partitions is None else fields_text(summaries(m.partitions, found or ())),
+            found=None if found is None else fields_text(found),
+            key_metadata=None if m.key_metadata is None else m.key_metadata.hex(),
+        )
+
+    def _other_sizes(self, listed: Mapping[str, int]) -> tuple[ObjectSize, ...]:
+        """Objects that the listing of the end tells with another size than they had when they were read, and unread ones that the last
+        version names: its statistics."""
+        read = {normalise(p): n for p, n in self._files.sizes.items()}
+        last = self._metadata[-1].raw if self._metadata else {}
+        named = {
+            normalise(x["statistics-path"])
+            for key in ("statistics", "partition-statistics")
+            for x in last.get(key) or ()
+            if isinstance(x, dict) and isinstance(x.get("statistics-path"), str)
+        }
+        here = {p: (n, size) for p, size in listed.items() if (n := normalise(p)) in read or n in named}
+        return tuple(
+            ObjectSize(self._relative(p), size) for p, (n, size) in sorted(here.items()) if read.get(n) != size
+        )
+
+    def _missing_files(self, listing: Iterable[str]) -> tuple[MissingFile, ...]:
         """Missing files that a snapshot of the last metadata needs."""
         listed = [id for id in (self._metadata[-1].snapshots if self._metadata else ()) if id in self._told]
-        there = {normalise(p) for p in self._store.list(self._location or "")} if self._location else set()
+        there = {normalise(p) for p in listing}
         needed = {s["manifest-list"] for s in map(self._told.__getitem__, listed) if "manifest-list" in s}
         suspects = {p for p in self._tree.paths(listed) | needed if normalise(p) not in there}
         gone = {p for p in sorted(suspects) if not self._store.exists(p)}

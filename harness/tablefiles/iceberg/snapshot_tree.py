@@ -56,12 +56,16 @@ class _Node:
 
 @dataclass(slots=True)
 class Change:
-    """What a snapshot did. ``added`` and ``removed`` are net rows, None when unknown; ``problems`` says why."""
+    """What a snapshot did. ``added`` and ``removed`` are net rows, None when unknown; ``problems`` says why.
+
+    ``kept_files``: files of the parent of which a new manifest says something else than the one before.
+    """
 
     added: tuple[RowChange, ...] | None = None
     removed: tuple[RowChange, ...] | None = None
     added_files: tuple[Entry, ...] = ()
     removed_files: tuple[Entry, ...] = ()
+    kept_files: tuple[Entry, ...] = ()
     problems: list[Problem] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
@@ -92,6 +96,7 @@ class SnapshotTree:
         self._nodes: dict[int, _Node] = {}
         self._cursor: int | None = None
         self._judged: set[ManifestFile] = set()
+        self._retold: dict[Entry, tuple[object, ...]] = {}  # what the last manifest that says something else says
 
     def __contains__(self, snapshot_id: object) -> bool:
         return snapshot_id in self._nodes
@@ -110,11 +115,11 @@ class SnapshotTree:
                     live.changed.append(e)
                 if e.status == DELETED:
                     continue
+                if e.status == EXISTING and m not in self._judged:
+                    live.kept.append(e)
                 if e.content == "data":
                     same = live.data.get(e.path)
                     live.data[e.path] = (e,) if same is None else ordered((*same, e))
-                    if e.status == EXISTING and m not in self._judged:
-                        live.kept.append(e)
                 else:
                     if e in live.deletes and m not in self._judged:
                         live.violations.append(f"duplicate-path: {self._files.name(e.path)} is live twice")
@@ -149,7 +154,9 @@ class SnapshotTree:
         self._move(parent)
         before_columns = self._nodes[parent].columns if parent is not None else columns
         delta = self._state.delta_to(live)
-        out = Change(added_files=delta.added, removed_files=delta.removed)
+        out = Change(
+            added_files=delta.added, removed_files=delta.removed, kept_files=tuple(self._told_otherwise(live.kept))
+        )
         live.violations += self._renumbered(live.kept)
         live.violations += self._removed_wrongly(live)
         own = {e.path for e in delta.added if e.content == "data" and (between or e.snapshot_id == snapshot_id)}
@@ -316,6 +323,15 @@ class SnapshotTree:
             if was is not None and e.first_row_id != was:
                 now = "none" if e.first_row_id is None else f"those from {e.first_row_id} on"
                 yield f"kept-row-id: the rows of {self._files.name(e.path)} had the ids from {was} on, and have {now} here"
+
+    def _told_otherwise(self, kept: Iterable[Entry]) -> Iterator[Entry]:
+        """Files at the cursor of which a child's new manifest says something else; each thing that is said once."""
+        for e in kept:
+            there = self._state.data.get(e.path, ())
+            was = next((old for old in there if old == e), None) if e.content == "data" else self._state.deletes.get(e)
+            if was is not None and e.told != self._retold.get(e, was.told):
+                self._retold[e] = e.told
+                yield e
 
     def _of_another_partition(self, f: Entry, columns: tuple[Column, ...], rows: Iterable[Row]) -> Iterator[str]:
         """The first row of a data file, if any, that does not belong to the file's partition (spec, "Partitioning")."""

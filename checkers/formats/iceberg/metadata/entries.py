@@ -26,7 +26,9 @@ from typing import Any
 
 from checkers.evidence.tablelog import RowChange
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.described import described
 from checkers.formats.iceberg.metadata.partitions import Partitions
+from checkers.formats.iceberg.metadata.placed import Places
 from checkers.formats.iceberg.metadata.rules import BrokenRule
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
@@ -120,6 +122,10 @@ class Entries:
         self._misfits()
         self._rows()
         self._delete_files()
+        for told in Places(self._chain, self.added.data, self.added.deletes, self.wrong).judge():
+            self._report(*told)
+        for told in described(self._chain, self._renumbered, self.wrong):
+            self._report(*told)
 
     def _report(self, name: str, c: Commit, words: str, files: Iterable[FileEntry | str]) -> None:
         told = list(files)
@@ -261,7 +267,8 @@ class Entries:
             if None not in aimed:
                 self._referenced(path, entries, {t: x for t, x in targets.items() if t not in aimed}, targets)
             for c, f in entries:
-                if f.content == "equality-deletes" or of(f) in self.wrong:
+                everywhere = f.content == "equality-deletes" and not any(v is not None for v in f.partition.values())
+                if everywhere or of(f) in self.wrong:
                     continue
                 for target in [f.referenced] if f.referenced is not None else targets:
                     there = self.added.data.get(target)

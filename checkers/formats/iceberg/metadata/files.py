@@ -23,6 +23,7 @@ from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.entries import MOST_FILES, Entries, renumbered
 from checkers.formats.iceberg.metadata.rules import RULES, BrokenRule
 from checkers.formats.iceberg.metadata.seen import VersionSeen
+from checkers.formats.iceberg.metadata.sizes import check_sizes
 from checkers.formats.iceberg.metadata.summaries import Measured, check_summaries
 from checkers.formats.iceberg.metadata.walk import FileWalk
 from checkers.formats.iceberg.records import IcebergCommit as Commit
@@ -39,6 +40,7 @@ def check_files(chain: Chain, *, complete: bool) -> VersionSeen:
     _entries(chain, seen, others)
     entries = Entries(chain, seen.findings.append, told, others)
     entries.judge()
+    seen.findings += check_sizes(chain)
     measured = Measured()
     miscounted = check_summaries(chain, seen, entries, measured)
     FileWalk(chain, seen, told, entries, miscounted, measured).run()

@@ -18,7 +18,7 @@ from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 
 UNCHANGED = tuple(
     dict.fromkeys(
-        (*REQUIRED, *(key for x in LISTS for key in (x.key, x.default)), "properties", "location", *STATISTICS)
+        (*REQUIRED, *(key for x in LISTS for key in (x.key, x.default)), "properties", "location", "refs", *STATISTICS)
     )
 )
 """What a plain version says as its predecessor does: all that rules compare, besides the fields of :class:`Metadata` and the two logs."""

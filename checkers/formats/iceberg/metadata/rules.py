@@ -128,7 +128,7 @@ RULES: Mapping[str, Rule] = {
     "ref-changed": Rule(
         "Snapshot References",
         "snapshot-references",
-        "a tag stays at its snapshot, and a branch moves only with a commit to it",
+        "a tag stays at its snapshot, and a branch moves only with a commit to it; their type and retention stay until somebody changes them",
     ),
     "location-changed": Rule(
         "Table Metadata Fields",
@@ -328,6 +328,38 @@ RULES: Mapping[str, Rule] = {
         "Deletion Vectors",
         "deletion-vectors",
         "deletion vectors are supported from version 3 on and are not in tables of version 2",
+    ),
+    "delete-sequence-number": Rule(
+        "Scan Planning",
+        "scan-planning",
+        "position deletes and deletion vectors apply to data files whose data sequence number is not higher than theirs, equality deletes to "
+        "those whose number is lower",
+    ),
+    "misplaced-row": Rule(
+        "Overview",
+        "overview",
+        "the data in a snapshot is the union of all its data files: a row is at one position of one of them, comes and goes with it, or a "
+        "delete file hides it",
+    ),
+    "file-format": Rule(
+        "Data File Fields",
+        "data-file-fields",
+        "file_format is the name of the file's format, avro, orc, parquet or puffin, by which readers choose how to read it",
+    ),
+    "vector-place": Rule(
+        "Data File Fields",
+        "data-file-fields",
+        "content_offset and content_size_in_bytes are where the deletion vector's blob is in its Puffin file, of file_size_in_bytes",
+    ),
+    "file-size": Rule(
+        "Data File Fields",
+        "data-file-fields",
+        "file_size_in_bytes, manifest_length and file-size-in-bytes of statistics are the size of the file: readers look for its end there",
+    ),
+    "shared-manifest-list": Rule(
+        "Snapshots",
+        "snapshots",
+        "manifest-list is the manifest list of this snapshot, which each attempt to commit writes anew (SnapshotProducer.apply)",
     ),
     "removed-not-live": Rule(
         "Manifest Entry Fields",

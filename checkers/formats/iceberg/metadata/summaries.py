@@ -1,7 +1,7 @@
 """The rules about a snapshot's summary: what it counts, and the operation that it names.
 
-A summary's metrics are optional; those that are there are compared with the files that the log has. ``changed-partition-count`` and
-counts of manifests are not compared. Totals need the live files: ``metadata.walk`` compares them.
+A summary's metrics are optional; those that are there are numbers, and are compared with the files that the log has.
+``changed-partition-count`` and counts of manifests are not compared. Totals need the live files: ``metadata.walk`` compares them.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries, measured:
                 continue
             said, real = number(summary, key), files[removed][metric]
             compared += said is not None
-            if said is not None and said != real:
-                wrong.append(f"{key} is {said}, its manifests have {real}")
+            if said != real:
+                wrong.append(f"{key} is {summary[key]}, its manifests have {real}")
         if wrong:
             miscounted.add(c.snapshot_id)
             seen.findings.append(wrong_summary(chain, c, wrong))

@@ -10,7 +10,10 @@ entry of a log, by more than a minute each. But most of these times are copies o
   where a server writes the entry: the snapshot comes with the request. The specification demands ``last-updated-ms`` there, which older
   releases set to the snapshot's time.
 
-An engine most of whose entries are no such copies stamps them itself, and is not judged by the last two.
+
+An engine most of whose entries are no such copies stamps them itself, and is not judged by the last two. What is no copy is stamped while
+an operation is under way: a version and the snapshot that it adds are apart by no more than that, and than the clocks are
+(:meth:`Times.of_snapshots`).
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from checkers.timeline.version_order import place
 
 ONE_MINUTE = 60_000
 """What clocks may differ by, in ms (``TableMetadata.ONE_MINUTE``)."""
+LEAST = 8
+"""Versions that show how far the clocks of writers and catalogs are apart."""
 
 
 class Times(Judging):
@@ -87,6 +92,42 @@ class Times(Judging):
             (v.last_updated_ms, o) for c, o in self._made for v in versions[c.metadata : c.metadata + 1] if v is not m
         ]
         return max(time - _ms(o.start) for time, o in said)
+
+    def of_snapshots(self) -> None:
+        """The one version that is of another time than the snapshot that it adds, where all others are of theirs; to be called after all steps.
+
+        Both are stamped while the operation is under way, by two clocks on REST, else by one. How far the clocks are apart is what most
+        versions of the table show. A clock that jumped shows in several versions, and is not told.
+        """
+        found: list[tuple[Step, Commit, int, int]] = []
+        for step in self.chain.steps:
+            made, ms = self.chain.commits_of.get(step.after.n, ()), step.after.last_updated_ms
+            if step.again or len(made) != 1 or not ms:
+                continue
+            (c,) = made
+            o = self.chain.by_op.get(c.op or "")
+            if o is not None and o.end is not None and c.timestamp_ms:
+                found.append((step, c, ms - c.timestamp_ms, ONE_MINUTE + (o.end - o.start) // 1_000_000))
+        if len(found) < LEAST:
+            return
+        usual = sorted(apart for _, _, apart, _ in found)[len(found) // 2]
+        others = [(step, c) for step, c, apart, allowed in found if abs(apart - usual) > allowed]
+        if len(others) != 1:
+            return
+        (step, c) = others[0]
+        m, where = step.after, place(step.after.location)
+        told = {("metadata-log", where, m.last_updated_ms), ("snapshot-log", c.snapshot_id, c.timestamp_ms)}
+        if where in self._early or told & self._strange or self.by.explained(step, "logs"):
+            return
+        self.found(
+            "timestamp-order",
+            f"version {m.n} ({m.location}), {self.by.made_by(m)}, says in its last-updated-ms {m.last_updated_ms} (ms since 1970), and that "
+            f"snapshot {c.snapshot_id}, which it adds, is of {c.timestamp_ms}: {_apart(m.last_updated_ms, c.timestamp_ms)}. In all other "
+            f"versions the two are {abs(usual) / 1000:,.3f} s apart, but for how long their operations took.",
+            ops=self.by.accused(step),
+            snapshots=(c.snapshot_id,),
+            files=(m.location,),
+        )
 
     @cached_property
     def _strange(self) -> set[tuple[str, Any, int]]:

@@ -20,6 +20,7 @@ from checkers.formats.iceberg.metadata.creation import FORMAT_VERSION, Creation
 from checkers.formats.iceberg.metadata.logs import Logs
 from checkers.formats.iceberg.metadata.numbers import Numbers
 from checkers.formats.iceberg.metadata.plain import PlainVersions
+from checkers.formats.iceberg.metadata.refs import Refs
 from checkers.formats.iceberg.metadata.responsible import created
 from checkers.formats.iceberg.metadata.seen import Judging, VersionSeen
 from checkers.formats.iceberg.metadata.snapshots import Snapshots
@@ -40,7 +41,7 @@ def check_versions(chain: Chain, *, torn: bool, spec: TableSpec | None = None) -
     seen = VersionSeen()
     check = _Versions(chain, seen, torn)
     snapshots, contents, logs = Snapshots(chain, seen, torn), Contents(chain, seen, torn), Logs(chain, seen, torn)
-    times, formed = Times(chain, seen, torn), WellFormed(chain, seen, torn)
+    times, formed, refs = Times(chain, seen, torn), WellFormed(chain, seen, torn), Refs(chain, seen, torn)
     creation = Creation(chain, seen, torn, spec)
     contents.due.update(creation.judge())
     check.wrong_at_first = creation.wrong
@@ -57,6 +58,8 @@ def check_versions(chain: Chain, *, torn: bool, spec: TableSpec | None = None) -
             formed.step(step)
             times.step(step)
             logs.step(step, longer)
+            refs.step(step)
+    times.of_snapshots()
     times.last()
     check.log_problems()
     Acknowledged(chain, seen, torn).acknowledged_changes()
@@ -201,6 +204,13 @@ class _Versions(Judging):
                 files=(m.location,),
             )
         before = step.before
+        if m.last_sequence_number < 0:
+            self.found(
+                "last-sequence-number",
+                f"version {m.n} ({m.location}), {self.by.made_by(m)}, says last-sequence-number {m.last_sequence_number}: they begin at 0.",
+                ops=self.by.accused(step),
+                files=(m.location,),
+            )
         known = (
             set() if before is None or m.last_sequence_number < before.last_sequence_number else set(before.snapshots)
         )

@@ -239,11 +239,9 @@ class FileWalk:
         if [*map(c.summary.get, _TOTAL_KEYS)] == self._words:
             return
         wrong = [
-            f"{key} is {said}, its live files have {self._totals[metric]}"
+            f"{key} is {c.summary[key]}, its live files have {self._totals[metric]}"
             for metric, key in _TOTALS
-            if c.summary.get(key) != str(self._totals[metric])
-            and (said := number(c.summary, key)) is not None
-            and said != self._totals[metric]
+            if key in c.summary and number(c.summary, key) != self._totals[metric]
         ]
         if wrong and not self._wrong_before(c):
             self._seen.findings.append(self._total(c, wrong))
