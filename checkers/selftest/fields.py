@@ -135,8 +135,6 @@ _UNCOUNTED: dict[str, Fate] = {
 _UNJUDGED = "nothing else in the log is compared with it"
 _TOLD: Mapping[str, str] = {
     "equality_ids": _UNJUDGED,
-    "columns": _UNJUDGED,
-    "exact": _UNJUDGED,
     "split_offsets": "they say where a reader may divide the file, and a wrong place only costs",
     "sort_order_id": "it says how the rows are sorted, which nothing here compares",
     "key_metadata": "no file of a run is encrypted",
@@ -291,7 +289,9 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="another version: main did not move there, or the version has not the commit's numbers",
         harmless="a version beside it that lists the snapshot, too, and has the same numbers: our reader writes it, no table file does",
     ),
-    "commit.manifests": Fate(not_noticed=f"any: {_UNJUDGED}"),
+    "commit.manifests": Fate(
+        not_noticed="a line is lost, doubled, exchanged or another whose partitions are those of its manifest: nothing else names manifests"
+    ),
     "commit.kept_files": Fate(not_noticed=f"any: {_UNJUDGED}"),
     "commit.violations": Fate(found="any: each is an anomaly of the checker metadata"),
     "file.path": Fate(
@@ -344,6 +344,16 @@ EXCEPTIONS: Mapping[str, Fate] = {
     "file.spec_id": Fate(
         found="a specification that the table does not have",
         harmless="another one whose partition fits as well; null in logs of earlier releases, whose partitions are judged by the default one",
+    ),
+    "file.columns": Fate(
+        found="bounds that are narrower than the values in the file, or another count",
+        unknown="words that are none",
+        harmless="null: nothing is said, and planners read the file; or bounds that are only wider, which cost time",
+    ),
+    "file.exact": Fate(
+        found="values outside the bounds, or another number of them",
+        unknown="words that are none",
+        harmless="null: the file was not read; or values inside the bounds",
     ),
     **{f"file.{name}": Fate(not_noticed=f"any: {why}") for name, why in _TOLD.items()},
     "row.row": Fate(
