@@ -83,7 +83,7 @@ def judged(said: str | None, exact: str | None, *, content: str = "data", kept: 
     d = Drawing()
     d.commit(1, add=[data("data/a")])
     d.commit(2, add=[data("data/b")])
-    f = replace(data("data/a"), content=content, columns=said, exact=exact)
+    f = replace(d.commits[0].added_files[0], content=content, columns=said, exact=exact)
     n = 1 if kept else 0
     told = {"kept_files": (f,)} if kept else {"added_files": (f,)}
     d.commits[n] = replace(d.commits[n], **told)
@@ -111,7 +111,7 @@ NARROW = {
 def test_rows_that_a_planner_would_skip_are_told_with_their_file_and_column(said: str, exact: str, kept: bool) -> None:
     (a,) = judged(said, exact, kept=kept).anomalies
     assert a.name == "pruned-rows" and a.files == ("data/a",) and a.ops == (f"op-{1 + kept}",)
-    assert "column of field id 1" in a.explanation and "skips the file" in a.explanation
+    assert "column id: it" in a.explanation and "skips the file" in a.explanation
 
 
 def test_deletes_that_a_planner_would_skip_bring_rows_back() -> None:
@@ -264,15 +264,17 @@ def move_partitions(r: dict[str, Any]) -> None:
 def test_a_reader_misses_the_rows_that_are_told(
     written: Any, of_manifest: bool, change: Callable[[dict[str, Any]], None], rows: str, says: str
 ) -> None:
+    from pyiceberg.manifest import clear_manifest_cache
+    from pyiceberg.table import StaticTable
+
     found = written.scan(row_filter=rows).to_arrow().num_rows
     assert found and verdict_on(log_of(written)) == []
     snapshot = written.current_snapshot()
     paths = [snapshot.manifest_list, *(m.manifest_path for m in snapshot.manifests(written.io))]
     rewritten(Path(paths[of_manifest].removeprefix("file://")), change)
-    from pyiceberg.table import StaticTable
-
-    again = StaticTable.from_metadata(written.metadata_location)
-    assert again.scan().to_arrow().num_rows == 3 and again.scan(row_filter=rows).to_arrow().num_rows == 0
+    clear_manifest_cache()
+    table = StaticTable.from_metadata(written.metadata_location)
+    assert table.scan().to_arrow().num_rows == 3 and table.scan(row_filter=rows).to_arrow().num_rows == 0
     (a,) = verdict_on(log_of(written))
     assert a.name == "pruned-rows" and says in a.explanation
 

@@ -141,14 +141,19 @@ def _miscounts(s: ColumnStatistics, has: ColumnStatistics) -> Iterator[str]:
 
 def _wider(lower: Bound | None, upper: Bound | None, least: Bound | None, most: Bound | None) -> int:
     """How many of the bounds are wider than the values, but for the truncation of texts and bytes."""
-    n = 0
-    if isinstance(lower, str | bytes) or isinstance(upper, str | bytes):
-        for bound, value, kept in ((lower, least, 0), (upper, most, 1)):
-            if isinstance(bound, str | bytes) and type(bound) is type(value) and bound != value:
-                stem = bound[: len(bound) - kept]
-                n += len(bound) > len(value) or value[: len(stem)] != stem  # type: ignore[arg-type, index]
-        return n
-    return sum(a is not None and b is not None and a != b for a, b in ((lower, least), (upper, most)))
+    pairs = ((lower, least, 0), (upper, most, 1))
+    return sum(a is not None and b is not None and a != b and not _truncated(a, b, by) for a, b, by in pairs)
+
+
+def _truncated(bound: Bound, value: Bound, raised: int) -> bool:
+    """Whether a bound is the start of a longer value, with its last character raised by so much."""
+    if isinstance(bound, str) and isinstance(value, str):
+        a, b = [*map(ord, bound)], [*map(ord, value)]
+    elif isinstance(bound, bytes) and isinstance(value, bytes):
+        a, b = [*bound], [*value]
+    else:
+        return False
+    return 0 < len(a) < len(b) and a == [*b[: len(a) - 1], b[len(a) - 1] + raised]
 
 
 def _vanish(
