@@ -27,6 +27,7 @@ from checkers.selftest import (
     wrongmetadata,
     wrongreads,
     wrongrows,
+    wrongstatistics,
     wrongtravel,
 )
 from checkers.selftest.plant import Plant
@@ -40,6 +41,7 @@ TABLES = (
         wronglogs,
         wrongfiles,
         contradictions,
+        wrongstatistics,
         neverends,
         halftransactions,
         swaps,

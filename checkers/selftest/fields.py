@@ -136,11 +136,8 @@ _UNCOUNTED: dict[str, Fate] = {
         harmless="any: no reader plans by it; copy-on-write counts partitions whose rows did not change, too"
     ),
 }
-_UNJUDGED = "nothing else in the log is compared with it"
 _TOLD: Mapping[str, str] = {
     "equality_ids": "the rows that an equality delete hides are told themselves",
-    "columns": _UNJUDGED,
-    "exact": _UNJUDGED,
     "split_offsets": "they say where a reader may divide the file, and a wrong place only costs",
     "sort_order_id": "it says how the rows are sorted, which nothing here compares",
     "key_metadata": "no file of a run is encrypted",
@@ -308,7 +305,8 @@ EXCEPTIONS: Mapping[str, Fate] = {
         harmless="another line, or one less: the reader compares each line with its manifest when it reads both",
     ),
     "commit.kept_files": Fate(
-        harmless="any: the reader compares copied entries when it reads them, and says what breaks the specification",
+        found="the entry of a kept file whose statistics leave out values of it",
+        harmless="any other: the reader compares copied entries when it reads them, and says what breaks the specification",
     ),
     "commit.violations": Fate(found="any: each is an anomaly of the checker metadata"),
     "file.path": Fate(
@@ -356,6 +354,16 @@ EXCEPTIONS: Mapping[str, Fate] = {
         harmless="another one whose partition fits as well; null in logs of earlier releases, whose partitions are judged by the default one",
     ),
     "file.stored": Fate(found="another size than the entry's", harmless="null: the object was not read"),
+    "file.columns": Fate(
+        found="bounds that are narrower than the values in the file, or another count",
+        unknown="words that are none",
+        harmless="null: nothing is said, and planners read the file; or bounds that are only wider, which cost time",
+    ),
+    "file.exact": Fate(
+        found="values outside the bounds, or another number of them",
+        unknown="words that are none",
+        harmless="null: the file was not read; or values inside the bounds",
+    ),
     **{f"file.{name}": Fate(harmless=f"any: {why}") for name, why in _TOLD.items()},
     "row.row": Fate(
         found="another value: not what the operation means",

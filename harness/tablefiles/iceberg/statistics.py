@@ -84,7 +84,7 @@ def _kind(t: pa.DataType) -> Kind:
     if pa.types.is_integer(t) or pa.types.is_date32(t) or t == pa.time64("us"):
         return "i"
     if pa.types.is_timestamp(t):
-        return "i" if t.unit in ("us", "ns") else ""
+        return "i" if t.unit == "us" else ""
     if pa.types.is_float32(t) or pa.types.is_float64(t):
         return "f"
     if pa.types.is_string(t) or pa.types.is_large_string(t):

@@ -2,11 +2,11 @@
 
 For every commit, the table log has the files that it added and removed relative to its parent, and the violations of the spec that the
 reader found when it first read a manifest (``Commit.violations``). ``metadata.entries`` judges what a snapshot says of each file
-that it adds, ``metadata.summaries`` what it counts, ``metadata.walk`` which files are live.
+that it adds, ``metadata.summaries`` what it counts, ``metadata.walk`` which files are live, ``metadata.statistics`` what planners prune by.
 
-**The log does not show everything.** It has no manifests: only the reader, once, when it reads them, judges the manifest list's counts,
-EXISTING entries, and what a rewritten manifest states about carried-over files. A wrong ``first_row_id`` of a file that the snapshot did
-not add does not show. The walk stops at a commit whose manifests could not be read (``unwalked`` counts the snapshots below).
+**The log does not show everything.** Of entries of manifests it has those of files that a snapshot adds, removes, or tells otherwise: only the
+reader, once, when it reads them, judges the manifest list's counts and EXISTING entries. A wrong ``first_row_id`` of a file that the snapshot
+did not add does not show. The walk stops at a commit whose manifests could not be read (``unwalked`` counts the snapshots below).
 
 Position deletes (version 2) of a data file that is not live are legal and normal: compaction leaves them. They are only counted.
 """
@@ -24,6 +24,7 @@ from checkers.formats.iceberg.metadata.entries import MOST_FILES, Entries, renum
 from checkers.formats.iceberg.metadata.rules import RULES, BrokenRule
 from checkers.formats.iceberg.metadata.seen import VersionSeen
 from checkers.formats.iceberg.metadata.sizes import check_sizes
+from checkers.formats.iceberg.metadata.statistics import check_statistics
 from checkers.formats.iceberg.metadata.summaries import Measured, check_summaries
 from checkers.formats.iceberg.metadata.walk import FileWalk
 from checkers.formats.iceberg.records import IcebergCommit as Commit
@@ -42,6 +43,7 @@ def check_files(chain: Chain, *, complete: bool) -> VersionSeen:
     entries.judge()
     seen.findings += check_sizes(chain)
     measured = Measured()
+    check_statistics(chain, seen)
     miscounted = check_summaries(chain, seen, entries, measured)
     FileWalk(chain, seen, told, entries, miscounted, measured).run()
     return seen

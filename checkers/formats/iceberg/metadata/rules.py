@@ -314,6 +314,17 @@ RULES: Mapping[str, Rule] = {
         "partitioning",
         "the partition values of a data file are those of all its records: scans decide by them whether they read the file",
     ),
+    "pruned-rows": Rule(
+        "Scan Planning",
+        "scan-planning",
+        "scans use partition summaries, and the bounds and counts of columns, to skip manifests and files that cannot match: all non-null and "
+        "non-NaN values of a file are at or above its lower bound and at or below its upper bound",
+    ),
+    "column-count": Rule(
+        "Data File Fields",
+        "data-file-fields",
+        "value_counts, null_value_counts and nan_value_counts are the numbers of values (with nulls and NaN), nulls and NaN in the column",
+    ),
     "delete-partition": Rule(
         "Scan Planning",
         "scan-planning",

@@ -49,6 +49,8 @@ class MetadataCounts(TypedDict, total=False):
     """Delete files of the last current snapshot."""
     unwalked: int
     """Snapshots whose live files are not known."""
+    loose_statistics: int
+    """Bounds of columns and partitions that are wider than the values, but for truncation: scans read more than they must."""
 
 
 Counted = Literal[
@@ -68,6 +70,7 @@ Counted = Literal[
     "live_data_files",
     "live_delete_files",
     "unwalked",
+    "loose_statistics",
 ]
 """The keys of :class:`MetadataCounts`."""
 
