@@ -158,6 +158,22 @@ def _check_rows(c: Commit, columns: int) -> None:
             record.must(len(r.row) == columns, count, f"{columns}, one for each column", len(r.row))
 
 
+_NOT_A_LOG = "no reader writes another, so something else has changed the file: take the log as the run left it"
+
+
+def _check_number(n: int, due: int) -> None:
+    """Versions are numbered from 0 without a gap."""
+    record.must(n == due, "a metadata record: n", f"{due}, the number of such records before it ({_NOT_A_LOG})", n)
+
+
+def _check_version(n: int, versions: int) -> None:
+    """A commit comes after the version that is the first to show it."""
+    due = (
+        f"the n of a metadata record before it, from 0 to {versions - 1}" if versions else "that of a version before it"
+    )
+    record.must(0 <= n < versions, "a commit: metadata", f"{due} ({_NOT_A_LOG})", n)
+
+
 def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str, Any]:
     """A ``metadata`` record: all of it, or what differs from ``previous`` (the record before it in the file)."""
     out = {"type": "metadata", **m.values(previous)}
@@ -252,9 +268,11 @@ def read(path: Path) -> TableLog:
                 continue
             r = decoded.record(line)
             if isinstance(r, MetadataRecord):
+                _check_number(r.n, len(metadata))
                 metadata.append(r.after(metadata[-1] if metadata else None))
             elif isinstance(r, Commit):
                 _check_rows(r, len(header.columns))
+                _check_version(r.metadata, len(metadata))
                 r.share(words)
                 commits.append(r)
             elif isinstance(r, Capture):

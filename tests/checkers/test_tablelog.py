@@ -60,6 +60,22 @@ def written(folder: Path) -> Path:
         ),
         ("commit", {"added": 5}, "a commit: added must be a list of lists or null, not 5$"),
         ("metadata", {"n": "a"}, "n must be a whole number"),
+        (
+            "metadata",
+            {"n": 10**9},
+            r"a metadata record: n must be 1, the number of such records .*take the log .*not 1000000000$",
+        ),
+        ("metadata", {"n": -1}, "a metadata record: n must be 1, the number of such records before it .*, not -1$"),
+        (
+            "commit",
+            {"metadata": -1},
+            "a commit: metadata must be the n of a metadata record before it, from 0 to .*, not -1$",
+        ),
+        (
+            "commit",
+            {"metadata": 10**9},
+            "a commit: metadata must be the n of a metadata record before it, .*, not 1000000000$",
+        ),
         ("metadata", {"location": None}, "a metadata record: location must be a word, not null$"),
         ("metadata", {"grown": [1]}, "a metadata record: grown must be an object of objects, not a list$"),
         ("metadata", {"grown": {"a": {"skip": 0}}}, 'a metadata record: grown: "a" needs add$'),
@@ -121,6 +137,28 @@ def test_a_log_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "t.jsonl")
     with pytest.raises(TableLogError, match=r"t\.jsonl: not a regular file"):
         tablelog_file.read(tmp_path / "t.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("grown", "says"),
+    [
+        ({"skip": 10**18}, "skip must be from 0 to the number of entries in the record before, which is 2, not 10"),
+        ({"skip": -1}, "skip must be from 0 to the number of entries in the record before, which is 2, not -1$"),
+        (
+            {"skip": 1, "keep": 2},
+            "keep must be 1, skip less than the number of entries in the record before, which is 2, not 2$",
+        ),
+    ],
+)
+def test_a_list_grows_only_from_entries_that_it_had(grown: dict[str, Any], says: str, tmp_path: Path) -> None:
+    path = written(tmp_path)
+    lines = [json.loads(x) for x in path.read_text().splitlines()]
+    first, second = (r for r in lines if r["type"] == "metadata")
+    first["raw"]["snapshot-log"] = [{}, {}]
+    second["grown"] = {"snapshot-log": {"add": [], **grown}}
+    path.write_text("".join(json.dumps(r) + "\n" for r in lines))
+    with pytest.raises(TableLogError, match=rf':{1 + lines.index(second)}: "snapshot-log", which grew: {says}'):
+        tablelog_file.read(path)
 
 
 def test_only_a_list_can_grow(tmp_path: Path) -> None:

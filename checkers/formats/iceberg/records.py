@@ -94,10 +94,25 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
 
 
 class Grown(msgspec.Struct, frozen=True, gc=False):
-    """How a list of ``raw`` grew; ``keep``: the number of entries that both have."""
+    """How a list of ``raw`` grew; ``keep``: the number of entries that both have, which a log need not say."""
 
     skip: int
     add: list[Any]
+    keep: int | None = None
+
+    def after(self, key: str, old: list[Any]) -> list[Any]:
+        """The list that ``old`` became.
+
+        Raises:
+            RecordError: ``old`` has no such entries.
+        """
+        name, entries = record.shown(key), f"the number of entries in the record before, which is {len(old)}"
+        record.must(0 <= self.skip <= len(old), f"{name}, which grew: skip", f"from 0 to {entries}", self.skip)
+        left = len(old) - self.skip
+        record.must(
+            self.keep in (None, left), f"{name}, which grew: keep", f"{left}, skip less than {entries}", self.keep
+        )
+        return old[self.skip :] + self.add
 
     @staticmethod
     def between(old: Any, new: Any) -> dict[str, Any] | None:
@@ -204,7 +219,7 @@ def _raw_after(
             before = old[k]
             if not isinstance(before, list):
                 record.must(False, f"{record.shown(k)}, which grew,", "a list in the record before", before)
-            out[k] = before[growth.skip :] + growth.add
+            out[k] = growth.after(k, before)
     except KeyError as e:
         key = record.shown(e.args[0])
         raise RecordError(f"{key} is said to be that of the metadata record before it, which has none") from None
