@@ -25,13 +25,15 @@ from checkers.selftest import (
     wrongmetadata,
     wrongreads,
     wrongrows,
+    wrongschemas,
     wrongtravel,
 )
 from checkers.selftest.plant import Plant
 
 TABLES = (
     *(lostcommits, wronganswers, stalescans, wrongrows, missingfiles, wrongreads, wrongtravel, secondopinions),
-    *(wrongmetadata, wrongcontents, wronglogs, wrongfiles, neverends, halftransactions, swaps, wrongengines),
+    *(wrongmetadata, wrongcontents, wrongschemas, wronglogs, wrongfiles, neverends, halftransactions, swaps),
+    *(wrongengines,),
 )
 """The tables of plants by subject, in the order of the checkers."""
 ALL: tuple[Plant[Any], ...] = tuple(plant for subject in TABLES for plant in subject.PLANTS)

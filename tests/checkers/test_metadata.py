@@ -467,26 +467,27 @@ def altered() -> Drawing:
     return d
 
 
-def with_columns(d: Drawing, *names: str) -> dict[str, Any]:
+def with_columns(d: Drawing, **ids: int) -> dict[str, Any]:
     """The current schemas and one with the columns of the first one and these."""
-    schemas = d.versions[-1].raw["schemas"]
-    more = [{"id": 2 + n, "name": name, "type": "int", "required": False} for n, name in enumerate(names)]
+    schemas, last = d.versions[-1].raw["schemas"], d.versions[-1].raw["last-column-id"]
+    more = [{"id": id, "name": name, "type": "int", "required": False} for name, id in ids.items()]
     new = {**SCHEMA, "schema-id": len(schemas), "fields": [*SCHEMA["fields"], *more]}
-    return {"schemas": [*schemas, new], "current-schema-id": len(schemas), "last-column-id": 3}
+    last = max(last, *ids.values(), 1)
+    return {"schemas": [*schemas, new], "current-schema-id": len(schemas), "last-column-id": last}
 
 
 def reshaped() -> Drawing:
     """A column is added, dropped, added again, and gets another name."""
     d = three()
     for f, op, value, columns in (
-        ("add-column", "a", {"column": "extra_1"}, ["extra_1"]),
-        ("drop-column", "b", {"column": "extra_1"}, []),
-        ("add-column", "c", {"column": "extra_1"}, ["extra_1"]),
-        ("rename-column", "d", {"column": "extra_1", "to": "extra_2"}, ["extra_2"]),
-        ("add-column", "e", {"column": "extra_1"}, ["extra_2", "extra_1"]),
+        ("add-column", "a", {"column": "extra_1"}, {"extra_1": 2}),
+        ("drop-column", "b", {"column": "extra_1"}, {}),
+        ("add-column", "c", {"column": "extra_1"}, {"extra_1": 3}),
+        ("rename-column", "d", {"column": "extra_1", "to": "extra_2"}, {"extra_2": 3}),
+        ("add-column", "e", {"column": "extra_1"}, {"extra_2": 3, "extra_1": 4}),
     ):
         d.event("invoke", f, op, value=value)
-        d.version(**with_columns(d, *columns))
+        d.version(**with_columns(d, **columns))
         d.event("ok", f, op)
     d.commit(4, add=[data("data/d")])
     return d
@@ -935,9 +936,10 @@ def column_that_never_was_and_could_have_been_dropped() -> Drawing:
 
 def another_column_than_the_dropped_one_vanished() -> Drawing:
     d = three()
-    d.event("invoke", "add-column", "a", value={"column": "extra_1"})
-    d.version(**with_columns(d, "extra_1", "extra_2"))
-    d.event("ok", "add-column", "a")
+    for n, columns in ((1, {"extra_1": 2}), (2, {"extra_1": 2, "extra_2": 3})):
+        d.event("invoke", "add-column", f"a{n}", value={"column": f"extra_{n}"})
+        d.version(**with_columns(d, **columns))
+        d.event("ok", "add-column", f"a{n}")
     d.event("invoke", "drop-column", "x", value={"column": "extra_1"})
     d.version(**with_columns(d))
     d.event("ok", "drop-column", "x")

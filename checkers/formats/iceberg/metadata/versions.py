@@ -40,8 +40,8 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
         if not step.again:
             old, new = () if step.before is None else step.before.snapshots, step.after.snapshots
             longer = new[: len(old)] == old
+            contents.step(step)  # it finds out more of who made the version
             snapshots.step(step, longer)
-            contents.step(step)
             times.step(step)
             logs.step(step, longer)
     check.log_problems()
