@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from checkers.evidence.history import Event
 from checkers.evidence.replace import replace
+from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import CommitSite, has, later
@@ -65,31 +66,34 @@ def altered(*steps: Step) -> Callable[[CommitSite], Planted | None]:
 
     def change(p: CommitSite) -> Planted | None:
         before = p.m
-        if any(s.drops for s in steps) and len(before.snapshots) < 2:
+        gone = before.snapshots[:1] if any(s.drops for s in steps) else ()
+        if p.last or gone == before.snapshots:
             return None
-        raw, where, dropped, more, entries = before.raw, before.location, False, [], []
+
+        def left(raw: Raw) -> list[Any]:
+            return [x for x in raw["snapshot-log"] if x["snapshot-id"] not in gone]
+
+        raw, where, more, entries = before.raw, before.location, [], []
         for n, s in enumerate(steps):
             entries.append({"timestamp-ms": before.last_updated_ms, "metadata-file": where})
             log = [*raw["metadata-log"], entries[-1]]
             where = f"{before.location.rpartition('/')[0]}/{p.n:05d}-{n}-{s.op}.metadata.json"
             raw = {**raw, **done(raw, s), "metadata-log": log}
-            gone = before.snapshots[:1] if s.drops and not dropped else ()
-            dropped |= s.drops
-            more.append(Version(replace(before, location=where, raw=raw), dropped=gone))
+            raw["snapshot-log"] = left(raw) if s.drops else raw["snapshot-log"]
+            more.append(Version(replace(before, location=where, raw=raw), dropped=gone if s.drops else ()))
         said = {k: raw[k] for k in ("schemas", "current-schema-id", "last-column-id", "properties")}
         entries = [*entries[1:], {"timestamp-ms": before.last_updated_ms, "metadata-file": where}]
         log = p.t.after(p.n, *more)
 
-        def follows(found: list[Any]) -> list[Any]:
+        def follows(m: Metadata) -> Metadata:
+            found = m.raw["metadata-log"]
             at = next(n for n, x in enumerate(found) if x["metadata-file"] == before.location) + 1
-            return [*found[:at], *entries, *found[at:]]
+            logs = {"metadata-log": [*found[:at], *entries, *found[at:]], "snapshot-log": left(m.raw)}
+            return replace(m, raw={**m.raw, **said, **logs})
 
         first = p.n + len(more) + 1
-        later = tuple(
-            m if m.n < first else replace(m, raw={**m.raw, **said, "metadata-log": follows(m.raw["metadata-log"])})
-            for m in log.metadata
-        )
-        return p.w.planted(CULPRIT, log=replace(log, metadata=later), events=_asked(p, steps))
+        after = tuple(m if m.n < first else follows(m) for m in log.metadata)
+        return p.w.planted(CULPRIT, log=replace(log, metadata=after), events=_asked(p, steps))
 
     return change
 

@@ -32,6 +32,7 @@ from checkers.formats.iceberg.metadata.derived import (
     dicts,
     meaning,
     other_than,
+    signs,
 )
 from checkers.formats.iceberg.metadata.derived import properties as properties_of
 from checkers.formats.iceberg.metadata.seen import Judging
@@ -232,7 +233,7 @@ class Contents(Judging):
         fewest = min(_severity(found) for _, found in told)
         likely = [m for m, found in told if _severity(found) == fewest]
         new = self._new_names(step, before)
-        maker = max(likely, key=lambda m: (len(m.named() & new), bool(m.ops), _answered(m)))
+        maker = max(likely, key=lambda m: (len(m.named() & new), not m.ops, _answered(m)))
         found = next(found for m, found in told if m is maker)
         if not step.gap and maker.ops:
             alike = [m for m in likely if not found or len(m.named() & new) == len(maker.named() & new)]
@@ -250,7 +251,10 @@ class Contents(Judging):
         candidates = self.by.candidates(step)
         if self.by.makers(step):
             return [Maker((o,)) for o in candidates]
-        able = (o for o in candidates if (k := kind_of(o)) is None or k.changes or k.takes_away)
+        done = set() if step.before is None else signs(step.before)
+        able = (
+            o for o in candidates if (k := kind_of(o)) is None or ((k.changes or k.takes_away) and o.op not in done)
+        )
         return [Maker(()), *(Maker((o,)) for o in able)]
 
     def _bases(self, before: Metadata) -> list[Metadata]:

@@ -155,6 +155,12 @@ def properties(m: Metadata) -> dict[str, Any]:
     return {k: v for k, v in said.items() if not k.startswith(OF_CATALOGS)}
 
 
+def signs(m: Metadata) -> set[Any]:
+    """The ids of operations that a version's comments and properties name: these made it or one before it, and no later one."""
+    comments = {f.get("doc") for s in dicts(m.raw.get("schemas")) for f in dicts(s.get("fields"))}
+    return comments.union(v for v in properties(m).values() if isinstance(v, str))
+
+
 def other_than(due: Mapping[str, Any], has: Mapping[str, Any] | None) -> list[str]:
     """In what a schema is not the one that is due, in words; a comment that is missing is no difference, because some engines keep none."""
     meant, found = columns(due), columns(has)

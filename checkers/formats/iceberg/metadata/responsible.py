@@ -19,7 +19,7 @@ from typing import Any, Literal
 from checkers.evidence.history import Operation
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
-from checkers.formats.iceberg.metadata.derived import Maker, columns, current_schema, properties
+from checkers.formats.iceberg.metadata.derived import Maker, columns, current_schema, properties, signs
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
@@ -62,14 +62,15 @@ class Responsible:
         """The operations under way whose ids stand in a property or in a comment that the version changes."""
         assert step.before is not None
         old, new = step.before.raw, step.after.raw
-        signs: list[tuple[Part, Any]] = []
-        if old.get("properties") is not new.get("properties"):
-            was, now = properties(step.before), properties(step.after)
-            signs += [("property", v) for k, v in now.items() if was.get(k) != v]
-        if old.get("schemas") is not new.get("schemas"):
-            had, has = columns(current_schema(old)), columns(current_schema(new))
-            signs += [("schema", f.get("doc")) for i, f in has.items() if had.get(i, {}).get("doc") != f.get("doc")]
-        named = {(part, op) for part, op in signs if isinstance(op, str) and op in self.chain.by_op}
+        if all(old.get(k) is new.get(k) for k in ("properties", "schemas")):
+            return []
+        comments = {f.get("doc") for f in columns(current_schema(new)).values()}
+        said: tuple[tuple[Part, set[Any]], ...] = (
+            ("property", {v for v in properties(step.after).values() if isinstance(v, str)}),
+            ("schema", comments),
+        )
+        before = signs(step.before)
+        named = {(part, op) for part, ids in said for op in ids - before if op in self.chain.by_op}
         if not named:
             return []
         return [o for o in self.under_way(step) if any((p, o.op) in named and Maker((o,)).may(p) for p in PARTS)]
@@ -150,6 +151,11 @@ class Responsible:
             return f"{explain.listing(explain.operation(o) for o in asked)}, which {how}, asked for something else."
         if makers := self.makers(step):
             return f"{explain.listing(explain.operation(o) for o in makers)}, which made it, {does} no such thing."
+        if likely := self._settled.get(step.after.n):
+            return (
+                f"{explain.listing(explain.operation(o) for o in likely)}, under way, explains most of what the version changes, but {does} no "
+                "such thing."
+            )
         end = explain.ms(step.latest) if step.latest < FOREVER else "the end of the run"
         under_way = explain.listing(o.op for o in self.at_work(step)) or "none"
         return (
