@@ -33,6 +33,8 @@ class Step(NamedTuple):
     wrong: Wrong = list
     drops: bool = False
     """Whether its version lists the oldest snapshot no more."""
+    sets_back: bool = False
+    """Whether main is at its parent in its version."""
 
 
 def current(raw: Raw) -> Fields:
@@ -80,7 +82,12 @@ def altered(*steps: Step) -> Callable[[CommitSite], Planted | None]:
             where = f"{before.location.rpartition('/')[0]}/{p.n:05d}-{n}-{s.op}.metadata.json"
             raw = {**raw, **done(raw, s), "metadata-log": log}
             raw["snapshot-log"] = left(raw) if s.drops else raw["snapshot-log"]
-            more.append(Version(replace(before, location=where, raw=raw), dropped=gone if s.drops else ()))
+            main = p.c.parent_id if s.sets_back else None
+            if main is not None:
+                back = {"timestamp-ms": before.last_updated_ms, "snapshot-id": main}
+                raw["snapshot-log"] = [*raw["snapshot-log"], back]
+            version = replace(before, location=where, raw=raw)
+            more.append(Version(version, dropped=gone if s.drops else (), main=main))
         said = {k: raw[k] for k in ("schemas", "current-schema-id", "last-column-id", "properties")}
         entries = [*entries[1:], {"timestamp-ms": before.last_updated_ms, "metadata-file": where}]
         log = p.t.after(p.n, *more)
@@ -211,6 +218,9 @@ BESIDE: Plants = {
     ),
     "snapshot-dropped-with-a-column: A version adds a column and lists a snapshot no more.": Plant(
         altered(Step("add-column", ONE, CULPRIT, drops=True)), "vanished-snapshot"
+    ),
+    "main-set-back-with-a-property: A version sets a property, and main is at an older snapshot.": Plant(
+        altered(Step("set-property", {"property": "icequake.p0"}, CULPRIT, sets_back=True)), "ref-changed"
     ),
 }
 

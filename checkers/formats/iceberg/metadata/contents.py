@@ -27,6 +27,7 @@ from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
 from checkers.formats.iceberg.metadata.derived import (
     OF_COLUMNS,
     Maker,
+    alters,
     columns,
     current_schema,
     dicts,
@@ -207,6 +208,8 @@ class Contents(Judging):
             ("statistics", _said(*STATISTICS), self._statistics),
         ]
         changes = [c for part in parts if (c := self._change(step, before, *part)) is not None]
+        if changes and self._sets_main(step, before):  # alone, it is a commit that is lost, which other checkers tell
+            changes.append(Change("main", lambda m: m.current, self._main, before.current))
         if changes:
             self._judge(step, before, changes)
 
@@ -252,9 +255,7 @@ class Contents(Judging):
         if self.by.makers(step):
             return [Maker((o,)) for o in candidates]
         done = set() if step.before is None else signs(step.before)
-        able = (
-            o for o in candidates if (k := kind_of(o)) is None or ((k.changes or k.takes_away) and o.op not in done)
-        )
+        able = (o for o in candidates if (k := kind_of(o)) is None or (alters(k) and o.op not in done))
         return [Maker(()), *(Maker((o,)) for o in able)]
 
     def _bases(self, before: Metadata) -> list[Metadata]:
@@ -324,7 +325,8 @@ class Contents(Judging):
                         x.vanished, f"{x.words} {explain.listing(gone)}", gone=True, foreign=True, weight=len(gone)
                     )
                 )
-            if x is SCHEMAS:
+            due = maker.schema(before) if x is SCHEMAS else None
+            if x is SCHEMAS and due is None:
                 found += self._lost_columns(step, before, maker)
             other = [n for n in old if n in new and old[n] != new[n] and meaning(old[n]) != meaning(new[n])]
             if other and not self.by.unknown_kind(step):
@@ -335,34 +337,37 @@ class Contents(Judging):
                 found.append(Complaint(x.changed, explain.listing(never), foreign=True, weight=len(other)))
             more = sorted(new.keys() - old.keys())
             moved = in_use != now_in_use and in_use not in gone
-            due = maker.schema(before) if x is SCHEMAS else None
-            if (more or moved) and not maker.may(x.part):
+            if (more or moved) and not (maker.may(x.part) if due is None else maker.can(before)):
                 words = [f"{x.words} {n}, which is new" for n in more]
                 words += [f"{x.default} from {in_use} to {now_in_use}"] if moved else []
                 found.append(Complaint(x.changed, explain.listing(words), foreign=True, weight=len(words)))
             elif due is not None:
-                if not found:
-                    found += self._schema_due(step, before, due, more)
+                found += self._schema_due(step, before, maker, due, more)
             elif moved and x is SCHEMAS:
                 found += self._evolved(step, old.get(in_use), new.get(now_in_use))
             return found or self._counter(x, step, before, maker, due)
 
         return judge
 
-    def _schema_due(self, step: Step, before: Metadata, due: Mapping[str, Any], more: list[int]) -> list[Complaint]:
-        """The current schema is the one that is due, and no other is new."""
+    def _schema_due(
+        self, step: Step, before: Metadata, maker: Maker, due: Mapping[str, Any], more: list[int]
+    ) -> list[Complaint]:
+        """The current schema is the one that is due, and no other is new. What breaks another rule, too, is told as that."""
         now = current_schema(step.after.raw)
         wrong = other_than(due, now)
         said = (now or {}).get("schema-id")
         beside = [f"schema {n}, which is new and not in use" for n in more if n != said]
         told_before = (SCHEMAS.key, before.n) in self.due
-        evolved = [] if told_before and not wrong else self._evolved(step, current_schema(before.raw), now)
-        if evolved:
-            return [evolved[0]._replace(weight=max(1, len(wrong)))]
+        if told_before and not wrong and not beside:
+            return []
+        worse = self._lost_columns(step, before, maker) or self._evolved(step, current_schema(before.raw), now)
+        weight = max(1, len(wrong) + len(beside))
+        if worse:
+            return [worse[0]._replace(weight=weight, foreign=False)]
         if not wrong and not beside:
             return []
         words = [f"its current schema, schema {said}: {explain.listing(wrong)}"] if wrong else []
-        return [Complaint(SCHEMAS.changed, explain.listing([*words, *beside]), weight=len(wrong) + len(beside))]
+        return [Complaint(SCHEMAS.changed, explain.listing([*words, *beside]), weight=weight)]
 
     def _counter(
         self, x: Listed, step: Step, before: Metadata, maker: Maker, due: Mapping[str, Any] | None
@@ -396,7 +401,7 @@ class Contents(Judging):
         if not now or not lost or maker.takes("schema"):
             return []
         words = f"the column{'s' if len(lost) > 1 else ''} {explain.listing(lost)}"
-        return [Complaint("vanished-schema", words, gone=True, foreign=not maker.takes("column"), weight=len(lost))]
+        return [Complaint("vanished-schema", words, gone=True, foreign=True, weight=len(lost))]
 
     # --- properties, refs, location, format version, statistics
 
@@ -447,6 +452,23 @@ class Contents(Judging):
                 Complaint("ref-changed", explain.listing(words), foreign=True, snapshots=tuple(new[k] for k in other))
             )
         return found
+
+    def _sets_main(self, step: Step, before: Metadata) -> bool:
+        """Whether main is neither where it was, nor at a snapshot that comes with the version, nor at one that descends from where it was."""
+        now = step.after.current
+        if now == before.current or now is None or step.gap or self.lists_one:
+            return False
+        mine = {c.snapshot_id for c in self.chain.commits_of.get(step.after.n, ())}
+        known = now in self.chain.snapshots and before.current in self.chain.snapshots
+        return known and now not in mine and before.current not in self.chain.ancestors(now)
+
+    @staticmethod
+    def _main(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
+        now = step.after.current
+        if now is None or maker.sets_main(now):
+            return []
+        words = f"the ref main from snapshot {before.current} to snapshot {now}"
+        return [Complaint("ref-changed", words, foreign=not maker.sets_main(None), snapshots=(now,))]
 
     @staticmethod
     def _location(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:

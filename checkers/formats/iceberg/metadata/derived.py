@@ -18,7 +18,7 @@ from typing import Any
 from checkers.evidence.history import Operation
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline.timeline import kind_of
-from workloads.operations.kind import Lost, Part
+from workloads.operations.kind import Kind, Lost, Part
 
 OF_COLUMNS = (
     "schema.name-mapping.default",
@@ -76,6 +76,13 @@ class Maker:
         dropping = (o for o in self.ops if (k := kind_of(o)) is not None and "column" in k.takes_away)
         return frozenset(str(o.value.get("column")) for o in dropping if isinstance(o.value, Mapping))
 
+    def sets_main(self, snapshot: int | None) -> bool:
+        """Whether it may set main to this snapshot, or nobody knows where to; None: to any."""
+        return any(
+            (k := kind_of(o)) is None or k.replaces or (k.sets_back and snapshot in (None, asked_for(o, snapshot)))
+            for o in self.ops
+        )
+
     def named(self) -> set[Any]:
         """The columns that its arguments name."""
         return {o.value.get(k) for o in self.ops if isinstance(o.value, Mapping) for k in ("column", "to")} - {None}
@@ -90,9 +97,13 @@ class Maker:
         if change is None or not isinstance(value, Mapping) or not self._fits(o.f, value):
             return None
         fields = [dict(f) for f in dicts(old.get("fields"))]
-        names = {f.get("name") for f in fields}
-        taken = value["column"] in names if o.f == "add-column" else value.get("to") in names
-        return {**old, "fields": fields if taken else change(fields, value, o.op, last)}
+        return {**old, "fields": change(fields, value, o.op, last) if self.can(before) else fields}
+
+    def can(self, before: Metadata) -> bool:
+        """Whether the column that it changes is there, and none of the name that it gives; it fails otherwise."""
+        (o,) = self.ops
+        names = {f.get("name") for f in columns(current_schema(before.raw)).values()}
+        return (o.value["column"] in names) != (o.f == "add-column") and o.value.get("to") not in names
 
     @staticmethod
     def _fits(f: str, value: Mapping[str, Any]) -> bool:
@@ -113,6 +124,17 @@ class Maker:
         if not self.may("format-version"):
             return before
         return max(before, 3) if len(self.ops) == 1 and self.ops[0].f == UPGRADE else None
+
+
+def alters(kind: Kind) -> bool:
+    """Whether operations of a kind may change more of the metadata than what their snapshot brings."""
+    return bool(kind.changes or kind.takes_away or kind.sets_back or kind.replaces)
+
+
+def asked_for(o: Operation, otherwise: int | None) -> int | None:
+    """The snapshot to which a rollback was told to set main; without an answer that says so: ``otherwise``."""
+    said = o.result.get("snapshot") if o.type == "ok" and isinstance(o.result, Mapping) else None
+    return said if isinstance(said, int) else otherwise
 
 
 # --- what a version says ----------------------------------------------------------------------------------------------
