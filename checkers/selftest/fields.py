@@ -136,7 +136,8 @@ _RAW: dict[str, Fate] = {
     **{
         f"raw.{key}": Fate(
             found="any: missing, lower than a field's id, or the counter goes back in the next version",
-            not_noticed=f"{_FIRST}; or too high in the last version: a field that is gone may have had the id",
+            unknown="higher than due: it harms nobody, and nobody is known who raises it",
+            not_noticed=_FIRST,
         )
         for key in ("last-column-id", "last-partition-id")
     },
@@ -159,8 +160,7 @@ _RAW: dict[str, Fate] = {
         for key in ("snapshot-log", "metadata-log")
     },
     "raw.properties": Fate(
-        found="a property that no operation may change is gone, back, or another",
-        harmless="those of a neighbouring version, where an operation that sets a property was under way",
+        found="a property that the version's operation was not asked to set is gone, back, or another",
     ),
 }
 EXCEPTIONS: Mapping[str, Fate] = {
@@ -228,8 +228,7 @@ EXCEPTIONS: Mapping[str, Fate] = {
         refused="a name twice, or another number of columns than a row has values",
     ),
     "log.metadata": Fate(
-        found="a version is lost, exchanged, or changed: the chain names another predecessor, or the pointer a file without version",
-        harmless="a version twice: it says the same twice",
+        refused="a version is lost, doubled, exchanged, or has another number: versions are numbered from 0 without a gap",
     ),
     "log.commits": Fate(
         found="a commit is lost, doubled with another number, or changed",
@@ -341,10 +340,7 @@ EXCEPTIONS: Mapping[str, Fate] = {
         found="a delete file that references another data file",
         harmless=f"any other: {_OURS}",
     ),
-    "metadata.n": Fate(
-        found="a number that its commits do not have, or another version's",
-        harmless="the number of a version without commit beside it: our reader numbers the versions, no table file does",
-    ),
+    "metadata.n": Fate(refused="any: versions are numbered from 0 without a gap"),
     "metadata.last_updated_ms": Fate(
         found="another time than that of its entry in the next version's metadata-log",
         not_noticed="of the last version: nothing repeats it, and writers and catalogs stamp versions with their own clocks",
@@ -442,6 +438,26 @@ PARTS: Mapping[str, tuple[str, str]] = {
 }
 """First word of a field's name → headline and sentence of its part; the next words without one belong to the same part."""
 
+FILLED = """
+## What engines and catalogs fill as they like
+
+The version that is due says what its predecessor says, and exactly the change that its operation was asked for
+([derived.py](../checkers/formats/iceberg/metadata/derived.py)). Of these differences `metadata` says nothing. A higher `last-column-id` or
+`last-partition-id` than is due harms nobody and is in no row, so it is unknown, with its name.
+
+| who | field | rule instead |
+|---|---|---|
+| Nessie's catalogs | properties that begin with `nessie.` | none: they name the catalog's own commit |
+| Iceberg's Java library | the property `schema.name-mapping.default` | whoever changes the schema may rewrite it |
+| Iceberg's Java library | properties that begin with `write.metadata.metrics.column.` | the same |
+| Iceberg's Java library | properties that begin with `write.parquet.bloom-filter-enabled.column.` | the same |
+| PyIceberg, and releases of Java | a key that is null, or a list that is empty, such as `identifier-field-ids` | it counts as absent |
+| PyIceberg and Java | `source-ids` with one id, for `source-id` | both mean the same |
+| any | the comment of a column | it may be missing, where an engine or a catalog keeps none |
+| any | `schema-id` of a new schema | any id that is free, or that of an equal schema |
+| a replacement (`CREATE OR REPLACE TABLE`) | all parts | only what a snapshot and its version must say |
+"""
+
 INTRODUCTION = """# What a wrong value does
 
 The checkers judge what a run leaves behind: the history, the table logs, and what proxies saw. This page says of every field
@@ -487,7 +503,7 @@ def document() -> str:
         if mine and headline:
             out.append("| field | what a wrong value does |\n|---|---|\n")
         out += mine
-    return "".join(out)
+    return "".join([*out, FILLED])
 
 
 if __name__ == "__main__":

@@ -78,9 +78,8 @@ def altered(*steps: Step) -> Callable[[CommitSite], Planted | None]:
         raw, where, more, entries = before.raw, before.location, [], []
         for n, s in enumerate(steps):
             entries.append({"timestamp-ms": before.last_updated_ms, "metadata-file": where})
-            log = [*raw["metadata-log"], entries[-1]]
             where = f"{before.location.rpartition('/')[0]}/{p.n:05d}-{n}-{s.op}.metadata.json"
-            raw = {**raw, **done(raw, s), "metadata-log": log}
+            raw = {**raw, **done(raw, s), "metadata-log": [*raw["metadata-log"], entries[-1]]}
             raw["snapshot-log"] = left(raw) if s.drops else raw["snapshot-log"]
             main = p.c.parent_id if s.sets_back else None
             if main is not None:

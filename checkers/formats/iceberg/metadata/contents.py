@@ -460,7 +460,7 @@ class Contents(Judging):
             return False
         mine = {c.snapshot_id for c in self.chain.commits_of.get(step.after.n, ())}
         known = now in self.chain.snapshots and before.current in self.chain.snapshots
-        return known and now not in mine and before.current not in self.chain.ancestors(now)
+        return known and now not in mine and all(s != before.current for s in self.chain.ancestors(now))
 
     @staticmethod
     def _main(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
