@@ -1614,6 +1614,38 @@ def test_a_change_is_undecided_where_others_write() -> None:
     assert v.valid == "unknown" and not v.anomalies and "others write" in v.notes[0]
 
 
+def test_one_operation_explains_all_that_a_version_changes_and_never_two_together() -> None:
+    d = three()
+    for f, op, value in (("widen-column", "w", {"column": "id"}), ("set-property", "p", {"property": "icequake.p0"})):
+        d.event("invoke", f, op, value=value, process=len(d.events))
+    schema = {**SCHEMA, "schema-id": 1, "fields": [{**SCHEMA["fields"][0], "type": "long"}]}
+    d.version(
+        schemas=[SCHEMA, schema],
+        current_schema_id=1,
+        properties={**d.versions[-1].raw["properties"], "icequake.p0": "p"},
+    )
+    v = d.check()
+    assert [(a.name, a.ops[0]) for a in v.anomalies] == [("schema-changed", "p")]
+
+
+@pytest.mark.parametrize("counter", ["last-column-id", "last-partition-id"])
+def test_a_counter_that_nobody_is_known_to_raise_is_unknown_with_its_name(counter: str) -> None:
+    d = three()
+    bend(d, 3, raw={**d.versions[3].raw, counter: 2000})
+    v = d.check()
+    assert v.valid == "unknown" and not v.anomalies and f"says {counter} 2000, where" in v.notes[0]
+
+
+def test_a_version_that_says_again_what_was_due_is_silent_and_the_wrong_one_is_told() -> None:
+    d = three()
+    d.event("invoke", "add-column", "a", value={"column": "extra_1"})
+    right = with_column(d, "a")
+    d.version(**with_column(d, "a", type="string"))
+    d.event("ok", "add-column", "a")
+    d.version(**right)
+    assert [(a.name, a.ops) for a in d.check().anomalies] == [("schema-changed", ("a",))]
+
+
 def test_a_fork_names_what_it_lost() -> None:
     (a,) = fork().check().anomalies
     assert a.snapshots == (2, 3)
