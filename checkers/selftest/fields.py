@@ -161,6 +161,7 @@ _RAW: dict[str, Fate] = {
     },
     "raw.properties": Fate(
         found="a property that the version's operation was not asked to set is gone, back, or another",
+        harmless="another value of a catalog's own, such as Nessie's commit: it is no property of the table",
     ),
 }
 EXCEPTIONS: Mapping[str, Fate] = {
