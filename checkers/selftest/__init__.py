@@ -27,6 +27,7 @@ from checkers.selftest import (
     wrongmetadata,
     wrongreads,
     wrongrows,
+    wrongschemas,
     wrongstatistics,
     wrongtravel,
 )
@@ -37,6 +38,7 @@ TABLES = (
     *(
         wrongmetadata,
         wrongcontents,
+        wrongschemas,
         wrongcreation,
         wronglogs,
         wrongfiles,

@@ -148,6 +148,7 @@ _RAW: dict[str, Fate] = {
     **{
         f"raw.{key}": Fate(
             found="any: missing, lower than a field's id, or the counter goes back in the next version",
+            unknown="higher than due: it harms nobody, and nobody is known who raises it",
             harmless="too high in the last version: a field that is gone may have had the id, and ids are never scarce",
         )
         for key in ("last-column-id", "last-partition-id")
@@ -174,8 +175,8 @@ _RAW: dict[str, Fate] = {
         harmless="null: logs of earlier releases do not have it",
     ),
     "raw.properties": Fate(
-        found="a property that no operation may change, or with which the table was created, is gone, back, or another",
-        harmless="those of a neighbouring version, where an operation that sets a property was under way",
+        found="a property that the version's operation was not asked to set, or with which the table was created, is gone, back, or another",
+        harmless="another value of a catalog's own, such as Nessie's commit: it is no property of the table",
     ),
 }
 EXCEPTIONS: Mapping[str, Fate] = {
@@ -479,6 +480,26 @@ PARTS: Mapping[str, tuple[str, str]] = {
 }
 """First word of a field's name → headline and sentence of its part; the next words without one belong to the same part."""
 
+FILLED = """
+## What engines and catalogs fill as they like
+
+The version that is due says what its predecessor says, and exactly the change that its operation was asked for
+([derived.py](../checkers/formats/iceberg/metadata/derived.py)). Of these differences `metadata` says nothing. A higher `last-column-id` or
+`last-partition-id` than is due harms nobody and is in no row, so it is unknown, with its name.
+
+| who | field | rule instead |
+|---|---|---|
+| Nessie's catalogs | properties that begin with `nessie.` | none: they name the catalog's own commit |
+| Iceberg's Java library | the property `schema.name-mapping.default` | whoever changes the schema may rewrite it |
+| Iceberg's Java library | properties that begin with `write.metadata.metrics.column.` | the same |
+| Iceberg's Java library | properties that begin with `write.parquet.bloom-filter-enabled.column.` | the same |
+| PyIceberg, and releases of Java | a key that is null, or a list that is empty, such as `identifier-field-ids` | it counts as absent |
+| PyIceberg and Java | `source-ids` with one id, for `source-id` | both mean the same |
+| any | the comment of a column | it may be missing, where an engine or a catalog keeps none |
+| any | `schema-id` of a new schema | any id that is free, or that of an equal schema |
+| a replacement (`CREATE OR REPLACE TABLE`) | all parts | only what a snapshot and its version must say |
+"""
+
 INTRODUCTION = """# What a wrong value does
 
 The checkers judge what a run leaves behind: the history, the table logs, and what proxies saw. This page says of every field
@@ -524,7 +545,7 @@ def document() -> str:
         if mine and headline:
             out.append("| field | what a wrong value does |\n|---|---|\n")
         out += mine
-    return "".join([*out, section()])
+    return "".join([*out, FILLED, section()])
 
 
 if __name__ == "__main__":

@@ -477,26 +477,27 @@ def altered() -> Drawing:
     return d
 
 
-def with_columns(d: Drawing, *names: str) -> dict[str, Any]:
+def with_columns(d: Drawing, **ids: int) -> dict[str, Any]:
     """The current schemas and one with the columns of the first one and these."""
-    schemas = d.versions[-1].raw["schemas"]
-    more = [{"id": 2 + n, "name": name, "type": "int", "required": False} for n, name in enumerate(names)]
+    schemas, last = d.versions[-1].raw["schemas"], d.versions[-1].raw["last-column-id"]
+    more = [{"id": id, "name": name, "type": "int", "required": False} for name, id in ids.items()]
     new = {**SCHEMA, "schema-id": len(schemas), "fields": [*SCHEMA["fields"], *more]}
-    return {"schemas": [*schemas, new], "current-schema-id": len(schemas), "last-column-id": 3}
+    last = max(last, *ids.values(), 1)
+    return {"schemas": [*schemas, new], "current-schema-id": len(schemas), "last-column-id": last}
 
 
 def reshaped() -> Drawing:
     """A column is added, dropped, added again, and gets another name."""
     d = three()
     for f, op, value, columns in (
-        ("add-column", "a", {"column": "extra_1"}, ["extra_1"]),
-        ("drop-column", "b", {"column": "extra_1"}, []),
-        ("add-column", "c", {"column": "extra_1"}, ["extra_1"]),
-        ("rename-column", "d", {"column": "extra_1", "to": "extra_2"}, ["extra_2"]),
-        ("add-column", "e", {"column": "extra_1"}, ["extra_2", "extra_1"]),
+        ("add-column", "a", {"column": "extra_1"}, {"extra_1": 2}),
+        ("drop-column", "b", {"column": "extra_1"}, {}),
+        ("add-column", "c", {"column": "extra_1"}, {"extra_1": 3}),
+        ("rename-column", "d", {"column": "extra_1", "to": "extra_2"}, {"extra_2": 3}),
+        ("add-column", "e", {"column": "extra_1"}, {"extra_2": 3, "extra_1": 4}),
     ):
         d.event("invoke", f, op, value=value)
-        d.version(**with_columns(d, *columns))
+        d.version(**with_columns(d, **columns))
         d.event("ok", f, op)
     d.commit(4, add=[data("data/d")])
     return d
@@ -946,9 +947,10 @@ def column_that_never_was_and_could_have_been_dropped() -> Drawing:
 
 def another_column_than_the_dropped_one_vanished() -> Drawing:
     d = three()
-    d.event("invoke", "add-column", "a", value={"column": "extra_1"})
-    d.version(**with_columns(d, "extra_1", "extra_2"))
-    d.event("ok", "add-column", "a")
+    for n, columns in ((1, {"extra_1": 2}), (2, {"extra_1": 2, "extra_2": 3})):
+        d.event("invoke", "add-column", f"a{n}", value={"column": f"extra_{n}"})
+        d.version(**with_columns(d, **columns))
+        d.event("ok", "add-column", f"a{n}")
     d.event("invoke", "drop-column", "x", value={"column": "extra_1"})
     d.version(**with_columns(d))
     d.event("ok", "drop-column", "x")
@@ -1640,6 +1642,38 @@ def test_a_change_is_undecided_where_others_write() -> None:
     bend_commit(d, 0, op=None)
     v = d.check()
     assert v.valid == "unknown" and not v.anomalies and "others write" in v.notes[0]
+
+
+def test_one_operation_explains_all_that_a_version_changes_and_never_two_together() -> None:
+    d = three()
+    for f, op, value in (("widen-column", "w", {"column": "id"}), ("set-property", "p", {"property": "icequake.p0"})):
+        d.event("invoke", f, op, value=value, process=len(d.events))
+    schema = {**SCHEMA, "schema-id": 1, "fields": [{**SCHEMA["fields"][0], "type": "long"}]}
+    d.version(
+        schemas=[SCHEMA, schema],
+        current_schema_id=1,
+        properties={**d.versions[-1].raw["properties"], "icequake.p0": "p"},
+    )
+    v = d.check()
+    assert [(a.name, a.ops[0]) for a in v.anomalies] == [("schema-changed", "p")]
+
+
+@pytest.mark.parametrize("counter", ["last-column-id", "last-partition-id"])
+def test_a_counter_that_nobody_is_known_to_raise_is_unknown_with_its_name(counter: str) -> None:
+    d = three()
+    bend(d, 3, raw={**d.versions[3].raw, counter: 2000})
+    v = d.check()
+    assert v.valid == "unknown" and not v.anomalies and f"says {counter} 2000, where" in v.notes[0]
+
+
+def test_a_version_that_says_again_what_was_due_is_silent_and_the_wrong_one_is_told() -> None:
+    d = three()
+    d.event("invoke", "add-column", "a", value={"column": "extra_1"})
+    right = with_column(d, "a")
+    d.version(**with_column(d, "a", type="string"))
+    d.event("ok", "add-column", "a")
+    d.version(**right)
+    assert [(a.name, a.ops) for a in d.check().anomalies] == [("schema-changed", ("a",))]
 
 
 def test_a_fork_names_what_it_lost() -> None:

@@ -1,7 +1,8 @@
 """What each version says besides its snapshots: schemas, specs, sort orders, properties, refs, location, format version, statistics.
 
-A version says what its predecessor says, except for what the operation that made it may change (``metadata.responsible``): a
-commit builds its metadata from the current one (``TableMetadata.buildFrom``) and adds its own changes. An entry with an id is never
+A version says what its predecessor says, and exactly the change that the operation that made it was asked for (``metadata.derived``): a
+commit builds its metadata from the current one (``TableMetadata.buildFrom``) and adds its own changes. If several operations can have made
+a version, one of them must explain all that it changes. If none does, the one that explains most is accused first. An entry with an id is never
 changed in place: a changed schema, spec or sort order gets the next id (``TableMetadata.Builder.addSchemaInternal``,
 ``addPartitionSpecInternal``, ``addSortOrderInternal``).
 
@@ -19,9 +20,22 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+from checkers.evidence.replace import replace
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.metadata.derived import (
+    OF_COLUMNS,
+    Maker,
+    alters,
+    columns,
+    current_schema,
+    dicts,
+    meaning,
+    other_than,
+    signs,
+)
+from checkers.formats.iceberg.metadata.derived import properties as properties_of
 from checkers.formats.iceberg.metadata.seen import Judging
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
@@ -30,16 +44,6 @@ from checkers.timeline.version_order import place
 from workloads.operations.kind import Lost, Part
 
 STATISTICS = ("statistics", "partition-statistics")
-OF_COLUMNS = (
-    "schema.name-mapping.default",
-    "write.metadata.metrics.column.",
-    "write.parquet.bloom-filter-enabled.column.",
-)
-"""Beginnings of properties that a change of the schema rewrites."""
-OF_CATALOGS = ("nessie.",)
-"""Beginnings of properties that a catalog writes into each version."""
-SET_PROPERTY = "set-property"
-"""The kind that sets one property, which its argument ``property`` names, and no other."""
 PROMOTED = {
     "int": ("long",),
     "float": ("double",),
@@ -74,10 +78,20 @@ class Listed:
     vanished: str
     changed: str
     words: str
+    counter: str | None = None
+    """The highest id that was assigned."""
 
 
 SCHEMAS = Listed(
-    "schemas", "schema-id", "current-schema-id", "schema", "schema", "vanished-schema", "schema-changed", "schema"
+    "schemas",
+    "schema-id",
+    "current-schema-id",
+    "schema",
+    "schema",
+    "vanished-schema",
+    "schema-changed",
+    "schema",
+    "last-column-id",
 )
 LISTS = (
     SCHEMAS,
@@ -90,6 +104,7 @@ LISTS = (
         "vanished-partition-spec",
         "partition-spec-changed",
         "partition spec",
+        "last-partition-id",
     ),
     Listed(
         "sort-orders",
@@ -104,7 +119,43 @@ LISTS = (
 )
 
 
-_SELDOM = tuple(key for x in LISTS for key in (x.key, x.default))
+def _keys(x: Listed) -> tuple[str, ...]:
+    return (x.key, x.default) if x.counter is None else (x.key, x.default, x.counter)
+
+
+class Complaint(NamedTuple):
+    """A difference that a maker does not explain.
+
+    Attributes:
+        rule: the broken rule; empty: no rule is certainly broken, and what the field should say is not known.
+        what: what differs, in words.
+        gone: whether it is gone, rather than changed.
+        foreign: whether the maker changes no such thing at all, whatever its arguments are.
+        weight: how many differences it is.
+    """
+
+    rule: str
+    what: str
+    gone: bool = False
+    foreign: bool = False
+    weight: int = 1
+    snapshots: tuple[int, ...] = ()
+
+
+Judge = Callable[[Step, Metadata, Maker], list[Complaint]]
+"""Says in what a version differs from what is due, if its predecessor was this and its maker that."""
+
+
+class Change(NamedTuple):
+    """A part in which a version differs from its predecessor."""
+
+    part: str
+    said: Callable[[Metadata], Any]
+    judge: Judge
+    old: Any
+
+
+_SELDOM = tuple(key for x in LISTS for key in _keys(x))
 """Keys that few versions change."""
 _ONCE = ("properties", "location", *STATISTICS)
 """Others."""
@@ -115,10 +166,12 @@ class Contents(Judging):
     """What the versions of one table say."""
 
     _last: tuple[Any, frozenset[int]] | None = None
+    _until = 0
+    """The versions whose properties are in ``_held``."""
 
     @cached_property
-    def due(self) -> dict[tuple[str, int], Any]:
-        """(part, version) → what was due, of versions that say something else."""
+    def due(self) -> dict[tuple[str, int], tuple[Any, ...]]:
+        """(part, version) → what the part can be again, of versions that say something else than was due."""
         return {}
 
     @cached_property
@@ -146,182 +199,305 @@ class Contents(Judging):
             lists: Sequence[Listed] = ()  # the log's reader makes equal parts the same object
         else:
             lists = LISTS
-        for listed in lists:
-            self._compare(listed.key, step, before, _said(listed.key, listed.default), self._list_judge(listed))
-        self._compare("properties", step, before, properties_of, self._properties)
-        self._compare("refs", step, before, _refs, self._refs)
-        self._compare("location", step, before, _said("location"), self._location)
-        self._compare("format-version", step, before, lambda m: m.format_version, self._format_version)
-        self._compare("statistics", step, before, _said(*STATISTICS), self._statistics)
+        parts: list[tuple[str, Callable[[Metadata], Any], Judge]] = [
+            *((x.key, _said(*_keys(x)), self._list_judge(x)) for x in lists),
+            ("properties", properties_of, self._properties),
+            ("refs", _refs, self._refs),
+            ("location", _said("location"), self._location),
+            ("format-version", lambda m: m.format_version, self._format_version),
+            ("statistics", _said(*STATISTICS), self._statistics),
+        ]
+        changes = [c for part in parts if (c := self._change(step, before, *part)) is not None]
+        if changes and self._sets_main(step, before):  # alone, it is a commit that is lost, which other checkers tell
+            changes.append(Change("main", lambda m: m.current, self._main, before.current))
+        if changes:
+            self._judge(step, before, changes)
 
-    def _compare(
-        self,
-        part: str,
-        step: Step,
-        before: Metadata,
-        said: Callable[[Metadata], Any],
-        judge: Callable[[Step, Metadata], bool],
-    ) -> None:
-        """Judge a part that differs from the predecessor's; ``judge`` says whether it may."""
+    def _change(
+        self, step: Step, before: Metadata, part: str, said: Callable[[Metadata], Any], judge: Judge
+    ) -> Change | None:
+        """The part, if it is neither as in the predecessor nor as was due there."""
         old, new = said(before), said(step.after)
         due = self.due.get((part, before.n))
         if old is new or old == new:
             if due is not None:
                 self.due[part, step.after.n] = due
-        elif due is not None and due[0] == new:
-            return
-        elif not judge(step, before):
-            self.due[part, step.after.n] = due or (old,)
+        elif due is None or all(new != d and meaning(new) != meaning(d) for d in due):
+            return Change(part, said, judge, old)
+        return None
+
+    def _judge(self, step: Step, before: Metadata, changes: list[Change]) -> None:
+        """Tell what the operation does not explain that explains most; if one explains all, it made the version."""
+        bases = self._bases(before)
+        told = [
+            (maker, min(([x for c in changes for x in c.judge(step, base, maker)] for base in bases), key=_severity))
+            for maker in self._makers(step)
+        ]
+        fewest = min(_severity(found) for _, found in told)
+        likely = [m for m, found in told if _severity(found) == fewest]
+        new = self._new_names(step, before)
+        maker = max(likely, key=lambda m: (len(m.named() & new), not m.ops, _answered(m)))
+        found = next(found for m, found in told if m is maker)
+        if not step.gap and maker.ops:
+            alike = [m for m in likely if not found or len(m.named() & new) == len(maker.named() & new)]
+            self.by.settle(step, [o for m in (maker, *alike) for o in m.ops])
+        self._tell(step, before, maker, found)
+        for c in changes:
+            if c.judge(step, before, maker):
+                kept = self.due.get((c.part, before.n)) or (c.old,)
+                self.due[c.part, step.after.n] = (*kept, *self._derived(c.part, step, before, maker))
+
+    def _makers(self, step: Step) -> list[Maker]:
+        """Who may have made the version alone; whoever changes no metadata is nobody."""
+        if step.gap or self.by.unknown_kind(step):
+            return [Maker((*self.by.makers(step), *self.by.under_way(step)))]
+        candidates = self.by.candidates(step)
+        if self.by.makers(step):
+            return [Maker((o,)) for o in candidates]
+        done = set() if step.before is None else signs(step.before)
+        able = (o for o in candidates if (k := kind_of(o)) is None or (alters(k) and o.op not in done))
+        return [Maker(()), *(Maker((o,)) for o in able)]
+
+    def _bases(self, before: Metadata) -> list[Metadata]:
+        """What a version can have been made from: its predecessor, or that with what was due there."""
+        found = [before]
+        dues = {x: self.due[x.key, before.n] for x in LISTS if (x.key, before.n) in self.due}
+        said = self.due.get(("properties", before.n), ())
+        for n in range(max([len(said), *map(len, dues.values())])):
+            raw = dict(before.raw)
+            for x, values in dues.items():
+                raw |= zip(_keys(x), values[min(n, len(values) - 1)], strict=True)
+            if said:
+                raw["properties"] = said[min(n, len(said) - 1)]
+            found.append(replace(before, raw=raw))
+        return found
+
+    @staticmethod
+    def _new_names(step: Step, before: Metadata) -> set[Any]:
+        """The names of columns that the version changes."""
+        old, new = columns(current_schema(before.raw)), columns(current_schema(step.after.raw))
+        return {
+            f.get("name") for i in {*old, *new} if old.get(i) != new.get(i) for f in (old.get(i, {}), new.get(i, {}))
+        }
+
+    @staticmethod
+    def _derived(part: str, step: Step, before: Metadata, maker: Maker) -> list[Any]:
+        """What the version should have said of a part, if that is known."""
+        if part == "properties":
+            due = maker.properties(properties_of(before))
+            return [] if due is None else [due]
+        schema = maker.schema(before) if part == SCHEMAS.key else None
+        if schema is None:
+            return []
+        (old, _), (new, now) = _listed(before, SCHEMAS), _listed(step.after, SCHEMAS)
+        id = now if now in new.keys() - old.keys() else max(old, default=-1) + 1
+        last = max(before.raw["last-column-id"], *(i for i in columns(schema) if isinstance(i, int)))
+        return [[[*before.raw["schemas"], {**schema, "schema-id": id}], id, last]]
+
+    def _tell(self, step: Step, before: Metadata, maker: Maker, found: list[Complaint]) -> None:
+        certain = [x for x in found if x.rule]
+        for x in found:
+            if not x.rule and not certain:
+                m = step.after
+                self.seen.doubt(
+                    f"version {m.n} ({m.location}), {self.by.made_by(m)}, {x.what}: nobody is known who changes that"
+                )
+        for name in dict.fromkeys(x.rule for x in certain):
+            same = [x for x in certain if x.rule == name]
+            what = explain.listing(x.what for x in same)
+            snapshots = tuple(s for x in same for s in x.snapshots)
+            asked = () if same[0].foreign else maker.ops
+            tell = self.vanished if same[0].gone else self.changed
+            tell(name, step, before, what, snapshots, asked=asked)
 
     # --- schemas, specs, sort orders
 
-    def _list_judge(self, x: Listed) -> Callable[[Step, Metadata], bool]:
-        def judge(step: Step, before: Metadata) -> bool:
+    def _list_judge(self, x: Listed) -> Judge:
+        def judge(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
             if step.after.raw.get(x.key) is None:
-                return False  # told as a missing field
+                return [Complaint("", f"has no {x.key}")] if step.before is None else []  # told as a missing field
             (old, in_use), (new, now_in_use) = _listed(before, x), _listed(step.after, x)
-            well = True
+            found: list[Complaint] = []
             gone = sorted(old.keys() - new.keys())
-            if gone and not self.by.taken_away(step, x.lost):
-                self.vanished(x.vanished, step, before, f"{x.words} {explain.listing(gone)}")
-                well = False
-            if x is SCHEMAS:
-                well &= self._lost_columns(step, before)
-            other = [n for n in old if n in new and old[n] != new[n] and _meaning(old[n]) != _meaning(new[n])]
+            if gone and not (x.lost is not None and maker.takes(x.lost)):
+                found.append(
+                    Complaint(
+                        x.vanished, f"{x.words} {explain.listing(gone)}", gone=True, foreign=True, weight=len(gone)
+                    )
+                )
+            due = maker.schema(before) if x is SCHEMAS else None
+            if x is SCHEMAS and due is None:
+                found += self._lost_columns(step, before, maker)
+            other = [n for n in old if n in new and old[n] != new[n] and meaning(old[n]) != meaning(new[n])]
             if other and not self.by.unknown_kind(step):
                 never = [
-                    f"{x.words} {n}, which never changes: {_difference(_meaning(old[n]), _meaning(new[n]))}"
+                    f"{x.words} {n}, which never changes: {_difference(meaning(old[n]), meaning(new[n]))}"
                     for n in other
                 ]
-                self.changed(x.changed, step, before, explain.listing(never))
-                well = False
+                found.append(Complaint(x.changed, explain.listing(never), foreign=True, weight=len(other)))
             more = sorted(new.keys() - old.keys())
             moved = in_use != now_in_use and in_use not in gone
-            if (more or moved) and not self.by.explained(step, x.part):
+            if (more or moved) and not (maker.may(x.part) if due is None else maker.can(before)):
                 words = [f"{x.words} {n}, which is new" for n in more]
                 words += [f"{x.default} from {in_use} to {now_in_use}"] if moved else []
-                self.changed(x.changed, step, before, explain.listing(words))
-                well = False
+                found.append(Complaint(x.changed, explain.listing(words), foreign=True, weight=len(words)))
+            elif due is not None:
+                found += self._schema_due(step, before, maker, due, more)
             elif moved and x is SCHEMAS:
-                well &= self._evolved(step, before, old.get(in_use), new.get(now_in_use))
-            return well
+                found += self._evolved(step, old.get(in_use), new.get(now_in_use))
+            return found or self._counter(x, step, before, maker, due)
 
         return judge
 
-    def _evolved(
-        self, step: Step, before: Metadata, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
-    ) -> bool:
+    def _schema_due(
+        self, step: Step, before: Metadata, maker: Maker, due: Mapping[str, Any], more: list[int]
+    ) -> list[Complaint]:
+        """The current schema is the one that is due, and no other is new. What breaks another rule, too, is told as that."""
+        now = current_schema(step.after.raw)
+        wrong = other_than(due, now)
+        said = (now or {}).get("schema-id")
+        beside = [f"schema {n}, which is new and not in use" for n in more if n != said]
+        told_before = (SCHEMAS.key, before.n) in self.due
+        if told_before and not wrong and not beside:
+            return []
+        worse = self._lost_columns(step, before, maker) or self._evolved(step, current_schema(before.raw), now)
+        weight = max(1, len(wrong) + len(beside))
+        if worse:
+            return [worse[0]._replace(weight=weight, foreign=False)]
+        if not wrong and not beside:
+            return []
+        words = [f"its current schema, schema {said}: {explain.listing(wrong)}"] if wrong else []
+        return [Complaint(SCHEMAS.changed, explain.listing([*words, *beside]), weight=weight)]
+
+    def _counter(
+        self, x: Listed, step: Step, before: Metadata, maker: Maker, due: Mapping[str, Any] | None
+    ) -> list[Complaint]:
+        """The highest id is as before, or that of what is new: a higher one harms nobody, so nobody is accused."""
+        old, new = (m.raw.get(x.counter or "") for m in (before, step.after))
+        if not isinstance(old, int) or not isinstance(new, int) or (due is None and maker.may(x.part)):
+            return []  # one that is gone is told as a missing field
+        highest = max([old, *(i for i in columns(due) if isinstance(i, int))])
+        if new <= highest:
+            return []  # a lower one is told as such
+        return [Complaint("", f"says {x.counter} {new}, where {highest} is due")]
+
+    def _evolved(self, step: Step, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[Complaint]:
         """Whether a schema change left each column readable: files keep the type with which they were written."""
         if old is None or new is None or self.by.explained(step, "logs"):
-            return True
-        columns = {f.get("id"): f for f in _dicts(old.get("fields"))}
+            return []
+        had = columns(old)
         wrong = [
-            f"the column {f.get('name')} from {was} to {now}"
-            for f in _dicts(new.get("fields"))
-            if (had := columns.get(f.get("id"))) is not None
-            for was, now in [(_column(had), _column(f))]
-            if not _readable(had, f)
+            f"the column {f.get('name')} from {_column(had[f.get('id')])} to {_column(f)}"
+            for f in dicts(new.get("fields"))
+            if f.get("id") in had and not _readable(had[f.get("id")], f)
         ]
-        if wrong:
-            self.changed("schema-evolution", step, before, explain.listing(wrong))
-        return not wrong
+        return [Complaint("schema-evolution", explain.listing(wrong), weight=len(wrong))] if wrong else []
 
-    def _lost_columns(self, step: Step, before: Metadata) -> bool:
-        columns = _columns(step.after.raw)
-        lost = [name for id, name in _columns(before.raw).items() if id not in columns]
-        lost = [name for name in lost if name not in self.by.dropped(step)]
-        if not columns or not lost or self.by.taken_away(step, "schema"):
-            return True
-        self.vanished(
-            "vanished-schema", step, before, f"the column{'s' if len(lost) > 1 else ''} {explain.listing(lost)}"
-        )
-        return False
+    @staticmethod
+    def _lost_columns(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
+        now, had = columns(current_schema(step.after.raw)), columns(current_schema(before.raw))
+        lost = [f.get("name") for id, f in had.items() if id not in now]
+        lost = [name for name in lost if name not in maker.dropped()]
+        if not now or not lost or maker.takes("schema"):
+            return []
+        words = f"the column{'s' if len(lost) > 1 else ''} {explain.listing(lost)}"
+        return [Complaint("vanished-schema", words, gone=True, foreign=True, weight=len(lost))]
 
     # --- properties, refs, location, format version, statistics
 
-    def _properties(self, step: Step, before: Metadata) -> bool:
+    def _properties(self, step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
         old, new = properties_of(before), properties_of(step.after)
-        gone = sorted(old.keys() - new.keys())
-        back = sorted(k for k in old.keys() & new.keys() if old[k] != new[k] and new[k] in self._held.get(k, ()))
-        for k in (*old, *new):
-            self._held.setdefault(k, set()).update(p[k] for p in (old, new) if k in p)
-        well = True
-        by_schema = self.by.explained(step, "schema")
-        if by_schema:
-            gone, back = ([k for k in keys if not k.startswith(OF_COLUMNS)] for keys in (gone, back))
-        if (gone or back) and not self.by.taken_away(step, "property"):
+        due = maker.properties(old)
+        by_schema = maker.may("schema")
+        names = [k for k in sorted({*old, *new}) if not (by_schema and k.startswith(OF_COLUMNS))]
+        gone = [k for k in names if k in old and k not in new]
+        back = [k for k in names if k in old and k in new and old[k] != new[k] and new[k] in self._had(k, step)]
+        found: list[Complaint] = []
+        if (gone or back) and not maker.takes("property"):
             words = [f"the property {k} = {old[k]}" for k in (*gone, *back)]
-            self.vanished("vanished-property", step, before, explain.listing(words))
-            well = False
-        other = [k for k in sorted(new) if new[k] != old.get(k) and k not in back]
-        if by_schema:
-            other = [k for k in other if not k.startswith(OF_COLUMNS)]
-        may = self._may_set(step)
-        other = [k for k in other if may is not None and k not in may]
+            found.append(
+                Complaint("vanished-property", explain.listing(words), gone=True, foreign=True, weight=len(words))
+            )
+        if due is None:
+            return found
+        other = [k for k in names if k not in gone and k not in back and new.get(k) != due.get(k)]
         if other:
-            words = [f"the property {k} from {old.get(k, 'nothing')} to {new[k]}" for k in other]
-            self.changed("property-changed", step, before, explain.listing(words))
-            well = False
-        return well
+            words = [f"the property {k} from {old.get(k, 'nothing')} to {new.get(k, 'nothing')}" for k in other]
+            found.append(
+                Complaint(
+                    "property-changed", explain.listing(words), foreign=not maker.may("property"), weight=len(words)
+                )
+            )
+        return found
 
-    def _may_set(self, step: Step) -> frozenset[str] | None:
-        """The properties that the operations that can have made a version may set; None: any."""
-        if self.by.unknown_kind(step):
-            return None
-        names: set[str] = set()
-        for o in self.by.candidates(step):
-            kind = kind_of(o)
-            if kind is None or "property" not in kind.changes:
-                continue
-            name = o.value.get("property") if o.f == SET_PROPERTY and isinstance(o.value, Mapping) else None
-            if not isinstance(name, str):
-                return None
-            names.add(name)
-        return frozenset(names)
+    def _had(self, key: str, step: Step) -> set[str]:
+        """All values of a property before a version."""
+        while self._until < step.after.n and self._until < len(self.chain.log.metadata):
+            for k, v in properties_of(self.chain.log.metadata[self._until]).items():
+                self._held.setdefault(k, set()).add(v)
+            self._until += 1
+        return self._held.get(key, set())
 
-    def _refs(self, step: Step, before: Metadata) -> bool:
+    def _refs(self, step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
         old, new = before.refs, step.after.refs
-        well = True
-        for name in sorted(old.keys() - new.keys()):
-            if not self.by.taken_away(step, None if name == "main" else "ref"):
-                self.vanished("vanished-ref", step, before, f"the ref {name}", (old[name],))
-                well = False
+        found = [
+            Complaint("vanished-ref", f"the ref {name}", gone=True, foreign=True, snapshots=(old[name],))
+            for name in sorted(old.keys() - new.keys())
+            if not maker.takes(None if name == "main" else "ref")
+        ]
         other = [k for k in sorted(new) if k != "main" and new[k] != old.get(k)]
-        if other and not self.by.explained(step, "ref"):
+        if other and not maker.may("ref"):
             words = [f"the ref {k} from {old.get(k, 'nothing')} to snapshot {new[k]}" for k in other]
-            self.changed("ref-changed", step, before, explain.listing(words), tuple(new[k] for k in other))
-            well = False
-        return well
+            found.append(
+                Complaint("ref-changed", explain.listing(words), foreign=True, snapshots=tuple(new[k] for k in other))
+            )
+        return found
 
-    def _location(self, step: Step, before: Metadata) -> bool:
+    def _sets_main(self, step: Step, before: Metadata) -> bool:
+        """Whether main is neither where it was, nor at a snapshot that comes with the version, nor at one that descends from where it was."""
+        now = step.after.current
+        if now == before.current or now is None or step.gap or self.lists_one:
+            return False
+        mine = {c.snapshot_id for c in self.chain.commits_of.get(step.after.n, ())}
+        known = now in self.chain.snapshots and before.current in self.chain.snapshots
+        return known and now not in mine and all(s != before.current for s in self.chain.ancestors(now))
+
+    @staticmethod
+    def _main(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
+        now = step.after.current
+        if now is None or maker.sets_main(now):
+            return []
+        words = f"the ref main from snapshot {before.current} to snapshot {now}"
+        return [Complaint("ref-changed", words, foreign=not maker.sets_main(None), snapshots=(now,))]
+
+    @staticmethod
+    def _location(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
         old, new = before.raw.get("location"), step.after.raw.get("location")
         if not isinstance(old, str) or not isinstance(new, str) or place(old).rstrip("/") == place(new).rstrip("/"):
-            return True
-        if self.by.explained(step, "location"):
-            return True
-        self.changed("location-changed", step, before, f"the table's location from {old} to {new}")
-        return False
+            return []
+        words = f"the table's location from {old} to {new}"
+        return [] if maker.may("location") else [Complaint("location-changed", words, foreign=True)]
 
-    def _format_version(self, step: Step, before: Metadata) -> bool:
+    @staticmethod
+    def _format_version(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
         old, new = before.format_version, step.after.format_version
-        if new < old:
-            return False  # told as such
-        if self.by.explained(step, "format-version"):
-            return True
-        self.changed("format-version-changed", step, before, f"the format version from {old} to {new}")
-        return False
+        due = maker.format_version(old)
+        if new < old or due is None or new == due:
+            return []  # a lower one is told as such
+        words, foreign = f"the format version from {old} to {new}", not maker.may("format-version")
+        return [Complaint("format-version-changed", words, foreign=foreign)]
 
-    def _statistics(self, step: Step, before: Metadata) -> bool:
+    @staticmethod
+    def _statistics(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
         """Statistics leave with their snapshot (``TableMetadata.Builder.removeSnapshots``)."""
         listed = set(step.after.snapshots)
         old = {k: v for k, v in _statistics(before).items() if k[1] in listed}
         new = _statistics(step.after)
         other = sorted({k for k in (*old, *new) if old.get(k) != new.get(k)}, key=str)
-        if not other or self.by.explained(step, "statistics"):
-            return True
+        if not other or maker.may("statistics"):
+            return []
         words = (f"the {kind} of snapshot {s}" for kind, s, _ in other)
-        self.changed("statistics-changed", step, before, explain.listing(words))
-        return False
+        return [Complaint("statistics-changed", explain.listing(words), foreign=True)]
 
     # --- one version
 
@@ -387,11 +563,11 @@ class Contents(Judging):
         last = m.raw.get("last-column-id")
         if before is not None and before.raw.get("schemas") is m.raw.get("schemas"):
             return
-        known = set() if before is None else {repr(s) for s in _dicts(before.raw.get("schemas"))}
-        for schema in _dicts(m.raw.get("schemas")):
+        known = set() if before is None else {repr(s) for s in dicts(before.raw.get("schemas"))}
+        for schema in dicts(m.raw.get("schemas")):
             if repr(schema) in known:
                 continue
-            ids = [f["id"] for f in _dicts(schema.get("fields")) if isinstance(f.get("id"), int)]
+            ids = [f["id"] for f in dicts(schema.get("fields")) if isinstance(f.get("id"), int)]
             twice = sorted({i for i in ids if ids.count(i) > 1})
             high = sorted(i for i in ids if isinstance(last, int) and i > last)
             where = f"schema {schema.get('schema-id')} of version {m.n} ({m.location}), {self.by.made_by(m)},"
@@ -418,6 +594,16 @@ class Contents(Judging):
             )
 
 
+def _severity(found: list[Complaint]) -> tuple[int, int]:
+    """How little a maker explains: what it never changes, and differences."""
+    return sum(x.weight for x in found if x.foreign), sum(x.weight for x in found)
+
+
+def _answered(maker: Maker) -> bool:
+    """Whether none of the operations was told that it failed."""
+    return all(o.type != "fail" for o in maker.ops)
+
+
 # --- what a version says ----------------------------------------------------------------------------------------------
 
 
@@ -426,31 +612,14 @@ def _said(*keys: str) -> Callable[[Metadata], Any]:
     return lambda m: [m.raw.get(k) for k in keys]
 
 
-def _dicts(items: Any) -> list[Mapping[str, Any]]:
-    return [x for x in items if isinstance(x, Mapping)] if isinstance(items, list) else []
-
-
 def ids_of(raw: Mapping[str, Any], x: Listed) -> frozenset[int]:
-    return frozenset(e[x.id] for e in _dicts(raw.get(x.key)) if isinstance(e.get(x.id), int))
+    return frozenset(e[x.id] for e in dicts(raw.get(x.key)) if isinstance(e.get(x.id), int))
 
 
 def _listed(m: Metadata, x: Listed) -> tuple[dict[int, Mapping[str, Any]], Any]:
     """Id → entry, and the id of the one in use."""
-    entries = {e[x.id]: e for e in _dicts(m.raw.get(x.key)) if isinstance(e.get(x.id), int)}
+    entries = {e[x.id]: e for e in dicts(m.raw.get(x.key)) if isinstance(e.get(x.id), int)}
     return entries, m.raw.get(x.default)
-
-
-def _meaning(value: Any) -> Any:
-    """A JSON value without what is null or empty, and with one form of what has two."""
-    if isinstance(value, Mapping):
-        out = {k: _meaning(v) for k, v in value.items() if v is not None and (v != [] or k == "fields")}
-        sources = out.pop("source-ids", None)
-        if sources is not None:
-            out.setdefault("source-id", sources[0] if isinstance(sources, list) and len(sources) == 1 else sources)
-        return out
-    if isinstance(value, list):
-        return [_meaning(v) for v in value]
-    return value.replace(" ", "") if isinstance(value, str) and value.startswith(("decimal", "fixed")) else value
 
 
 def _difference(old: Any, new: Any) -> str:
@@ -477,7 +646,7 @@ def _readable(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Whether values written for one column can be read as the other: only types that are words are compared."""
     if new.get("required") is True and old.get("required") is False:
         return False
-    was, now = _meaning(old.get("type")), _meaning(new.get("type"))
+    was, now = meaning(old.get("type")), meaning(new.get("type"))
     if not isinstance(was, str) or not isinstance(now, str) or was == now or was == "unknown":
         return True
     a, b = DECIMAL.fullmatch(was), DECIMAL.fullmatch(now)
@@ -502,15 +671,7 @@ def _refs(m: Metadata) -> dict[str, int | None]:
 def _statistics(m: Metadata) -> dict[tuple[str, Any, Any], Any]:
     """(kind, snapshot, file) → what is said of it."""
     return {
-        (key, x.get("snapshot-id"), x.get("statistics-path")): _meaning(x)
+        (key, x.get("snapshot-id"), x.get("statistics-path")): meaning(x)
         for key in STATISTICS
-        for x in _dicts(m.raw.get(key))
+        for x in dicts(m.raw.get(key))
     }
-
-
-def _columns(raw: Mapping[str, Any]) -> dict[int, str]:
-    """Field id → name of the current schema's columns; empty when there is none."""
-    for schema in _dicts(raw.get("schemas")):
-        if schema.get("schema-id") == raw.get("current-schema-id"):
-            return {f["id"]: f["name"] for f in _dicts(schema.get("fields")) if "id" in f and "name" in f}
-    return {}

@@ -1,7 +1,9 @@
 """Who made a version of a table's metadata, and whether that explains what changed in it.
 
 **What explains what.** A version that is the first to show a snapshot was made by the operation that made the snapshot: a commit is one
-change of the pointer. Any other version can have been made by each operation of the table that was under way (``Chain.under_way``).
+change of the pointer. Another version may name its maker: a property that it changes has the operation's id as its value, or a column that
+it changes has that as its comment, and the operation was under way. Any other version can have been made by each operation of the
+table that was under way (``Chain.under_way``), and by those that explain all that it changes (``Contents``) if there are some.
 What an operation may change or take away is a fact of its kind (``Kind.changes``, ``Kind.takes_away``). An operation of an unknown kind
 explains whatever changed: that can hide a change by nobody, but is never a false alarm. Nor is a change on a table to which others write,
 whose operations the history does not have: it cannot be decided.
@@ -9,7 +11,7 @@ whose operations the history does not have: it cannot be decided.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -17,13 +19,14 @@ from typing import Any, Literal
 from checkers.evidence.history import Operation
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
+from checkers.formats.iceberg.metadata.derived import Maker, columns, current_schema, properties, signs
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
 from checkers.timeline.makers import by_strangers
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import FOREVER
-from workloads.operations.kind import Kind, Lost, Part
+from workloads.operations.kind import PARTS, Kind, Lost, Part
 
 
 @dataclass
@@ -33,6 +36,8 @@ class Responsible:
     chain: Chain
     _last: tuple[Step, list[Operation]] | None = field(default=None, init=False, repr=False)
     _kinds: tuple[Step, list[Kind | None]] | None = field(default=None, init=False, repr=False)
+    _named: dict[int, list[Operation]] = field(default_factory=dict, init=False, repr=False)
+    _settled: dict[int, list[Operation]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def strangers(self) -> bool:
@@ -45,14 +50,44 @@ class Responsible:
         return bool(by_strangers(self.chain.log.commits, self.chain.by_op.values()))
 
     def makers(self, step: Step) -> list[Operation]:
-        """The operations whose snapshots the version is the first to show; none if versions before it may be missing."""
+        """The operations that the version names as its makers: by the snapshots that it is the first to show, or else by their ids in a
+        property or a comment; none if versions before it may be missing."""
         if step.gap:
             return []
-        return [self.chain.by_op[o] for o in self.chain.makers(step.after) if o in self.chain.by_op]
+        made = [self.chain.by_op[o] for o in self.chain.makers(step.after) if o in self.chain.by_op]
+        return made or self._names(step)
+
+    def _names(self, step: Step) -> list[Operation]:
+        n = step.after.n
+        if n not in self._named:
+            quiet = step.before is None or step.again or step.after.n in self.chain.commits_of
+            self._named[n] = [] if quiet else self._signed(step)
+        return self._named[n]
+
+    def _signed(self, step: Step) -> list[Operation]:
+        """The operations under way whose ids stand in a property or in a comment that the version changes."""
+        assert step.before is not None
+        old, new = step.before.raw, step.after.raw
+        if all(old.get(k) is new.get(k) for k in ("properties", "schemas")):
+            return []
+        comments = {f.get("doc") for f in columns(current_schema(new)).values()}
+        said: tuple[tuple[Part, set[Any]], ...] = (
+            ("property", {v for v in properties(step.after).values() if isinstance(v, str)}),
+            ("schema", comments),
+        )
+        before = signs(step.before)
+        named = {(part, op) for part, ids in said for op in ids - before if op in self.chain.by_op}
+        if not named:
+            return []
+        return [o for o in self.under_way(step) if any((p, o.op) in named and Maker((o,)).may(p) for p in PARTS)]
+
+    def settle(self, step: Step, makers: list[Operation]) -> None:
+        """Say that only these can have made the version, because of what it says."""
+        self._settled[step.after.n] = makers
 
     def candidates(self, step: Step) -> list[Operation]:
         """The operations that can have made the version."""
-        return self.makers(step) or self.under_way(step)
+        return self.makers(step) or self._settled.get(step.after.n) or self.under_way(step)
 
     def under_way(self, step: Step) -> list[Operation]:
         """As ``Chain.under_way``; the answer for the last version is kept."""
@@ -78,13 +113,10 @@ class Responsible:
         )
 
     def taken_away(self, step: Step, lost: Lost | None) -> bool:
-        """Whether an operation under way when the version was made explains a loss. None: what no known kind takes away."""
-        return any(k is None or lost in k.takes_away for k in self.kinds_under_way(step))
-
-    def dropped(self, step: Step) -> frozenset[str]:
-        """The columns that operations under way when the version was made may have dropped."""
-        dropping = (o for o in self.under_way(step) if (k := kind_of(o)) is not None and "column" in k.takes_away)
-        return frozenset(str(o.value.get("column")) for o in dropping if isinstance(o.value, Mapping))
+        """Whether an operation that can have made the version explains a loss. None: what no known kind takes away."""
+        if lost is None or not (made := self.makers(step) or self._settled.get(step.after.n)):
+            return any(k is None or lost in k.takes_away for k in self.kinds_under_way(step))
+        return self.unknown_kind(step) or Maker(tuple(made)).takes(lost)
 
     def unknown_kind(self, step: Step) -> bool:
         """Whether an operation of an unknown kind was under way when the version was made."""
@@ -104,12 +136,14 @@ class Responsible:
         made = [o.op for o in self.makers(step)]
         if made:
             return tuple(dict.fromkeys(made))
+        likely = self._settled.get(step.after.n, [])
         quiet = (o for o in self.at_work(step) if (k := kind_of(o)) is None or (k.commits and not k.writes))
-        return tuple(dict.fromkeys((*self.chain.makers(step.after), *(o.op for o in quiet))))[: explain.MOST]
+        first = (*self.chain.makers(step.after), *(o.op for o in likely))
+        return tuple(dict.fromkeys((*first, *(o.op for o in quiet))))[: explain.MOST]
 
     def made_by(self, m: Metadata) -> str:
         """``the commit of insert of id 7 (w1-3, process 1)``."""
-        makers = self.chain.makers(m)
+        makers = self.chain.makers(m) or [o.op for o in self._named.get(m.n, ())]
         if not makers:
             return "the table's creation" if created(m) else "a commit that added no snapshot"
         return "the commit of " + explain.listing(
@@ -121,10 +155,18 @@ class Responsible:
         """`` of the insert of id 7 (w1-3, process 1)``; empty for a snapshot that names no operation."""
         return "" if c.op is None else f" of {explain.maker(c, self.chain.by_op)}"
 
-    def around(self, step: Step, does: Literal["changes", "removes"]) -> str:
-        """A sentence on who cannot have done it."""
+    def around(self, step: Step, does: Literal["changes", "removes"], asked: Sequence[Operation] = ()) -> str:
+        """A sentence on who cannot have done it; ``asked``: who asked for something like it."""
+        if asked:
+            how = "made it" if self.makers(step) else "was under way and explains most of it"
+            return f"{explain.listing(explain.operation(o) for o in asked)}, which {how}, asked for something else."
         if makers := self.makers(step):
             return f"{explain.listing(explain.operation(o) for o in makers)}, which made it, {does} no such thing."
+        if likely := self._settled.get(step.after.n):
+            return (
+                f"{explain.listing(explain.operation(o) for o in likely)}, under way, explains most of what the version changes, but {does} no "
+                "such thing."
+            )
         end = explain.ms(step.latest) if step.latest < FOREVER else "the end of the run"
         under_way = explain.listing(o.op for o in self.at_work(step)) or "none"
         return (

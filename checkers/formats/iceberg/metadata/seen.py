@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypedDict
 
+from checkers.evidence.history import Operation
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
 from checkers.formats.iceberg.metadata.responsible import Responsible
@@ -83,6 +84,8 @@ class VersionSeen:
     notes: list[str] = field(default_factory=list)
     undecided: bool = False
     stats: MetadataCounts = field(default_factory=MetadataCounts)
+    by: Responsible | None = None
+    """Who made the versions, as the parts found out so far."""
 
     def doubt(self, note: str) -> None:
         """Note what cannot be decided, and why."""
@@ -106,7 +109,8 @@ class Judging:
     @cached_property
     def by(self) -> Responsible:
         """Who made the versions."""
-        return Responsible(self.chain)
+        self.seen.by = self.seen.by or Responsible(self.chain)
+        return self.seen.by
 
     @cached_property
     def lists_one(self) -> bool:
@@ -117,8 +121,16 @@ class Judging:
         """A broken rule."""
         self.seen.findings.append(BrokenRule(name, text, **more))
 
-    def changed(self, name: str, step: Step, before: Metadata, what: str, snapshots: tuple[int, ...] = ()) -> None:
-        """``what`` changed, and no operation of the history explains it."""
+    def changed(
+        self,
+        name: str,
+        step: Step,
+        before: Metadata,
+        what: str,
+        snapshots: tuple[int, ...] = (),
+        asked: tuple[Operation, ...] = (),
+    ) -> None:
+        """``what`` changed, and no operation of the history explains it; ``asked``: the one that asked for another such change."""
         m = step.after
         if self._torn(m, f"changed {what}"):
             return
@@ -130,14 +142,22 @@ class Judging:
         self.found(
             name,
             f"version {m.n} ({m.location}), {self.by.made_by(m)}, was made from version {before.n} ({before.location}) and changed "
-            f"{what}. {self.by.around(step, 'changes')}",
+            f"{what}. {self.by.around(step, 'changes', asked)}",
             ops=self.by.accused(step),
             snapshots=snapshots,
             files=(before.location, m.location),
         )
 
-    def vanished(self, name: str, step: Step, before: Metadata, what: str, snapshots: tuple[int, ...] = ()) -> None:
-        """``what`` is gone, and no operation of the history explains it."""
+    def vanished(
+        self,
+        name: str,
+        step: Step,
+        before: Metadata,
+        what: str,
+        snapshots: tuple[int, ...] = (),
+        asked: tuple[Operation, ...] = (),
+    ) -> None:
+        """``what`` is gone, and no operation of the history explains it; ``asked``: the one that removes something else."""
         m = step.after
         if self._torn(m, f"no longer has {what}"):
             return
@@ -149,7 +169,7 @@ class Judging:
         self.found(
             name,
             f"version {before.n} ({before.location}) has {what}; version {m.n} ({m.location}), {self.by.made_by(m)}, was made from it and "
-            f"no longer has it. {self.by.around(step, 'removes')}",
+            f"no longer has it. {self.by.around(step, 'removes', asked)}",
             ops=self.by.accused(step),
             snapshots=snapshots,
             files=(before.location, m.location),

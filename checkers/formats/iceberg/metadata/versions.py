@@ -53,8 +53,8 @@ def check_versions(chain: Chain, *, torn: bool, spec: TableSpec | None = None) -
         if not step.again:
             old, new = () if step.before is None else step.before.snapshots, step.after.snapshots
             longer = new[: len(old)] == old
+            contents.step(step)  # it finds out more of who made the version
             snapshots.step(step, longer)
-            contents.step(step)
             formed.step(step)
             times.step(step)
             logs.step(step, longer)
