@@ -80,13 +80,17 @@ def column_renamed_and_replaced() -> Drawing:
     """Another column has the source column's name now: rows say nothing of the partition."""
     d = drawn(2, by("identity"))
     d.commit(1, add=[at("data/a", 5)], added=(row(5, "data/a"),))
-    fields = [{**LONG, "name": "old"}, {**LONG, "id": 2}]
-    schemas = [*d.versions[-1].raw["schemas"], {"schema-id": 1, "type": "struct", "fields": fields}]
-    d.event("invoke", "add-column", "x", value={"column": "id"})
-    d.version(schemas=schemas, current_schema_id=1, last_column_id=2)
-    d.event("ok", "add-column", "x")
-    d.commit(2, add=[at("data/b", 6)], schema_id=1)
-    d.commit(3, remove=[at("data/a", 5)], removed=(row(77, "data/a"),), operation="delete", schema_id=1)
+    renamed, added = {**LONG, "name": "old"}, {**LONG, "id": 2}
+    schemas = [*d.versions[-1].raw["schemas"], {"schema-id": 1, "type": "struct", "fields": [renamed]}]
+    d.event("invoke", "rename-column", "x", value={"column": "id", "to": "old"})
+    d.version(schemas=schemas, current_schema_id=1)
+    d.event("ok", "rename-column", "x")
+    d.event("invoke", "add-column", "y", value={"column": "id", "type": "bigint"})
+    schemas = [*schemas, {"schema-id": 2, "type": "struct", "fields": [renamed, added]}]
+    d.version(schemas=schemas, current_schema_id=2, last_column_id=2)
+    d.event("ok", "add-column", "y")
+    d.commit(2, add=[at("data/b", 6)], schema_id=2)
+    d.commit(3, remove=[at("data/a", 5)], removed=(row(77, "data/a"),), operation="delete", schema_id=2)
     return d
 
 

@@ -1763,7 +1763,7 @@ def test_what_is_gone_where_others_write_is_undecided() -> None:
         d.version(refs={"main": 3, "eoy": 3})
         d.version(**gone)
         assert not d.check().valid, what
-        bend_commit(d, 1, op=None, added=(RowChange((7,), "data/b", 0),))
+        bend_commit(d, 1, op=None, added=(RowChange((7,), "data/b", 0), RowChange((8,), "data/b", 1)))
         v = d.check()
         assert v.valid == "unknown" and not v.anomalies and any("others write" in n for n in v.notes), what
 

@@ -119,7 +119,8 @@ LISTS = (
 )
 
 
-def _keys(x: Listed) -> tuple[str, ...]:
+def keys_of(x: Listed) -> tuple[str, ...]:
+    """The keys of a metadata file that say a list, which of it is in use, and the counter of its ids."""
     return (x.key, x.default) if x.counter is None else (x.key, x.default, x.counter)
 
 
@@ -155,7 +156,7 @@ class Change(NamedTuple):
     old: Any
 
 
-_SELDOM = tuple(key for x in LISTS for key in _keys(x))
+_SELDOM = tuple(key for x in LISTS for key in keys_of(x))
 """Keys that few versions change."""
 _ONCE = ("properties", "location", *STATISTICS)
 """Others."""
@@ -200,7 +201,7 @@ class Contents(Judging):
         else:
             lists = LISTS
         parts: list[tuple[str, Callable[[Metadata], Any], Judge]] = [
-            *((x.key, _said(*_keys(x)), self._list_judge(x)) for x in lists),
+            *((x.key, _said(*keys_of(x)), self._list_judge(x)) for x in lists),
             ("properties", properties_of, self._properties),
             ("refs", _refs, self._refs),
             ("location", _said("location"), self._location),
@@ -266,7 +267,7 @@ class Contents(Judging):
         for n in range(max([len(said), *map(len, dues.values())])):
             raw = dict(before.raw)
             for x, values in dues.items():
-                raw |= zip(_keys(x), values[min(n, len(values) - 1)], strict=True)
+                raw |= zip(keys_of(x), values[min(n, len(values) - 1)], strict=True)
             if said:
                 raw["properties"] = said[min(n, len(said) - 1)]
             found.append(replace(before, raw=raw))
@@ -653,14 +654,6 @@ def _readable(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     if a is not None and b is not None:
         return int(b[1]) >= int(a[1]) and a[2] == b[2]
     return now in PROMOTED.get(was, ())
-
-
-def properties_of(m: Metadata) -> dict[str, Any]:
-    """A version's properties without those that a catalog writes into each version."""
-    said = m.raw.get("properties")
-    if not isinstance(said, Mapping):
-        return {}
-    return {k: v for k, v in said.items() if not k.startswith(OF_CATALOGS)}
 
 
 def _refs(m: Metadata) -> dict[str, int | None]:

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.paths import normalise
-from checkers.formats.iceberg.metadata.contents import LISTS, SCHEMAS, Listed, properties_of
+from checkers.formats.iceberg.metadata.contents import LISTS, SCHEMAS, Listed, keys_of
+from checkers.formats.iceberg.metadata.derived import properties as properties_of
 from checkers.formats.iceberg.metadata.responsible import created
 from checkers.formats.iceberg.metadata.seen import Judging
 from checkers.formats.iceberg.metadata.wellformed import dicts
@@ -162,7 +163,7 @@ def _said(part: str, m: Metadata) -> Any:
     if part == "properties":
         return properties_of(m)
     listed = next((x for x in LISTS if x.key == part), None)
-    return [m.raw.get(k) for k in ((part,) if listed is None else (listed.key, listed.default))]
+    return [m.raw.get(k) for k in ((part,) if listed is None else keys_of(listed))]
 
 
 def _in_use(m: Metadata, x: Listed) -> Mapping[str, Any] | None:

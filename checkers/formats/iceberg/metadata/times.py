@@ -70,6 +70,7 @@ class Times(Judging):
         latest = self._furthest(m) + _ms(min(until, step.latest, max(ends))) + ONE_MINUTE
         if m.last_updated_ms <= latest:
             return
+        self._strange.add(("metadata-log", place(m.location), m.last_updated_ms))  # told once
         self.found(
             "timestamp-order",
             f"version {m.n} ({m.location}), {self.by.made_by(m)}, the last, says in its last-updated-ms {m.last_updated_ms} (ms since 1970). "
