@@ -32,9 +32,10 @@ from harness.cli import (
     sweep,
     timetofind,
 )
+from harness.cli.command import Command, Options
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, explain, report_failure
-from harness.cli.options import INTERRUPTED, WITHOUT_END, Command, TyperError, help_command
+from harness.cli.options import INTERRUPTED, WITHOUT_END, TyperError, help_command
 from harness.cli.stopping import Stopped, Stopping
 
 FILES = 1 << 16
@@ -65,7 +66,11 @@ def _all_commands(
     pass
 
 
-app.command("run", short_help="Run one workload and judge it.")(run.run)
+def _add(options: type[Options]) -> None:
+    app.command(options.typed_name(), short_help=options.short)(options.callback())
+
+
+_add(run.RunOptions)
 app.command("check", short_help="Judge a stored run or a history.")(check.check)
 app.command("export", short_help="Write a run's history for others.")(check.export)
 app.command("prove", short_help="Reproduce known defects.")(experiments.prove)

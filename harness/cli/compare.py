@@ -28,14 +28,13 @@ from harness.cli.options import (
     mode_of,
     overridden,
     path_anywhere,
-    reachable,
     release_of,
     say_own_jar,
     store_words,
-    user_services,
     warn,
     write_output,
 )
+from harness.cli.services import reachable, user_services
 from harness.cli.sweep import VaryOption, checked, varied_of
 
 if TYPE_CHECKING:

@@ -30,13 +30,13 @@ from harness.cli.options import (
     listed,
     mode_of,
     path_anywhere,
-    reachable,
     release_of,
     say_own_jar,
     store_words,
     warn,
     write_output,
 )
+from harness.cli.services import reachable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

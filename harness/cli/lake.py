@@ -14,7 +14,7 @@ import typer
 
 from harness.cli.crash import details_in
 from harness.cli.failures import HARNESS_FAILED, report_failure
-from harness.cli.options import BadArgument, StoreOption, command, write_output
+from harness.cli.options import PATH, BadArgument, StoreOption, command, write_output
 
 if TYPE_CHECKING:
     from checkers.evidence.evidence import Evidence
@@ -32,6 +32,7 @@ LakeOption = Annotated[
         "default: the store's lake if it has one.",
         show_default=False,
     ),
+    PATH,
 ]
 WhichOption = Annotated[
     str | None,

@@ -23,12 +23,11 @@ from harness.cli.options import (
     known_catalog,
     mode_of,
     path_anywhere,
-    reachable,
     release_of,
     run_in,
     say_own_jar,
-    user_services,
 )
+from harness.cli.services import reachable, user_services
 
 if TYPE_CHECKING:
     from harness.experiments.shrink.shrink import Failed

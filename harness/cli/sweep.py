@@ -29,13 +29,12 @@ from harness.cli.options import (
     mode_of,
     overridden,
     path_anywhere,
-    reachable,
     release_of,
     say_own_jar,
-    user_services,
     warn,
     write_output,
 )
+from harness.cli.services import reachable, user_services
 
 if TYPE_CHECKING:
     from checkers.costs.comparison import Contender

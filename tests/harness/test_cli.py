@@ -22,7 +22,7 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.selftest import recorded
 from compose.external.external import External
 from harness import __version__
-from harness.cli import options
+from harness.cli import options, services
 from harness.cli.app import app
 from harness.experiments.compare import Compare
 from harness.run import settings
@@ -31,6 +31,7 @@ from nemesis.faults.packages import PACKAGES
 from nemesis.faults.registry import VERBS
 from tests.support.runs import ROOT, environment, icequake, inside
 from workloads.file import scenario, workload
+from workloads.file.changes import Changes
 from workloads.operations.kinds import BUILT_IN, KINDS
 
 SMALL = "workload: small\ntables: [{name: t}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
@@ -115,13 +116,13 @@ def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp
 
 def test_a_spark_of_ones_own_decides_the_cluster_and_a_remote_one_excludes_tasks_in_the_drivers() -> None:
     file = read_workload(workload.find("quick"))
-    spec = options.overridden(file, None, None, None, no_nemesis=False, cluster="local")
+    spec = file.with_(Changes(cluster="local"))
     remote = External(master="spark://spark:7077")
     said = "--spark spark://spark:7077: with cluster: local the tasks run in the drivers, and not there; give --cluster standalone"
     with pytest.raises(options.BadArgument, match=said):
-        options.on_cluster(file, spec, remote, ())
-    assert options.on_cluster(file, file.workload, remote, ()).cluster == "standalone"
-    assert options.on_cluster(file, file.workload, External(master="local[2]"), ()).cluster == "local"
+        services.on_cluster(file, spec, remote, ())
+    assert services.on_cluster(file, file.workload, remote, ()).cluster == "standalone"
+    assert services.on_cluster(file, file.workload, External(master="local[2]"), ()).cluster == "local"
 
 
 def test_bad_arguments_end_the_process_with_254(tmp_path: Path) -> None:
@@ -208,7 +209,7 @@ def parameters(command: str) -> Iterator[str]:
     main = typer.main.get_command(app)
     found = main.commands[command] if command else main  # type: ignore[attr-defined]
     for parameter in found.params:
-        if parameter.param_type_name == "option":
+        if parameter.param_type_name == "option" and not parameter.hidden:
             yield from parameter.opts
 
 
