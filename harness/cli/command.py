@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -18,6 +18,8 @@ from harness.cli.options import BadArgument, Value, absolute, anywhere, paths_an
 if TYPE_CHECKING:
     from harness.run.resolve import WorkloadFile
     from workloads.file.workload import Workload
+
+Other = TypeVar("Other", bound="Options")
 
 DRY_RUN = "dry_run"
 DryRunOption = Annotated[
@@ -120,6 +122,11 @@ class Options:
     def again(self, **changes: Any) -> str:
         """The command line of :meth:`words`."""
         return shlex.join([anywhere(), *self.words(**changes)])
+
+    def like(self, other: type[Other], **changes: Any) -> Other:
+        """Another command with the values of the options that both have, and with ``changes``."""
+        both = {f.name for f in fields(self)} & {f.name for f in fields(other)}
+        return other(**{name: getattr(self, name) for name in both} | changes)
 
     def changed(self, file: WorkloadFile, **changes: Any) -> Workload:
         """The workload of a file with those of the options that change one, and with other ``changes``. Raises BadArgument, WorkloadError."""

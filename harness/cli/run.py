@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from harness.run.ordering import Replaying
     from harness.run.resolve import WorkloadFile
     from harness.run.run import Run
-    from harness.run.settings import Settings
+    from harness.run.settings import OnHost, Settings
     from workloads.file.workload import Workload
 
 
@@ -208,7 +208,7 @@ class RunOptions(Options):
             proxied=self.proxies,
             external=external,
             docker=self.docker,
-            on_host=self.on_host,
+            on_host=cast("OnHost | None", self.on_host),
             clean=self.clean,
             stop=self._stop,
             online=OnlineSettings(voice.live, voice.keep, voice.live_every, self.stop_on_anomaly)

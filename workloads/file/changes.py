@@ -91,6 +91,11 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+def counted(engines: Sequence[str]) -> str:
+    """Writers with these engines as ``--writers`` gives them: ``spark=3,duckdb=1``."""
+    return ",".join(f"{name}={engines.count(name)}" for name in dict.fromkeys(engines))
+
+
 def _engines(text: str, now: Sequence[str]) -> tuple[str, ...]:
     """The engine of each writer as ``--writers`` gives them; a plain number keeps the one engine that the file has (``now``)."""
     found: list[str] = []
@@ -101,8 +106,9 @@ def _engines(text: str, now: Sequence[str]) -> tuple[str, ...]:
         if not number.isdecimal() or (len(parts) > 1 and not equals):
             raise ChangeError(f"--writers {text}: give a number, or how many of each engine: spark=3,duckdb=1")
         if not equals and len({*now}) > 1:
-            have = ",".join(f"{e}={now.count(e)}" for e in dict.fromkeys(now))
-            raise ChangeError(f"--writers {text}: the file has several engines; say how many of each, such as {have}")
+            raise ChangeError(
+                f"--writers {text}: the file has several engines; say how many of each, such as {counted(now)}"
+            )
         if equals and name not in ENGINES:
             raise ChangeError(f"--writers {text}: {unknown('engine', name, ENGINES)}")
         if name in given:
