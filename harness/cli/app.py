@@ -66,43 +66,47 @@ def _all_commands(
     pass
 
 
-def _add(options: type[Options]) -> None:
-    app.command(options.typed_name(), short_help=options.short)(options.callback())
+COMMANDS: tuple[type[Options], ...] = (
+    run.RunOptions,
+    check.CheckOptions,
+    check.ExportOptions,
+    experiments.ProveOptions,
+    shrink.ShrinkOptions,
+    experiments.MatrixOptions,
+    compare.CompareOptions,
+    sweep.SweepOptions,
+    timetofind.TimeToFindOptions,
+    coverage.CoverageOptions,
+    soak.SoakOptions,
+    lake.LakeOptions,
+    lake.QueryOptions,
+    lake.TrendOptions,
+    claims.ClaimsOptions,
+    check.SelftestOptions,
+    check.ReportOptions,
+    serve.ServeOptions,
+    lists.ListOptions,
+    machine.DoctorOptions,
+    machine.SetupOptions,
+    machine.UpOptions,
+    machine.DownOptions,
+)
+"""What can be typed, in the order of the help."""
 
-
-_add(run.RunOptions)
-app.command("check", short_help="Judge a stored run or a history.")(check.check)
-app.command("export", short_help="Write a run's history for others.")(check.export)
-_add(experiments.ProveOptions)
-_add(shrink.ShrinkOptions)
-_add(experiments.MatrixOptions)
-_add(compare.CompareOptions)
-_add(sweep.SweepOptions)
-_add(timetofind.TimeToFindOptions)
-app.command("coverage", short_help="Show which interleavings runs exercised.")(coverage.coverage)
-_add(soak.SoakOptions)
-app.command("lake", short_help="Keep the numbers of all runs.")(lake.lake)
-app.command("query", short_help="Ask the lake by SQL.")(lake.query)
-app.command("trend", short_help="Compare a night with those before.")(lake.trend)
-app.command("claims", short_help="List claims of documents, measure them.")(claims.claims)
-app.command("selftest", short_help="Check the checkers.")(check.selftest)
-app.command("report", short_help="Write a run's page again.")(check.report)
-app.command("serve", short_help="Browse the runs of a store.")(serve.serve)
-app.command("list", short_help="List what is available.")(lists.list_)
-app.command("doctor", short_help="Show what is missing here.")(machine.doctor)
-app.command("setup", short_help="Download what a run needs.")(machine.setup)
-app.command("up", short_help="Keep a stack for the next runs.")(machine.up)
-app.command("down", short_help="Stop the stack of `up`.")(machine.down)
-
-for registered in app.registered_commands:
-    registered.cls = Command
+for options in COMMANDS:
+    app.command(options.typed_name(), cls=Command, short_help=options.short)(options.callback())
 
 
 def main() -> None:
     """Entry point: every error becomes one line and an exit code, never a stack trace."""
     Stopping().install()
     more_files()
-    sys.exit(_main())
+    code = _main()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = stopping.end_closed_pipe()
+    sys.exit(code)
 
 
 def more_files() -> None:
@@ -116,9 +120,9 @@ def more_files() -> None:
 
 
 def _main() -> int:
-    options = {} if sys.stdout.isatty() else {"terminal_width": WITHOUT_END}  # a log has no width
+    width = {} if sys.stdout.isatty() else {"terminal_width": WITHOUT_END}  # a log has no width
     try:
-        code = app(standalone_mode=False, **options)
+        code = app(standalone_mode=False, **width)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
@@ -126,7 +130,11 @@ def _main() -> int:
         return stopping.current().report(e.line)
     except (KeyboardInterrupt, typer.Abort):
         return stopping.current().report()
+    except SystemExit:  # so Click and Rich end a command whose output nobody reads any more
+        return stopping.end_closed_pipe()
     except Exception as e:
+        if isinstance(getattr(e, "error", e), BrokenPipeError) and stopping.output_closed():
+            return stopping.end_closed_pipe()
         if isinstance(e, TyperError):
             text = plain_words(str(e.format_message()).rstrip("."))  # type: ignore[attr-defined]
             if text.startswith("Usage:"):  # no command: the message is the help

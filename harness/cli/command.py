@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -61,7 +61,7 @@ class Options:
 
         def command(**given: Any) -> int:
             only_checked = DRY_RUN not in hints and given.pop(DRY_RUN)
-            options = cls(**given).checked()
+            options = cls(**given)
             options.prepare()
             if not only_checked:
                 return options.execute()
@@ -101,14 +101,13 @@ class Options:
                 found.append((params[f.name], next(said, Value()), _default(f)))
         return tuple(sorted(found, key=lambda x: x[0].param_type_name != "argument"))
 
-    def checked(self) -> Self:
-        """These options. Raises BadArgument: a value cannot be one, or options do not go together."""
+    def checked(self) -> None:
+        """Raises BadArgument: a value cannot be one, or options do not go together."""
         for param, value, _ in self._fields():
             for text in _each(getattr(self, param.name)):
                 if isinstance(text, str):
                     value.check(self.typed_name() if param.param_type_name == "argument" else param.opts[0], text)
         self.check()
-        return self
 
     def words(self, **changes: Any) -> list[str]:
         """The words that repeat the command, in any folder; ``changes``: other values, which are said even if they are the default."""
@@ -145,20 +144,20 @@ class Options:
 
 
 class Command(TyperCommand):
-    """What Typer makes of a command. A path is absolute: a container, a later command and a process in another folder need it so."""
+    """What Typer makes of a command. A path is absolute: a container, a later command and a process in another folder need it so.
+
+    What was typed is refused as soon as it is parsed (:meth:`Options.checked`), before anything is done.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         left = super().parse_args(ctx, args)
         for param in self.params:
             if param.param_type_name == "option" and param.name in ctx.params:
                 ctx.params[param.name] = absolute(ctx.params[param.name])
+        if not ctx.resilient_parsing:
+            made = self.callback.options  # type: ignore[union-attr]
+            made(**{f.name: ctx.params.get(f.name) for f in fields(made)}).checked()
         return left
-
-    def options(self, words: Sequence[str]) -> Options:
-        """The options that these words give. Raises TyperError or BadArgument: they cannot be typed."""
-        with self.make_context(self.name, list(words)) as ctx:
-            made = cast("type[Options]", self.callback.options)  # type: ignore[union-attr]
-            return made(**{f.name: ctx.params.get(f.name) for f in fields(made)}).checked()
 
 
 def _default(field: Field[Any]) -> Any:

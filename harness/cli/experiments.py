@@ -41,7 +41,7 @@ from harness.cli.options import (
 from harness.cli.services import reachable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from rich.table import Table
 
@@ -110,9 +110,7 @@ class ProveOptions(Options):
             raise ended
         return self._end(proofs, found)
 
-    def _proven(
-        self, installation: Any, voice: Voice, finished: list[Proof]
-    ) -> tuple[Sequence[Proof], Mapping[str, str]]:
+    def _proven(self, installation: Any, voice: Voice, finished: list[Proof]) -> tuple[Sequence[Proof], dict[str, str]]:
         from harness.experiments import prove as proving
 
         typed = zip(self._scenarios, self.names or [], strict=False)
@@ -143,7 +141,7 @@ class ProveOptions(Options):
         others = replace(self, names=None if all_of_them else left).again()
         return stopping.Stopped(f"{done}; run the others with: {others}")
 
-    def _show(self, proofs: Sequence[Proof], found: Mapping[str, str]) -> None:
+    def _show(self, proofs: Sequence[Proof], found: dict[str, str]) -> None:
         from harness.cli.terminal import console
         from reports import proofs as shown
 
@@ -152,7 +150,7 @@ class ProveOptions(Options):
         ran = Counter(p.scenario for p in proofs)
         console().print(_table_of([s for s in self._scenarios if ran[s.scenario]], proofs))
 
-    def _end(self, proofs: Sequence[Proof], found: Mapping[str, str]) -> int:
+    def _end(self, proofs: Sequence[Proof], found: dict[str, str]) -> int:
         """Tell what a few scenarios show; return the exit code."""
         from harness.run import disk
         from harness.run.settings import RunError

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
@@ -32,14 +32,14 @@ class Value:
         repeat: how a line that repeats the command has it: ``path``, the file that it names by its absolute path; ``plain``, as it was
             typed; ``never``.
         unit: reads a text such as ``90s``; raises ValueError for another one.
-        choices: gives the words that are allowed; they are looked up only if one was typed.
+        choices: the words that are allowed, or what gives them if one was typed.
         what: what such a word is called: ``engine``.
         several: the text has several values, separated by commas.
     """
 
     repeat: Literal["path", "plain", "never"] = "plain"
     unit: Callable[[str], object] | None = None
-    choices: Callable[[], Iterable[str]] | None = None
+    choices: Iterable[str] | Callable[[], Iterable[str]] = ()
     what: str = "value"
     several: bool = False
 
@@ -48,7 +48,8 @@ class Value:
         from workloads.file.meant import unknown
 
         for one in listed(name, text) if self.several else [text]:
-            if self.choices is not None and one not in (allowed := list(self.choices())):
+            allowed = list(self.choices() if callable(self.choices) else self.choices)
+            if allowed and one not in allowed:
                 raise BadArgument(f"{name} {shlex.join([one])}: {unknown(self.what, one, allowed)}")
             try:
                 if self.unit is not None:
@@ -135,7 +136,7 @@ SessionOption = Annotated[
     typer.Option(
         "--session", help="Settings of Spark's sessions: 'spark', as users have them, or 'fast' (docs/commands.md)."
     ),
-    Value(choices=lambda: ("spark", "fast")),
+    Value(choices=("spark", "fast")),
 ]
 
 
@@ -145,7 +146,7 @@ ClusterOption = Annotated[
         "--cluster",
         help="Where Spark's tasks run: 'standalone', in executors of a cluster, or 'local', in the writers' drivers (docs/commands.md).",
     ),
-    Value(choices=lambda: ("standalone", "local")),
+    Value(choices=("standalone", "local")),
 ]
 
 
@@ -238,56 +239,6 @@ def say_own_jar(release: Any, say: Callable[[str], object]) -> None:
         f"  on Spark {release.spark}, Scala {release.scala}; beside it iceberg-aws-bundle of {release.beside}; "
         "the catalog's server keeps its own Iceberg"
     )
-
-
-def known_catalog(name: str, *, own_file: bool = True) -> str:
-    from compose.catalogs import user_file
-    from compose.catalogs.registry import CATALOGS
-    from workloads.file.meant import suggest
-
-    if own_file and user_file.is_file(name):
-        user_file.load(Path(name))
-        return name
-    if name not in CATALOGS:
-        allowed = ", ".join(CATALOGS) + (", or a file of your own, my.yaml" if own_file else "")
-        raise BadArgument(f"--catalog {name}: unknown{suggest(name, CATALOGS)}; allowed: {allowed}")
-    return name
-
-
-def known_engines(names: Iterable[str]) -> list[str]:
-    """The names that ``--engine`` gives. Raises BadArgument if there is no such engine."""
-    from workloads.engines.engines import ENGINES
-    from workloads.file.meant import unknown
-
-    found = list(names)
-    for name in found:
-        if name not in ENGINES:
-            raise BadArgument(f"--engine {name}: {unknown('engine', name, ENGINES)}")
-    return found
-
-
-def mode_of(session: str | None, cluster: str | None) -> dict[str, Any]:
-    """What ``--session`` and ``--cluster`` give. Raises BadArgument."""
-    from workloads.file.meant import unknown
-    from workloads.file.mode import Cluster, Session
-
-    found: dict[str, Any] = {}
-    for name, value, allowed in (("session", session, get_args(Session)), ("cluster", cluster, get_args(Cluster))):
-        if value is not None:
-            if value not in allowed:
-                raise BadArgument(f"--{name} {value}: {unknown('value', value, allowed)}")
-            found[name] = value
-    return found
-
-
-def overridden(file: Any, writers: str | None, ops: int | None, time: str | None, **given: Any) -> Any:
-    """The workload of a file, changed by the options."""
-    from workloads.file.changes import ChangeError, Changes
-
-    try:
-        return file.with_(Changes(writers=writers, ops=ops, time=time, **given))
-    except ChangeError as e:
-        raise BadArgument(str(e)) from None
 
 
 def write_output(path: Path, text: str) -> None:

@@ -114,7 +114,7 @@ class RunOptions(Options):
             metavar="WHAT",
             help="What of Spark is no container with --docker: 'drivers' (of the writers), or 'spark' (master, workers and drivers).",
         ),
-        Value(choices=lambda: ("drivers", "spark")),
+        Value(choices=("drivers", "spark")),
     ] = None
     lake: LakeOption = None
     fresh: Annotated[bool, typer.Option("--fresh", help="Start a new stack even if one is up."), NEVER] = False

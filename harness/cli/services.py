@@ -59,10 +59,8 @@ def for_containers(spec: Workload, external: External, on_host: str | None = Non
     ``on_host``: what of Spark stays on this machine.
     """
     from compose.catalogs.registry import CATALOGS
-    from compose.docker import packets, services
+    from compose.docker import services
     from compose.docker import spark as spark_containers
-    from compose.processes.container import engine, have
-    from nemesis.faults.verb import PacketVerb
 
     if on_host == "spark" and external.master is not None:
         raise BadArgument(
@@ -72,12 +70,12 @@ def for_containers(spec: Workload, external: External, on_host: str | None = Non
         raise BadArgument("--docker starts object store and catalog itself: leave out --s3 and a catalog of your own")
     if (reason := services.cannot(CATALOGS[spec.catalog])) is not None:
         raise BadArgument(reason)
-    if spec.nemesis is not None and any(fault.service == "database" for fault in spec.nemesis.all()):
+    faults = () if spec.nemesis is None else spec.nemesis.all()
+    if any(fault.service == "database" for fault in faults):
         raise BadArgument(
             "--docker: a fault has `service: database`, and no proxy stands between a catalog and a database in containers; use drop-packets, "
             "reset-connections or lose-packets with `target: database`, which both know, leave that fault out, or run without --docker"
         )
-    faults = () if spec.nemesis is None else spec.nemesis.all()
     _keeps_disks(spec, faults)
     scratch = next((fault for fault in faults if fault.verb == "fill" and fault.target == "spark-worker"), None)
     if scratch is not None and (on_host == "spark" or external.master is not None):
@@ -89,6 +87,15 @@ def for_containers(spec: Workload, external: External, on_host: str | None = Non
         )
     if on_host is None or (on_host == "drivers" and external.master is None):
         spark_containers.check()
+    _engine_answers(faults)
+
+
+def _engine_answers(faults: Sequence[Fault]) -> None:
+    """Raises ServiceError if no Docker engine answers, or one without the image that faults of packets need."""
+    from compose.docker import packets, services
+    from compose.processes.container import engine, have
+    from nemesis.faults.verb import PacketVerb
+
     client = engine("docker", services.REMEDY)
     try:
         if any(isinstance(fault.action, PacketVerb) for fault in faults):

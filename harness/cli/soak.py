@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -61,6 +61,7 @@ def repeating(file: SuiteFile, store: Path = STORE, *, records: bool = False) ->
     def again(cell: Cell, seed: int) -> str:
         path, workload = file.files[cell.workload], file.workloads[cell]
         catalog, engines = file.catalogs.get(cell.catalog), workload.engines
+        mode: dict[str, Any] = {**workload.mode.given}
         writers = counted(engines) if {*engines} != {SPARK} else str(len(engines))
         run = RunOptions(
             workload=cell.workload if path.parent == LIBRARY else os.path.abspath(path),
@@ -73,7 +74,7 @@ def repeating(file: SuiteFile, store: Path = STORE, *, records: bool = False) ->
             faults=None if cell.faults in (NONE, OWN) else cell.faults.replace(AND, ","),
             no_nemesis=cell.faults == NONE,
             order=(soakfinds.recordable(workload).order if records else cell.order) or None,
-            **workload.mode.given,
+            **mode,
         )
         return run.again()
 

@@ -400,7 +400,7 @@ def test_bad_arguments_point_to_the_help_of_their_command(arguments: list[str], 
             "--only first=delete-partition --only held=refresh: no cell has all of this",
         ),
         (["matrix", "--engine", "spark,duckd"], "--engine duckd: unknown engine 'duckd' (did you mean duckdb?)"),
-        (["list", "operation"], "list operation: unknown (did you mean operations?)"),
+        (["list", "operation"], "list operation: unknown value 'operation' (did you mean operations?)"),
         (["setup", "nesie"], "setup nesie: unknown catalog with jars of its own 'nesie' (did you mean nessie?)"),
     ],
 )
@@ -563,3 +563,31 @@ def test_the_program_may_open_more_files_than_a_shell_gives_it() -> None:
     first, second = done.stdout.splitlines()
     soft, hard, before = map(int, first.split())
     assert hard == before and soft == (65536 if hard < 0 else min(hard, 65536)) and second == "300 300"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list", "operations"],
+        ["check", "run"],
+        ["check", "--engine", "process", "run"],
+        ["export", "run"],
+        ["--version"],
+        ["run", "--help"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_whose_output_nobody_reads_ends_quietly_with_the_code_of_a_closed_pipe(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(Path(recorded.__file__).with_name("recorded") / "quick-120.zip") as stored:
+        stored.extractall(tmp_path / "run")
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as closed:
+        command = [sys.executable, "-m", "harness.cli.app", *arguments]
+        done = subprocess.run(
+            command, stdout=closed, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment(), timeout=120
+        )
+    assert (done.returncode, done.stderr) == (141, "")
+    assert not [*tmp_path.rglob("icequake-error-*.log")]
