@@ -17,6 +17,7 @@ from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
+    LENGTH,
     NEVER,
     PATH,
     STORE,
@@ -38,13 +39,6 @@ if TYPE_CHECKING:
     from workloads.file.defect import Defect
 
 ORDERS = "free,priority(3),coverage"
-
-
-def _budget(text: str) -> float:
-    found = length(text)
-    if found <= 0:
-        raise ValueError("must be more than nothing")
-    return found
 
 
 def _order(text: str) -> str:
@@ -75,7 +69,7 @@ class TimeToFindOptions(Options):
         Value(unit=_order, several=True),
     ] = ORDERS
     budget: Annotated[
-        str, typer.Option(help="Load of one search, at most: 120s; its last run is made whole."), Value(unit=_budget)
+        str, typer.Option(help="Load of one search, at most: 120s; its last run is made whole."), LENGTH
     ] = "120s"
     without: Annotated[
         str | None,
@@ -158,7 +152,7 @@ class TimeToFindOptions(Options):
             into=into,
         )
         seeds = tuple(range(self.seed, self.seed + self.seeds))
-        plan = finding.Order(self._chosen, self._orders, seeds, _budget(self.budget), self._once)
+        plan = finding.Order(self._chosen, self._orders, seeds, length(self.budget), self._once)
         self._measure(plan, into, goes_on)
         return self._show(into, goes_on)
 
@@ -180,7 +174,7 @@ class TimeToFindOptions(Options):
             except KeyboardInterrupt as e:
                 done = whole.searches()
                 if whole.path.exists():
-                    page.write(done, _budget(self.budget), into)
+                    page.write(done, length(self.budget), into)
                 so_far = f"{len(done)} of {len(plan.searches())} searches are made"
                 raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
 
