@@ -1,7 +1,7 @@
 """The command line.
 
-Exit codes: 0 valid, 1 anomaly found, 2 unknown, 130 or 143 stopped by Ctrl-C or SIGTERM, 254 bad arguments or workload file, 255 the harness
-failed.
+Exit codes: 0 valid, 1 anomaly found, 2 unknown, 130 or 143 stopped by Ctrl-C or SIGTERM, 141 nobody reads the output any more, 254 bad
+arguments or workload file, 255 the harness failed.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class CheckOptions(Options):
         """What is judged."""
         if not self.what and self.engine in MANY:
             return [self.store]
-        return [run_in(self.store, w) for w in self.what or [None]]
+        return [run_in(self.store, w) for w in self.what] if self.what else [run_in(self.store, None)]
 
     def execute(self) -> int:
         from checkers.columns import dataset

@@ -572,6 +572,7 @@ def test_the_program_may_open_more_files_than_a_shell_gives_it() -> None:
         ["check", "run"],
         ["check", "--engine", "process", "run"],
         ["export", "run"],
+        ["lake", "add", "run", "--quiet"],
         ["--version"],
         ["run", "--help"],
     ],
