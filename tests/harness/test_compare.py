@@ -585,7 +585,7 @@ def test_a_comparison_that_is_whole_is_shown_again_with_its_exit_code(
         tmp_path / "store", "--json", tmp_path / "all.json", "--quiet", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
-    assert "4.00/s" in done.stdout and "--seed 7 --seeds 1" in done.stdout
+    assert "4.00/s" in done.stdout and "--seeds 1 --seed 7" in done.stdout
     assert (tmp_path / "c" / "compare.html").exists()
     assert (tmp_path / "all.json").read_text() == (tmp_path / "c" / "compare.json").read_text()
 
