@@ -34,16 +34,19 @@ from checkers.selftest import recorded
 from compose.install.installation import Installation
 from compose.processes.watchdog import MARK, Watchdog, marked_environment
 from harness.campaign.stacks import Key, WarmStacks
-from harness.experiments import compare, sweep
+from harness.experiments import compare, sweep, timetofind
 from harness.experiments.shrink.log import Log
 from harness.experiments.shrink.shrink import Shrink, failed
 from harness.experiments.shrink.trials import Budget, Ran, Trials
+from harness.run.resolve import read_defect
 from harness.run.settings import Settings, Watcher
 from tests.harness.shrink.byrule import ByRule, needs_both
 from tests.harness.shrink.failedrun import failed_run
 from tests.support import soaks
 from tests.support.runs import Silent
-from tests.support.soaks import judged_once, page_alone, put
+from tests.support.soaks import judged_once, page_alone, put, spoil
+from workloads.file import defect as defects
+from workloads.file.anomalies import entries_of
 from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
 from workloads.file.suite import Cell
@@ -204,6 +207,24 @@ class Marked(soaks.Recorded):
         return found
 
 
+@dataclass
+class OnMarked:
+    """A warm stack of a time to find, with one marked process; runs with a seed that can be divided by three find the defect."""
+
+    source: Path
+    inside: contextlib.ExitStack
+
+    def run(self, workload: Workload, folder: RunFolder, *, seed: int, command: str, seen: Any) -> None:
+        """Copy the recorded run."""
+        run_of(self.source, folder, workload.catalog, seed)
+        if seed % 3 == 0:
+            spoil(folder)
+
+    def close(self) -> None:
+        """End it."""
+        self.inside.close()
+
+
 # --- one session of each kind, and what it came to --------------------------------------------------------------------
 
 
@@ -234,6 +255,23 @@ def _verdicts(c: Any) -> object:
     return sorted(runs)
 
 
+def searched(source: Path, into: Path) -> object:
+    """Searches for two defects by two orders; what is the same each time."""
+    names = ("hadoop-lost-update", "jdbc-lost-ack")
+    plain = [read_defect(defects.find(name)) for name in names]
+    found = entries_of("stale-read", "fractured-read")
+    sought = [d.model_copy(update={"found": found, "tables_of": ()}) for d in plain]
+
+    def start(key: Any, writers: int, logs: Path, watcher: Watcher) -> OnMarked:
+        inside = contextlib.ExitStack()
+        inside.enter_context(marked_process())
+        return OnMarked(source, inside)
+
+    asked = timetofind.Order(tuple(sought), ("free", "coverage"), (1, 2, 3), 1e6, lambda d, s, o: f"find {s}")
+    whole = timetofind.TimeToFind(asked, into, Silent(), page_alone, start, judged_once)
+    return [(s.defect, s.order, s.seed, s.found, s.runs, s.operations, s.reason) for s in whole.measure()]
+
+
 def shrunk(source: Path, into: Path) -> object:
     """A shrink; the operations that are left, and how many candidates had to be run."""
     run = failed(RunFolder(source), None)
@@ -251,6 +289,7 @@ KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "soak": (soaked, "runs.jsonl"),
     "compare": (compared, "runs.jsonl"),
     "sweep": (swept, "runs.jsonl"),
+    "time-to-find": (searched, "searches.jsonl"),
     "shrink": (shrunk, "shrink.jsonl"),
 }
 """Kind → one session of it, and its journal."""
