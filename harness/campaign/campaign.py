@@ -7,17 +7,24 @@ An experiment says which jobs there are, how one is made, and what line one has 
 * **It goes on where it was stopped or killed**, because lines are on disk before the next job begins. A job whose line is missing is made
   anew, and so is one that could not be made.
 * **Ctrl-C starts no further job and ends those that go on.** One that was cut short has no line; one that came to its end keeps its own.
+* **Some jobs are no list**: a search asks for them, and each answer says which is next (:class:`Questions`).
 * Jobs run one after the other in the caller's thread, which Ctrl-C interrupts, or several at a time in threads, which are waited for.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import shutil
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from checkers.evidence.journal import Journal
@@ -32,6 +39,11 @@ T = TypeVar("T")
 NOTHING_HIDDEN = Redaction(())
 
 
+def fingerprint(said: Any) -> str:
+    """A short hash of what a job's file says, as JSON values: what another one says is made anew."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+
+
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
     """A job that came to its end, with its lines."""
@@ -41,9 +53,15 @@ class Done(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class CouldNotRun:
-    """A job that could not be made, and why, in one line without secrets."""
+    """A job that could not be made.
+
+    Attributes:
+        why: in one line, without secrets.
+        error: what was raised; None: nothing was.
+    """
 
     why: str
+    error: BaseException | None = None
 
 
 @dataclass(eq=False)
@@ -54,7 +72,8 @@ class JobAttempt:
         watcher: hears what is said of this job.
         hide: takes secrets out of what is said of an error; who makes the job may know more of them.
         folder: of its run, once there is one: the details of an error go into its logs.
-        started: wall clock, ISO format.
+        scratch: a folder that goes if the job is cut short.
+        started: wall clock, ISO format; ``began``: monotonic seconds.
         stop: set to end the job soon.
         cut_short: whether the campaign ended the job; without having come to its end, it has no line.
     """
@@ -62,27 +81,45 @@ class JobAttempt:
     watcher: Watcher
     hide: Redaction = NOTHING_HIDDEN
     folder: RunFolder | None = None
+    scratch: Path | None = None
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    began: float = field(default_factory=time.monotonic)
     stop: threading.Event = field(default_factory=threading.Event)
     cut_short: bool = False
 
-    def outcome(self, make: Callable[[], Done[T] | CouldNotRun]) -> Done[T] | CouldNotRun:
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far, to a tenth."""
+        return round(time.monotonic() - self.began, 1)
+
+    def forget(self) -> None:
+        """Remove what a job leaves that was cut short."""
+        if self.scratch is not None:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def outcome(
+        self, make: Callable[[], Done[T] | CouldNotRun], ends: tuple[type[Exception], ...] = ()
+    ) -> Done[T] | CouldNotRun:
         """Make the job; any error in it is why it could not be made.
 
+        Args:
+            ends: errors that end more than this job.
+
         Raises:
+            Exception: one of ``ends``.
             OSError: the disk is full.
             KeyboardInterrupt: the user stopped it.
         """
         try:
             return make()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, *ends):
             raise
         except BaseException as e:  # whatever it is, the other jobs go on
             if is_full(e):
                 raise
             if self.folder is not None:
                 keep_details(e, self.folder.logs, self.hide)
-            return CouldNotRun(why(e, self.hide))
+            return CouldNotRun(why(e, self.hide), e)
 
 
 @dataclass
@@ -170,10 +207,15 @@ class Campaign(Generic[J, T]):
             return job, attempt
 
     def _lines(self, job: J, attempt: JobAttempt) -> Sequence[T]:
-        result = attempt.outcome(lambda: self.attempt(job, attempt))
+        try:
+            result = attempt.outcome(lambda: self.attempt(job, attempt))
+        except KeyboardInterrupt:
+            attempt.forget()
+            raise
         if isinstance(result, Done):
             return result.lines
         if attempt.cut_short:
+            attempt.forget()
             return ()
         attempt.watcher.say(f"cannot be run: {result.why}")
         return self.could_not(job, attempt, result.why)
@@ -185,6 +227,33 @@ class Campaign(Generic[J, T]):
             for attempt in self._going:
                 attempt.cut_short = True
                 attempt.stop.set()
+
+
+class Questions(Generic[T]):
+    """Jobs of which there is no list: a search asks for one after the other.
+
+    What was asked before, also in earlier sessions, the journal answers.
+
+    Args:
+        journal: gets a line for each answer; it is open.
+        key: a line → what names its job; None for one that is no answer, since the job could not be made.
+    """
+
+    def __init__(self, journal: Journal[T], key: Callable[[T], str | None]) -> None:
+        self.journal = journal
+        self._key = key
+        self._answers: dict[str | None, list[T]] = defaultdict(list)
+        for line in journal.lines:
+            self._answers[key(line)].append(line)
+
+    def answer(self, key: str, n: int) -> T | None:
+        """What came of the job when it was made for the n-th time, counted from 0; None if it was not made so often."""
+        return next(iter(self._answers[key][n : n + 1]), None)
+
+    def add(self, line: T) -> None:
+        """Write the line of a job."""
+        self.journal.append(line)
+        self._answers[self._key(line)].append(line)
 
 
 @dataclass

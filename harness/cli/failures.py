@@ -35,6 +35,7 @@ def explain(crash: Crash, help_command: str) -> int:
     from compose.external.external import ExternalError
     from compose.processes.ports import PortInUse
     from harness.experiments.compare import CompareError
+    from harness.experiments.prove import ProveError
     from harness.experiments.shrink.log import ShrinkError
     from harness.experiments.timetofind import FindError
     from harness.lake.errors import LakeError, NotWritten, QueryError
@@ -61,6 +62,7 @@ def explain(crash: Crash, help_command: str) -> int:
         | PortInUse
         | ShrinkError
         | FindError
+        | ProveError
         | PageError
     )
     if isinstance(error, BadArgument):

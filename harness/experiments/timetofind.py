@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +33,7 @@ from compose.catalogs.registry import CATALOGS
 from compose.install import releases
 from compose.install.installation import Installation
 from compose.redaction import secrets_of
-from harness.campaign.campaign import Campaign, Done, JobAttempt
+from harness.campaign.campaign import Campaign, Done, JobAttempt, fingerprint
 from harness.campaign.errors import is_full, why
 from harness.campaign.stacks import Key, Lease, WarmStacks
 from harness.experiments.soakfolder import remove
@@ -115,7 +114,7 @@ class Order:
 def facts_of(d: Defect) -> str:
     """A short hash of what a defect's file says: another one is measured anew."""
     said = d.model_dump(mode="json", by_alias=True, exclude={"description", "scenarios"}, exclude_defaults=True)
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+    return fingerprint(said)
 
 
 def seed_of(defect: str, seed: int, number: int) -> int:
@@ -282,9 +281,13 @@ class TimeToFind:
                 name=lambda job: f"{job[0].defect}, {job[1]}, seed {job[2]}",
                 made=lambda job: (job[0].defect, *job[1:]) in done,
                 unit="searches",
-                finished=lambda lines: [self.said(s) for s in lines],
+                finished=self._tell,
             ).go()
         return self.searches()
+
+    def _tell(self, lines: Sequence[Search]) -> None:
+        for search in lines:
+            self.said(search)
 
     def _start(self, key: Key, logs: Path, _: Warm | None) -> contextlib.closing[Warm]:
         mine = [d for d in self.order.defects if stack_of(d) == key]
@@ -305,11 +308,8 @@ class TimeToFind:
                 with self._stacks.lease(stack_of(defect)) as lease:
                     began = self.clock()
                     folder = attempt.folder = runfolder.create(self.into / RUNS, defect.defect)
+                    attempt.scratch = folder.path
                     s = self._run(lease, folder, defect, s, seen)
-            except KeyboardInterrupt:
-                if attempt.folder is not None:
-                    remove(attempt.folder.path)  # it was cut short
-                raise
             finally:
                 s = self._going = replace(s, wall=round(s.wall + self.clock() - began, 3))
             if not s.found:

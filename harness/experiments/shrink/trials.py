@@ -21,6 +21,7 @@ from checkers.judge.runfolder import Results
 from checkers.verdict import own_findings
 from compose.external.external import External
 from compose.install.installation import Installation
+from harness.campaign.campaign import CouldNotRun, Done, JobAttempt
 from harness.campaign.errors import is_full, why
 from harness.campaign.stacks import Key, StackError, WarmStacks
 from harness.experiments.prove import prove_once
@@ -174,9 +175,13 @@ class OnBench:
         """Run and judge a scenario."""
         writers = s.writers + (SPARK not in s.by_writer)
         with self._on(writers, max(1, s.by_writer.count(SPARK))) as bench:
-            proof = prove_once(bench, s, self._runs, self._proves, self._publish, stop=self._stop)
-            if proof.state == "not run":
-                raise RunError("; ".join(proof.why))
+            attempt = JobAttempt(self._watcher, stop=self._stop or threading.Event())
+            made = attempt.outcome(
+                lambda: Done([prove_once(bench, s, self._runs, self._proves, self._publish, attempt)])
+            )
+            if isinstance(made, CouldNotRun):
+                raise RunError(made.why)
+            (proof,) = made.lines
         found = (*sorted(proof.found), *([REPRODUCED] if proof.as_said else []))
         folder = None if proof.folder is None else Path(proof.folder)
         return Ran(folder, found, "; ".join(proof.why), {} if folder is None else counts_of(RunFolder(folder)))
