@@ -78,7 +78,7 @@ def shrink(
     from compose.redaction import secrets_of
     from harness.cli.terminal import Voice
     from harness.experiments.shrink import trials
-    from harness.experiments.shrink.log import Log
+    from harness.experiments.shrink.log import journal_of
     from harness.experiments.shrink.shrink import SCENARIO, NothingToShrink, Shrink, failed, measure, on_catalog, shrunk
     from harness.run.hidden import revealed
     from harness.run.settings import RunError
@@ -117,7 +117,7 @@ def shrink(
     named = [] if iceberg is None else ["--iceberg", path_anywhere(iceberg)]
     proves = shlex.join([anywhere(), "prove", str(into / SCENARIO), *named])
     replays = replay_command(found, str(into / FILE), [*named, "--catalog", path_anywhere(at)])
-    log = Log(into, trials.about(folder.path, found.name, at, release.label))
+    log = journal_of(into, trials.about(folder.path, found.name, at, release.label))
     hidden = (*external.secrets, *secrets_of(revealed(found.recording.workload.catalog_properties)))
     with log, Voice(quiet=quiet, unit="runs") as voice, details_in(into, hidden):
         installation = setup.ensure_release(release)

@@ -42,7 +42,7 @@ from compose.processes.watchdog import MARK, Watchdog, marked_environment
 from harness.campaign.campaign import Done, JobAttempt
 from harness.campaign.stacks import Key, WarmStacks
 from harness.experiments import compare, matrix, prove, sweep, timetofind
-from harness.experiments.shrink.log import Log
+from harness.experiments.shrink.log import journal_of
 from harness.experiments.shrink.shrink import Shrink, failed
 from harness.experiments.shrink.trials import Budget, Ran, Trials
 from harness.run.resolve import read_defect, read_scenario
@@ -370,12 +370,12 @@ def shrunk(source: Path, into: Path) -> object:
     run = failed(RunFolder(source), None)
     logs = into / "logs"
     start: Callable[..., Any] = lambda key, logs, below: marked_process()  # noqa: E731
-    with Log(into, {"run": "r"}) as log, WarmStacks[None](start, logs, lambda _: None) as stacks:
+    with journal_of(into, {"run": "r"}) as log, WarmStacks[None](start, logs, lambda _: None) as stacks:
         runner = OnFake(ByRule(into, source, needs_both), stacks)
         trials = Trials(runner, log, into, run.name, Budget(), Silent())
         recording, minimal, found = Shrink(run, into, trials, Silent(), tries=1, times=3).shrink()
     assert recording is not None
-    return [o.f for o in recording.operations], minimal, str(found.tries), len(log.trials)
+    return [o.f for o in recording.operations], minimal, str(found.tries), len(log.lines)
 
 
 KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
