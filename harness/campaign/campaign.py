@@ -112,10 +112,8 @@ class JobAttempt:
         """
         try:
             return make()
-        except (KeyboardInterrupt, *ends):
-            raise
         except BaseException as e:  # whatever it is, the other jobs go on
-            if is_full(e):
+            if isinstance(e, (KeyboardInterrupt, *ends)) or is_full(e):
                 raise
             if self.folder is not None:
                 keep_details(e, self.folder.logs, self.hide)

@@ -348,12 +348,11 @@ class Trials:
             made = attempt.outcome(lambda: Done([run()]), ends=(Spent, StackError))
             if isinstance(made, Done):
                 return made.lines[0], attempt.seconds
-            failing = replace(trial, could_not=made.why, seconds=attempt.seconds)
+            error, failing = made.error, replace(trial, could_not=made.why, seconds=attempt.seconds)
             self._add(failing, f"could not be run: {made.why}")
         self._impossible[trial.key] = failing
-        if len(self._impossible) >= MOST_PROBLEMS or all(t.could_not for t in self.lines):
-            assert made.error is not None
-            raise made.error
+        if error is not None and (len(self._impossible) >= MOST_PROBLEMS or all(t.could_not for t in self.lines)):
+            raise error
         return failing
 
     def _add(self, trial: Trial, outcome: str) -> None:
