@@ -57,6 +57,7 @@ def prove(
     output: Annotated[Path | None, typer.Option("--json", help="File for the results as JSON.")] = None,
     store: StoreOption = Path("store"),
     lake: LakeOption = None,
+    into: Annotated[Path | None, typer.Option(help="Folder of the proofs; unfinished ones are continued.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only.")] = False,
 ) -> int:
     """Reproduce known defects, each as a scenario on real Spark; exit code 0 if every result is as expected for this version."""
@@ -95,6 +96,7 @@ def prove(
                 command=again,
                 named=named,
                 finished=finished.append,
+                into=into,
             )
         except (OSError, SecretsLeft) as e:  # what was proven is shown first
             ended, proofs, found = e, finished, versions(installation)
@@ -105,6 +107,7 @@ def prove(
             words = [again, *left] if len(left) < len(scenarios) or names else [again]
             words += ["--times", str(times)] if times > 1 else []
             words += map(shlex.quote, store_words(store))
+            words += [] if into is None else ["--into", shlex.quote(str(into))]
             done = f"{len(finished)} of {times * len(scenarios)} scenarios are done, their runs are in {store}"
             raise stopping.Stopped(f"{done}; run the others with: {' '.join(words)}") from e
     if output is not None:
