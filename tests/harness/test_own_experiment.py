@@ -19,23 +19,21 @@ from checkers.evidence.runfolder import RunFolder
 from compose import setup
 from harness import cli, experiments
 from tests.support.campaigns import JDBC, SPEC, marked_process, recorded_in, run_of
-from tests.support.examples import example, write_example
+from tests.support.examples import PLACES, example, write_in_place
 from tests.support.soaks import Heard, judged_once, page_alone, spoil
 from workloads.file.workload import Workload
 
-FILES = {"my_experiment.py": experiments, "my_command.py": cli}
+PACKAGES = (experiments, cli)
 
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The experiment, where it is told to be saved."""
-    for name, package in FILES.items():
-        folder = tmp_path / package.__name__
-        folder.mkdir()
-        write_example(name, folder)
+    for name, package in zip(PLACES, PACKAGES, strict=True):
+        folder = write_in_place(name, tmp_path / "checkout").parent
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
     yield importlib.import_module("harness.experiments.my_experiment")
-    for name, package in FILES.items():
+    for name, package in zip(PLACES, PACKAGES, strict=True):
         sys.modules.pop(f"{package.__name__}.{Path(name).stem}", None)
 
 
@@ -61,7 +59,10 @@ class Recorded:
 
 
 def test_an_experiment_is_two_short_files_and_a_line() -> None:
-    assert [len(example(name).splitlines()) <= most for name, most in zip(FILES, (75, 45), strict=True)] == [True, True]
+    assert [len(example(name).splitlines()) <= most for name, most in zip(PLACES, (75, 45), strict=True)] == [
+        True,
+        True,
+    ]
 
 
 def test_a_run_that_fails_is_a_line_and_the_same_experiment_goes_on(own: ModuleType, tmp_path: Path) -> None:
