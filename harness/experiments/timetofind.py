@@ -34,7 +34,7 @@ from compose.install import releases
 from compose.install.installation import Installation
 from compose.redaction import secrets_of
 from harness.campaign.campaign import Campaign, Done, JobAttempt, fingerprint
-from harness.campaign.errors import is_full, why
+from harness.campaign.errors import dispensable
 from harness.campaign.stacks import Key, Lease, WarmStacks
 from harness.experiments.soakfolder import remove
 from harness.experiments.soakstacks import sparks, strikes_processes
@@ -350,13 +350,9 @@ class TimeToFind:
 
     def _exercised(self, folder: RunFolder, evidence: Evidence) -> Seen:
         """The pairs of a run; without them nothing is missing but a figure, and what guides the next run."""
-        try:
+        with dispensable(f"the coverage of {folder.path.name} is not known", self.watcher.say):
             return of_folder(folder.path, evidence).seen
-        except Exception as e:  # whatever it is, the search counts
-            if is_full(e):
-                raise
-            self.watcher.say(f"the coverage of {folder.path.name} is not known: {why(e)}")
-            return {}
+        return {}
 
 
 def together(folders: Iterable[Path], defects: Sequence[Defect]) -> tuple[list[Search], float]:

@@ -23,7 +23,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -308,8 +308,10 @@ def soaked(source: Path, into: Path) -> object:
 
 
 def compared(source: Path, into: Path) -> object:
-    """A comparison of two catalogs; contender and seed → its verdict."""
-    whole = FakeCompare(order(), into, into / "store", Silent(), page_alone, judged_once, source=source)
+    """A comparison of two catalogs, two runs at a time; contender and seed → its verdict."""
+    whole = FakeCompare(
+        replace(order(), parallel=2), into, into / "store", Silent(), page_alone, judged_once, source=source
+    )
     return _verdicts(whole.measure())
 
 
