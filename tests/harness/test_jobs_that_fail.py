@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from checkers.conflicts import predicted
 from checkers.conflicts.measured import MatrixError
 from checkers.conflicts.predicted import Cell
 from checkers.evidence.replace import replace
+from checkers.evidence.runfolder import RunFolder
+from compose import setup
 from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from harness.campaign.errors import DETAILS
-from harness.experiments import compare, matrix, prove
+from harness.experiments import compare, matrix, prove, sweep, timetofind
 from harness.run.resolve import read_scenario
 from tests.harness.shrink.failedrun import failed_run
 from tests.support.campaigns import (
@@ -29,11 +32,13 @@ from tests.support.campaigns import (
     Unscripted,
     order,
     recorded_in,
+    run_of,
 )
-from tests.support.runs import Silent
+from tests.support.runs import Silent, inside
 from tests.support.soaks import Heard, judged_once, page_alone
 from workloads.file import scenario as files
 from workloads.file.scenario import Scenario
+from workloads.file.workload import Workload
 
 BUG = ZeroDivisionError("a bug")
 ERRORS: list[BaseException] = [
@@ -177,3 +182,64 @@ def test_a_scenario_that_cannot_run_is_not_run_and_the_others_are_proven(
     assert found["own"].state == found["broken"].state == "not run"
     assert str(error) in found["broken"].why[0] and "gone.yaml" in found["own"].why[0]
     assert "undelete" in found["undelete"].found and found["undelete"].state != "not run"
+
+
+# --- the exit code ----------------------------------------------------------------------------------------------------
+
+
+class OnRecorded:
+    """A stack of a time to find, whose second run fails."""
+
+    def __init__(self, source: Path) -> None:
+        self.source, self.runs = source, 0
+
+    def run(self, workload: Workload, folder: RunFolder, *, seed: int, command: str, seen: Any) -> None:
+        self.runs += 1
+        run_of(self.source, folder, workload.catalog, seed)
+        if self.runs == 2:
+            raise BUG
+
+    def close(self) -> None:
+        pass
+
+
+COMPARED = ("--seed", "1", "--seeds", "2", "--lake", "no", "--into", "c")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("compare", "quick", "--catalog", "rest,jdbc", *COMPARED), 2),
+        (("sweep", "quick", "--vary", "writers=1,2", "--catalog", "jdbc", *COMPARED), 2),
+        (("matrix", "--limit", "24", "--into", "m"), 2),
+        (("prove", "undelete", "insert-twice", "--lake", "no"), 1),
+        (("time-to-find", "undelete", "--order", "free", "--seeds", "3", "--budget", "1s", "--lake", "no"), 255),
+    ],
+    ids=lambda x: x[0] if isinstance(x, tuple) else "",
+)
+def test_a_command_of_which_one_job_failed_says_so_by_its_exit_code(
+    words: tuple[str, ...], code: int, run: Path, tmp_path: Path, unversioned: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_batch(cells: Sequence[Cell]) -> None:
+        if CELLS[0] in cells:
+            raise BUG
+
+    def one_scenario(name: str) -> None:
+        if name == "insert-twice":
+            raise BUG
+
+    source, act = failed_run(tmp_path / "recorded"), raising(BUG, 2)
+    more: dict[str, Any] = {"judge": judged_once, "source": run, "act": act}
+    monkeypatch.setattr(setup, "ensure_release", lambda release: Installation.__new__(Installation))
+    monkeypatch.setattr(compare, "Compare", partial(FakeCompare, **more))
+    monkeypatch.setattr(sweep, "Sweep", partial(FakeSweep, **more))
+    monkeypatch.setattr(FakeMatrix, "act", staticmethod(one_batch))
+    monkeypatch.setattr(matrix, "Matrix", FakeMatrix)
+    monkeypatch.setattr(prove, "ScenarioScript", Unscripted)
+    monkeypatch.setattr(prove, "Bench", lambda *_, **__: FakeBench(source, one_scenario))
+    stack = OnRecorded(run)
+    searching = partial(timetofind.TimeToFind, start=lambda *_: stack, judge=judged_once)
+    monkeypatch.setattr(timetofind, "TimeToFind", searching)
+    done = inside(*words, "--session", "fast", cwd=tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "cannot be run: ZeroDivisionError: a bug" in done.stderr
