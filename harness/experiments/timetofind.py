@@ -350,9 +350,10 @@ class TimeToFind:
 
     def _exercised(self, folder: RunFolder, evidence: Evidence) -> Seen:
         """The pairs of a run; without them nothing is missing but a figure, and what guides the next run."""
+        exercised: Seen = {}
         with dispensable(f"the coverage of {folder.path.name} is not known", self.watcher.say):
-            return of_folder(folder.path, evidence).seen
-        return {}
+            exercised = of_folder(folder.path, evidence).seen
+        return exercised
 
 
 def together(folders: Iterable[Path], defects: Sequence[Defect]) -> tuple[list[Search], float]:
