@@ -65,6 +65,7 @@ class ProveOptions(Options):
     output: Annotated[Path | None, typer.Option("--json", help="File for the results as JSON."), NEVER] = None
     store: StoreOption = STORE
     lake: LakeOption = None
+    into: Annotated[Path | None, typer.Option(help="Folder of the proofs; unfinished ones are continued.")] = None
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only."), NEVER] = False
 
     def prepare(self) -> None:
@@ -121,9 +122,10 @@ class ProveOptions(Options):
             voice,
             keeping(place_of(self.lake, self.store), publish, voice.keep),
             times=self.times,
-            command=replace(self, names=None, times=1, store=STORE).again(),
+            command=replace(self, names=None, times=1, store=STORE, into=None).again(),
             named={s.scenario: path_anywhere(n) for s, n in typed},
             finished=finished.append,
+            into=self.into,
         )
 
     def _stopped(self, finished: Sequence[Proof]) -> stopping.Stopped:

@@ -60,13 +60,14 @@ def _bad_input() -> tuple[type[Exception], ...]:
     from compose.external.external import ExternalError
     from compose.processes.ports import PortInUse
     from harness.experiments.compare import CompareError
+    from harness.experiments.prove import ProveError
     from harness.experiments.shrink.log import ShrinkError
     from harness.experiments.timetofind import FindError
     from harness.lake.errors import LakeError, QueryError
     from reports.timetofind import PageError
 
     given = ExternalError, StoreError, HistoryError, TableLogError, ModelError, LakeError, QueryError, PortInUse
-    return (*given, CompareError, MatrixError, NightError, ShrinkError, FindError, PageError)
+    return (*given, CompareError, MatrixError, NightError, ShrinkError, FindError, ProveError, PageError)
 
 
 def _harness_failures() -> tuple[type[Exception], ...]:

@@ -39,9 +39,10 @@ from harness.cli.run import RunOptions
 from harness.cli.services import reachable, user_services
 
 if TYPE_CHECKING:
+    from checkers.evidence.journal import Journal
     from compose.external.external import External
     from harness.cli.terminal import Voice
-    from harness.experiments.shrink.log import Log
+    from harness.experiments.shrink.log import Trial
     from harness.experiments.shrink.shrink import Failed
     from harness.experiments.shrink.trials import OnBench
     from reports.shrunk import Shrunk
@@ -152,13 +153,13 @@ class ShrinkOptions(Options):
         from compose.redaction import secrets_of
         from harness.cli.terminal import Voice
         from harness.experiments.shrink import trials
-        from harness.experiments.shrink.log import Log
+        from harness.experiments.shrink.log import journal_of
         from harness.experiments.shrink.shrink import measure, on_catalog
         from harness.run.hidden import revealed
 
         external = user_services(self._catalog, None, None)
         found, into = on_catalog(self._failed, self._catalog), self._into
-        log = Log(into, trials.about(found.folder.path, found.name, self._catalog, self._release.label))
+        log = journal_of(into, trials.about(found.folder.path, found.name, self._catalog, self._release.label))
         hidden = (*external.secrets, *secrets_of(revealed(found.recording.workload.catalog_properties)))
         with log, Voice(quiet=self.quiet, unit="runs") as voice, details_in(into, hidden):
             runner = self._runner(found, external, hidden, voice)
@@ -189,7 +190,7 @@ class ShrinkOptions(Options):
             proves=self._proves,
         )
 
-    def _shrunk(self, found: Failed, runner: OnBench, log: Log, voice: Voice) -> Shrunk:
+    def _shrunk(self, found: Failed, runner: OnBench, log: Journal[Trial], voice: Voice) -> Shrunk:
         from harness.experiments.shrink import trials
         from harness.experiments.shrink.shrink import Shrink, shrunk
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -385,29 +384,6 @@ def test_a_catalog_that_has_no_endpoint_for_transactions_is_a_row_with_its_reaso
         "insert-by-transaction commit by an endpoint of REST catalogs, and jdbc is none; use rest, nessie, polaris, the file of a REST "
         "catalog of yours, or the kinds without -by-transaction"
     )
-
-
-def test_a_run_that_is_taken_up_at_the_moment_of_ctrl_c_is_not_begun(tmp_path: Path) -> None:
-    said: list[str] = []
-
-    class Told(Silent):
-        def say(self, text: str) -> None:
-            said.append(text)
-
-    old = Contender("rest", "1.8.1")  # cannot run, which it says when it is begun
-    c = compare.Compare(replace(order([old, REST], [1]), parallel=2), tmp_path, tmp_path / "store", Told(), publish)
-
-    class Moment(deque[Any]):
-        def popleft(self) -> Any:
-            c._halt()
-            return super().popleft()
-
-    with compare.Journal(c.path, compare.FORM, c.order.header()) as c._journal:
-        c._work(Moment([(0, old, 1)]))
-        assert said == [] and not c._done
-        c._stopped.clear()
-        c._work(deque([(0, old, 1)]))
-    assert any("cannot be run" in text for text in said)
 
 
 def test_a_catalog_of_the_users_that_does_not_answer_is_a_row_without_its_secrets(tmp_path: Path) -> None:

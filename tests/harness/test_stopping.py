@@ -214,5 +214,5 @@ def test_a_scenario_that_is_cut_short_is_an_interrupted_run_and_one_that_ended_c
 ) -> None:
     folder = RunFolder(tmp_path)
     folder.write_state(state)
-    assert prove._cut_short(Proof("undelete", "not run", folder=str(tmp_path))) is cut
+    assert prove._cut_short(folder) is cut
     assert folder.state() == after

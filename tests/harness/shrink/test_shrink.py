@@ -12,7 +12,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
 from harness.experiments.shrink.guess import guesses
-from harness.experiments.shrink.log import Log
+from harness.experiments.shrink.log import journal_of
 from harness.experiments.shrink.log import trials as logged
 from harness.experiments.shrink.reduction import Spent
 from harness.experiments.shrink.shrink import (
@@ -66,7 +66,7 @@ def shrink(
     run: Failed, into: Path, runner: ByRule, *, budget: Budget | None = None, tries: int = 1
 ) -> tuple[Shrink, Recording | None, bool | None, Found]:
     """Everything but the page."""
-    with Log(into, {"run": "r"}) as log:
+    with journal_of(into, {"run": "r"}) as log:
         trials = Trials(runner, log, into, run.name, budget or Budget(), Silent())
         one = Shrink(run, into, trials, Silent(), tries=tries, times=3)
         return (one, *one.shrink())
@@ -199,7 +199,7 @@ def test_a_harness_that_breaks_later_ends_the_shrink_too(tmp_path: Path) -> None
         return bool(up.pop())
 
     candidates = [replace(run.recording, operations=run.recording.operations[n:]) for n in range(MOST_PROBLEMS + 1)]
-    with Log(into, {"run": "r"}) as log:
+    with journal_of(into, {"run": "r"}) as log:
         trials = Trials(ByRule(into, run.folder.path, breaks), log, into, run.name, Budget(), Silent())
         assert trials.once(candidates[0]).failed
         for candidate in candidates[1:-1]:
@@ -292,7 +292,7 @@ def test_what_chance_reduced_is_repeated_if_replays_of_the_whole_run_showed_it_r
         asked.clear()
         folder = into / f"{rare} {repeats}"
         runner = ByRule(folder, run.folder.path, once, lambda s: s.repeat > 1, rarely=lambda s: repeats)
-        with Log(folder, {"run": "r"}) as log:
+        with journal_of(folder, {"run": "r"}) as log:
             trials = Trials(runner, log, folder, run.name, Budget(), Silent())
             one = Shrink(run, folder, trials, Silent(), tries=2, times=3, rare=rare)
             return one, one.shrink()[2]
