@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,7 +34,10 @@ def coverage(
     """Which operations met which in which phase of their writes: a figure, a heat map, and what is rare."""
     from checkers.coverage.coverage import union
     from checkers.coverage.ledger import name_of
+    from checkers.evidence.runfolder import replace_file
+    from harness.cli.terminal import show
     from reports.coverage import page as shown
+    from reports.drawing import render
     from reports.run.interleavings import PAGE
 
     if not where and not store.is_dir():
@@ -55,13 +57,12 @@ def coverage(
     if not found:
         raise BadArgument(f"{', '.join(map(str, folders))}: none of the runs in there can be read")
     every = union(found.values())
+    made = shown.of(every, ", ".join(str(f) for f in folders), unread)
     if output is not None:
-        output.write_text(json.dumps(shown.as_json(every, unread), indent=1) + "\n", encoding="utf-8")
-    title = ", ".join(str(f) for f in folders)
+        output.write_text(render.data(made), encoding="utf-8")
     place = page or (folders[0] if len(folders) == 1 else store) / PAGE
-    for line in shown.lines(every):
-        typer.echo(line)
-    typer.echo(f"page: {shown.write(every, place, title, unread)}")
+    replace_file(place, render.html(made))
+    show(made, {"page": place})
     return 0
 
 

@@ -23,10 +23,10 @@ from checkers.timeline.metrics import quantile
 from checkers.verdict import Validity
 from reports.compare import words as comparewords
 from reports.drawing import svg, words
+from reports.drawing.page import SYMBOLS, Banner
 from reports.drawing.templates import TEMPLATES, environment
-from reports.run.banner import SYMBOLS, Banner
 
-PAGE, JSON = "compare.html", "compare.json"
+PAGE, JSON = "compare.html", "sort.json"
 
 GLANCE = (
     ("commits_per_s", "commits/s"),
@@ -291,7 +291,7 @@ def view(c: Comparison, again: str | None = None) -> dict[str, Any]:
 def render(c: Comparison, again: str | None = None) -> str:
     """The page. ``again``: the command that continues this comparison."""
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    script = (TEMPLATES / "compare.js").read_text(encoding="utf-8")
+    script = (TEMPLATES / "sort.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = environment().get_template("compare.html")
     return words.printable(

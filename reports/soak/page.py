@@ -24,8 +24,8 @@ from checkers.nights.record import Line
 from checkers.nights.trend import Past, Point
 from reports.compare import words as comparewords
 from reports.drawing import words
+from reports.drawing.page import SYMBOLS as BANNERS
 from reports.drawing.templates import TEMPLATES, environment
-from reports.run.banner import SYMBOLS as BANNERS
 from reports.shrunk import PAGE as SHRUNK
 from reports.soak import drawings
 from reports.soak import words as soakwords
@@ -174,7 +174,7 @@ def view(night: Night, again: str, past: Sequence[Past], unread: Sequence[str]) 
 def render(night: Night, again: str, past: Sequence[Past] = (), unread: Sequence[str] = ()) -> str:
     """The page. ``again``: the command that continues the night."""
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    script = (TEMPLATES / "compare.js").read_text(encoding="utf-8")
+    script = (TEMPLATES / "sort.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = environment().get_template("soak.html")
     values = view(night, again, past, unread)

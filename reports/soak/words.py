@@ -9,7 +9,7 @@ from checkers.nights.finds import Find
 from checkers.nights.night import Night
 from checkers.nights.record import Line, Seen
 from reports.drawing import words
-from reports.run.banner import Banner
+from reports.drawing.page import Banner
 
 SYMBOLS = {"new": "✕", "known": "!", "error": "…", "unknown": "?", "valid": "✓", "not run": "–"}
 """What a run or a cell showed → its symbol."""

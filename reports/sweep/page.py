@@ -23,8 +23,8 @@ from checkers.evidence.runfolder import replace_file
 from reports.compare import page as comparing
 from reports.compare import words as comparewords
 from reports.drawing import words
+from reports.drawing.page import SYMBOLS, Banner
 from reports.drawing.templates import TEMPLATES, environment
-from reports.run.banner import SYMBOLS, Banner
 from reports.sweep import drawings
 from reports.sweep import words as sweepwords
 
@@ -415,7 +415,7 @@ def view(c: Comparison, goes_on: str | None = None, predicted: Sequence[Predicte
 def render(c: Comparison, goes_on: str | None = None, predicted: Sequence[Predicted] = ()) -> str:
     """The page. ``goes_on``: the command that continues this sweep."""
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    script = (TEMPLATES / "compare.js").read_text(encoding="utf-8")
+    script = (TEMPLATES / "sort.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = environment().get_template("sweep.html")
     values = view(c, goes_on, predicted)

@@ -17,8 +17,8 @@ from checkers.costs.worse import ABSOLUTE, FAILURES, FEWEST, NOISES, OUTLIER, SH
 from checkers.evidence.runfolder import replace_file
 from reports.compare.words import shown as number
 from reports.drawing import svg, words
+from reports.drawing.page import SYMBOLS, Banner
 from reports.drawing.templates import TEMPLATES, environment
-from reports.run.banner import SYMBOLS, Banner
 
 PAGE, JSON = "trend.html", "trend.json"
 GLANCE = (
