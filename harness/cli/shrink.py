@@ -76,7 +76,7 @@ def shrink(
     from checkers.evidence import runfolder
     from compose import setup
     from compose.redaction import secrets_of
-    from harness.cli.terminal import Voice
+    from harness.cli.terminal import Voice, show
     from harness.experiments.shrink import trials
     from harness.experiments.shrink.log import Log
     from harness.experiments.shrink.shrink import SCENARIO, NothingToShrink, Shrink, failed, measure, on_catalog, shrunk
@@ -84,6 +84,7 @@ def shrink(
     from harness.run.settings import RunError
     from nemesis.faults.lengths import seconds
     from reports import shrunk as shown
+    from reports.drawing import render
     from workloads.file.recording import FILE
 
     try:
@@ -146,9 +147,13 @@ def shrink(
                 result = shrunk(one, left, minimal, said, proves=proves, replays=replays, goes_on=goes_on)
             except KeyboardInterrupt as e:
                 raise stopping.Stopped(_way_on(one, goes_on)) from e
-        shown.write(result, into, [output] if output is not None else ())
-    for line in shown.lines(result, into):
-        typer.echo(line)
+        page = shown.of(result)
+        written = render.write(page, into, *([output] if output is not None else ()))
+    files = {"scenario": result.scenario, "recording": result.recording}
+    kept = {name: into / file for name, file in files.items() if file is not None}
+    again = result.command if result.after is not None else result.goes_on
+    typer.echo()
+    show(page, {"runs": shown.ran(result), **kept, "page": written, "again": again})
     return 0 if result.shown else NOT_REPRODUCED
 
 
