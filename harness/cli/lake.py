@@ -258,11 +258,11 @@ def trend(
 ) -> int:
     """Compare the newest night with the nights before it: throughput, latency, retries, anomalies, of every workload, catalog and release."""
     from checkers.costs import trend as costs
-    from checkers.evidence.runfolder import replace_file
     from checkers.verdict import exit_code
-    from harness.cli.terminal import console
+    from harness.cli.terminal import show
     from harness.lake.lake import opened
     from harness.lake.spark import BEHIND, session
+    from reports.drawing import render
     from reports.trend import page
 
     chosen = None if night is None else _date(night)
@@ -284,21 +284,14 @@ def trend(
                 f"trend: {place.name} has no runs{_which(chosen, suite)}; add some with `{command()} lake add`"
             )
         into.mkdir(parents=True, exist_ok=True)
-        written = page.write(told, into)
-        text = json.dumps(told.to_json(), indent=1, ensure_ascii=False) + "\n"
-        replace_file(into / page.JSON, text)
+        made = page.of(told)
+        written = render.write(made, into)
         if output is not None:
-            write_output(output, text)
-    for shown in page.shown(told):
-        _echo(shown, console(highlight=False).print)
-    typer.echo(f"\n  page  {written}\n  json  {into / page.JSON}")
+            write_output(output, render.data(made))
+    show(made, {"page": written, "json": written.with_suffix(".json")})
     if not told.ran:
         return exit_code("unknown")  # with or without the option: it was to compare this night
     return exit_code(not (fail_on_regression and told.worse))
-
-
-def _echo(what: object, table: Callable[[object], None]) -> None:
-    typer.echo(what) if isinstance(what, str) else table(what)
 
 
 def _which(night: date | None, suite: str | None) -> str:

@@ -17,28 +17,29 @@ from markupsafe import Markup
 from rich.table import Table
 
 from checkers.costs.comparison import Comparison, Contender, Ran, Score, Spread, requests, summed
-from checkers.costs.measures import FIGURES, Figure
+from checkers.costs.measures import BY_KEY, FIGURES, Figure
 from checkers.evidence.runfolder import replace_file
 from checkers.timeline.metrics import quantile
 from checkers.verdict import Validity
 from reports.compare import words as comparewords
 from reports.drawing import svg, words
+from reports.drawing.figures import shown
 from reports.drawing.page import SYMBOLS, Banner
 from reports.drawing.templates import TEMPLATES, environment
 
-PAGE, JSON = "compare.html", "sort.json"
+PAGE, JSON = "compare.html", "compare.json"
 
 GLANCE = (
-    ("commits_per_s", "commits/s"),
-    ("write_p50_ms", "write p50"),
-    ("write_p99_ms", "p99"),
-    ("retried", "retried"),
-    ("aborted", "aborted"),
-    ("unknown", "unknown"),
-    ("recovery_median_s", "recovery"),
-    ("catalog_requests", "requests"),
+    "commits_per_s",
+    "write_p50_ms",
+    "write_p99_ms",
+    "retried",
+    "aborted",
+    "unknown",
+    "recovery_median_s",
+    "catalog_requests",
 )
-"""Figures of the first table and of the terminal's, with short names."""
+"""Figures of the first table and of the terminal's."""
 
 MARKS = {"better": "▲", "worse": "▼", "noise": "≈", "first": "", "too few": "", "missing": ""}
 MEANINGS = {
@@ -50,7 +51,6 @@ MEANINGS = {
     "missing": "not measured, or not for the first",
 }
 
-_BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 _STATUS = {True: "valid", False: "invalid", "unknown": "unknown", None: "incomplete"}
 
 
@@ -79,10 +79,10 @@ def _shown(f: Figure, cell: Score) -> Shown:
         return Shown("–", "", "missing", "", f.missing, None)
     s = cell.spread
     several = len(s.values) > 1
-    between = f"{comparewords.shown(f, s.low)} – {comparewords.shown(f, s.high)}" if several else ""
-    values = ", ".join(comparewords.shown(f, v) for v in s.values)
+    between = f"{shown(f, s.low)} – {shown(f, s.high)}" if several else ""
+    values = ", ".join(shown(f, v) for v in s.values)
     title = f"{values}: {MEANINGS[cell.against]}"
-    return Shown(comparewords.shown(f, s.median), between, cell.against, MARKS[cell.against], title, s.median)
+    return Shown(shown(f, s.median), between, cell.against, MARKS[cell.against], title, s.median)
 
 
 def verdict_class(valid: Validity | None) -> str:
@@ -177,7 +177,7 @@ def _glance(c: Comparison) -> list[dict[str, Any]]:
                 {"seed": r.seed, "status": verdict_class(r.measures.valid if r.measures else None), "href": href_of(r)}
                 for r in c.of(x)
             ],
-            "cells": [_shown(_BY_KEY[key], c.cell(_BY_KEY[key], x)) for key, _ in GLANCE],
+            "cells": [_shown(BY_KEY[key], c.cell(BY_KEY[key], x)) for key in GLANCE],
         }
         for x in c.contenders
     ]
@@ -271,7 +271,7 @@ def view(c: Comparison, again: str | None = None) -> dict[str, Any]:
         "lasted": words.duration(1000 * seconds[len(seconds) // 2]) if seconds else None,
         "parallel": c.header.get("parallel", 1),
         "glance": _glance(c),
-        "glance_names": [name for _, name in GLANCE],
+        "glance_names": [BY_KEY[key].short for key in GLANCE],
         "labels": [c.label(x) for x in shown],
         "expect": [*(comparewords.expectation(c, x) for x in c.contenders), *comparewords.of_engines(c)],
         "differences": comparewords.differences(c),
@@ -366,13 +366,13 @@ def table(c: Comparison) -> Table:
     out = Table(box=None, pad_edge=False)
     out.add_column("", min_width=10, overflow="fold")
     out.add_column("verdict", no_wrap=True)
-    for _, name in GLANCE:
-        out.add_column(name, justify="right", no_wrap=True)
+    for key in GLANCE:
+        out.add_column(BY_KEY[key].short, justify="right", no_wrap=True)
     for x in c.contenders:
         found = sum(count for count, _ in c.anomalies(x).values())
         broken = words.plural(found, "anomaly", "anomalies") if found else "not valid"
         verdict = {True: "✓ valid", False: f"✕ {broken}", "unknown": "? unknown", None: "– not run"}
-        cells = [_shown(_BY_KEY[key], c.cell(_BY_KEY[key], x)) for key, _ in GLANCE]
+        cells = [_shown(BY_KEY[key], c.cell(BY_KEY[key], x)) for key in GLANCE]
         marked = [s.value + (f" {s.mark}" if s.against in ("better", "worse") else "") for s in cells]
         out.add_row(c.label(x), verdict[c.valid(x)], *marked)
     return out

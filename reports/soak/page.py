@@ -15,15 +15,15 @@ from markupsafe import Markup
 from rich.table import Table
 
 from checkers.costs.comparison import Spread
-from checkers.costs.measures import FIGURES
+from checkers.costs.measures import BY_KEY
 from checkers.evidence.runfolder import replace_file
 from checkers.nights import trend
 from checkers.nights.finds import Find
 from checkers.nights.night import ORDER, Night
 from checkers.nights.record import Line
 from checkers.nights.trend import Past, Point
-from reports.compare import words as comparewords
 from reports.drawing import words
+from reports.drawing.figures import shown
 from reports.drawing.page import SYMBOLS as BANNERS
 from reports.drawing.templates import TEMPLATES, environment
 from reports.shrunk import PAGE as SHRUNK
@@ -38,11 +38,9 @@ MOST_FAILURES = 500
 """Failures that the page shows; soak.json has all."""
 MARKS = {"better": "▲", "regression": "▼", "noise": "≈", "too few": "", "no number": "✕"}
 
-_BY_KEY = {f.key: f for f in FIGURES}
-
 
 def _figure(key: str, s: Spread | None) -> str:
-    return "–" if s is None else comparewords.shown(_BY_KEY[key], s.median)
+    return "–" if s is None else shown(BY_KEY[key], s.median)
 
 
 def href_of(night: Night, line: Line) -> str | None:
@@ -120,8 +118,8 @@ def _trend(night: Night, past: Sequence[Past]) -> list[dict[str, Any]]:
         if now is None and not (there and night.by_cell[cell]):
             continue
         speed, again = (None, None) if now is None else (now.throughput, now.retries)
-        faster = trend.against(speed, (b.throughput for b in there), _BY_KEY["commits_per_s"])
-        fewer = trend.against(again, (b.retries for b in there), _BY_KEY["retried"])
+        faster = trend.against(speed, (b.throughput for b in there), BY_KEY["commits_per_s"])
+        fewer = trend.against(again, (b.retries for b in there), BY_KEY["retried"])
         rows.append(
             {
                 "cell": cell,

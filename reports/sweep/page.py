@@ -17,12 +17,13 @@ from checkers.costs import curves
 from checkers.costs.attempts import PHASES, SORTS, CommitsMeasured, merged
 from checkers.costs.comparison import Comparison, Contender, Spread, varied_label
 from checkers.costs.curves import Axis, Knee, Line, Predicted, Varied
-from checkers.costs.measures import FIGURES, Figure
+from checkers.costs.measures import BY_KEY, FIGURES, Figure
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import replace_file
 from reports.compare import page as comparing
 from reports.compare import words as comparewords
 from reports.drawing import words
+from reports.drawing.figures import shown, spread
 from reports.drawing.page import SYMBOLS, Banner
 from reports.drawing.templates import TEMPLATES, environment
 from reports.sweep import drawings
@@ -44,17 +45,17 @@ PLOTTED = (
 """Figures whose curves the page shows at once; those of the others are folded."""
 
 GLANCE = (
-    ("commits_per_s", "commits/s"),
-    ("write_p50_ms", "write p50"),
-    ("write_p95_ms", "p95"),
-    ("retried", "retried"),
-    ("retries_mean", "retries"),
-    ("retries_8", "8 or more"),
-    ("aborted", "aborted"),
-    ("retry_ms", "a retry"),
-    ("fairness", "fairness"),
+    "commits_per_s",
+    "write_p50_ms",
+    "write_p95_ms",
+    "retried",
+    "retries_mean",
+    "retries_8",
+    "aborted",
+    "retry_ms",
+    "fairness",
 )
-"""Figures of the terminal's table, with short names."""
+"""Figures of the terminal's table."""
 
 BUCKETS = (
     ("0", 0, 0),
@@ -95,8 +96,7 @@ def _plots(c: Comparison, predicted: Sequence[Predicted]) -> list[tuple[Figure, 
 
 
 def _ordered() -> list[Figure]:
-    by = {f.key: f for f in FIGURES}
-    return [by[k] for k in PLOTTED] + [f for f in FIGURES if f.key not in PLOTTED]
+    return [BY_KEY[k] for k in PLOTTED] + [f for f in FIGURES if f.key not in PLOTTED]
 
 
 def _numbered(c: Comparison, x: Axis) -> dict[str, int]:
@@ -202,9 +202,9 @@ def _cell(f: Figure, s: Spread | None) -> dict[str, Any]:
         return {"value": "–", "range": "", "title": f.missing, "sort": None}
     several = len(s.values) > 1
     return {
-        "value": comparewords.shown(f, s.median),
-        "range": f"{comparewords.shown(f, s.low)} – {comparewords.shown(f, s.high)}" if several else "",
-        "title": ", ".join(comparewords.shown(f, v) for v in s.values),
+        "value": shown(f, s.median),
+        "range": f"{shown(f, s.low)} – {shown(f, s.high)}" if several else "",
+        "title": ", ".join(shown(f, v) for v in s.values),
         "sort": s.median,
     }
 
@@ -283,7 +283,7 @@ def _fairness(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[di
     return [
         {
             "label": sweepwords.point(c, x),
-            "jain": comparewords.spread(_fair(), s) if (s := c.spreads.get(("fairness", x))) is not None else "–",
+            "jain": spread(_fair(), s) if (s := c.spreads.get(("fairness", x))) is not None else "–",
             "fewest": min(m.writers.values()),
             "most": max(m.writers.values()),
             "busy": words.share(m.busy, 1),
@@ -295,7 +295,7 @@ def _fairness(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[di
 
 
 def _fair() -> Figure:
-    return sweepwords.BY_KEY["fairness"]
+    return BY_KEY["fairness"]
 
 
 def _beaten(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[dict[str, Any]]:
@@ -340,14 +340,14 @@ def _foretold(c: Comparison, predicted: Sequence[Predicted]) -> dict[str, Any]:
             s = c.spreads.get((f.key, by[p.varied])) if p.varied in by else None
             cells.append(
                 {
-                    "predicted": "–" if v is None else comparewords.shown(f, v),
-                    "measured": "" if s is None else comparewords.shown(f, s.median),
+                    "predicted": "–" if v is None else shown(f, v),
+                    "measured": "" if s is None else shown(f, s.median),
                     "error": "" if e is None else f"{100 * e:+.1f} %",
-                    "title": "" if s is None else comparewords.spread(f, s),
+                    "title": "" if s is None else spread(f, s),
                 }
             )
         rows.append({"label": varied_label(p.varied), "measured": p.measured, "reason": p.reason, "cells": cells})
-    return {"names": [sweepwords.named(f) for f in figures], "rows": rows}
+    return {"names": [f.title for f in figures], "rows": rows}
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -393,8 +393,8 @@ def view(c: Comparison, goes_on: str | None = None, predicted: Sequence[Predicte
         "along": None if x is None else x.parameter,
         "legend": legend,
         "has_predicted": bool(predicted),
-        "plots": [(sweepwords.named(f), f.better, p) for f, p in plots if f.key in PLOTTED],
-        "more_plots": [(sweepwords.named(f), f.better, p) for f, p in plots if f.key not in PLOTTED],
+        "plots": [(f.title, f.better, p) for f, p in plots if f.key in PLOTTED],
+        "more_plots": [(f.title, f.better, p) for f, p in plots if f.key not in PLOTTED],
         "apart": drawings.apart([(sweepwords.point(c, one), by[one]) for one in taken_apart(c, by)]),
         "parts": drawings.PARTS,
         "phases": _phases(c, by),
@@ -402,7 +402,7 @@ def view(c: Comparison, goes_on: str | None = None, predicted: Sequence[Predicte
         "fairness": _fairness(c, by),
         "beaten": _beaten(c, by),
         "whom": _whom(c, by),
-        "names": [(sweepwords.named(f), f.better) for f in _figures(c)],
+        "names": [(f.title, f.better) for f in _figures(c)],
         "points": _points(c),
         "foretold": _foretold(c, predicted),
         "untested": sweepwords.untested(c),
@@ -519,13 +519,13 @@ def table(c: Comparison) -> Table:
     for name in params:
         out.add_column(words.printable(name), justify="right", overflow="fold")
     out.add_column("verdict", no_wrap=True)
-    for _, name in GLANCE:
-        out.add_column(name, justify="right", no_wrap=True)
+    for k in GLANCE:
+        out.add_column(BY_KEY[k].short, justify="right", no_wrap=True)
     for x in c.contenders:
         found = sum(count for count, _ in c.anomalies(x).values())
         broken = words.plural(found, "anomaly", "anomalies") if found else "not valid"
         verdict = {True: "✓ valid", False: f"✕ {broken}", "unknown": "? unknown", None: "– not run"}
-        cells = [_cell(sweepwords.BY_KEY[k], c.spreads.get((k, x)))["value"] for k, _ in GLANCE]
+        cells = [_cell(BY_KEY[k], c.spreads.get((k, x)))["value"] for k in GLANCE]
         values = [words.printable(dict(x.varied).get(name, "")) for name in params]
         out.add_row(*([rest[x]] if any(rest.values()) else []), *values, verdict[c.valid(x)], *cells)
     return out

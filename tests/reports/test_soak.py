@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.costs.trend import BY_KEY
+from checkers.costs.measures import BY_KEY
 from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
 from checkers.judge.runfolder import Results
 from checkers.nights import record, trend

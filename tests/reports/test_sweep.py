@@ -14,7 +14,7 @@ from rich.console import Console
 from checkers.costs import curves
 from checkers.costs.comparison import Comparison, Contender, Ran
 from checkers.costs.curves import Line, Predicted
-from checkers.costs.measures import FIGURES, Measures
+from checkers.costs.measures import BY_KEY, FIGURES, Measures
 from harness.experiments import compare
 from reports.sweep import drawings, page, words
 from tests.reports.test_report import HOSTILE
@@ -86,7 +86,7 @@ def test_the_page_is_self_contained_and_nothing_from_outside_breaks_out(race: Co
 def test_curves_have_a_band_for_each_line_and_a_mark_for_each_point(race: Comparison) -> None:
     x = curves.axis(race.contenders)
     assert x is not None and x.parameter == "writers"
-    rate = words.BY_KEY["commits_per_s"]
+    rate = BY_KEY["commits_per_s"]
     lines = list(enumerate(curves.lines(race, rate.key, x)))
     rows = {one: f"p{n}" for n, one in enumerate(race.contenders)}
     knees = {n: k for n, line in lines if (k := curves.knee(line)) is not None}
@@ -380,4 +380,4 @@ def test_what_a_sweep_varies_is_kept_with_its_runs(race: Comparison, tmp_path: P
 
 def test_every_figure_of_the_glance_and_of_the_plots_exists() -> None:
     known = {f.key for f in FIGURES}
-    assert {k for k, _ in page.GLANCE} <= known and set(page.PLOTTED) <= known and set(words.COMPARED) <= known
+    assert {*page.GLANCE} <= known and set(page.PLOTTED) <= known and set(words.COMPARED) <= known
