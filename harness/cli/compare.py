@@ -85,10 +85,11 @@ def compare(
     from checkers.costs.comparison import Contender
     from checkers.verdict import exit_code
     from compose.redaction import secrets_of
-    from harness.cli.terminal import Voice, console
+    from harness.cli.terminal import Voice, show
     from harness.experiments import compare as comparing
     from harness.run.resolve import read_workload
     from reports.compare import page
+    from reports.drawing import render
     from workloads.file import workload as schema
     from workloads.file.experiment import combinations
 
@@ -186,18 +187,17 @@ def compare(
         except KeyboardInterrupt as e:
             compared = whole.comparison()
             if whole.path.exists():
-                page.write(compared, into, goes_on)
+                render.write(page.of(compared, goes_on), into)
             said = f"{len(compared.runs)} of {len(contenders) * seeds} runs are measured"
             raise stopping.Stopped(f"{said}; continue with: {goes_on}") from e
     done = whole.comparison()
-    written = page.write(done, into, goes_on)
+    made = page.of(done, goes_on)
+    written = render.write(made, into)
     if output is not None:
-        write_output(output, page.dumped(done))
+        write_output(output, render.data(made))
     typer.echo()
-    console(highlight=False, least=page.NARROWEST).print(page.table(done))
-    for line in page.lines(done):
-        typer.echo(line)
-    typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
+    ends = {"page": written, "json": written.with_suffix(".json"), "again": goes_on}
+    show(made, ends, least=render.NARROWEST)
     return exit_code(done.verdict)
 
 
