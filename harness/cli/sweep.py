@@ -116,10 +116,11 @@ def sweep(
     from checkers.costs.comparison import Contender
     from checkers.costs.simulated import sweeps
     from checkers.verdict import exit_code
-    from harness.cli.terminal import Voice, console
+    from harness.cli.terminal import Voice, show
     from harness.experiments import compare as comparing
     from harness.experiments.sweep import Sweep
     from harness.run.resolve import read_experiment
+    from reports.drawing import render
     from reports.sweep import page
     from workloads.file import experiment as experiments
     from workloads.file.experiment import combinations
@@ -179,7 +180,7 @@ def sweep(
         except KeyboardInterrupt as e:
             measured = whole.comparison()
             if whole.path.exists():
-                page.write(measured, into, goes_on)
+                render.write(page.of(measured, goes_on), into)
             so_far = f"{len(measured.runs)} of {len(contenders) * count} runs are measured"
             raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
     done = whole.comparison()
@@ -188,14 +189,10 @@ def sweep(
     if simulate:
         found = sweeps.predict(done, into, lambda c: comparing.engaged(spec, c), cores=os.cpu_count() or 1)
         points, notes = found.points, found.notes
-    written = page.write(done, into, goes_on, points)
+    made = page.of(done, goes_on, points, notes)
+    written = render.write(made, into)
     if output is not None:
-        write_output(output, page.dumped(done, points))
+        write_output(output, render.data(made))
     typer.echo()
-    console(highlight=False).print(page.table(done))
-    for line in page.lines(done, points):
-        typer.echo(line)
-    for n, note in enumerate(notes):
-        typer.echo(f"\n  Of the predictions:\n  * {note}" if n == 0 else f"  * {note}")
-    typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
+    show(made, {"page": written, "json": written.with_suffix(".json"), "again": goes_on})
     return exit_code(done.verdict)

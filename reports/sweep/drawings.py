@@ -57,6 +57,17 @@ def key(n: int) -> Markup:
     )
 
 
+def part_key(name: str) -> Markup:
+    """The colour of a part of a commit, for the legend."""
+    return svg.drawing(26, 12, "", [svg.rect(1, 1, 24, 10, f"part p-{name}")], "key")
+
+
+def foretold_key() -> Markup:
+    """The mark of predicted points, for the legend."""
+    drawn = [svg.line(1, 6, 25, 6, "foretold own"), svg.marks("circle", [(13, 6)], 3.2, "hollow own")]
+    return svg.drawing(26, 12, "", drawn, "key")
+
+
 # --- curves -----------------------------------------------------------------------------------------------------------
 
 

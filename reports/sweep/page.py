@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
-from rich.table import Table
 
 from checkers.costs import curves
 from checkers.costs.attempts import PHASES, SORTS, CommitsMeasured, merged
@@ -19,17 +14,31 @@ from checkers.costs.comparison import Comparison, Contender, Spread, varied_labe
 from checkers.costs.curves import Axis, Knee, Line, Predicted, Varied
 from checkers.costs.measures import BY_KEY, FIGURES, Figure
 from checkers.evidence.replace import replace
-from checkers.evidence.runfolder import replace_file
 from reports.compare import page as comparing
-from reports.compare import words as comparewords
 from reports.drawing import words
 from reports.drawing.figures import shown, spread
-from reports.drawing.page import SYMBOLS, Banner
-from reports.drawing.templates import TEMPLATES, environment
+from reports.drawing.page import (
+    Banner,
+    Block,
+    Fold,
+    Legend,
+    Page,
+    Plot,
+    Plots,
+    Section,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    Text,
+    bar,
+    joined,
+    tag,
+)
 from reports.sweep import drawings
 from reports.sweep import words as sweepwords
 
-PAGE, JSON = "sweep.html", "sweep.json"
+FILE = "sweep"
 
 PLOTTED = (
     "commits_per_s",
@@ -168,45 +177,48 @@ def _bars(c: Comparison, f: Figure, rows: Mapping[Contender, str]) -> Markup | N
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _points(c: Comparison) -> list[dict[str, Any]]:
+def _points(c: Comparison) -> list[Block]:
     """A row for each point: what it is, its runs, all figures that any point has."""
-    there = _figures(c)
-    return [
-        {
-            "anchor": anchor(n),
-            "label": sweepwords.point(c, x),
-            "number": n,
-            "status": comparing.verdict_class(c.valid(x)),
-            "anomalies": comparewords.anomalies(c, x),
-            "reason": c.reason(x),
-            "runs": [
-                {
-                    "seed": r.seed,
-                    "status": comparing.verdict_class(r.measures.valid if r.measures else None),
-                    "href": comparing.href_of(r),
-                }
-                for r in c.of(x)
-            ],
-            "cells": [_cell(f, c.spreads.get((f.key, x))) for f in there],
-        }
-        for n, x in enumerate(c.contenders)
+    columns = [
+        TableColumn("point", sort=True),
+        TableColumn("verdict", sort=True),
+        TableColumn("runs", mark="runs"),
+        *(TableColumn(f.title, right=True, sort=True) for f in _figures(c)),
     ]
+    rows = []
+    for n, x in enumerate(c.contenders):
+        label = TableCell(tag("b", words.shorten(sweepwords.point(c, x), 80)), sort=n)
+        cells = [comparing.cell_of(f, c.spreads.get((f.key, x))) for f in _figures(c)]
+        rows.append(TableRow([label, comparing.verdict_cell(c, x), comparing.runs_cell(c, x), *cells], anchor(n)))
+    note = (
+        "The number is the median over the seeds, the range below it goes from the lowest to the highest. Speeds are those of this machine and "
+        "this stack. Click a column to sort."
+    )
+    return [Table(columns, rows, form="wide"), Text([note], "note")]
+
+
+def _glance(c: Comparison) -> Table:
+    """The points by what varies, and the figures of :data:`GLANCE`, without ranges."""
+    params = [name for name, values in curves.parameters(c.contenders).items() if len(values) > 1]
+    bare = {x: replace(x, varied=()) for x in c.contenders}
+    rest = {x: curves.label(bare[x], list(bare.values())) for x in c.contenders}
+    named = any(rest.values())
+    columns = [TableColumn("contender", terminal="")] if named else []
+    columns += [TableColumn(name, right=True, terminal=name) for name in params]
+    columns += [TableColumn("verdict", terminal="verdict")]
+    columns += [TableColumn(name, right=True, terminal=name) for name in (BY_KEY[k].short for k in GLANCE)]
+    rows = []
+    for n, x in enumerate(c.contenders):
+        values = [str(dict(x.varied).get(name, "")) for name in params]
+        verdict = replace(comparing.verdict_cell(c, x), below=())
+        cells = [replace(comparing.cell_of(BY_KEY[k], c.spreads.get((k, x))), below=()) for k in GLANCE]
+        first = [tag("a", rest[x] or "–", href=f"#{anchor(n)}")] if named else []
+        rows.append(TableRow([*first, *values, verdict, *cells]))
+    return Table(columns, rows)
 
 
 def _figures(c: Comparison) -> list[Figure]:
     return [f for f in _ordered() if any((f.key, x) in c.spreads for x in c.contenders)]
-
-
-def _cell(f: Figure, s: Spread | None) -> dict[str, Any]:
-    if s is None:
-        return {"value": "–", "range": "", "title": f.missing, "sort": None}
-    several = len(s.values) > 1
-    return {
-        "value": shown(f, s.median),
-        "range": f"{shown(f, s.low)} – {shown(f, s.high)}" if several else "",
-        "title": ", ".join(shown(f, v) for v in s.values),
-        "sort": s.median,
-    }
 
 
 def committed(c: Comparison) -> dict[Contender, CommitsMeasured]:
@@ -214,57 +226,97 @@ def committed(c: Comparison) -> dict[Contender, CommitsMeasured]:
     return {x: merged(found) for x in c.contenders if (found := curves.committing(c, x))}
 
 
-def _retries(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> dict[str, Any]:
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else words.share(value, 1)
+
+
+def _retries(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]:
     """The distribution of retries: columns up to the last one that any point fills."""
     filled = max(
         (n for m in by.values() for n, (_, low, _) in enumerate(BUCKETS) if any(k >= low for k in m.retries)), default=0
     )
-    columns = BUCKETS[: filled + 1]
+    buckets = BUCKETS[: filled + 1]
+    told = ("commits", "retried", "retries a commit", "of those that retried", "8 or more", "most", "success")
+    columns = [TableColumn("point")]
+    columns += [TableColumn(name, right=True, mark="cell") for name, _, _ in buckets]
+    columns += [TableColumn(name, right=True) for name in told]
     rows = []
     for x, m in by.items():
-        counts = [sum(n for k, n in m.retries.items() if low <= k <= high) for _, low, high in columns]
+        counts = [sum(n for k, n in m.retries.items() if low <= k <= high) for _, low, high in buckets]
+        cells = [_bucket(n, m.commits, again=k > 0) for k, n in enumerate(counts)]
+        retried = words.share(m.retried or 0.0, 1) if m.commits else "–"
+        means = (_number(m.retries_mean), _number(m.retries_of_retried), _share(m.many))
+        most = words.grouped(max(m.retries, default=0))
         rows.append(
-            {
-                "label": sweepwords.point(c, x),
-                "cells": [(n, round(100 * n / m.commits, 1) if m.commits else 0.0) for n in counts],
-                "commits": m.commits,
-                "retried": words.share(m.retried or 0.0, 1) if m.commits else "–",
-                "mean": "–" if m.retries_mean is None else f"{m.retries_mean:.2f}",
-                "of_retried": "–" if m.retries_of_retried is None else f"{m.retries_of_retried:.2f}",
-                "many": "–" if m.many is None else words.share(m.many, 1),
-                "most": max(m.retries, default=0),
-                "success": "–" if m.success is None else words.share(m.success, 1),
-            }
-        )
-    return {"columns": [name for name, _, _ in columns], "rows": rows}
-
-
-def _phases(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[dict[str, Any]]:
-    """A row for each sort of attempt of the points that are taken apart."""
-    out = []
-    for x in taken_apart(c, by):
-        m = by[x]
-        for sort in SORTS[2:]:
-            whole = m.phase(sort, "whole")
-            if whole is None:
-                continue
-            cells = []
-            for name in ("data", "wait", *PHASES, "whole"):
-                q = m.phase(sort, name)
-                title = "" if q is None else "deciles: " + ", ".join(words.duration(v) for v in q.deciles)
-                cells.append(("–", "", "") if q is None else (words.duration(q.median), words.duration(q.p95), title))
-            read, written = m.phase(sort, "read_bytes"), m.phase(sort, "written_bytes")
-            out.append(
-                {
-                    "label": sweepwords.point(c, x),
-                    "sort": sort.replace(" ", ", parent "),
-                    "count": whole.count,
-                    "cells": cells,
-                    "read": "–" if read is None else words.size(read.median),
-                    "written": "–" if written is None else words.size(written.median),
-                }
+            TableRow(
+                [sweepwords.point(c, x), *cells, words.grouped(m.commits), retried, *means, most, _share(m.success)]
             )
-    return out
+        )
+    note = (
+        "Commits by the number of retries that they needed, summed over the seeds. Success: of the operations that committed or that a "
+        "conflict aborted."
+    )
+    return [Table(columns, rows, "None was counted."), Text([note] if rows else [], "note")]
+
+
+def _bucket(n: int, of: int, again: bool) -> TableCell:
+    if not n:
+        return TableCell("0", mark="zero")
+    return TableCell(joined((words.grouped(n), bar(100 * n / of if of else 0.0, "again" if again else ""))))
+
+
+def _apart(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]:
+    """One commit, taken apart: its phases as bars, and a row for each sort of attempt of the points that are taken apart."""
+    drawn = drawings.apart([(sweepwords.point(c, one), by[one]) for one in taken_apart(c, by)])
+    if drawn is None:
+        return [Text(["The writers of this sweep do not record their attempts; only their number is known."], "muted")]
+    named = {"data": "data files", "wait": "backoff before it", "swap": "swap (the catalog’s answer)"}
+    heads = (
+        "attempts",
+        "data files",
+        "backoff",
+        "refresh",
+        "validate",
+        "manifests",
+        "metadata",
+        "swap",
+        "refresh to answer",
+    )
+    columns = [TableColumn("point"), TableColumn("attempt", mark="nowrap")]
+    columns += [TableColumn(name, right=True) for name in (*heads, "read", "written")]
+    rows = []
+    for x in taken_apart(c, by):
+        for sort in SORTS[2:]:
+            whole = by[x].phase(sort, "whole")
+            if whole is not None:
+                cells = [_phase(by[x], sort, name) for name in ("data", "wait", *PHASES, "whole")]
+                asked = [_size(by[x], sort, name) for name in ("read_bytes", "written_bytes")]
+                of = [sweepwords.point(c, x), sort.replace(" ", ", parent "), words.grouped(whole.count)]
+                rows.append(TableRow([*of, *cells, *asked]))
+    note = (
+        "Of attempts that reached the catalog: the bars are means, which add up; the table has medians, and p95 below. Parent cold: the "
+        "refresh found metadata that this client had not read before, as another one had committed; hot: it found what it knew. Metadata is 0 "
+        f"where the catalog's server writes the file. {FILE}.json has all deciles of every point."
+    )
+    legend = Legend([(drawings.part_key(name), named.get(name, name)) for name in drawings.PARTS])
+    return [legend, Plot(drawn), Table(columns, rows, form="wide"), Text([note], "note")]
+
+
+def _phase(m: CommitsMeasured, sort: str, name: str) -> TableCell:
+    q = m.phase(sort, name)
+    if q is None:
+        return TableCell("–")
+    deciles = f"deciles: {', '.join(words.duration(v) for v in q.deciles)}"
+    return TableCell(words.duration(q.median), (f"p95 {words.duration(q.p95)}",), deciles)
+
+
+def _size(m: CommitsMeasured, sort: str, name: str) -> str:
+    q = m.phase(sort, name)
+    return "–" if q is None else words.size(q.median)
 
 
 def taken_apart(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Contender]:
@@ -279,54 +331,59 @@ def taken_apart(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[
     return [one for one in there if one in chosen]
 
 
-def _fairness(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[dict[str, Any]]:
-    return [
-        {
-            "label": sweepwords.point(c, x),
-            "jain": spread(_fair(), s) if (s := c.spreads.get(("fairness", x))) is not None else "–",
-            "fewest": min(m.writers.values()),
-            "most": max(m.writers.values()),
-            "busy": words.share(m.busy, 1),
-            "bars": drawings.shares(m),
-        }
-        for x, m in by.items()
-        if m.writers
-    ]
-
-
-def _fair() -> Figure:
-    return BY_KEY["fairness"]
-
-
-def _beaten(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[dict[str, Any]]:
-    return [
-        {
-            "label": sweepwords.point(c, x),
-            "pairs": [asdict(b) for b in m.beaten[:4]],
-            "more": max(0, len(m.beaten) - 4),
-            "unexplained": m.unexplained,
-            "attempts": m.wasted.attempts,
-            "attempts_s": words.duration(1000 * m.wasted.attempts_s),
-            "waited_s": words.duration(1000 * m.wasted.waited_s),
-            "aborted": m.wasted.aborted,
-            "aborted_s": words.duration(1000 * m.wasted.aborted_s),
-            "bytes": "–" if m.wasted.written_bytes is None else words.size(m.wasted.written_bytes),
-        }
-        for x, m in by.items()
-        if m.beaten or m.unexplained or m.wasted.attempts or m.wasted.aborted
-    ]
-
-
-def _whom(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> tuple[str, Markup] | None:
-    """The matrix of writers of the point with the most refusals."""
-    most = max(
-        by.items(), key=lambda xm: sum(n for w in xm[1].beaten_writers.values() for n in w.values()), default=None
+def _fairness(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]:
+    columns = [TableColumn("point"), TableColumn("commits of each writer")]
+    columns += [TableColumn(name, right=True) for name in ("Jain's index", "fewest", "most", "time in operations")]
+    rows = []
+    for x, m in by.items():
+        if m.writers:
+            s = c.spreads.get(("fairness", x))
+            index = "–" if s is None else spread(BY_KEY["fairness"], s)
+            ends = (words.grouped(min(m.writers.values())), words.grouped(max(m.writers.values())))
+            bars = drawings.shares(m) or "–"
+            rows.append(TableRow([sweepwords.point(c, x), bars, index, *ends, words.share(m.busy, 1)]))
+    note = (
+        "Jain's index is 1 if all writers have as many commits, and 1/n if one of n has all; median over the seeds. The bars are summed over "
+        "the seeds, the dashed line is an even share. Writers whose operations differ need not be even."
     )
-    drawn = drawings.whom(most[1]) if most is not None else None
-    return None if most is None or drawn is None else (sweepwords.point(c, most[0]), drawn)
+    return [Table(columns, rows, "Nobody wrote."), Text([note] if rows else [], "note")]
 
 
-def _foretold(c: Comparison, predicted: Sequence[Predicted]) -> dict[str, Any]:
+def _whom(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]:
+    """Who was refused by whose commit, and what it cost; then the matrix of writers of the point with the most refusals."""
+    heads = ("attempts in vain", "time in them", "backoff", "written in vain", "aborted operations", "time in them")
+    columns = [TableColumn("point"), TableColumn("refused, by whose commit", most=400)]
+    columns += [TableColumn(name, right=True) for name in heads]
+    rows = []
+    for x, m in by.items():
+        w = m.wasted
+        if m.beaten or m.unexplained or w.attempts or w.aborted:
+            took = [words.duration(1000 * seconds) for seconds in (w.attempts_s, w.waited_s)]
+            lost = "–" if w.written_bytes is None else words.size(w.written_bytes)
+            ended = [words.grouped(w.aborted), words.duration(1000 * w.aborted_s)]
+            rows.append(TableRow([sweepwords.point(c, x), _beaten(m), words.grouped(w.attempts), *took, lost, *ended]))
+    out: list[Block] = [Table(columns, rows, "Nobody made anybody retry.")]
+    refused = {x: sum(n for w in m.beaten_writers.values() for n in w.values()) for x, m in by.items()}
+    most = max(refused, key=lambda x: refused[x], default=None)
+    drawn = drawings.whom(by[most]) if most is not None else None
+    if most is not None and drawn is not None:
+        note = "A row for each writer that was refused, a column for each writer whose commit was current then; the darker, the more often."
+        out += [Plot(drawn, f"Writer by writer, {sweepwords.point(c, most)}"), Text([note], "note")]
+    return out
+
+
+def _beaten(m: CommitsMeasured) -> TableCell:
+    parts = []
+    for b in m.beaten[:4]:
+        aborted = f"{words.grouped(b.aborted)} aborted"
+        times = f"×{words.grouped(b.attempts)}" + (f", {aborted}" if b.aborted else "") if b.attempts else f"×{aborted}"
+        parts.append(f"{words.shorten(b.kind, 40)} by {words.shorten(b.by, 40)} {times}")
+    more = f" and {words.plural(len(m.beaten) - 4, 'other pair')}" if len(m.beaten) > 4 else ""
+    why = f"{words.grouped(m.unexplained)} without a commit that can be the cause"
+    return TableCell("; ".join(parts) + more, (why,) if m.unexplained else ())
+
+
+def _foretold(c: Comparison, predicted: Sequence[Predicted]) -> list[Block]:
     """A row for each predicted point, a column for each figure that any of them has."""
     by: dict[Varied, Contender] = {}
     for x in c.contenders:
@@ -334,20 +391,24 @@ def _foretold(c: Comparison, predicted: Sequence[Predicted]) -> dict[str, Any]:
     figures = [f for f in _ordered() if any(f.key in p.figures for p in predicted)]
     rows = []
     for p in predicted:
-        cells = []
-        for f in figures:
-            v, e = p.figures.get(f.key), p.error.get(f.key)
-            s = c.spreads.get((f.key, by[p.varied])) if p.varied in by else None
-            cells.append(
-                {
-                    "predicted": "–" if v is None else shown(f, v),
-                    "measured": "" if s is None else shown(f, s.median),
-                    "error": "" if e is None else f"{100 * e:+.1f} %",
-                    "title": "" if s is None else spread(f, s),
-                }
-            )
-        rows.append({"label": varied_label(p.varied), "measured": p.measured, "reason": p.reason, "cells": cells})
-    return {"names": [f.title for f in figures], "rows": rows}
+        below = [*([] if p.measured else ["not measured"]), *([words.shorten(p.reason, 400)] if p.reason else [])]
+        measured = {f: c.spreads.get((f.key, by[p.varied])) if p.varied in by else None for f in figures}
+        cells = [_against(f, p, measured[f]) for f in figures]
+        rows.append(TableRow([TableCell(words.shorten(varied_label(p.varied), 80), tuple(below)), *cells]))
+    note = (
+        "Predicted value; below it the median that was measured, and (predicted − measured) / measured. Points far to the right of the "
+        "measured ones are not drawn above."
+    )
+    columns = [TableColumn("point"), *(TableColumn(f.title, right=True) for f in figures)]
+    return [Table(columns, rows, form="wide"), Text([note], "note")]
+
+
+def _against(f: Figure, p: Predicted, s: Spread | None) -> TableCell:
+    """A predicted value beside what was measured."""
+    e = p.error.get(f.key)
+    below = [] if s is None else [f"measured {shown(f, s.median)}"]
+    below += [] if e is None else [f"{100 * e:+.1f} %"]
+    return TableCell(shown(f, p.figures.get(f.key)), tuple(below), "" if s is None else spread(f, s))
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -373,55 +434,73 @@ def banner(c: Comparison) -> Banner:
     return Banner("valid", "Valid at every point", sentence)
 
 
-def view(c: Comparison, goes_on: str | None = None, predicted: Sequence[Predicted] = ()) -> dict[str, Any]:
-    """All values for the template, by name."""
-    spec = c.header.get("workload")
-    spec = spec if isinstance(spec, Mapping) else {}
-    x = curves.axis(c.contenders)
+def of(
+    c: Comparison, goes_on: str | None = None, predicted: Sequence[Predicted] = (), notes: Sequence[str] = ()
+) -> Page:
+    """The page.
+
+    Args:
+        goes_on: the command that continues this sweep.
+        notes: why a prediction is not near what was measured, and what could not be predicted.
+    """
+    spec = comparing.spec_of(c)
     by = committed(c)
-    plots = _plots(c, predicted)
-    legend = [] if x is None else [(drawings.key(n), name) for name, n in _numbered(c, x).items() if name]
-    return {
-        "c": c,
-        "banner": banner(c),
-        "symbols": SYMBOLS,
-        "workload": str(spec.get("workload") or "workload"),
-        "description": str(spec.get("description") or ""),
-        "parallel": c.header.get("parallel", 1),
-        "parameters": [(name, ", ".join(values)) for name, values in curves.parameters(c.contenders).items()],
-        "findings": sweepwords.findings(c, predicted),
-        "along": None if x is None else x.parameter,
-        "legend": legend,
-        "has_predicted": bool(predicted),
-        "plots": [(f.title, f.better, p) for f, p in plots if f.key in PLOTTED],
-        "more_plots": [(f.title, f.better, p) for f, p in plots if f.key not in PLOTTED],
-        "apart": drawings.apart([(sweepwords.point(c, one), by[one]) for one in taken_apart(c, by)]),
-        "parts": drawings.PARTS,
-        "phases": _phases(c, by),
-        "retries": _retries(c, by),
-        "fairness": _fairness(c, by),
-        "beaten": _beaten(c, by),
-        "whom": _whom(c, by),
-        "names": [(f.title, f.better) for f in _figures(c)],
-        "points": _points(c),
-        "foretold": _foretold(c, predicted),
-        "untested": sweepwords.untested(c),
-        "runs": comparing.runs_view(c),
-        "versions": comparing.versions_view(c),
-        "again": goes_on,
-    }
-
-
-def render(c: Comparison, goes_on: str | None = None, predicted: Sequence[Predicted] = ()) -> str:
-    """The page. ``goes_on``: the command that continues this sweep."""
-    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    script = (TEMPLATES / "sort.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = environment().get_template("sweep.html")
-    values = view(c, goes_on, predicted)
-    return words.printable(
-        page.render(style=Markup(style), script=Markup(script), script_hash=f"sha256-{digest}", **values)
+    x = curves.axis(c.contenders)
+    workload = str(spec.get("workload") or "workload")
+    along = f"Along {x.parameter}" if x is not None else "Every point"
+    told = [*(_foretold(c, predicted) if predicted else ()), *([Text(notes, "list")] if notes else ())]
+    foretold = [Section("Predicted", "predicted", told, terminal="Of the predictions:")] if told else []
+    silent = Text(sweepwords.untested(c), "list")
+    return Page(
+        FILE,
+        f"{workload}, swept",
+        banner(c),
+        [
+            Section("At a glance", "glance", [_glance(c)], terminal=""),
+            Section("What it shows", "shows", [Text(sweepwords.findings(c, predicted), "list")], terminal=""),
+            Section(along, "curves", _drawn(c, predicted, x), "Bars" if x is None else "Curves"),
+            Section("One commit, taken apart", "commit", _apart(c, by)),
+            Section("Retries", "retries", _retries(c, by)),
+            Section("Fairness between writers", "fairness", _fairness(c, by), "Fairness"),
+            Section("Who made whom retry", "whom", _whom(c, by)),
+            Section("Every number", "numbers", _points(c)),
+            *foretold,
+            Section("What was not tested", "untested", [silent], "Not tested", terminal="Not tested:"),
+            comparing.runs_section(c, "point", lambda one: sweepwords.point(c, one)),
+        ],
+        to_json(c, predicted),
+        facts=[
+            ("Workload", workload),
+            *((name, ", ".join(values)) for name, values in curves.parameters(c.contenders).items()),
+            ("Seeds", ", ".join(map(str, c.seeds))),
+            ("At the same time", words.plural(c.header.get("parallel", 1), "run")),
+        ],
+        lead=str(spec.get("description") or ""),
+        command=("Continue it, or add seeds and values", goes_on) if goes_on else None,
+        footer=f"Every number comes from the folders of the runs; {FILE}.json has all of them.",
+        dense=True,
     )
+
+
+def _drawn(c: Comparison, predicted: Sequence[Predicted], x: Axis | None) -> list[Block]:
+    """The figures along x, or as bars."""
+    keys = [] if x is None else [(drawings.key(n), name) for name, n in _numbered(c, x).items() if name]
+    keys += [(drawings.foretold_key(), "predicted, not measured")] if predicted else []
+    drawn = [(f, Plot(p, f.title, f"{f.better} is better")) for f, p in _plots(c, predicted)]
+    first = [p for f, p in drawn if f.key in PLOTTED]
+    more = [p for f, p in drawn if f.key not in PLOTTED]
+    lines = (
+        "Lines join the medians over the seeds; the band goes from the lowest to the highest value. A ring marks the knee: the last point that "
+        "is 10 % above the best before it, and by more than noise."
+    )
+    bars = "A bar goes to the median over the seeds, the whisker from the lowest to the highest value."
+    links = "A mark links to the numbers and runs of its point. A figure that is 0 at every point is not drawn."
+    return [
+        *([Legend(keys)] if keys else []),
+        Plots(first) if first else Text(["Nothing was measured."], "muted"),
+        *([Fold(words.plural(len(more), "more figure"), [Plots(more)])] if more else []),
+        Text([f"{bars if x is None else lines} {links}"], "note"),
+    ]
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
@@ -490,53 +569,3 @@ def _line_json(c: Comparison, f: Figure, x: Axis, line: Line) -> dict[str, Any]:
             "certain": k.certain,
         },
     }
-
-
-def write(done: Comparison, into: Path, goes_on: str | None = None, predicted: Sequence[Predicted] = ()) -> Path:
-    """Write page and JSON into the sweep's folder; return the page's path. ``goes_on``: the command that continues the sweep."""
-    replace_file(into / JSON, dumped(done, predicted))
-    path = into / PAGE
-    replace_file(path, render(done, goes_on, predicted))
-    return path
-
-
-def dumped(c: Comparison, predicted: Sequence[Predicted] = ()) -> str:
-    """:func:`to_json` as text, on one line: it has every decile of every run."""
-    return json.dumps(to_json(c, predicted), ensure_ascii=False) + "\n"
-
-
-# --- the terminal -----------------------------------------------------------------------------------------------------
-
-
-def table(c: Comparison) -> Table:
-    """The table for the terminal: a row for each point, medians."""
-    out = Table(box=None, pad_edge=False)
-    params = [name for name, values in curves.parameters(c.contenders).items() if len(values) > 1]
-    bare = {x: replace(x, varied=()) for x in c.contenders}
-    rest = {x: curves.label(bare[x], list(bare.values())) for x in c.contenders}
-    if any(rest.values()):
-        out.add_column("", overflow="fold")
-    for name in params:
-        out.add_column(words.printable(name), justify="right", overflow="fold")
-    out.add_column("verdict", no_wrap=True)
-    for k in GLANCE:
-        out.add_column(BY_KEY[k].short, justify="right", no_wrap=True)
-    for x in c.contenders:
-        found = sum(count for count, _ in c.anomalies(x).values())
-        broken = words.plural(found, "anomaly", "anomalies") if found else "not valid"
-        verdict = {True: "✓ valid", False: f"✕ {broken}", "unknown": "? unknown", None: "– not run"}
-        cells = [_cell(BY_KEY[k], c.spreads.get((k, x)))["value"] for k in GLANCE]
-        values = [words.printable(dict(x.varied).get(name, "")) for name in params]
-        out.add_row(*([rest[x]] if any(rest.values()) else []), *values, verdict[c.valid(x)], *cells)
-    return out
-
-
-def lines(c: Comparison, predicted: Sequence[Predicted] = ()) -> list[str]:
-    """The lines after the table: what the sweep shows, and what it does not."""
-    out = []
-    for text in sweepwords.findings(c, predicted):
-        out += ["", *comparing.wrapped(text, "  ")]
-    out += ["", "  Not tested:"]
-    for text in sweepwords.untested(c):
-        out += comparing.wrapped(f"* {text}", "    ")
-    return [words.printable(line) for line in out]
