@@ -106,12 +106,14 @@ def soak(
 ) -> int:
     """Run workloads × catalogs × faults × releases with fresh seeds for a night, and keep what fails."""
     from checkers.evidence.runfolder import FULL
-    from checkers.nights import record
+    from checkers.nights import record, trend
     from compose.redaction import SecretsLeft
-    from harness.cli.terminal import Voice, console
+    from harness.cli.terminal import Voice
+    from harness.cli.terminal import show as show_page
     from harness.experiments import soak as soaking
     from harness.run.resolve import read_suite
-    from reports.soak import junit, page
+    from reports.drawing import render
+    from reports.soak import page
     from reports.soak import words as soakwords
     from workloads.file import suite as suites
 
@@ -147,8 +149,7 @@ def soak(
     def write(night: Night) -> Path:
         nonlocal written_at
         written_at = time.monotonic()
-        junit.write(night, goes_on)
-        return page.write(night, goes_on)
+        return render.write(page.of(night, goes_on, *trend.earlier(night.folder)), night.folder)
 
     def meanwhile(night: Night) -> None:
         with contextlib.suppress(OSError):
@@ -198,16 +199,11 @@ def soak(
         if e.errno not in FULL:
             raise
         warn(f"the page is not written, because the disk is full; write it later with: {goes_on}")
-        written = into / page.PAGE
-    if not quiet:
-        typer.echo()
-        console(highlight=False).print(page.table(night))
+        written = into / f"{page.FILE}.html"
     typer.echo()
-    for text in soakwords.lines(night):
-        typer.echo(text)
-    typer.echo(
-        f"\n  page   {written}\n  junit  {into / junit.FILE}\n  cover  {anywhere()} coverage {shlex.quote(str(into))}\n  again  {goes_on}"
-    )
+    cover = f"{anywhere()} coverage {shlex.quote(str(into))}"
+    ends = {"page": written, "junit": into / render.JUNIT, "cover": cover, "again": goes_on}
+    show_page(page.of(night, goes_on), ends, tables=not quiet)
     if left is not None:
         raise left
     return night.code

@@ -29,8 +29,7 @@ def anomalies(c: Comparison, contender: Contender) -> str:
     runs = len(c.measured(contender))
     parts = []
     for name, (count, within) in c.anomalies(contender).items():
-        text = name + (f" ×{words.grouped(count)}" if count > 1 else "")
-        parts.append(text + (f" in {within} of {runs} runs" if runs > 1 else ""))
+        parts.append(words.tally({name: count}) + (f" in {within} of {runs} runs" if runs > 1 else ""))
     return ", ".join(parts)
 
 

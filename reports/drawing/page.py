@@ -66,12 +66,14 @@ class TableRow:
         cells: one for each column; a bare text is a cell with nothing else.
         anchor: by which the page links to it.
         head: if not empty, the row has no cells: it is the head of the rows that follow.
+        terminal: whether a terminal shows it.
     """
 
     cells: Sequence[str | TableCell] = ()
     anchor: str = ""
     mark: str = ""
     head: str = ""
+    terminal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class TableColumn:
         terminal: its name on the terminal; None: it is not shown there.
         most: characters of a text of it that are shown.
         mark: classes of the style sheet for all its cells.
+        title: what is shown when one points at its name.
     """
 
     name: str
@@ -92,6 +95,7 @@ class TableColumn:
     terminal: str | None = None
     most: int = 160
     mark: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,12 @@ class Table:
     empty: str = "None."
     form: Literal["", "wide", "squares"] = ""
     kind: ClassVar[str] = "table"
+
+    def __post_init__(self) -> None:
+        """A row with another number of cells would stand below the wrong names."""
+        for row in self.rows:
+            if not row.head and len(row.cells) != len(self.columns):
+                raise ValueError(f"a row of {len(row.cells)} cells below {len(self.columns)} columns: {row.cells}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def table(shown: Table) -> rich.Table:
         folds = n == 0 or (not column.right and column.most > 160)
         right = "right" if column.right else "left"
         out.add_column(words.printable(name), justify=right, no_wrap=not folds, overflow="fold")
-    for row in shown.rows:
+    for row in (r for r in shown.rows if r.terminal):
         cells = [cell(value) for value in row.cells]
         if row.head:
             out.add_row(Line(words.printable(row.head)))

@@ -15,8 +15,8 @@ from reports.run.stored import Stored
 
 
 def _listing(names: Mapping[str, int], most: int = 6) -> str:
-    parts = [name + (f" ×{words.grouped(n)}" if n > 1 else "") for name, n in list(names.items())[:most]]
-    return ", ".join(parts) + (f" and {words.plural(len(names) - most, 'other kind')}" if len(names) > most else "")
+    more = f" and {words.plural(len(names) - most, 'other kind')}" if len(names) > most else ""
+    return words.tally(dict(list(names.items())[:most])) + more
 
 
 def banner(run: Stored) -> Banner:

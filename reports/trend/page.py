@@ -102,7 +102,8 @@ def said(t: Trend) -> list[str]:
     """What is worse, then what is better, one sentence each."""
     names = _names(t)
     out = [
-        f"{names[a.series]}: {a.name} ×{a.count} in {words.plural(a.runs, 'run')}, in no earlier night" for a in t.fresh
+        f"{names[a.series]}: {words.tally({a.name: a.count})} in {words.plural(a.runs, 'run')}, in no earlier night"
+        for a in t.fresh
     ]
     out += [f"{names[m.series]}: {_without(m)}" for m in t.missing]
     for state in (*reversed(FAILURES), "better"):
