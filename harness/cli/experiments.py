@@ -184,11 +184,12 @@ def matrix(
 ) -> int:
     """Measure which operation aborts, retries or breaks which: every pair of operations, on every kind of table."""
     from checkers.conflicts import plan, predicted
-    from checkers.conflicts.measured import differences
+    from checkers.conflicts.measured import differences, read
     from checkers.verdict import exit_code
     from compose import setup
-    from harness.cli.terminal import Voice
+    from harness.cli.terminal import Voice, show
     from harness.experiments import matrix as measuring
+    from reports.drawing import render
     from reports.matrix import page
     from workloads.file.meant import unknown
     from workloads.file.mode import QUICK
@@ -247,9 +248,10 @@ def matrix(
         except KeyboardInterrupt as e:
             raise stopping.Stopped(f"{whole.measured} of {len(cells)} cells are measured; {goes_on}") from e
     found = [] if other is None else differences(done.measured, other)
-    for line in page.lines(done, found, None if other is None else len(other)):
-        typer.echo(line)
-    typer.echo(f"page  {page.write(into)}")
+    header, _ = read(into / "cells.jsonl")
+    made = page.of(header, done, found, None if other is None else len(other))
+    typer.echo()
+    show(made, {"page": render.write(made, into)})
     return exit_code(False if found else "unknown" if done.could_not else True)
 
 

@@ -254,7 +254,7 @@ class Page:
     Attributes:
         file: the name of its files, without their endings.
         name: what it is the page of.
-        data: its JSON values.
+        data: its JSON values; None: they are in a file that was there before the page.
         facts: names and values below the banner.
         lead: what it is about, in a sentence.
         command: what one types to go on or to see it again, below its label.
@@ -267,7 +267,7 @@ class Page:
     name: str
     banner: Banner
     sections: Sequence[Section]
-    data: Mapping[str, Any]
+    data: Mapping[str, Any] | None = None
     facts: Sequence[tuple[str, str]] = ()
     lead: str = ""
     command: tuple[str, str] | None = None

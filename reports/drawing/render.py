@@ -17,7 +17,7 @@ from rich.text import Text as Line
 
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
-from reports.drawing.page import SYMBOLS, JUnitSuite, Page, Pairs, Section, Table, TableCell, Text
+from reports.drawing.page import SYMBOLS, Heading, JUnitSuite, Page, Pairs, Section, Table, TableCell, Text
 from reports.drawing.templates import TEMPLATES, environment
 
 JUNIT = "junit.xml"
@@ -34,7 +34,7 @@ def write(page: Page, into: Path, *more: Path) -> Path:
     Raises:
         OSError: one cannot be written.
     """
-    for path in (into / f"{page.file}.json", *more):
+    for path in (into / f"{page.file}.json", *more) if page.data is not None else ():
         replace_file(path, data(page))
     if page.suite is not None:
         replace_file(into / JUNIT, junit(page.suite))
@@ -86,6 +86,8 @@ def _section(section: Section, head: str, tables: bool) -> Iterator[str | rich.T
             if any(c.terminal is not None for c in block.columns):
                 yield ""
                 yield table(block)
+        elif isinstance(block, Heading):
+            yield from ("", plain(block.name))
         elif isinstance(block, Pairs):
             wide = max(len(name) for name, _ in block.rows)
             yield from (f"  {name:<{wide}}  {plain(value)}" for name, value in block.rows)

@@ -231,9 +231,9 @@ def _trend(night: Night, past: Sequence[Past], unread: Sequence[str]) -> list[Bl
     columns = [TableColumn("cell"), *nights]
     note = (
         "Commits a second and the share of commits that needed another attempt, medians over the runs of a night; below, the runs with "
-        "anomalies. ▲ better, ▼ worse: the median is off that of the nights shown before by more than three times their noise (the standard deviation of "
-        "those that are no outliers) and more than a tenth of it (a share: more than 0.02), with five such nights or more; ≈ no difference "
-        "beyond noise; ✕ no number, though an earlier night has one."
+        "anomalies. ▲ better, ▼ worse: the median is off that of the nights shown before by more than three times their noise (the standard "
+        "deviation of those that are no outliers) and more than a tenth of it (a share: more than 0.02), with five such nights or more; ≈ no "
+        "difference beyond noise; ✕ no number, though an earlier night has one."
     )
     return [
         left_out,
