@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
@@ -107,8 +108,8 @@ def table(shown: Table) -> rich.Table:
     chosen = [(n, c, c.terminal) for n, c in enumerate(shown.columns) if c.terminal is not None]
     for n, (_, column, name) in enumerate(chosen):
         folds = n == 0 or (not column.right and column.most > 160)
-        right = "right" if column.right else "left"
-        out.add_column(words.printable(name), justify=right, no_wrap=not folds, overflow="fold")
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        out.add_column(words.printable(name), justify=justify, no_wrap=not folds, overflow="fold")
     for row in (r for r in shown.rows if r.terminal):
         cells = [cell(value) for value in row.cells]
         if row.head:

@@ -10,7 +10,20 @@ from checkers.conflicts import predicted as conflicts
 from checkers.conflicts.measured import Cells, Ended, Measured
 from checkers.conflicts.predicted import Cell
 from reports.drawing import words
-from reports.drawing.page import Banner, Legend, Section, Table, TableColumn, TableRow, Text, joined, link, muted, tag
+from reports.drawing.page import (
+    Banner,
+    Block,
+    Legend,
+    Section,
+    Table,
+    TableColumn,
+    TableRow,
+    Text,
+    joined,
+    link,
+    muted,
+    tag,
+)
 
 FILE = "matrix"
 STATES = {
@@ -99,7 +112,7 @@ def could_not(cells: Cells) -> list[Section]:
     said = [f"{words.plural(len(names), 'cell')} could not be measured: {why}" for why, names in by.items()]
     rows = [TableRow([why, ", ".join(names)]) for why, names in by.items()]
     table = Table([TableColumn("why", most=2000), TableColumn("cells", most=1 << 20)], rows)
-    blocks = [Text(["The same command tries these cells again."], "muted"), Text(said, "list"), table]
+    blocks: list[Block] = [Text(["The same command tries these cells again."], "muted"), Text(said, "list"), table]
     return [Section("Could not be measured", "could-not", blocks, terminal="Could not be measured:")]
 
 

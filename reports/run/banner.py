@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from checkers.evidence.lenient import mapping, strings
 from checkers.verdict import own_findings
 from reports.drawing import words
 from reports.drawing.page import Banner
 from reports.run import load_view, stored
 from reports.run.plan_view import table_specs
-from reports.run.results import is_unmet, mapping, strings, unmet_expectations
+from reports.run.results import is_unmet, unmet_expectations
 from reports.run.stored import Stored
 
 
