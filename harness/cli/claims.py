@@ -76,10 +76,9 @@ def claims(
     store: StoreOption = Path("store"),
 ) -> int:
     """What documents say of concurrent writers, and what was measured. With numbers: measure these claims again."""
-    from rich.table import Table
-
     from harness.cli.terminal import console
     from reports import claims as shown
+    from reports.drawing import render
     from workloads.file import claims as files
 
     program: Any = ctx.find_root().command
@@ -92,10 +91,7 @@ def claims(
             for c in chosen:
                 _tell(found, c, [_complete(program, command, store) for command in c.commands])
         else:
-            table = Table("claim", "", "verdict", "measured by", box=None, pad_edge=False)
-            for row in shown.rows(chosen):
-                table.add_row(*row)
-            console(highlight=False).print(table)
+            console(highlight=False).print(render.table(shown.table(chosen)))
         typer.echo(shown.total(chosen))
     elif dry_run:
         for c in chosen:

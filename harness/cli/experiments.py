@@ -39,13 +39,8 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
     from checkers.conflicts.measured import Measured
     from checkers.judge.proof import Proof
-    from workloads.file.scenario import Scenario
 
 
 def prove(
@@ -69,6 +64,7 @@ def prove(
     from harness.run.settings import RunError
     from harness.run.versions import versions
     from reports import proofs as shown
+    from reports.drawing import render
     from workloads.file import scenario
 
     paths = scenario.paths(names or [])
@@ -100,7 +96,7 @@ def prove(
             ended, proofs, found = e, finished, versions(installation)
         except KeyboardInterrupt as e:
             ran = Counter(p.scenario for p in finished)
-            console().print(_table_of([s for s in scenarios if ran[s.scenario]], finished))
+            console().print(render.table(shown.table([s for s in scenarios if ran[s.scenario]], finished)))
             left = [_typed(p) for p, s in zip(paths, scenarios, strict=True) if ran[s.scenario] < times]
             words = [again, *left] if len(left) < len(scenarios) or names else [again]
             words += ["--times", str(times)] if times > 1 else []
@@ -110,7 +106,7 @@ def prove(
     if output is not None:
         write_output(output, shown.to_json(proofs, found))
     ran = Counter(p.scenario for p in proofs)
-    console().print(_table_of([s for s in scenarios if ran[s.scenario]], proofs))
+    console().print(render.table(shown.table([s for s in scenarios if ran[s.scenario]], proofs)))
     if ended is not None:
         raise ended
     if len(scenarios) <= 3:
@@ -131,17 +127,6 @@ def _wrapped(paragraph: str) -> str:
     """A paragraph in lines of 100 columns; a path or an address stays whole."""
     options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
     return textwrap.fill(paragraph, 100, initial_indent="  ", subsequent_indent="  ", **options)
-
-
-def _table_of(scenarios: Sequence[Scenario], proofs: Sequence[Proof]) -> Table:
-    from rich.table import Table
-
-    from reports import proofs as shown
-
-    table = Table("scenario", "", "as expected", "what was seen, or why not", box=None, pad_edge=False)
-    for row in shown.rows(scenarios, proofs):
-        table.add_row(*row)
-    return table
 
 
 def _typed(path: Path) -> str:

@@ -74,6 +74,7 @@ def time_to_find(
     from harness.run.resolve import read_defect
     from nemesis.faults.lengths import seconds
     from reports import timetofind as page
+    from reports.drawing import render
     from workloads.file import defect as files
 
     skipped = listed("--without", without)
@@ -144,7 +145,7 @@ def time_to_find(
         }
         doc.write_text(page.written(doc.read_text(encoding="utf-8"), parts, str(doc)), encoding="utf-8")
     typer.echo()
-    console(highlight=False).print(page.table(timetofind.together(searches)))
+    console(highlight=False).print(render.table(page.table(timetofind.together(searches))))
     typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
     return 0 if searches and all(s.reason is None for s in searches) else 255
 

@@ -276,6 +276,11 @@ class Page:
     suite: JUnitSuite | None = field(default=None, repr=False)
 
 
+def plain_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table of texts alone, which a terminal shows whole."""
+    return Table([TableColumn(name, terminal=name, most=1 << 16) for name in names], [TableRow(row) for row in rows])
+
+
 # --- words inside a text ----------------------------------------------------------------------------------------------
 
 
