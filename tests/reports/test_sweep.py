@@ -19,7 +19,7 @@ from checkers.costs.curves import Line, Predicted
 from checkers.costs.measures import BY_KEY, FIGURES, Measures
 from harness.experiments import compare
 from reports.drawing.render import html, terminal, write
-from reports.sweep import drawings, page, words
+from reports.sweep import drawings, page, tables, words
 from tests.reports.test_report import HOSTILE
 from tests.support.committers import Committers, attempt, point, simulated
 
@@ -69,7 +69,7 @@ def test_every_link_within_the_page_has_its_target_and_every_run_is_linked(race:
     text = html(page.of(race, "icequake sweep", foretold()))
     targets = set(re.findall(r' id="([^"]+)"', text))
     inside = set(re.findall(r'href="#([^"]+)"', text))
-    assert inside <= targets and {page.anchor(n) for n in range(6)} <= inside
+    assert inside <= targets and {tables.anchor(n) for n in range(6)} <= inside
     for r in race.runs:
         assert f'href="{r.folder}/report.html"' in text
     assert "icequake 8 none" in text and "icequake sweep" in text
@@ -389,4 +389,4 @@ def test_what_a_sweep_varies_is_kept_with_its_runs(race: Comparison, tmp_path: P
 
 def test_every_figure_of_the_glance_and_of_the_plots_exists() -> None:
     known = {f.key for f in FIGURES}
-    assert {*page.GLANCE} <= known and set(page.PLOTTED) <= known and set(words.COMPARED) <= known
+    assert {*tables.GLANCE} <= known and set(tables.PLOTTED) <= known and set(words.COMPARED) <= known
