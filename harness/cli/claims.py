@@ -116,19 +116,15 @@ class ClaimsOptions(Options):
 
     def _show(self, found: Claims, chosen: Sequence[Claim]) -> None:
         """The claims in full with their commands, or as a table."""
-        from rich.table import Table
-
         from harness.cli.terminal import console
         from reports import claims as shown
+        from reports.drawing import render
 
         if self.dry_run:
             for c in chosen:
                 _tell(found, c, [_complete(self._program, command, self.store) for command in c.commands])
         else:
-            table = Table("claim", "", "verdict", "measured by", box=None, pad_edge=False)
-            for row in shown.rows(chosen):
-                table.add_row(*row)
-            console(highlight=False).print(table)
+            console(highlight=False).print(render.table(shown.table(chosen)))
         if not self.numbers:
             typer.echo(shown.total(chosen))
 

@@ -196,6 +196,7 @@ class CompareOptions(Options):
         from harness.cli.terminal import Voice
         from harness.experiments.compare import Compare
         from reports.compare import page
+        from reports.drawing import render
 
         spec, seed = self._spec, order.seeds[0]
         with Voice(quiet=self.quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
@@ -211,24 +212,24 @@ class CompareOptions(Options):
             except KeyboardInterrupt as e:
                 compared = whole.comparison()
                 if whole.path.exists():
-                    page.write(compared, into, goes_on)
+                    render.write(page.of(compared, goes_on), into)
                 said = f"{len(compared.runs)} of {len(self._contenders) * self.seeds} runs are measured"
                 raise stopping.Stopped(f"{said}; continue with: {goes_on}") from e
         return whole
 
     def _show(self, done: Comparison, into: Path, goes_on: str) -> int:
         from checkers.verdict import exit_code
-        from harness.cli.terminal import console
+        from harness.cli.terminal import show
         from reports.compare import page
+        from reports.drawing import render
 
-        written = page.write(done, into, goes_on)
+        made = page.of(done, goes_on)
+        written = render.write(made, into)
         if self.output is not None:
-            write_output(self.output, page.dumped(done))
+            write_output(self.output, render.data(made))
         typer.echo()
-        console(highlight=False, least=page.NARROWEST).print(page.table(done))
-        for line in page.lines(done):
-            typer.echo(line)
-        typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
+        ends = {"page": written, "json": written.with_suffix(".json"), "again": goes_on}
+        show(made, ends, least=render.NARROWEST)
         return exit_code(done.verdict)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -57,16 +56,18 @@ class CoverageOptions(Options):
         return self._show(union(found.values()), folders, unread)
 
     def _show(self, every: Coverage, folders: list[Path], unread: list[str]) -> int:
+        from checkers.evidence.runfolder import replace_file
+        from harness.cli.terminal import show
         from reports.coverage import page as shown
+        from reports.drawing import render
         from reports.run.interleavings import PAGE
 
+        made = shown.of(every, ", ".join(str(f) for f in folders), unread)
         if self.output is not None:
-            self.output.write_text(json.dumps(shown.as_json(every, unread), indent=1) + "\n", encoding="utf-8")
-        title = ", ".join(str(f) for f in folders)
+            self.output.write_text(render.data(made), encoding="utf-8")
         place = self.page or (folders[0] if len(folders) == 1 else self.store) / PAGE
-        for line in shown.lines(every):
-            typer.echo(line)
-        typer.echo(f"page: {shown.write(every, place, title, unread)}")
+        replace_file(place, render.html(made))
+        show(made, {"page": place})
         return 0
 
 

@@ -43,8 +43,6 @@ from harness.cli.services import reachable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
     from checkers.conflicts.measured import Cells, Measured
     from checkers.judge.proof import Proof
     from harness.cli.terminal import Voice
@@ -131,9 +129,11 @@ class ProveOptions(Options):
     def _stopped(self, finished: Sequence[Proof]) -> stopping.Stopped:
         """What was proven is shown; the last line runs the other scenarios."""
         from harness.cli.terminal import console
+        from reports import proofs as shown
+        from reports.drawing import render
 
         ran = Counter(p.scenario for p in finished)
-        console().print(_table_of([s for s in self._scenarios if ran[s.scenario]], finished))
+        console().print(render.table(shown.table([s for s in self._scenarios if ran[s.scenario]], finished)))
         each = zip(self._paths, self._scenarios, strict=True)
         left = [_typed(p) for p, s in each if ran[s.scenario] < self.times]
         all_of_them = len(left) == len(self._scenarios) and not self.names
@@ -146,11 +146,12 @@ class ProveOptions(Options):
     def _show(self, proofs: Sequence[Proof], found: dict[str, str]) -> None:
         from harness.cli.terminal import console
         from reports import proofs as shown
+        from reports.drawing import render
 
         if self.output is not None:
             write_output(self.output, shown.to_json(proofs, found))
         ran = Counter(p.scenario for p in proofs)
-        console().print(_table_of([s for s in self._scenarios if ran[s.scenario]], proofs))
+        console().print(render.table(shown.table([s for s in self._scenarios if ran[s.scenario]], proofs)))
 
     def _end(self, proofs: Sequence[Proof], found: dict[str, str]) -> int:
         """Tell what a few scenarios show; return the exit code."""
@@ -176,17 +177,6 @@ def _wrapped(paragraph: str) -> str:
     """A paragraph in lines of 100 columns; a path or an address stays whole."""
     options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
     return textwrap.fill(paragraph, 100, initial_indent="  ", subsequent_indent="  ", **options)
-
-
-def _table_of(scenarios: Sequence[Scenario], proofs: Sequence[Proof]) -> Table:
-    from rich.table import Table
-
-    from reports import proofs as shown
-
-    table = Table("scenario", "", "as expected", "what was seen, or why not", box=None, pad_edge=False)
-    for row in shown.rows(scenarios, proofs):
-        table.add_row(*row)
-    return table
 
 
 def _typed(path: Path) -> str:
@@ -281,17 +271,20 @@ class MatrixOptions(Options):
         return release_of(self.iceberg)
 
     def execute(self) -> int:
-        from checkers.conflicts.measured import differences
+        from checkers.conflicts.measured import differences, read
         from checkers.verdict import exit_code
+        from harness.cli.terminal import show
+        from reports.drawing import render
         from reports.matrix import page
 
         into = self.into or absolute(STORE) / ("engine-matrix" if self._engines else "matrix")
         done = self._measured(into)
         other = self._other
         found = [] if other is None else differences(done.measured, other)
-        for line in page.lines(done, found, None if other is None else len(other)):
-            typer.echo(line)
-        typer.echo(f"page  {page.write(into)}")
+        header, _ = read(into / "cells.jsonl")
+        made = page.of(header, done, found, None if other is None else len(other))
+        typer.echo()
+        show(made, {"page": render.write(made, into)})
         return exit_code(False if found else "unknown" if done.could_not else True)
 
     def _measured(self, into: Path) -> Cells:

@@ -300,16 +300,19 @@ class TrendOptions(Options):
 
     def execute(self) -> int:
         from checkers.verdict import exit_code
-        from harness.cli.terminal import console
+        from harness.cli.terminal import show
+        from reports.drawing import render
         from reports.trend import page
 
         place = _one(self.where, self.store)
         with details_in(self.store, place.secrets):
-            told = self._told(place)
-            written, json_file = self._written(told)
-        for shown in page.shown(told):
-            _echo(shown, console(highlight=False).print)
-        typer.echo(f"\n  page  {written}\n  json  {json_file}")
+            told, into = self._told(place), self.into or self.store / "trend"
+            into.mkdir(parents=True, exist_ok=True)
+            made = page.of(told)
+            written = render.write(made, into)
+            if self.output is not None:
+                write_output(self.output, render.data(made))
+        show(made, {"page": written, "json": written.with_suffix(".json")})
         if not told.ran:
             return exit_code("unknown")  # with or without the option: it was to compare this night
         return exit_code(not (self.fail_on_regression and told.worse))
@@ -329,24 +332,6 @@ class TrendOptions(Options):
                 f"trend: {place.name} has no runs{_which(night, self.suite)}; add some with `{command()} lake add`"
             )
         return told
-
-    def _written(self, told: Trend) -> tuple[Path, Path]:
-        """The files of the page and of the numbers."""
-        from checkers.evidence.runfolder import replace_file
-        from reports.trend import page
-
-        into = self.into or self.store / "trend"
-        into.mkdir(parents=True, exist_ok=True)
-        written = page.write(told, into)
-        text = json.dumps(told.to_json(), indent=1, ensure_ascii=False) + "\n"
-        replace_file(into / page.JSON, text)
-        if self.output is not None:
-            write_output(self.output, text)
-        return written, into / page.JSON
-
-
-def _echo(what: object, table: Callable[[object], None]) -> None:
-    typer.echo(what) if isinstance(what, str) else table(what)
 
 
 def _which(night: date | None, suite: str | None) -> str:

@@ -191,8 +191,9 @@ def _version_row(release: Any) -> tuple[str, str, str]:
 
 
 def _run_row(folder: Any) -> tuple[str, str, str]:
+    from checkers.evidence.lenient import mapping
     from checkers.evidence.runfolder import mapping_in
-    from reports.run.results import mapping, verdict_words
+    from reports.run.results import verdict_words
 
     try:
         said = verdict_words(mapping(mapping_in(folder.results)))

@@ -215,11 +215,17 @@ class ShrinkOptions(Options):
             raise stopping.Stopped(_way_on(one, goes_on)) from e
 
     def _show(self, result: Shrunk) -> int:
+        from harness.cli.terminal import show
         from reports import shrunk as shown
+        from reports.drawing import render
 
-        shown.write(result, self._into, [self.output] if self.output is not None else ())
-        for line in shown.lines(result, self._into):
-            typer.echo(line)
+        page = shown.of(result)
+        written = render.write(page, self._into, *([self.output] if self.output is not None else ()))
+        files = {"scenario": result.scenario, "recording": result.recording}
+        kept = {name: self._into / file for name, file in files.items() if file is not None}
+        again = result.command if result.after is not None else result.goes_on
+        typer.echo()
+        show(page, {"runs": shown.ran(result), **kept, "page": written, "again": again})
         return 0 if result.shown else NOT_REPRODUCED
 
 

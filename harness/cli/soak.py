@@ -264,18 +264,19 @@ class _Shown:
 
 
 def _pages(night: Night, goes_on: str) -> Path:
-    from reports.soak import junit, page
+    from checkers.nights import trend
+    from reports.drawing import render
+    from reports.soak import page
 
-    junit.write(night, goes_on)
-    return page.write(night, goes_on)
+    return render.write(page.of(night, goes_on, *trend.earlier(night.folder)), night.folder)
 
 
 def _end(night: Night, into: Path, goes_on: str, *, quiet: bool) -> int:
     """Show what the night found; return the exit code."""
     from checkers.evidence.runfolder import FULL
-    from harness.cli.terminal import console
-    from reports.soak import junit, page
-    from reports.soak import words as soakwords
+    from harness.cli.terminal import show
+    from reports.drawing import render
+    from reports.soak import page
 
     try:
         written = _pages(night, goes_on)
@@ -283,16 +284,11 @@ def _end(night: Night, into: Path, goes_on: str, *, quiet: bool) -> int:
         if e.errno not in FULL:
             raise
         warn(f"the page is not written, because the disk is full; write it later with: {goes_on}")
-        written = into / page.PAGE
-    if not quiet:
-        typer.echo()
-        console(highlight=False).print(page.table(night))
+        written = into / f"{page.FILE}.html"
     typer.echo()
-    for text in soakwords.lines(night):
-        typer.echo(text)
-    typer.echo(
-        f"\n  page   {written}\n  junit  {into / junit.FILE}\n  cover  {anywhere()} coverage {shlex.quote(str(into))}\n  again  {goes_on}"
-    )
+    cover = f"{anywhere()} coverage {shlex.quote(str(into))}"
+    ends = {"page": written, "junit": into / render.JUNIT, "cover": cover, "again": goes_on}
+    show(page.of(night, goes_on), ends, tables=not quiet)
     return night.code
 
 

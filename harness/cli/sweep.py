@@ -205,6 +205,7 @@ class SweepOptions(Options):
     def _measured(self, order: Order, into: Path, goes_on: str) -> Sweep:
         from harness.cli.terminal import Voice
         from harness.experiments.sweep import Sweep
+        from reports.drawing import render
         from reports.sweep import page
 
         count, seed, each = len(order.seeds), order.seeds[0], len(self._contenders)
@@ -219,7 +220,7 @@ class SweepOptions(Options):
             except KeyboardInterrupt as e:
                 measured = whole.comparison()
                 if whole.path.exists():
-                    page.write(measured, into, goes_on)
+                    render.write(page.of(measured, goes_on), into)
                 so_far = f"{len(measured.runs)} of {each * count} runs are measured"
                 raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
         return whole
@@ -227,8 +228,9 @@ class SweepOptions(Options):
     def _show(self, done: Comparison, into: Path, goes_on: str) -> int:
         from checkers.costs.simulated import sweeps
         from checkers.verdict import exit_code
-        from harness.cli.terminal import console
+        from harness.cli.terminal import show
         from harness.experiments.compare import engaged
+        from reports.drawing import render
         from reports.sweep import page
 
         points: Sequence[Predicted] = ()
@@ -236,14 +238,10 @@ class SweepOptions(Options):
         if self.simulate:
             found = sweeps.predict(done, into, lambda c: engaged(self._spec, c), cores=os.cpu_count() or 1)
             points, notes = found.points, found.notes
-        written = page.write(done, into, goes_on, points)
+        made = page.of(done, goes_on, points, notes)
+        written = render.write(made, into)
         if self.output is not None:
-            write_output(self.output, page.dumped(done, points))
+            write_output(self.output, render.data(made))
         typer.echo()
-        console(highlight=False).print(page.table(done))
-        for line in page.lines(done, points):
-            typer.echo(line)
-        for n, note in enumerate(notes):
-            typer.echo(f"\n  Of the predictions:\n  * {note}" if n == 0 else f"  * {note}")
-        typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
+        show(made, {"page": written, "json": written.with_suffix(".json"), "again": goes_on})
         return exit_code(done.verdict)

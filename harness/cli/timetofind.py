@@ -183,6 +183,7 @@ class TimeToFindOptions(Options):
         from harness.cli.terminal import console
         from harness.experiments.timetofind import together
         from reports import timetofind as page
+        from reports.drawing import render
 
         searches, budgeted = together([into, *(self.also or ())], self._chosen)
         written = page.write(searches, budgeted, into)
@@ -191,7 +192,7 @@ class TimeToFindOptions(Options):
         if self.doc is not None:
             self._write_doc(self.doc, searches, budgeted)
         typer.echo()
-        console(highlight=False).print(page.table(timetofind.together(searches)))
+        console(highlight=False).print(render.table(page.table(timetofind.together(searches))))
         typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
         return 0 if searches and all(s.reason is None for s in searches) else 255
 

@@ -47,6 +47,7 @@ from harness.experiments.soakstacks import OnBench, WarmStack, external_of
 from harness.run.judged import Publish
 from harness.run.settings import Watcher
 from reports import shrunk as shown
+from reports.drawing import render
 from workloads.file.recording import FILE as RECORDING
 from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
@@ -260,7 +261,7 @@ def _shrunk(job: Job, one: Shrink, until: _Until, blank: Find) -> Find:
     again = ["run", str(one.run.recording.workload.workload), "--order", f"replay {(job.into / RECORDING).absolute()}"]
     replays = shlex.join([*shlex.split(job.icequake), *again, "--catalog", job.catalog])
     result = shrunk(one, left, minimal, said, proves=proves, replays=replays, goes_on=goes_on)
-    shown.write(result, job.into)
+    render.write(shown.of(result), job.into)
     reason = "; ".join(result.not_said)
     if (until.ended or one.spent) and left is None:
         return replace(blank, became="spent", reason=TOO_SHORT, command=goes_on)

@@ -27,6 +27,7 @@ from harness.experiments import compare
 from harness.run.plan import catalog_of_plan
 from harness.run.resolve import read_workload
 from reports.compare import page, words
+from reports.drawing.render import NARROWEST, html, terminal, write
 from tests.harness.test_cli import last_line
 from tests.reports.test_report import HOSTILE, commit, log_of
 from tests.support.runs import ROOT, Silent, inside
@@ -396,7 +397,7 @@ def test_a_catalog_of_the_users_that_does_not_answer_is_a_row_without_its_secret
     c = whole(tmp_path, order([REST, mine], [1])).measure()
     reason = c.reason(mine) or ""
     assert "127.0.0.1:9" in reason and "geheim" not in (tmp_path / "runs.jsonl").read_text()
-    assert c.measured(REST) and c.verdict == "unknown" and "mine.yaml" in page.render(c)
+    assert c.measured(REST) and c.verdict == "unknown" and "mine.yaml" in html(page.of(c))
 
 
 def test_another_workload_in_the_same_folder_is_refused_with_what_differs(tmp_path: Path) -> None:
@@ -452,8 +453,8 @@ def test_the_words_say_what_to_expect_and_what_differs() -> None:
 
 
 def test_the_terminals_lines_part_no_number_from_its_unit() -> None:
-    for line in page.lines(told()):
-        assert len(line) <= page.NARROWEST and line.split()[:1] not in (["ms"], ["s"], ["%"])
+    for line in (part for part in terminal(page.of(told())) if isinstance(part, str)):
+        assert len(line) <= NARROWEST and line.split()[:1] not in (["ms"], ["s"], ["%"])
 
 
 def test_one_run_each_separates_nothing() -> None:
@@ -484,7 +485,7 @@ def test_what_was_not_tested_follows_from_what_ran() -> None:
 def test_the_page_links_every_run_and_lets_nothing_from_outside_break_out() -> None:
     bad = Contender(HOSTILE, HOSTILE)
     runs = [*told().runs, Ran(bad, 1, HOSTILE, HOSTILE, reason=HOSTILE, command=HOSTILE, versions={HOSTILE: HOSTILE})]
-    text = page.render(comparison(*runs), HOSTILE)
+    text = html(page.of(comparison(*runs), HOSTILE))
     assert "<img" not in text and "\u202e" not in text and "{{ 7 * 7 }}" in text
     assert 'href="../w/jdbc-2/report.html"' in text and "✕ 2" in text
     assert "http" not in text.replace("http-equiv", "")  # self-contained
@@ -502,13 +503,13 @@ def test_the_page_links_every_run_and_lets_nothing_from_outside_break_out() -> N
 
 def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> None:
     nothing = Comparison({"format": 1}, (REST, JDBC), (1,), ())
-    assert "Nothing was measured" in page.write(nothing, tmp_path).read_text()
+    assert "Nothing was measured" in write(page.of(nothing), tmp_path).read_text()
     many = [
         ran(Contender(f"catalog-{n}", "1.12.0"), seed, write_p50_ms=n + 1, write_p95_ms=n + 2, write_p99_ms=n + 3)
         for n in range(12)
         for seed in (1, 2, 3)
     ]
-    written = page.write(comparison(*many), tmp_path, "icequake compare")
+    written = write(page.of(comparison(*many), "icequake compare"), tmp_path)
     assert written.read_text().count("catalog-11") > 3 and os.path.getsize(written) < 400_000
     found = json.loads((tmp_path / "compare.json").read_text())
     assert found["valid"] is True and len(found["contenders"]) == 12 and len(found["runs"]) == 36

@@ -97,6 +97,6 @@ def test_its_command_says_what_its_runs_showed(
     monkeypatch.setattr(command, "Bench", lambda *_, **__: bench.start())
     monkeypatch.setattr(command, "HowOften", partial(own.HowOften, judge=judged_once))
     app = typer.Typer()
-    app.command("how-often")(command.how_often)
+    app.command("how-often")(command.HowOftenOptions.callback())
     done = CliRunner().invoke(app, ["quick", "--runs", "3", "--into", str(tmp_path / "often")], standalone_mode=False)
     assert (done.return_value, done.stdout) == (1, "1 of 3 runs showed an anomaly\n"), done.output
