@@ -163,7 +163,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "my.yaml").write_text(OWN_CATALOG)
     (here / "lake.yaml").write_text(OWN_LAKE)
     (here / "store/shrink/undelete-snapshot-mor-…").mkdir(parents=True)
-    for own in ("scenario.yaml", "store/shrink/undelete-snapshot-mor-…/scenario.yaml"):
+    (here / "found").mkdir()
+    for own in ("scenario.yaml", "found/undelete-undelete.yaml", "store/shrink/undelete-snapshot-mor-…/scenario.yaml"):
         shutil.copy(scenario.LIBRARY / "undelete.yaml", here / own)
     (here / "docs/time-to-find.md").write_text("")
     (here / JARS[0]).rmdir()
