@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, TypedDict, TypeVar, cast
 
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.lenient import integer, integers, mapping, mappings, number, strings
 
 Validity = Literal[True, False, "unknown"]
 Stats = TypeVar("Stats")
@@ -108,6 +109,33 @@ class Anomaly:
         """The anomaly as JSON values."""
         return asdict(self)
 
+    @staticmethod
+    def from_json(r: Mapping[str, Any], checker: str) -> Anomaly:
+        """An anomaly as :meth:`to_json` wrote it; missing fields are empty. ``checker``: whose verdict it is in.
+
+        An older icequake wrote ``same_as``, ``minimal`` and ``trail`` (as ``chain``) into the evidence; they are read from there.
+        """
+        table, documented = r.get("table"), r.get("documented")
+        evidence = mapping(r.get("evidence"))
+        older = {k: evidence.pop(k, None) for k in ("same_as", "minimal", "chain")}
+        same_as = r.get("same_as") or older["same_as"]
+        return Anomaly(
+            name=str(r.get("name") or "unnamed"),
+            checker=str(r.get("checker") or checker),
+            table=None if table is None else str(table),
+            explanation=str(r.get("explanation") or ""),
+            ops=strings(r.get("ops")),
+            events=integers(r.get("events")),
+            snapshots=integers(r.get("snapshots")),
+            files=strings(r.get("files")),
+            keys=integers(r.get("keys")),
+            documented=str(documented) if documented else None,
+            evidence=evidence,
+            same_as=str(same_as) if same_as else None,
+            minimal=_minimal(mapping(r.get("minimal") or older["minimal"])),
+            trail=tuple(_step(step) for step in mappings(r.get("trail") or older["chain"])),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -139,6 +167,19 @@ class Verdict:
             "stats": dict(self.stats),
             "notes": list(self.notes),
         }
+
+    @staticmethod
+    def from_json(r: Mapping[str, Any]) -> Verdict:
+        """A verdict as :meth:`to_json` wrote it; anything but true and false is ``unknown``."""
+        name = str(r.get("checker") or "unnamed")
+        valid = r.get("valid")
+        return Verdict(
+            checker=name,
+            valid=valid if isinstance(valid, bool) else "unknown",
+            anomalies=tuple(Anomaly.from_json(a, name) for a in mappings(r.get("anomalies"))),
+            stats=mapping(r.get("stats")),
+            notes=strings(r.get("notes")),
+        )
 
 
 class Checker(Protocol):
@@ -181,3 +222,45 @@ def own_findings(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
     """The anomalies, without those that only confirm another one in the list (``same_as``)."""
     names = {a.name for a in anomalies if a.same_as is None}
     return [a for a in anomalies if a.same_as not in names]
+
+
+def _minimal(r: Mapping[str, Any]) -> MinimalHistory | None:
+    if not r:
+        return None
+    return MinimalHistory(strings(r.get("ops")), integers(r.get("ids")), r.get("complete") is True)
+
+
+def _step(r: Mapping[str, Any]) -> TrailStep:
+    process, ended = r.get("process"), r.get("ended_ms")
+    return TrailStep(
+        op=str(r.get("op")),
+        kind=str(r.get("kind")),
+        process=process if isinstance(process, int) else str(process),
+        invoked_ms=number(r.get("invoked_ms")) or 0.0,
+        ended_ms=number(ended),
+        outcome=str(r.get("outcome")),
+        snapshots=[_snapshot(s) for s in mappings(r.get("snapshots"))],
+    )
+
+
+def _snapshot(r: Mapping[str, Any]) -> TrailSnapshot:
+    return TrailSnapshot(
+        attempt=integer(r.get("attempt")),
+        snapshot=integer(r.get("snapshot")) or 0,
+        sequence_number=integer(r.get("sequence_number")) or 0,
+        parent=integer(r.get("parent")),
+        on_main=r.get("on_main") is True,
+        manifest_list=str(r.get("manifest_list")),
+        rows=[_row(row) for row in mappings(r.get("rows"))],
+    )
+
+
+def _row(r: Mapping[str, Any]) -> TrailRow:
+    row, by = r.get("row"), r.get("by")
+    return TrailRow(
+        sign="-" if r.get("sign") == "-" else "+",
+        row=row if isinstance(row, list) else [],
+        file=str(r.get("file")),
+        position=integer(r.get("position")) or 0,
+        by=str(by) if by else None,
+    )

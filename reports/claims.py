@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from reports.drawing.page import Table, plain_table
 from workloads.file.claims import UNMEASURED, Claim, Claims, Command, Measured, Verdict, counts
 
 MEANING: dict[Verdict, str] = {
@@ -22,9 +23,10 @@ def words(command: Command, *more: str) -> str:
     return shlex.join(["icequake", *command.words, *more])
 
 
-def rows(claims: Iterable[Claim]) -> list[tuple[str, str, str, str]]:
-    """The table on a terminal: number, claim, verdict, the first command that measures it."""
-    return [(str(c.number), c.claim, c.verdict, words(c.commands[0]) if c.commands else "") for c in claims]
+def table(claims: Iterable[Claim]) -> Table:
+    """Number, claim, verdict, the first command that measures it."""
+    rows = ((str(c.number), c.claim, c.verdict, words(c.commands[0]) if c.commands else "") for c in claims)
+    return plain_table(("claim", "", "verdict", "measured by"), rows)
 
 
 def total(claims: Sequence[Claim]) -> str:

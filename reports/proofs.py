@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from checkers.judge.proof import WORDS, Proof
+from reports.drawing.page import Table, plain_table
 from workloads.file.scenario import Scenario
 
 
@@ -20,6 +21,11 @@ def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[s
         seen = ", ".join(map(str, s.anomalies)) or "no anomaly"
         out.append((s.scenario, WORDS[worst.state], said, "; ".join(worst.why) or seen))
     return out
+
+
+def table(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> Table:
+    """:func:`rows`, with their names."""
+    return plain_table(("scenario", "", "as expected", "what was seen, or why not"), rows(scenarios, proofs))
 
 
 def story(scenario: Scenario, proof: Proof) -> list[str]:

@@ -1,20 +1,30 @@
-"""What a shrink leaves: its page, its JSON, and its lines on the terminal."""
+"""What a shrink leaves: its page, for a browser and a terminal, and its JSON."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
-from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
-from reports.drawing.templates import TEMPLATES, environment
+from reports.drawing.page import (
+    Banner,
+    Block,
+    FileText,
+    Page,
+    Pairs,
+    Section,
+    Table,
+    TableColumn,
+    TableRow,
+    Text,
+    joined,
+    link,
+    tag,
+)
 
-PAGE, JSON = "shrink.html", "shrink.json"
+FILE = "shrink"
+PAGE = f"{FILE}.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,51 +158,82 @@ def ends(s: Shrunk) -> str:
     return "The budget ended before it was seen whether more can be taken away."
 
 
-def to_json(s: Shrunk) -> str:
-    """All of it as JSON."""
-    return json.dumps(asdict(s), indent=1, ensure_ascii=False, default=str) + "\n"
-
-
-def lines(s: Shrunk, folder: Path) -> list[str]:
-    """The last lines on the terminal."""
-    out = ["", headline(s), f"  {often(s)}"]
+def of(s: Shrunk) -> Page:
+    """The page."""
+    sections = []
     if s.after is not None:
-        out += [f"  {ends(s)}", f"  before      {s.before}", f"  left        {s.after}"]
-        out += [f"              {o.name}: writer {o.writer}: {o.kind}{_arguments(o)}{_waits(o)}" for o in s.operations]
-        out.append(f"  why         {words.shorten(s.explanation, 900)}")
-    out += [f"  not said    {text}" for text in s.not_said]
-    out.append(f"  runs        {s.runs}, {words.duration(s.seconds * 1000)}")
-    if s.scenario is not None:
-        out.append(f"  scenario    {folder / s.scenario}")
-    if s.recording is not None:
-        out.append(f"  recording   {folder / s.recording}")
-    out.append(f"  page        {folder / PAGE}")
-    out.append(f"  again       {s.command if s.after is not None else s.goes_on}")
+        sections += [
+            Section("What is left", "left", _left(s, s.after), terminal=""),
+            Section("Why it is an anomaly", "why", [Text(_why(s), most=4000)], terminal=""),
+            *([Section("The scenario", "file", [FileText(s.text)])] if s.text else []),
+        ]
+    if s.not_said:
+        said = [Text(s.not_said, "list", 1000)]
+        sections.append(Section("What is not said", "not-said", said, terminal="Not said:"))
+    sections.append(Section("The search", "search", _search(s)))
+    made_with = [(name.capitalize(), s.versions[name]) for name in ("iceberg", "spark") if s.versions.get(name)]
+    return Page(
+        FILE,
+        f"{s.workload}, shrunk",
+        Banner("reproduced" if s.shown else "unknown", headline(s), f"{often(s)} {ends(s)}".strip()),
+        sections,
+        asdict(s),
+        facts=[("Run", s.run), ("Catalog", s.catalog), *made_with, ("Runs", ran(s))],
+        command=("See it again", s.command) if s.after is not None else ("Try on", s.goes_on),
+    )
+
+
+def ran(s: Shrunk) -> str:
+    """How many runs it took, and how long: ``12, 3 min``."""
+    return f"{words.grouped(s.runs)}, {words.duration(s.seconds * 1000)}"
+
+
+def _left(s: Shrunk, after: Size) -> list[Block]:
+    pairs = [("before", str(s.before)), ("left", str(after))]
+    if s.waits:
+        pairs.append(("waits", f"{words.grouped(s.waits[1])} of {words.grouped(s.waits[0])} are needed"))
+    columns = [
+        TableColumn("operation", terminal="operation", mark="name mono"),
+        TableColumn("writer", right=True, terminal="writer"),
+        TableColumn("kind", terminal="kind", mark="nowrap"),
+        TableColumn("table"),
+        TableColumn("arguments", terminal="arguments", mark="mono wrap"),
+        TableColumn("what it waits for, and what strikes it", terminal="what it waits for", most=400, mark="wrap"),
+        TableColumn("ended"),
+        TableColumn("in the run", mark="mono"),
+    ]
+    rows = [
+        TableRow(
+            [
+                o.name,
+                str(o.writer),
+                o.kind,
+                o.table,
+                words.arguments(dict(o.arguments)),
+                o.waits or "–",
+                o.outcome,
+                o.op,
+            ]
+        )
+        for o in s.operations
+    ]
+    note = "A writer invokes its operations in this order. The tables are filled before the first and read after the last of them."
+    best = link("The page of a run that shows it", f"{s.best}/report.html") if s.best else ""
+    return [Pairs(pairs), Table(columns, rows), Text([joined((note, best), " ")], "note")]
+
+
+def _why(s: Shrunk) -> list[str]:
+    out: list[str] = [joined((tag("b", s.anomaly), words.shorten(s.explanation, 4000)), ": ")]
+    if s.documented:
+        out.append(link(f"Iceberg documents it as possible: {words.link_label(s.documented)}", s.documented))
     return out
 
 
-def _arguments(o: Left) -> str:
-    return f" {words.arguments(dict(o.arguments))}" if o.arguments else ""
-
-
-def _waits(o: Left) -> str:
-    return f"; {o.waits}" if o.waits else ""
-
-
-def render(s: Shrunk) -> str:
-    """The page as HTML."""
-    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    page = environment(arguments=words.arguments).get_template("shrink.html")
-    return words.printable(page.render(s=s, style=Markup(style), headline=headline(s), often=often(s), ends=ends(s)))
-
-
-def write(s: Shrunk, folder: Path, more: Sequence[Path] = ()) -> Path:
-    """Write page and JSON into the folder, and the JSON to ``more`` files, too. Returns the path of the page.
-
-    Raises:
-        OSError: one cannot be written.
-    """
-    for path in (folder / JSON, *more):
-        replace_file(path, to_json(s))
-    replace_file(folder / PAGE, render(s))
-    return folder / PAGE
+def _search(s: Shrunk) -> list[Block]:
+    columns = [TableColumn("run", right=True), TableColumn("showed it with"), TableColumn("page")]
+    rows = [
+        TableRow([words.grouped(t.run), t.what, link("run", f"{t.folder}/report.html") if t.folder else "–"])
+        for t in s.steps
+    ]
+    note = f"Each row is a smaller candidate. The runs in between did not show it; all of them are in {FILE}.jsonl."
+    return [Table(columns, rows, "Nothing showed it."), Text([note] if rows else [], "note")]

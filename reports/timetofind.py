@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.table import Table
-
 from checkers.costs.timetofind import Found, Search, together
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
+from reports.drawing.page import Table, plain_table
 from workloads.engines.engines import SPARK
 from workloads.file.defect import Defect
 
@@ -71,12 +70,8 @@ def _all(found: Sequence[Found]) -> str:
 
 
 def table(found: Sequence[Found]) -> Table:
-    """For the terminal."""
-    head, rows = _grid(found)
-    out = Table(*head, box=None, pad_edge=False)
-    for row in rows:
-        out.add_row(*row)
-    return out
+    """A row for each defect, a column for each order."""
+    return plain_table(*_grid(found))
 
 
 def line_of(s: Search) -> str:

@@ -16,7 +16,7 @@ from checkers.judge.check import ALL as CHECKERS
 from checkers.selftest import ALL as PLANTED
 from compose.servers import minio
 from harness.cli.lists import WHAT
-from tests.support.examples import examples, write_example
+from tests.support.examples import examples, write_in_place
 
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -127,7 +127,7 @@ def test_a_table_ends_with_an_empty_line(document: Path) -> None:
 
 
 def test_the_examples_pass_mypy(tmp_path: Path) -> None:
-    files = [str(write_example(name, tmp_path)) for name in examples()]
+    files = [str(write_in_place(name, tmp_path)) for name in examples()]
     assert len(files) >= 7
     strict = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--strict", *files]
     done = subprocess.run(strict, cwd=ROOT, env={**os.environ, "MYPYPATH": str(ROOT)}, capture_output=True, text=True)

@@ -53,20 +53,30 @@ Better = Literal["less", "more"]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number that a run measures.
+    """One number that a run measures, and its words: every page and the terminal take them from here.
 
     Attributes:
+        name: what it is, where its group is said.
+        short: its name above a narrow column, after the columns before it.
         unit: ``ms``, ``s``, ``share`` (0 … 1), ``rate`` (a second), ``count``.
         better: which direction is better.
+        sentence: what is said of it in prose, with a place for the number; empty: nothing.
         missing: why it may be absent.
     """
 
     key: str
     group: str
     name: str
+    short: str
     unit: Unit
     better: Better
+    sentence: str = ""
     missing: str = "there was nothing to measure"
+
+    @property
+    def title(self) -> str:
+        """What it is, where its group is not said: ``Latency of writes: median``."""
+        return f"{self.group}: {self.name}" if self.group.startswith(("Latency", "After", "Cost")) else self.name
 
 
 _NO_FAULT = "no fault struck anything and ended before the operations did"
@@ -74,36 +84,47 @@ _NO_PROXY = "it has no server, what decides a commit passes no proxy, or a fault
 _NO_ATTEMPTS = "no operation made one, or its engine does not record attempts"
 
 FIGURES: tuple[Figure, ...] = (
-    Figure("commits_per_s", "Throughput", "commits a second", "rate", "more"),
-    Figure("operations_per_s", "Throughput", "acknowledged operations a second", "rate", "more"),
-    Figure("write_p50_ms", "Latency of writes", "median", "ms", "less"),
-    Figure("write_p95_ms", "Latency of writes", "p95", "ms", "less"),
-    Figure("write_p99_ms", "Latency of writes", "p99", "ms", "less"),
-    Figure("read_p50_ms", "Latency of reads", "median", "ms", "less"),
-    Figure("read_p95_ms", "Latency of reads", "p95", "ms", "less"),
-    Figure("read_p99_ms", "Latency of reads", "p99", "ms", "less"),
-    Figure("aborted", "Aborts and retries", "writes that failed for certain", "share", "less"),
-    Figure("unknown", "Aborts and retries", "operations of unknown outcome", "share", "less"),
-    Figure("retried", "Aborts and retries", "commits that needed another attempt", "share", "less"),
-    Figure("retry_success", "Aborts and retries", "of those that met a conflict, committed in the end", "share", "more"),
-    Figure("spurious", "Aborts and retries", "of the aborts that can be judged, needless", "share", "less"),
-    Figure("wasted", "Aborts and retries", "writers' time in what a conflict aborted", "share", "less"),
-    Figure("retries_mean", "Aborts and retries", "retries for each commit, mean", "count", "less"),
-    Figure("retries_8", "Aborts and retries", "commits that needed 8 retries or more", "share", "less"),
-    Figure("fairness", "Aborts and retries", "how evenly writers commit (Jain's index: 1 is even)", "count", "more"),
-    Figure("recovery_median_s", "After a fault", "to the next acknowledged write, median", "s", "less", _NO_FAULT),
-    Figure("recovery_max_s", "After a fault", "to the next acknowledged write, longest", "s", "less", _NO_FAULT),
-    Figure("catalog_requests", "Cost of a commit", "requests to the catalog", "count", "less", _NO_PROXY),
-    Figure("store_requests", "Cost of a commit", "the writers' requests to the object store", "count", "less",
-           "its server tells the writers where the store is, so whose requests they are is not known"),
-    Figure("database_requests", "Cost of a commit", "requests of the catalog server to its database", "count", "less",
-           "there is no catalog server with a database behind a proxy"),
-    Figure("commit_p50_ms", "Cost of a commit", "the commit request, with what the server does in it, median", "ms", "less", _NO_PROXY),
-    Figure("commit_p95_ms", "Cost of a commit", "the commit request, with what the server does in it, p95", "ms", "less", _NO_PROXY),
-    Figure("attempt_ms", "Cost of a commit", "a first attempt from its refresh to the catalog's answer, median", "ms", "less", _NO_ATTEMPTS),
-    Figure("retry_ms", "Cost of a commit", "a retry from its refresh to the catalog's answer, median", "ms", "less", _NO_ATTEMPTS),
+    Figure("commits_per_s", "Throughput", "commits a second", "commits/s", "rate", "more", "commits are acknowledged at {}"),
+    Figure("operations_per_s", "Throughput", "acknowledged operations a second", "acknowledged/s", "rate", "more"),
+    Figure("write_p50_ms", "Latency of writes", "median", "write p50", "ms", "less", "a write takes {} at the median"),
+    Figure("write_p95_ms", "Latency of writes", "p95", "p95", "ms", "less"),
+    Figure("write_p99_ms", "Latency of writes", "p99", "p99", "ms", "less", "{} at p99"),
+    Figure("read_p50_ms", "Latency of reads", "median", "read p50", "ms", "less"),
+    Figure("read_p95_ms", "Latency of reads", "p95", "p95", "ms", "less"),
+    Figure("read_p99_ms", "Latency of reads", "p99", "p99", "ms", "less"),
+    Figure("aborted", "Aborts and retries", "writes that failed for certain", "aborted", "share", "less",
+           "{} of the writes failed for certain"),
+    Figure("unknown", "Aborts and retries", "operations of unknown outcome", "unknown", "share", "less",
+           "{} of the operations ended with an unknown outcome"),
+    Figure("retried", "Aborts and retries", "commits that needed another attempt", "retried", "share", "less",
+           "{} of the commits needed another attempt"),
+    Figure("retry_success", "Aborts and retries", "of those that met a conflict, committed in the end", "success", "share", "more",
+           "{} of the operations that met a conflict committed in the end"),
+    Figure("spurious", "Aborts and retries", "of the aborts that can be judged, needless", "needless", "share", "less"),
+    Figure("wasted", "Aborts and retries", "writers' time in what a conflict aborted", "wasted", "share", "less"),
+    Figure("retries_mean", "Aborts and retries", "retries for each commit, mean", "retries", "count", "less"),
+    Figure("retries_8", "Aborts and retries", "commits that needed 8 retries or more", "8 or more", "share", "less"),
+    Figure("fairness", "Aborts and retries", "how evenly writers commit (Jain's index: 1 is even)", "fairness", "count", "more"),
+    Figure("recovery_median_s", "After a fault", "to the next acknowledged write, median", "recovery", "s", "less",
+           "after a fault the next write was acknowledged in {} at the median", _NO_FAULT),
+    Figure("recovery_max_s", "After a fault", "to the next acknowledged write, longest", "longest", "s", "less", "in {} at most", _NO_FAULT),
+    Figure("catalog_requests", "Cost of a commit", "requests to the catalog", "requests", "count", "less",
+           "{} requests to the catalog", _NO_PROXY),
+    Figure("store_requests", "Cost of a commit", "the writers' requests to the object store", "store", "count", "less",
+           "{} requests to the object store", "its server tells the writers where the store is, so whose requests they are is not known"),
+    Figure("database_requests", "Cost of a commit", "requests of the catalog server to its database", "database", "count", "less",
+           missing="there is no catalog server with a database behind a proxy"),
+    Figure("commit_p50_ms", "Cost of a commit", "the commit request, with what the server does in it, median", "commit p50", "ms", "less",
+           "the commit request, including the server's work for it, takes {} at the median", _NO_PROXY),
+    Figure("commit_p95_ms", "Cost of a commit", "the commit request, with what the server does in it, p95", "p95", "ms", "less",
+           missing=_NO_PROXY),
+    Figure("attempt_ms", "Cost of a commit", "a first attempt from its refresh to the catalog's answer, median", "an attempt", "ms", "less",
+           missing=_NO_ATTEMPTS),
+    Figure("retry_ms", "Cost of a commit", "a retry from its refresh to the catalog's answer, median", "a retry", "ms", "less",
+           missing=_NO_ATTEMPTS),
 )  # fmt: skip
 """The figures to compare, in display order."""
+BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 
 
 @dataclass(frozen=True, slots=True)

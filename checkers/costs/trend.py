@@ -16,7 +16,7 @@ from datetime import date
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from checkers.costs.measures import FIGURES, Figure
+from checkers.costs.measures import BY_KEY, FIGURES, Figure
 from checkers.costs.worse import FAILURES, FEWEST, State, against
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 NIGHTS = 14
 """Earlier nights that are compared with, unless the user says otherwise."""
-BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 
 
 class Series(NamedTuple):

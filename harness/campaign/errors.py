@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from checkers.evidence.history import HistoryError
@@ -47,6 +48,17 @@ def why(error: BaseException, hide: Redaction | None = None) -> str:
     said = " ".join(str(error).split())
     text = said if isinstance(error, TOLD) else f"{type(error).__name__}: {said}"
     return text if hide is None else hide.text(text)
+
+
+@contextlib.contextmanager
+def dispensable(what: str, say: Callable[[str], None]) -> Iterator[None]:
+    """For what a job can do without, such as a figure: an error inside is said, and the job goes on. Raises OSError: the disk is full."""
+    try:
+        yield
+    except Exception as e:
+        if is_full(e):
+            raise
+        say(f"{what}: {why(e)}")
 
 
 def keep_details(error: BaseException, logs: Path, hide: Redaction) -> None:

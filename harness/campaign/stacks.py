@@ -75,7 +75,7 @@ class Lease(Generic[S]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or issubclass(kind, Exception):
+        if kind is None or not issubclass(kind, KeyboardInterrupt):
             self._stacks._returned(self._up, self._seats, spoiled=kind is not None)
 
     def spoil(self) -> None:

@@ -1,7 +1,7 @@
 """The command line.
 
-Exit codes: 0 valid, 1 anomaly found, 2 unknown, 130 or 143 stopped by Ctrl-C or SIGTERM, 254 bad arguments or workload file, 255 the harness
-failed.
+Exit codes: 0 valid, 1 anomaly found, 2 unknown, 130 or 143 stopped by Ctrl-C or SIGTERM, 141 nobody reads the output any more, 254 bad
+arguments or workload file, 255 the harness failed.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from harness.cli import (
     sweep,
     timetofind,
 )
+from harness.cli.command import Command, Options
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, explain, report_failure
-from harness.cli.options import INTERRUPTED, WITHOUT_END, Command, TyperError, help_command
+from harness.cli.options import INTERRUPTED, WITHOUT_END, TyperError, help_command
 from harness.cli.stopping import Stopped, Stopping
 
 FILES = 1 << 16
@@ -67,41 +68,49 @@ def _all_commands(
     pass
 
 
-app.command("run", short_help="Run one workload and judge it.")(run.run)
-app.command("check", short_help="Judge a stored run or a history.")(check.check)
-app.command("explain", short_help="Explain a name that a run or page shows.")(names.explain)
-app.command("export", short_help="Write a run's history for others.")(check.export)
-app.command("prove", short_help="Reproduce known defects.")(experiments.prove)
-app.command("shrink", short_help="Make a failed run small.")(shrink.shrink)
-app.command("matrix", short_help="Measure which operations conflict.")(experiments.matrix)
-app.command("model", short_help="Explore all orders of commits.")(model.model)
-app.command("compare", short_help="Compare catalogs, releases or engines.")(compare.compare)
-app.command("sweep", short_help="Measure how load and settings change a run.")(sweep.sweep)
-app.command("time-to-find", short_help="Measure how fast known defects are found.")(timetofind.time_to_find)
-app.command("coverage", short_help="Show which interleavings runs exercised.")(coverage.coverage)
-app.command("soak", short_help="Run a suite for a night.")(soak.soak)
-app.command("lake", short_help="Keep the numbers of all runs.")(lake.lake)
-app.command("query", short_help="Ask the lake by SQL.")(lake.query)
-app.command("trend", short_help="Compare a night with those before.")(lake.trend)
-app.command("claims", short_help="List claims of documents, measure them.")(claims.claims)
-app.command("selftest", short_help="Check the checkers.")(check.selftest)
-app.command("report", short_help="Write a run's page again.")(check.report)
-app.command("serve", short_help="Browse the runs of a store.")(serve.serve)
-app.command("list", short_help="List what is available.")(lists.list_)
-app.command("doctor", short_help="Show what is missing here.")(machine.doctor)
-app.command("setup", short_help="Download what a run needs.")(machine.setup)
-app.command("up", short_help="Keep a stack for the next runs.")(machine.up)
-app.command("down", short_help="Stop the stack of `up`.")(machine.down)
+COMMANDS: tuple[type[Options], ...] = (
+    run.RunOptions,
+    check.CheckOptions,
+    names.ExplainOptions,
+    check.ExportOptions,
+    experiments.ProveOptions,
+    shrink.ShrinkOptions,
+    experiments.MatrixOptions,
+    model.ModelOptions,
+    compare.CompareOptions,
+    sweep.SweepOptions,
+    timetofind.TimeToFindOptions,
+    coverage.CoverageOptions,
+    soak.SoakOptions,
+    lake.LakeOptions,
+    lake.QueryOptions,
+    lake.TrendOptions,
+    claims.ClaimsOptions,
+    check.SelftestOptions,
+    check.ReportOptions,
+    serve.ServeOptions,
+    lists.ListOptions,
+    machine.DoctorOptions,
+    machine.SetupOptions,
+    machine.UpOptions,
+    machine.DownOptions,
+)
+"""What can be typed, in the order of the help."""
 
-for registered in app.registered_commands:
-    registered.cls = Command
+for options in COMMANDS:
+    app.command(options.typed_name(), cls=Command, short_help=options.short)(options.callback())
 
 
 def main() -> None:
     """Entry point: every error becomes one line and an exit code, never a stack trace."""
     Stopping().install()
     more_files()
-    sys.exit(_main())
+    code = _main()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = stopping.end_closed_pipe()
+    sys.exit(code)
 
 
 def more_files() -> None:
@@ -115,9 +124,9 @@ def more_files() -> None:
 
 
 def _main() -> int:
-    options = {} if sys.stdout.isatty() else {"terminal_width": WITHOUT_END}  # a log has no width
+    width = {} if sys.stdout.isatty() else {"terminal_width": WITHOUT_END}  # a log has no width
     try:
-        code = app(standalone_mode=False, **options)
+        code = app(standalone_mode=False, **width)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
@@ -125,7 +134,11 @@ def _main() -> int:
         return stopping.current().report(e.line)
     except (KeyboardInterrupt, typer.Abort):
         return stopping.current().report()
+    except SystemExit:  # so Click and Rich end a command whose output nobody reads any more
+        return stopping.end_closed_pipe()
     except Exception as e:
+        if isinstance(getattr(e, "error", e), BrokenPipeError) and stopping.output_closed():
+            return stopping.end_closed_pipe()
         if isinstance(e, TyperError):
             text = plain_words(str(e.format_message()).rstrip("."))  # type: ignore[attr-defined]
             if text.startswith("Usage:"):  # no command: the message is the help

@@ -6,17 +6,18 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from harness.cli import stopping
+from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of
-from harness.cli.options import BadArgument, RunArgument, StoreOption, command, run_in, warn, write_output
+from harness.cli.options import STORE, BadArgument, RunArgument, StoreOption, Value, command, run_in, warn, write_output
 
 if TYPE_CHECKING:
     from checkers.evidence.evidence import Evidence
@@ -87,126 +88,155 @@ MANY = ("process", "spark")
 """Those that judge every run of a store."""
 
 
-def check(
+@dataclass(frozen=True)
+class CheckOptions(Options):
+    """Judge stored runs again from their folders, or the history of another system; needs no services.
+
+    Several runs, or a store with --engine process or spark, give a line for each run.
+    """
+
+    short = "Judge a stored run or a history."
+
     what: Annotated[
         list[Path] | None,
         typer.Argument(
             help="Runs' folders, stores, `latest` links, or one history (EDN, JSON lines, log); default: the store's latest run.",
             show_default=False,
         ),
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="Data model of a history: list-append, register, bank, …")] = None,
+    ] = None
+    model: Annotated[str | None, typer.Option(help="Data model of a history: list-append, register, bank, …")] = None
     level: Annotated[
         str | None, typer.Option(help="Isolation level to check a history against: serializable, snapshot-isolation, …")
-    ] = None,
+    ] = None
     output: Annotated[
         Path | None, typer.Option("--json", help="File for the verdict of a history, or of many runs.")
-    ] = None,
+    ] = None
     engine: Annotated[
         str,
         typer.Option(
             help="Checker engine: exact, columns (long runs), or auto. Of all runs of stores: process (here), spark."
         ),
-    ] = "auto",
+        Value(choices=ENGINES, what="engine"),
+    ] = "auto"
     spark: Annotated[
         str | None,
         typer.Option(help="With --engine spark: its master URL.", show_default="local[*], the cores of this machine"),
-    ] = None,
-    pages: Annotated[bool, typer.Option("--pages", help="Write the pages of many runs, too.")] = False,
-    store: StoreOption = Path("store"),
-    lake: LakeOption = None,
-) -> int:
-    """Judge stored runs again from their folders, or the history of another system; needs no services.
+    ] = None
+    pages: Annotated[bool, typer.Option("--pages", help="Write the pages of many runs, too.")] = False
+    store: StoreOption = STORE
+    lake: LakeOption = None
 
-    Several runs, or a store with --engine process or spark, give a line for each run.
-    """
-    from checkers.columns import dataset
-    from checkers.evidence import runfolder as runs
-    from harness.cli import clienthistory
-    from workloads.file.meant import suggest
+    def check(self) -> None:
+        if self.spark is not None and self.engine != "spark":
+            raise BadArgument(f"--spark {self.spark}: give --engine spark with it")
 
-    if engine not in ENGINES:
-        raise BadArgument(f"--engine {engine}: unknown{suggest(engine, ENGINES)}; allowed: {', '.join(ENGINES)}")
-    if spark is not None and engine != "spark":
-        raise BadArgument(f"--spark {spark}: give --engine spark with it")
-    given = [run_in(store, w) for w in what] if what else [run_in(store, None)]
-    if not what and engine in MANY:
-        given = [store]
-    file = clienthistory.history_of(given[0], model)
-    if file is not None and len(given) == 1:
-        return clienthistory.show(file, model, level, output, typer.echo)
-    for option, value in (("--model", model), ("--level", level)):
-        if value is not None:
+    @cached_property
+    def _given(self) -> list[Path]:
+        """What is judged."""
+        if not self.what and self.engine in MANY:
+            return [self.store]
+        return [run_in(self.store, w) for w in self.what] if self.what else [run_in(self.store, None)]
+
+    def execute(self) -> int:
+        from checkers.columns import dataset
+        from harness.cli import clienthistory
+
+        given = self._given
+        file = clienthistory.history_of(given[0], self.model)
+        if file is not None and len(given) == 1:
+            return clienthistory.show(file, self.model, self.level, self.output, typer.echo)
+        for option, value in (("--model", self.model), ("--level", self.level)):
+            if value is not None:
+                raise BadArgument(
+                    f"{option} applies to history files only: the run {given[0]} is judged by what its tables promise"
+                )
+        if len(given) > 1 or self.engine in MANY or dataset.is_dataset(given[0]):
+            from harness.cli import checkmany
+
+            return checkmany.show(given, self.engine, self.spark, self.output, pages=self.pages)
+        return self._one_run(given[0])
+
+    def _one_run(self, path: Path) -> int:
+        from checkers.evidence import runfolder as runs
+
+        if self.pages:
+            raise BadArgument("--pages: the page of a single run is always written")
+        if self.output is not None:
             raise BadArgument(
-                f"{option} applies to history files only: the run {given[0]} is judged by what its tables promise"
+                f"--json applies to history files and to many runs: the verdict of the run is in {path}/results.json"
             )
-    if len(given) > 1 or engine in MANY or dataset.is_dataset(given[0]):
-        from harness.cli import checkmany
-
-        return checkmany.show(given, engine, spark, output, pages=pages)
-    if pages:
-        raise BadArgument("--pages: the page of a single run is always written")
-    if output is not None:
-        raise BadArgument(
-            f"--json applies to history files and to many runs: the verdict of the run is in {given[0]}/results.json"
-        )
-    try:
-        folder = runs.find(given[0].parent if given[0].is_file() else given[0])
-    except runs.StoreError as e:
-        if next(runs.below(given[0]), None) is None:
-            raise
-        raise BadArgument(f"{e}; judge all runs in it with --engine process") from None
-    return judge(folder, cast("Engine", engine), place_of(lake, store))
+        try:
+            folder = runs.find(path.parent if path.is_file() else path)
+        except runs.StoreError as e:
+            if next(runs.below(path), None) is None:
+                raise
+            raise BadArgument(f"{e}; judge all runs in it with --engine process") from None
+        return judge(folder, cast("Engine", self.engine), place_of(self.lake, self.store))
 
 
-def export(
-    run: RunArgument = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
-    ] = None,
-    store: StoreOption = Path("store"),
+@dataclass(frozen=True)
+class ExportOptions(Options):
+    """Write a run's history as Jepsen's EDN, so that other tools can check it."""
+
+    short = "Write a run's history for others."
+
+    run: RunArgument = None
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")] = None
+    store: StoreOption = STORE
     form: Annotated[
         str | None,
         typer.Option(
             "--as",
             help="For Elle: list-append, rw-register; for Knossos: register; default: icequake's own operations.",
         ),
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="The only key of --as register: TABLE/ID/OPERATION.")] = None,
-) -> int:
-    """Write a run's history as Jepsen's EDN, so that other tools can check it."""
-    from checkers.clients.derived import DerivedError
-    from checkers.evidence import runfolder as runs
-    from harness.cli.exported import exported
+    ] = None
+    key: Annotated[str | None, typer.Option(help="The only key of --as register: TABLE/ID/OPERATION.")] = None
 
-    try:
-        text = exported(
-            runs.find(run_in(store, run)), form, key, lambda line: typer.echo(f"icequake: {line}", err=True)
-        )
-    except DerivedError as e:
-        raise BadArgument(str(e)) from None
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        write_output(output, text)
-        typer.echo(str(output))
-    return 0
+    def execute(self) -> int:
+        from checkers.clients.derived import DerivedError
+        from checkers.evidence import runfolder as runs
+        from harness.cli.exported import exported
+
+        folder = runs.find(run_in(self.store, self.run))
+        try:
+            text = exported(folder, self.form, self.key, lambda line: typer.echo(f"icequake: {line}", err=True))
+        except DerivedError as e:
+            raise BadArgument(str(e)) from None
+        if self.output is None:
+            sys.stdout.write(text)
+        else:
+            write_output(self.output, text)
+            typer.echo(str(self.output))
+        return 0
 
 
-def report(run: RunArgument = None, store: StoreOption = Path("store")) -> int:
+@dataclass(frozen=True)
+class ReportOptions(Options):
     """Write a stored run's page again and print its path."""
-    from checkers.evidence import runfolder as runs
-    from reports.run import page
 
-    typer.echo(str(page.write(runs.find(run_in(store, run)).path)))
-    return 0
+    short = "Write a run's page again."
+
+    run: RunArgument = None
+    store: StoreOption = STORE
+
+    def execute(self) -> int:
+        from checkers.evidence import runfolder as runs
+        from reports.run import page
+
+        typer.echo(str(page.write(runs.find(run_in(self.store, self.run)).path)))
+        return 0
 
 
 PLACEMENTS, FIELD_PLACEMENTS = 50, 3
 """Placements of each bug, and of each field, unless the user says otherwise."""
 
 
-def selftest(
+@dataclass(frozen=True)
+class SelftestOptions(Options):
+    """Plant known bugs in the records of good runs and test whether the checkers find them."""
+
+    short = "Check the checkers."
+
     placements: Annotated[
         int | None,
         typer.Option(
@@ -214,21 +244,20 @@ def selftest(
             help="Times that each bug is planted, or places at which each field is changed.",
             show_default="50; 3 with --fields",
         ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed that picks where bugs are planted.")] = 0,
+    ] = None
+    seed: Annotated[int, typer.Option(min=0, help="Seed that picks where bugs are planted.")] = 0
     only: Annotated[
         list[str] | None, typer.Option(help="Name of a bug or a checker, or (with --fields) of a field; repeatable.")
-    ] = None,
+    ] = None
     fields: Annotated[
         bool, typer.Option("--fields", help="Change every field of the records instead, one at a time.")
-    ] = False,
-) -> int:
-    """Plant known bugs in the records of good runs and test whether the checkers find them."""
-    from harness.cli.selftest import show, show_fields
+    ] = False
 
-    try:
-        if fields:
-            return show_fields(placements=placements or FIELD_PLACEMENTS, seed=seed, only=only or [])
-        return show(placements=placements or PLACEMENTS, seed=seed, only=only or [])
-    except LookupError as e:
-        raise BadArgument(f"--only {e.args[0]}") from None
+    def execute(self) -> int:
+        from harness.cli.selftest import show, show_fields
+
+        shown, usual = (show_fields, FIELD_PLACEMENTS) if self.fields else (show, PLACEMENTS)
+        try:
+            return shown(placements=self.placements or usual, seed=self.seed, only=self.only or [])
+        except LookupError as e:
+            raise BadArgument(f"--only {e.args[0]}") from None

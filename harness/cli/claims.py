@@ -7,22 +7,25 @@ import shlex
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from harness.cli import stopping
+from harness.cli.command import Options
 from harness.cli.crash import Crash
 from harness.cli.options import (
     INTERRUPTED,
+    STORE,
     BadArgument,
     StoreOption,
     TyperError,
+    Value,
     anywhere,
     command,
     store_words,
@@ -59,54 +62,71 @@ class Again:
         return self.exit == self.recorded
 
 
-def claims(
-    ctx: typer.Context,
+def _verdicts() -> Iterable[str]:
+    from workloads.file.claims import VERDICTS
+
+    return VERDICTS
+
+
+@dataclass(frozen=True)
+class ClaimsOptions(Options):
+    """What documents say of concurrent writers, and what was measured. With numbers: measure these claims again."""
+
+    short = "List claims of documents, measure them."
+
+    ctx: typer.Context
     numbers: Annotated[
         list[int] | None, typer.Argument(help="Numbers of claims to measure again; default: list the claims.")
-    ] = None,
+    ] = None
     verdict: Annotated[
         str | None,
         typer.Option(help="Only claims with this verdict: holds, holds in part, does not hold, open, later."),
-    ] = None,
+        Value(choices=_verdicts, what="verdict"),
+    ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the claims in full and their commands; run nothing.")
-    ] = False,
-    output: Annotated[Path | None, typer.Option("--json", help="File for the claims as JSON.")] = None,
-    page: Annotated[Path | None, typer.Option(help="File for the page of all claims, as docs/claims.md.")] = None,
-    store: StoreOption = Path("store"),
-) -> int:
-    """What documents say of concurrent writers, and what was measured. With numbers: measure these claims again."""
-    from rich.table import Table
+    ] = False
+    output: Annotated[Path | None, typer.Option("--json", help="File for the claims as JSON.")] = None
+    page: Annotated[Path | None, typer.Option(help="File for the page of all claims, as docs/claims.md.")] = None
+    store: StoreOption = STORE
 
-    from harness.cli.terminal import console
-    from reports import claims as shown
-    from workloads.file import claims as files
+    @cached_property
+    def _program(self) -> Any:
+        """All commands."""
+        return self.ctx.find_root().command
 
-    program: Any = ctx.find_root().command
-    found = files.load(lambda words: wrong_command(program, words))
-    chosen = _chosen(found, numbers or [], verdict)
-    again: dict[int, list[Again]] = {}
-    code = 0
-    if not numbers:
-        if dry_run:
-            for c in chosen:
-                _tell(found, c, [_complete(program, command, store) for command in c.commands])
+    def execute(self) -> int:
+        from reports import claims as shown
+        from workloads.file import claims as files
+
+        found = files.load(lambda words: wrong_command(self._program, words))
+        chosen = _chosen(found, self.numbers or [], self.verdict)
+        again: dict[int, list[Again]] = {}
+        code = 0
+        if self.numbers and not self.dry_run:
+            code = _measure(self._program, found, chosen, self.store, again)
         else:
-            table = Table("claim", "", "verdict", "measured by", box=None, pad_edge=False)
-            for row in shown.rows(chosen):
-                table.add_row(*row)
-            console(highlight=False).print(table)
-        typer.echo(shown.total(chosen))
-    elif dry_run:
-        for c in chosen:
-            _tell(found, c, [_complete(program, command, store) for command in c.commands])
-    else:
-        code = _measure(program, found, chosen, store, again)
-    if page is not None:
-        write_output(page, shown.page(found))
-    if output is not None:
-        write_output(output, shown.to_json(found, chosen, {n: [asdict(a) for a in ran] for n, ran in again.items()}))
-    return code
+            self._show(found, chosen)
+        if self.page is not None:
+            write_output(self.page, shown.page(found))
+        if self.output is not None:
+            ran = {n: [asdict(a) for a in each] for n, each in again.items()}
+            write_output(self.output, shown.to_json(found, chosen, ran))
+        return code
+
+    def _show(self, found: Claims, chosen: Sequence[Claim]) -> None:
+        """The claims in full with their commands, or as a table."""
+        from harness.cli.terminal import console
+        from reports import claims as shown
+        from reports.drawing import render
+
+        if self.dry_run:
+            for c in chosen:
+                _tell(found, c, [_complete(self._program, command, self.store) for command in c.commands])
+        else:
+            console(highlight=False).print(render.table(shown.table(chosen)))
+        if not self.numbers:
+            typer.echo(shown.total(chosen))
 
 
 def wrong_command(program: Any, words: Sequence[str]) -> str | None:
@@ -121,18 +141,15 @@ def wrong_command(program: Any, words: Sequence[str]) -> str | None:
             return None
     except TyperError as e:
         return f"{words[0]}: {str(e.format_message()).rstrip('.')}"  # type: ignore[attr-defined]
+    except BadArgument as e:
+        return f"{words[0]}: {e}"
 
 
 def _chosen(found: Claims, numbers: Sequence[int], verdict: str | None) -> list[Claim]:
-    from workloads.file.claims import VERDICTS
-    from workloads.file.meant import unknown
-
     by_number = {c.number: c for c in found.all}
     for n in numbers:
         if n not in by_number:
             raise BadArgument(f"there is no claim {n}; the claims are {min(by_number)} to {max(by_number)}")
-    if verdict is not None and verdict not in VERDICTS:
-        raise BadArgument(f"--verdict {shlex.quote(verdict)}: {unknown('verdict', verdict, VERDICTS)}")
     chosen = [by_number[n] for n in dict.fromkeys(numbers)] or list(found.all)
     return [c for c in chosen if verdict in (None, c.verdict)]
 

@@ -2,213 +2,235 @@
 
 from __future__ import annotations
 
-import random
-import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli import stopping
 from harness.cli.check import publish
+from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
+    CATALOGS,
+    ENGINES,
+    LENGTH,
+    NEVER,
+    PATH,
+    STORE,
     BadArgument,
     ClusterOption,
+    NoNemesisOption,
     OperationsOption,
+    QuietOption,
     SessionOption,
     StoreOption,
+    Value,
     WritersOption,
-    anywhere,
-    known_catalog,
-    known_engines,
     listed,
-    mode_of,
-    overridden,
-    path_anywhere,
-    reachable,
     release_of,
     say_own_jar,
-    store_words,
-    user_services,
     warn,
     write_output,
 )
-from harness.cli.sweep import VaryOption, checked, varied_of
+from harness.cli.run import RunOptions
+from harness.cli.services import reachable, user_services
+from harness.cli.sweep import SweepOptions, VaryOption, checked, first_of, varied_of
 
 if TYPE_CHECKING:
+    from checkers.costs.comparison import Comparison, Contender
+    from harness.experiments.compare import Compare, Order
+    from harness.run.resolve import WorkloadFile
     from workloads.file.workload import Workload
 
 
-def compare(
-    workload: Annotated[str, typer.Argument(help="A workload file, or the name of a built-in workload (mixed).")],
+@dataclass(frozen=True)
+class CompareOptions(Options):
+    """Run one workload with the same seeds and faults on several catalogs, releases or engines, and report what differs."""
+
+    short = "Compare catalogs, releases or engines."
+
+    workload: Annotated[str, typer.Argument(help="A workload file, or the name of a built-in workload (mixed)."), PATH]
     catalog: Annotated[
-        str | None, typer.Option(help="Catalogs, separated by commas: rest,jdbc,my.yaml; default: the workload's.")
-    ] = None,
+        str | None,
+        typer.Option(help="Catalogs, separated by commas: rest,jdbc,my.yaml; default: the workload's."),
+        CATALOGS,
+    ] = None
     iceberg: Annotated[
         str | None,
         typer.Option(help="Iceberg releases of the writers, or runtime jars, separated by commas: 1.10.1,1.12.0."),
-    ] = None,
+        Value("path", several=True),
+    ] = None
     engine: Annotated[
         str | None,
         typer.Option(
             help="Engines, separated by commas: spark,duckdb; each alone, then all of them mixed, with the operations that all can do."
         ),
-    ] = None,
+        ENGINES,
+    ] = None
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="Runs of each catalog or release, each with its own seed.")
-    ] = 1,
-    seed: Annotated[int | None, typer.Option(min=0, help="First seed; the following runs count up from it.")] = None,
+    ] = 1
+    seed: Annotated[int | None, typer.Option(min=0, help="First seed; the following runs count up from it.")] = None
     time: Annotated[
-        str | None, typer.Option(help="Length of each run as a time (90s, 5m); overrides the file.")
-    ] = None,
-    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
-    writers: WritersOption = None,
-    operations: OperationsOption = None,
-    vary: VaryOption = None,
-    session: SessionOption = None,
-    cluster: ClusterOption = None,
-    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")] = False,
-    clean: Annotated[
-        bool, typer.Option("--clean", help="Drop the tables that the runs made in your own catalogs.")
-    ] = False,
-    store: StoreOption = Path("store"),
-    lake: LakeOption = None,
-    into: Annotated[Path | None, typer.Option(help="Folder of the comparison; an unfinished one is continued.")] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON.")] = None,
-    parallel: Annotated[int, typer.Option(min=1, max=32, help="Runs at the same time.")] = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
-) -> int:
-    """Run one workload with the same seeds and faults on several catalogs, releases or engines, and report what differs."""
-    from checkers.costs.comparison import Contender
-    from checkers.verdict import exit_code
-    from compose.redaction import secrets_of
-    from harness.cli.terminal import Voice, console
-    from harness.experiments import compare as comparing
-    from harness.run.resolve import read_workload
-    from reports.compare import page
-    from workloads.file import workload as schema
-    from workloads.file.experiment import combinations
-
-    mode = mode_of(session, cluster)
-    read = read_workload(schema.find(workload), warn)
-    spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations, **mode)
-    kept_in = place_of(lake, store)
-    teams = _teams(listed("--engine", engine))
-    if engine is not None and writers is not None and "=" in writers:
-        raise BadArgument(f"--writers {writers}: --engine says whose the writers are; give their number")
-    common = _common(spec, teams) if teams != [()] else None
-    if common is not None:
-        spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=",".join(common), **mode)
-    catalogs = [known_catalog(c) for c in listed("--catalog", catalog)] or [spec.catalog]
-    for name in catalogs:
-        user_services(name, None, None)  # reports services that do not answer before hours are spent
-    typed = listed("--iceberg", iceberg)
-    chosen = {r.label: (v, r) for v, r in ((v, release_of(v)) for v in typed)}
-    chosen = chosen or {(default := release_of(None)).label: (default.iceberg, default)}
-    if len(chosen) < len(typed):
-        raise BadArgument(f"--iceberg {iceberg}: two of these jars are the same file by their sha256")
-    values = varied_of(vary or [])
-    contenders = tuple(
-        Contender(c, v, team, one) for c in catalogs for v in chosen for team in teams for one in combinations(values)
+        str | None, typer.Option(help="Length of each run as a time (90s, 5m); overrides the file."), LENGTH
+    ] = None
+    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None
+    writers: WritersOption = None
+    operations: OperationsOption = None
+    vary: VaryOption = None
+    session: SessionOption = None
+    cluster: ClusterOption = None
+    no_nemesis: NoNemesisOption = False
+    clean: Annotated[bool, typer.Option("--clean", help="Drop the tables that the runs made in your own catalogs.")] = (
+        False
     )
-    checked(spec, contenders)
-    for c in catalogs:
-        reachable((name for team in teams for name in team or spec.engines), c)
-    if len(contenders) < 2:
-        raise BadArgument(
-            "compare: give at least two catalogs, releases, engines or values of a parameter, such as --catalog rest,jdbc, "
-            "--engine spark,duckdb or --vary isolation=snapshot,serializable"
+    store: StoreOption = STORE
+    lake: LakeOption = None
+    into: Annotated[Path | None, typer.Option(help="Folder of the comparison; an unfinished one is continued.")] = None
+    output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON."), NEVER] = None
+    parallel: Annotated[int, typer.Option(min=1, max=32, help="Runs at the same time.")] = 1
+    quiet: QuietOption = False
+
+    def check(self) -> None:
+        if self.engine is not None and self.writers is not None and "=" in self.writers:
+            raise BadArgument(f"--writers {self.writers}: --engine says whose the writers are; give their number")
+        varied_of(self.vary or [])
+
+    def prepare(self) -> None:
+        place_of(self.lake, self.store)
+        checked(self._spec, self._contenders)
+        for c in self._catalogs:
+            reachable((name for team in self._teams for name in team or self._spec.engines), c)
+        if len(self._contenders) < 2:
+            raise BadArgument(
+                "compare: give at least two catalogs, releases, engines or values of a parameter, such as --catalog rest,jdbc, "
+                "--engine spark,duckdb or --vary isolation=snapshot,serializable"
+            )
+
+    @cached_property
+    def _file(self) -> WorkloadFile:
+        from harness.run.resolve import read_workload
+        from workloads.file import workload as schema
+
+        return read_workload(schema.find(self.workload), warn)
+
+    @cached_property
+    def _teams(self) -> list[tuple[str, ...]]:
+        """The contenders' engines: each alone, then all mixed; those of the workload file if none is named."""
+        engines = listed("--engine", self.engine)
+        return [*((name,) for name in engines), *([tuple(engines)] if len(engines) > 1 else [])] or [()]
+
+    @cached_property
+    def _common(self) -> list[str] | None:
+        """The kinds of operations that all engines can do; None: no engine is named."""
+        return None if self.engine is None else _common(self.changed(self._file), self._teams)
+
+    @cached_property
+    def _spec(self) -> Workload:
+        return self.changed(self._file, **({} if self._common is None else {"operations": ",".join(self._common)}))
+
+    @cached_property
+    def _catalogs(self) -> list[str]:
+        return listed("--catalog", self.catalog) or [self._spec.catalog]
+
+    @cached_property
+    def _releases(self) -> dict[str, tuple[str, Any]]:
+        """Label → the release as it was typed, the release. Raises BadArgument."""
+        typed = listed("--iceberg", self.iceberg)
+        chosen = {r.label: (v, r) for v, r in ((v, release_of(v)) for v in typed)}
+        if len(chosen) < len(typed):
+            raise BadArgument(f"--iceberg {self.iceberg}: two of these jars are the same file by their sha256")
+        return chosen or {(default := release_of(None)).label: (default.iceberg, default)}
+
+    @cached_property
+    def _contenders(self) -> tuple[Contender, ...]:
+        from checkers.costs.comparison import Contender
+        from workloads.file.experiment import combinations
+
+        ones = list(combinations(varied_of(self.vary or [])))
+        each = (
+            (c, v, team, one) for c in self._catalogs for v in self._releases for team in self._teams for one in ones
         )
-    if into is not None and seed is None:
-        seed = comparing.first_seed(into)
-    if seed is None:
-        seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
-    file = path_anywhere(workload)
-    given = (("writers", writers), ("operations", operations), ("ops", ops), ("time", time), *mode.items())
-    shared = [f"--{k}={v}" for k, v in given if v is not None]
-    shared += ["--no-nemesis"] if no_nemesis else []
-    shared += ["--clean"] if clean else []
-    shared += store_words(store)
-    shared += [f"--lake={path_anywhere(lake)}"] if lake is not None else []
+        return tuple(Contender(*facts) for facts in each)
 
-    def once(c: Contender) -> list[str]:
-        engines = comparing.engaged(spec, replace(c, varied=())).engines
-        options = _as_run(shared, engines, common or []) if c.engines else shared
-        return [w for w in options if not c.varied or w != "--clean"]
+    def _once(self, c: Contender, seed: int) -> str:
+        """The command that makes one run of a contender alone."""
+        from harness.experiments.compare import engaged
+        from workloads.file.changes import counted
 
-    def again(c: Contender, seed: int) -> str:
-        words = [
-            *(
-                ("sweep", file, *(f"--vary={k}={v}" for k, v in c.varied), "--seeds", "1")
-                if c.varied
-                else ("run", file)
-            ),
-            "--seed",
-            str(seed),
-            "--catalog",
-            path_anywhere(c.catalog),
-            "--iceberg",
-            path_anywhere(chosen[c.iceberg][0]),
-            *once(c),
-        ]
-        return shlex.join([anywhere(), *words])
+        one: dict[str, Any] = {"seed": seed, "catalog": c.catalog, "iceberg": self._releases[c.iceberg][0]}
+        if c.engines:
+            engines = engaged(self._spec, replace(c, varied=())).engines
+            one |= {"writers": counted(engines), "operations": ",".join(self._common or [])}
+        if not c.varied:
+            return self.like(RunOptions, **one).again()
+        one |= {"experiment": self.workload, "vary": [f"{k}={v}" for k, v in c.varied], "seeds": 1, "into": None}
+        return self.like(SweepOptions, **one).again()
 
-    into = into or comparing.new_folder(store, spec.workload)
-    words = [
-        "compare",
-        file,
-        "--catalog",
-        ",".join(map(path_anywhere, catalogs)),
-        "--iceberg",
-        ",".join(path_anywhere(v) for v, _ in chosen.values()),
-        *(["--engine", engine] if engine else []),
-        *(f"--vary={text}" for text in vary or []),
-        *shared,
-    ]
-    words += ["--seed", str(seed), "--seeds", str(seeds), "--into", str(into)]
-    words += ["--parallel", str(parallel)] if parallel > 1 else []
-    words += ["--store", str(store)] if "--store" not in words else []
-    goes_on = shlex.join([anywhere(), *words])
-    releases = {label: release for label, (_, release) in chosen.items()}
-    order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean, releases)
-    with Voice(quiet=quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
-        which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
-        voice.keep(f"{spec.workload}, {len(contenders)} contenders, {which}: {into}")
-        for release in releases.values():
-            say_own_jar(release, voice.say)
-        stopping.current().way_on = lambda: f"continue with: {goes_on}"
-        whole = comparing.Compare(order, into, store, voice, keeping(kept_in, publish, voice.keep))
-        try:
-            whole.measure()
-        except KeyboardInterrupt as e:
-            compared = whole.comparison()
-            if whole.path.exists():
-                page.write(compared, into, goes_on)
-            said = f"{len(compared.runs)} of {len(contenders) * seeds} runs are measured"
-            raise stopping.Stopped(f"{said}; continue with: {goes_on}") from e
-    done = whole.comparison()
-    written = page.write(done, into, goes_on)
-    if output is not None:
-        write_output(output, page.dumped(done))
-    typer.echo()
-    console(highlight=False, least=page.NARROWEST).print(page.table(done))
-    for line in page.lines(done):
-        typer.echo(line)
-    typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
-    return exit_code(done.verdict)
+    def execute(self) -> int:
+        from harness.experiments import compare as comparing
 
+        for name in self._catalogs:
+            user_services(name, None, None)  # reports services that do not answer before hours are spent
+        into = self.into or comparing.new_folder(self.store, self._spec.workload)
+        seed = first_of(self.seed, self.into, self._spec)
+        goes_on = self.again(
+            catalog=",".join(self._catalogs),
+            iceberg=",".join(typed for typed, _ in self._releases.values()),
+            seed=seed,
+            seeds=self.seeds,
+            into=into,
+            store=self.store,
+        )
+        releases = {label: release for label, (_, release) in self._releases.items()}
+        seeds = tuple(range(seed, seed + self.seeds))
+        order = comparing.Order(self._spec, self._contenders, seeds, self._once, self.parallel, self.clean, releases)
+        return self._show(self._measured(order, into, goes_on).comparison(), into, goes_on)
 
-def _teams(engines: list[str]) -> list[tuple[str, ...]]:
-    """The contenders' engines: each alone, then all mixed; those of the workload file if none is named.
+    def _measured(self, order: Order, into: Path, goes_on: str) -> Compare:
+        from compose.redaction import secrets_of
+        from harness.cli.terminal import Voice
+        from harness.experiments.compare import Compare
+        from reports.compare import page
+        from reports.drawing import render
 
-    Raises:
-        BadArgument: there is no such engine.
-    """
-    teams: list[tuple[str, ...]] = [(name,) for name in known_engines(engines)]
-    return [*teams, *([tuple(engines)] if len(engines) > 1 else [])] or [()]
+        spec, seed = self._spec, order.seeds[0]
+        with Voice(quiet=self.quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
+            which = f"seed {seed}" if self.seeds == 1 else f"seeds {seed} to {order.seeds[-1]}"
+            voice.keep(f"{spec.workload}, {len(self._contenders)} contenders, {which}: {into}")
+            for _, release in self._releases.values():
+                say_own_jar(release, voice.say)
+            stopping.current().way_on = lambda: f"continue with: {goes_on}"
+            kept_in = place_of(self.lake, self.store)
+            whole = Compare(order, into, self.store, voice, keeping(kept_in, publish, voice.keep))
+            try:
+                whole.measure()
+            except KeyboardInterrupt as e:
+                compared = whole.comparison()
+                if whole.path.exists():
+                    render.write(page.of(compared, goes_on), into)
+                said = f"{len(compared.runs)} of {len(self._contenders) * self.seeds} runs are measured"
+                raise stopping.Stopped(f"{said}; continue with: {goes_on}") from e
+        return whole
+
+    def _show(self, done: Comparison, into: Path, goes_on: str) -> int:
+        from checkers.verdict import exit_code
+        from harness.cli.terminal import show
+        from reports.compare import page
+        from reports.drawing import render
+
+        made = page.of(done, goes_on)
+        written = render.write(made, into)
+        if self.output is not None:
+            write_output(self.output, render.data(made))
+        typer.echo()
+        ends = {"page": written, "json": written.with_suffix(".json"), "again": goes_on}
+        show(made, ends, least=render.NARROWEST)
+        return exit_code(done.verdict)
 
 
 def _common(spec: Workload, teams: list[tuple[str, ...]]) -> list[str]:
@@ -233,10 +255,3 @@ def _common(spec: Workload, teams: list[tuple[str, ...]]) -> list[str]:
         each = ", ".join(f"{k} ({', '.join(unable)})" for k, unable in without.items())
         warn(f"left out, because these engines cannot do it on every table of {spec.workload}: {each}")
     return common
-
-
-def _as_run(shared: list[str], engines: tuple[str, ...], kinds: list[str]) -> list[str]:
-    """The options of a comparison as those of a single run with these writers."""
-    counts = ",".join(f"{name}={engines.count(name)}" for name in dict.fromkeys(engines))
-    kept = [word for word in shared if not word.startswith(("--writers=", "--operations="))]
-    return [f"--writers={counts}", f"--operations={','.join(kinds)}", *kept]

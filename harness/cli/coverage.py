@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli import stopping
-from harness.cli.options import BadArgument, StoreOption, run_in
+from harness.cli.command import Options
+from harness.cli.options import STORE, BadArgument, StoreOption, run_in
 
 if TYPE_CHECKING:
     from checkers.coverage.coverage import Coverage
     from checkers.evidence.runfolder import RunFolder
 
 
-def coverage(
+@dataclass(frozen=True)
+class CoverageOptions(Options):
+    """Which operations met which in which phase of their writes: a figure, a heat map, and what is rare."""
+
+    short = "Show which interleavings runs exercised."
+
     where: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -24,45 +30,57 @@ def coverage(
             help="Folders of runs, or folders with runs in them at any depth; default: the store.",
             show_default=False,
         ),
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="File for the pairs and figures as JSON.")] = None,
+    ] = None
+    output: Annotated[Path | None, typer.Option("--json", help="File for the pairs and figures as JSON.")] = None
     page: Annotated[
         Path | None,
         typer.Option(help="File for the page; default: coverage.html in the folder, of several folders in the store."),
-    ] = None,
-    store: StoreOption = Path("store"),
-) -> int:
-    """Which operations met which in which phase of their writes: a figure, a heat map, and what is rare."""
-    from checkers.coverage.coverage import union
-    from checkers.coverage.ledger import name_of
-    from reports.coverage import page as shown
-    from reports.run.interleavings import PAGE
+    ] = None
+    store: StoreOption = STORE
 
-    if not where and not store.is_dir():
-        raise BadArgument(f"there is no store {store}; name folders of runs, or give --store")
-    folders = [run_in(store, path) for path in where] if where else [store]
-    stopping.current().way_on = lambda: "nothing is lost"
-    unread: list[str] = []
+    def execute(self) -> int:
+        from checkers.coverage.coverage import union
+
+        if not self.where and not self.store.is_dir():
+            raise BadArgument(f"there is no store {self.store}; name folders of runs, or give --store")
+        folders = [run_in(self.store, path) for path in self.where] if self.where else [self.store]
+        stopping.current().way_on = lambda: "nothing is lost"
+        unread: list[str] = []
+        found = _found(folders, unread)
+        if not found and not unread:
+            raise BadArgument(f"{', '.join(map(str, folders))}: no run in there")
+        for line in unread:
+            typer.echo(f"icequake: not read: {line}", err=True)
+        if not found:
+            raise BadArgument(f"{', '.join(map(str, folders))}: none of the runs in there can be read")
+        return self._show(union(found.values()), folders, unread)
+
+    def _show(self, every: Coverage, folders: list[Path], unread: list[str]) -> int:
+        from checkers.evidence.runfolder import replace_file
+        from harness.cli.terminal import show
+        from reports.coverage import page as shown
+        from reports.drawing import render
+        from reports.run.interleavings import PAGE
+
+        made = shown.of(every, ", ".join(str(f) for f in folders), unread)
+        if self.output is not None:
+            self.output.write_text(render.data(made), encoding="utf-8")
+        place = self.page or (folders[0] if len(folders) == 1 else self.store) / PAGE
+        replace_file(place, render.html(made))
+        show(made, {"page": place})
+        return 0
+
+
+def _found(folders: list[Path], unread: list[str]) -> dict[tuple[Path, str], Coverage]:
+    """Night and name of each run, or its folder → its coverage; a sentence in ``unread`` for each that cannot be read."""
+    from checkers.coverage.ledger import name_of
+
     found = _of_nights(folders, unread)
     for run in _runs(folders):
         if all((night, name_of(run.path)) not in found for night in run.path.parents):
             one = _of(run, unread)
             found |= {} if one is None else {(run.path, ""): one}
-    if not found and not unread:
-        raise BadArgument(f"{', '.join(map(str, folders))}: no run in there")
-    for line in unread:
-        typer.echo(f"icequake: not read: {line}", err=True)
-    if not found:
-        raise BadArgument(f"{', '.join(map(str, folders))}: none of the runs in there can be read")
-    every = union(found.values())
-    if output is not None:
-        output.write_text(json.dumps(shown.as_json(every, unread), indent=1) + "\n", encoding="utf-8")
-    title = ", ".join(str(f) for f in folders)
-    place = page or (folders[0] if len(folders) == 1 else store) / PAGE
-    for line in shown.lines(every):
-        typer.echo(line)
-    typer.echo(f"page: {shown.write(every, place, title, unread)}")
-    return 0
+    return found
 
 
 def _of_nights(folders: list[Path], unread: list[str]) -> dict[tuple[Path, str], Coverage]:

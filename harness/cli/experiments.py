@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shlex
 import textwrap
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,117 +14,163 @@ import typer
 
 from harness.cli import stopping
 from harness.cli.check import publish
+from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
+    ENGINES,
+    NEVER,
+    OUR_CATALOG,
+    PATH,
     STORE,
     BadArgument,
     ClusterOption,
     IcebergOption,
+    QuietOption,
     SessionOption,
     StoreOption,
     absolute,
-    anywhere,
-    known_catalog,
-    known_engines,
+    engine_names,
     listed,
-    mode_of,
     path_anywhere,
-    reachable,
     release_of,
     say_own_jar,
-    store_words,
     warn,
     write_output,
 )
+from harness.cli.services import reachable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
-    from checkers.conflicts.measured import Measured
+    from checkers.conflicts.measured import Cells, Measured
     from checkers.judge.proof import Proof
+    from harness.cli.terminal import Voice
     from workloads.file.scenario import Scenario
 
 
-def prove(
-    names: Annotated[list[str] | None, typer.Argument(help="Scenarios, by name or file; default: all.")] = None,
-    times: Annotated[int, typer.Option(min=1, max=1000, help="Repetitions of each scenario.")] = 1,
-    iceberg: IcebergOption = None,
-    session: SessionOption = None,
-    cluster: ClusterOption = None,
-    output: Annotated[Path | None, typer.Option("--json", help="File for the results as JSON.")] = None,
-    store: StoreOption = Path("store"),
-    lake: LakeOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only.")] = False,
-) -> int:
+@dataclass(frozen=True)
+class ProveOptions(Options):
     """Reproduce known defects, each as a scenario on real Spark; exit code 0 if every result is as expected for this version."""
-    from compose import setup
-    from compose.redaction import SecretsLeft
-    from harness.cli.terminal import Voice, console
-    from harness.experiments import prove as proving
-    from harness.run import disk
-    from harness.run.resolve import read_scenario
-    from harness.run.settings import RunError
-    from harness.run.versions import versions
-    from reports import proofs as shown
-    from workloads.file import scenario
 
-    paths = scenario.paths(names or [])
-    scenarios = [read_scenario(p, warn).model_copy(update=mode_of(session, cluster)) for p in paths]
-    release = release_of(iceberg)
-    kept_in = place_of(lake, store)
-    said = [("--iceberg", iceberg), ("--session", session), ("--cluster", cluster), ("--lake", lake)]
-    again = shlex.join([anywhere(), "prove", *(w for k, v in said if v is not None for w in (k, path_anywhere(v)))])
-    named = {s.scenario: path_anywhere(n) for s, n in zip(scenarios, names or [], strict=False)}
-    with Voice(quiet=quiet) as voice, details_in(store):
-        installation = setup.ensure_release(release)
-        say_own_jar(release, voice.say)
+    short = "Reproduce known defects."
+
+    names: Annotated[list[str] | None, typer.Argument(help="Scenarios, by name or file; default: all."), PATH] = None
+    times: Annotated[int, typer.Option(min=1, max=1000, help="Repetitions of each scenario.")] = 1
+    iceberg: IcebergOption = None
+    session: SessionOption = None
+    cluster: ClusterOption = None
+    output: Annotated[Path | None, typer.Option("--json", help="File for the results as JSON."), NEVER] = None
+    store: StoreOption = STORE
+    lake: LakeOption = None
+    into: Annotated[Path | None, typer.Option(help="Folder of the proofs; unfinished ones are continued.")] = None
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only."), NEVER] = False
+
+    def prepare(self) -> None:
+        place_of(self.lake, self.store)
+        _ = self._scenarios, self._release
+
+    @cached_property
+    def _paths(self) -> list[Path]:
+        from workloads.file import scenario
+
+        return list(scenario.paths(self.names or []))
+
+    @cached_property
+    def _scenarios(self) -> list[Scenario]:
+        from harness.run.resolve import read_scenario
+
+        return [read_scenario(p, warn).model_copy(update=self.mode) for p in self._paths]
+
+    @cached_property
+    def _release(self) -> Any:
+        return release_of(self.iceberg)
+
+    def execute(self) -> int:
+        from compose import setup
+        from compose.redaction import SecretsLeft
+        from harness.cli.terminal import Voice
+        from harness.run.versions import versions
+
         finished: list[Proof] = []
         ended: Exception | None = None
-        stopping.current().way_on = lambda: f"the runs so far are in {store}"
-        try:
-            proofs, found = proving.prove(
-                scenarios,
-                installation,
-                store,
-                voice,
-                keeping(kept_in, publish, voice.keep),
-                times=times,
-                command=again,
-                named=named,
-                finished=finished.append,
-            )
-        except (OSError, SecretsLeft) as e:  # what was proven is shown first
-            ended, proofs, found = e, finished, versions(installation)
-        except KeyboardInterrupt as e:
-            ran = Counter(p.scenario for p in finished)
-            console().print(_table_of([s for s in scenarios if ran[s.scenario]], finished))
-            left = [_typed(p) for p, s in zip(paths, scenarios, strict=True) if ran[s.scenario] < times]
-            words = [again, *left] if len(left) < len(scenarios) or names else [again]
-            words += ["--times", str(times)] if times > 1 else []
-            words += map(shlex.quote, store_words(store))
-            done = f"{len(finished)} of {times * len(scenarios)} scenarios are done, their runs are in {store}"
-            raise stopping.Stopped(f"{done}; run the others with: {' '.join(words)}") from e
-    if output is not None:
-        write_output(output, shown.to_json(proofs, found))
-    ran = Counter(p.scenario for p in proofs)
-    console().print(_table_of([s for s in scenarios if ran[s.scenario]], proofs))
-    if ended is not None:
-        raise ended
-    if len(scenarios) <= 3:
-        last = {p.scenario: p for p in proofs}
-        for s in scenarios:
-            for n, paragraph in enumerate(shown.story(s, last[s.scenario])):
-                lead = f"{s.scenario}: " if n == 0 else ""
-                typer.echo("\n" + _wrapped(lead + paragraph))
-            folder = last[s.scenario].folder
-            typer.echo("" if folder is None else f"\n  page  {folder}/report.html\n")
-    typer.echo(f"Spark {found['spark']}, Iceberg {release.label}; the runs are in {store}")
-    if (full := next((w for p in proofs if p.state == "not run" for w in p.why if disk.said(w)), None)) is not None:
-        raise RunError(f"the disk is full; {disk.remedy(None)} ({full})")
-    return 0 if all(p.as_said for p in proofs) else 1
+        with Voice(quiet=self.quiet) as voice, details_in(self.store):
+            installation = setup.ensure_release(self._release)
+            say_own_jar(self._release, voice.say)
+            stopping.current().way_on = lambda: f"the runs so far are in {self.store}"
+            try:
+                proofs, found = self._proven(installation, voice, finished)
+            except (OSError, SecretsLeft) as e:  # what was proven is shown first
+                ended, proofs, found = e, finished, versions(installation)
+            except KeyboardInterrupt as e:
+                raise self._stopped(finished) from e
+        self._show(proofs, found)
+        if ended is not None:
+            raise ended
+        return self._end(proofs, found)
+
+    def _proven(self, installation: Any, voice: Voice, finished: list[Proof]) -> tuple[Sequence[Proof], dict[str, str]]:
+        from harness.experiments import prove as proving
+
+        typed = zip(self._scenarios, self.names or [], strict=False)
+        return proving.prove(
+            self._scenarios,
+            installation,
+            self.store,
+            voice,
+            keeping(place_of(self.lake, self.store), publish, voice.keep),
+            times=self.times,
+            command=replace(self, names=None, times=1, store=STORE, into=None).again(),
+            named={s.scenario: path_anywhere(n) for s, n in typed},
+            finished=finished.append,
+            into=self.into,
+        )
+
+    def _stopped(self, finished: Sequence[Proof]) -> stopping.Stopped:
+        """What was proven is shown; the last line runs the other scenarios."""
+        from harness.cli.terminal import console
+        from reports import proofs as shown
+        from reports.drawing import render
+
+        ran = Counter(p.scenario for p in finished)
+        console().print(render.table(shown.table([s for s in self._scenarios if ran[s.scenario]], finished)))
+        each = zip(self._paths, self._scenarios, strict=True)
+        left = [_typed(p) for p, s in each if ran[s.scenario] < self.times]
+        all_of_them = len(left) == len(self._scenarios) and not self.names
+        done = (
+            f"{len(finished)} of {self.times * len(self._scenarios)} scenarios are done, their runs are in {self.store}"
+        )
+        others = replace(self, names=None if all_of_them else left).again()
+        return stopping.Stopped(f"{done}; run the others with: {others}")
+
+    def _show(self, proofs: Sequence[Proof], found: dict[str, str]) -> None:
+        from harness.cli.terminal import console
+        from reports import proofs as shown
+        from reports.drawing import render
+
+        if self.output is not None:
+            write_output(self.output, shown.to_json(proofs, found))
+        ran = Counter(p.scenario for p in proofs)
+        console().print(render.table(shown.table([s for s in self._scenarios if ran[s.scenario]], proofs)))
+
+    def _end(self, proofs: Sequence[Proof], found: dict[str, str]) -> int:
+        """Tell what a few scenarios show; return the exit code."""
+        from harness.run import disk
+        from harness.run.settings import RunError
+        from reports import proofs as shown
+
+        if len(self._scenarios) <= 3:
+            last = {p.scenario: p for p in proofs}
+            for s in self._scenarios:
+                for n, paragraph in enumerate(shown.story(s, last[s.scenario])):
+                    lead = f"{s.scenario}: " if n == 0 else ""
+                    typer.echo("\n" + _wrapped(lead + paragraph))
+                folder = last[s.scenario].folder
+                typer.echo("" if folder is None else f"\n  page  {folder}/report.html\n")
+        typer.echo(f"Spark {found['spark']}, Iceberg {self._release.label}; the runs are in {self.store}")
+        if (full := next((w for p in proofs if p.state == "not run" for w in p.why if disk.said(w)), None)) is not None:
+            raise RunError(f"the disk is full; {disk.remedy(None)} ({full})")
+        return 0 if all(p.as_said for p in proofs) else 1
 
 
 def _wrapped(paragraph: str) -> str:
@@ -133,132 +179,142 @@ def _wrapped(paragraph: str) -> str:
     return textwrap.fill(paragraph, 100, initial_indent="  ", subsequent_indent="  ", **options)
 
 
-def _table_of(scenarios: Sequence[Scenario], proofs: Sequence[Proof]) -> Table:
-    from rich.table import Table
-
-    from reports import proofs as shown
-
-    table = Table("scenario", "", "as expected", "what was seen, or why not", box=None, pad_edge=False)
-    for row in shown.rows(scenarios, proofs):
-        table.add_row(*row)
-    return table
-
-
 def _typed(path: Path) -> str:
     """A scenario as it is typed in any folder: one of the library by its name, another by the absolute path of its file."""
     from workloads.file import scenario
 
-    return path.stem if path.parent == scenario.LIBRARY else shlex.quote(os.path.abspath(path))
+    return path.stem if path.parent == scenario.LIBRARY else os.path.abspath(path)
 
 
-def matrix(
+@dataclass(frozen=True)
+class MatrixOptions(Options):
+    """Measure which operation aborts, retries or breaks which: every pair of operations, on every kind of table."""
+
+    short = "Measure which operations conflict."
+
     only: Annotated[
         list[str] | None,
         typer.Option(
             help="A kind of operation, or a dimension and its value, such as held=refresh; repeatable. "
             "Default: the eight kinds of docs/matrix.md."
         ),
-    ] = None,
+    ] = None
     engine: Annotated[
         str | None,
         typer.Option(
             help="Engines, separated by commas: spark,duckdb. Measures their operations beside each other instead of Spark's."
         ),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many cells.")] = None,
+        ENGINES,
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many cells.")] = None
     into: Annotated[
         Path | None,
         typer.Option(
             help="Folder of the matrix; an unfinished one is continued. Default: store/matrix, with --engine store/engine-matrix."
         ),
-    ] = None,
-    catalog: Annotated[str, typer.Option(help="A catalog of `icequake list catalogs`.")] = "rest",
-    iceberg: IcebergOption = None,
-    session: SessionOption = None,
-    cluster: ClusterOption = None,
-    against: Annotated[Path | None, typer.Option(help="Folder of another matrix to compare with.")] = None,
+    ] = None
+    catalog: Annotated[str, typer.Option(help="A catalog of `icequake list catalogs`."), OUR_CATALOG] = "rest"
+    iceberg: IcebergOption = None
+    session: SessionOption = None
+    cluster: ClusterOption = None
+    against: Annotated[Path | None, typer.Option(help="Folder of another matrix to compare with.")] = None
     keep_runs: Annotated[
         bool, typer.Option("--keep-runs", help="Keep every run, not only those with something to see.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
-) -> int:
-    """Measure which operation aborts, retries or breaks which: every pair of operations, on every kind of table."""
-    from checkers.conflicts import plan, predicted
-    from checkers.conflicts.measured import differences
-    from checkers.verdict import exit_code
-    from compose import setup
-    from harness.cli.terminal import Voice
-    from harness.experiments import matrix as measuring
-    from reports.matrix import page
-    from workloads.file.meant import unknown
-    from workloads.file.mode import QUICK
+    ] = False
+    quiet: QuietOption = False
 
-    engines, named = _engines(engine), known_catalog(catalog, own_file=False)
-    reachable(engines, named)
-    if engines:
-        known = predicted.ENGINE_KINDS
-        for kind in only or []:
-            if kind not in known:
-                raise BadArgument(f"--only {kind}: {unknown('operation', kind, known)}")
-        cells = list(predicted.engine_cells(engines, tuple(k for k in known if k in (only or known))))[:limit]
-    else:
-        try:
-            cells = predicted.on(measuring.compared(named), plan.chosen(only or ()).cells())[:limit]
-        except ValueError as e:
-            raise BadArgument(str(e)) from None
-    if not cells:
-        why = (
-            f"none of {', '.join(engines)} can do that"
-            if engines
-            else "no cell has all of this; docs/matrix.md says which have"
-        )
-        raise BadArgument(f"--only {' --only '.join(only or ())}: {why}")
-    into = into or absolute(STORE) / ("engine-matrix" if engines else "matrix")
-    other = None if against is None else _other_matrix(against)
-    release = release_of(iceberg)
-    words = ["matrix", *(w for k in only or () for w in ("--only", k))]
-    words += [*(["--engine", ",".join(engines)] if engines else []), "--into", str(into)]
-    words += ["--catalog", catalog]
-    words += ["--limit", str(limit)] if limit else []
-    words += ["--keep-runs"] if keep_runs else []
-    words += ["--iceberg", path_anywhere(iceberg)] if iceberg else []
-    given = mode_of(session, cluster)
-    words += [w for k, v in given.items() for w in (f"--{k}", v)]
-    words += ["--against", str(against)] if against else []
-    goes_on = f"the same command continues: {shlex.join([anywhere(), *words])}"
-    stopping.current().way_on = lambda: goes_on
-    with Voice(quiet=quiet, unit="cells") as voice, details_in(into):
-        installation = setup.ensure_release(release)
-        voice.keep(f"matrix of {len(cells)} cells: {into}")
-        say_own_jar(release, voice.say)
-        whole = measuring.Matrix(
-            cells,
-            into,
-            installation,
-            voice,
-            named,
-            publish=publish if engines else None,
-            show=None if engines else publish,
-            keep=keep_runs,
-            mode=replace(QUICK, **given),
-        )
-        try:
-            done = whole.measure()
-        except KeyboardInterrupt as e:
-            raise stopping.Stopped(f"{whole.measured} of {len(cells)} cells are measured; {goes_on}") from e
-    found = [] if other is None else differences(done.measured, other)
-    for line in page.lines(done, found, None if other is None else len(other)):
-        typer.echo(line)
-    typer.echo(f"page  {page.write(into)}")
-    return exit_code(False if found else "unknown" if done.could_not else True)
+    def prepare(self) -> None:
+        reachable(self._engines, self.catalog)
+        _ = self._cells, self._other, self._release
 
+    @cached_property
+    def _engines(self) -> tuple[str, ...]:
+        """The engines that were named, Spark first; none if the option was not given."""
+        names = listed("--engine", self.engine)
+        return tuple(name for name in engine_names() if name in names)
 
-def _engines(typed: str | None) -> tuple[str, ...]:
-    """The engines that were named, Spark first; none if the option was not given."""
-    from workloads.engines.engines import ENGINES
+    @cached_property
+    def _cells(self) -> Sequence[Any]:
+        """The cells to measure. Raises BadArgument."""
+        from checkers.conflicts import plan, predicted
+        from harness.experiments import matrix as measuring
 
-    names = known_engines(listed("--engine", typed))
-    return tuple(name for name in ENGINES if name in names)
+        if self._engines:
+            cells = list(predicted.engine_cells(self._engines, self._kinds()))
+        else:
+            try:
+                cells = predicted.on(measuring.compared(self.catalog), plan.chosen(self.only or ()).cells())
+            except ValueError as e:
+                raise BadArgument(str(e)) from None
+        if not cells:
+            why = "no cell has all of this; docs/matrix.md says which have"
+            if self._engines:
+                why = f"none of {', '.join(self._engines)} can do that"
+            raise BadArgument(f"--only {' --only '.join(self.only or ())}: {why}")
+        return cells[: self.limit]
+
+    def _kinds(self) -> tuple[str, ...]:
+        from checkers.conflicts.predicted import ENGINE_KINDS
+        from workloads.file.meant import unknown
+
+        for kind in self.only or []:
+            if kind not in ENGINE_KINDS:
+                raise BadArgument(f"--only {kind}: {unknown('operation', kind, ENGINE_KINDS)}")
+        return tuple(k for k in ENGINE_KINDS if k in (self.only or ENGINE_KINDS))
+
+    @cached_property
+    def _other(self) -> list[Measured] | None:
+        return None if self.against is None else _other_matrix(self.against)
+
+    @cached_property
+    def _release(self) -> Any:
+        return release_of(self.iceberg)
+
+    def execute(self) -> int:
+        from checkers.conflicts.measured import differences, read
+        from checkers.verdict import exit_code
+        from harness.cli.terminal import show
+        from reports.drawing import render
+        from reports.matrix import page
+
+        into = self.into or absolute(STORE) / ("engine-matrix" if self._engines else "matrix")
+        done = self._measured(into)
+        other = self._other
+        found = [] if other is None else differences(done.measured, other)
+        header, _ = read(into / "cells.jsonl")
+        made = page.of(header, done, found, None if other is None else len(other))
+        typer.echo()
+        show(made, {"page": render.write(made, into)})
+        return exit_code(False if found else "unknown" if done.could_not else True)
+
+    def _measured(self, into: Path) -> Cells:
+        from compose import setup
+        from harness.cli.terminal import Voice
+        from harness.experiments.matrix import Matrix
+        from workloads.file.mode import QUICK
+
+        cells, engines = self._cells, ",".join(self._engines) or None
+        goes_on = f"the same command continues: {self.again(engine=engines, into=into, catalog=self.catalog)}"
+        stopping.current().way_on = lambda: goes_on
+        with Voice(quiet=self.quiet, unit="cells") as voice, details_in(into):
+            installation = setup.ensure_release(self._release)
+            voice.keep(f"matrix of {len(cells)} cells: {into}")
+            say_own_jar(self._release, voice.say)
+            whole = Matrix(
+                cells,
+                into,
+                installation,
+                voice,
+                self.catalog,
+                publish=publish if engines else None,
+                show=None if engines else publish,
+                keep=self.keep_runs,
+                mode=replace(QUICK, **self.mode),
+            )
+            try:
+                return whole.measure()
+            except KeyboardInterrupt as e:
+                raise stopping.Stopped(f"{whole.measured} of {len(cells)} cells are measured; {goes_on}") from e
 
 
 def _other_matrix(folder: Path) -> list[Measured]:

@@ -26,64 +26,52 @@ def explain(crash: Crash, help_command: str) -> int:
     Args:
         help_command: the command that shows what may be typed.
     """
+    from harness.lake.errors import NotWritten
+    from workloads.file.workload import WorkloadError
+
+    error = crash.error
+    if isinstance(error, BadArgument):
+        said, code = f"{error}; see `{help_command}`", BAD_INPUT
+    elif isinstance(error, WorkloadError):
+        said, code = str(error), BAD_INPUT
+    elif isinstance(error, NotWritten):  # also a LakeError
+        said, code = str(error), HARNESS_FAILED
+    elif isinstance(error, _bad_input()):
+        said, code = str(error), BAD_INPUT
+    elif isinstance(error, _harness_failures()):
+        said, code = str(error), HARNESS_FAILED
+    elif isinstance(error, OSError) and (of_the_system := _of_the_system(error)) is not None:
+        said, code = of_the_system, HARNESS_FAILED
+    else:
+        said, code = _internal(crash), HARNESS_FAILED
+    for line in said.splitlines() if isinstance(error, WorkloadError) else [said]:
+        report_failure(crash.redacted(line), code)
+    return code
+
+
+def _bad_input() -> tuple[type[Exception], ...]:
+    """Errors of what the user gave."""
     from checkers.clients.models import ModelError
     from checkers.conflicts.measured import MatrixError
     from checkers.evidence.history import HistoryError
-    from checkers.evidence.runfolder import FULL, StoreError
+    from checkers.evidence.runfolder import StoreError
     from checkers.evidence.tablelog import TableLogError
     from checkers.nights.record import NightError
     from compose.external.external import ExternalError
     from compose.processes.ports import PortInUse
     from harness.experiments.compare import CompareError
+    from harness.experiments.prove import ProveError
     from harness.experiments.shrink.log import ShrinkError
     from harness.experiments.timetofind import FindError
-    from harness.lake.errors import LakeError, NotWritten, QueryError
-    from harness.run import disk
+    from harness.lake.errors import LakeError, QueryError
     from reports.timetofind import PageError
-    from workloads.file.workload import WorkloadError
 
-    error = crash.error
+    given = ExternalError, StoreError, HistoryError, TableLogError, ModelError, LakeError, QueryError, PortInUse
+    return (*given, CompareError, MatrixError, NightError, ShrinkError, FindError, ProveError, PageError)
 
-    def fail(message: str, code: int) -> int:
-        return report_failure(crash.redacted(message), code)
 
-    bad_input = (
-        ExternalError
-        | StoreError
-        | HistoryError
-        | TableLogError
-        | ModelError
-        | CompareError
-        | MatrixError
-        | NightError
-        | LakeError
-        | QueryError
-        | PortInUse
-        | ShrinkError
-        | FindError
-        | PageError
-    )
-    if isinstance(error, BadArgument):
-        return fail(f"{error}; see `{help_command}`", BAD_INPUT)
-    if isinstance(error, WorkloadError):
-        for line in str(error).splitlines():
-            fail(line, BAD_INPUT)
-        return BAD_INPUT
-    if isinstance(error, NotWritten):
-        return fail(str(error), HARNESS_FAILED)
-    if isinstance(error, bad_input):
-        return fail(str(error), BAD_INPUT)
-    if isinstance(error, OSError) and error.errno in FULL:
-        return fail(disk.words(error), HARNESS_FAILED)
-    if isinstance(error, FileNotFoundError) and disk.temporary() is None:
-        return fail(
-            "no folder for temporary files can be written; free some space, or set TMPDIR to a folder on another disk",
-            HARNESS_FAILED,
-        )
-    if isinstance(error, OSError) and error.errno in _ACCESS and error.filename:
-        return fail(
-            f"{error.filename}: {error.strerror}; check that path, its owner and its permissions", HARNESS_FAILED
-        )
+def _harness_failures() -> tuple[type[Exception], ...]:
+    """Errors of what the harness needs; their message says all."""
     from compose.install.ensure import SetupError
     from compose.objectstore import TableReadError
     from compose.processes.service import ServiceError
@@ -93,14 +81,30 @@ def explain(crash: Crash, help_command: str) -> int:
     from harness.run.standing import StandingError
     from harness.writers.slot import WriterError
 
-    if isinstance(
-        error,
-        SetupError | ServiceError | SparkError | StandingError | RunError | WriterError | TableReadError | SecretsLeft,
-    ):
-        return fail(str(error), HARNESS_FAILED)
+    services = SetupError, ServiceError, SparkError, StandingError, WriterError, TableReadError
+    return (*services, RunError, SecretsLeft)
+
+
+def _of_the_system(error: OSError) -> str | None:
+    """What to do about a full disk or a path that cannot be used; None for another error."""
+    from checkers.evidence.runfolder import FULL
+    from harness.run import disk
+
+    if error.errno in FULL:
+        return disk.words(error)
+    if isinstance(error, FileNotFoundError) and disk.temporary() is None:
+        return (
+            "no folder for temporary files can be written; free some space, or set TMPDIR to a folder on another disk"
+        )
+    if error.errno in _ACCESS and error.filename:
+        return f"{error.filename}: {error.strerror}; check that path, its owner and its permissions"
+    return None
+
+
+def _internal(crash: Crash) -> str:
     try:
         hint = f"the details are in {crash.write()}"
     except OSError as e:
         hint = f"the details could not be written: {e}"
-    what = next(iter(str(error).splitlines()), "")  # the details have all lines
-    return fail(f"internal error: {type(error).__name__}: {what}; {hint}; please report it", HARNESS_FAILED)
+    what = next(iter(str(crash.error).splitlines()), "")  # the details have all lines
+    return f"internal error: {type(crash.error).__name__}: {what}; {hint}; please report it"

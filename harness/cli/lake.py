@@ -6,17 +6,20 @@ import csv
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.failures import HARNESS_FAILED, report_failure
-from harness.cli.options import BadArgument, StoreOption, command, write_output
+from harness.cli.options import PATH, STORE, BadArgument, StoreOption, Value, command, write_output
 
 if TYPE_CHECKING:
+    from checkers.costs.trend import Trend
     from checkers.evidence.evidence import Evidence
     from checkers.evidence.runfolder import RunFolder
     from harness.lake.place import Place
@@ -32,6 +35,7 @@ LakeOption = Annotated[
         "default: the store's lake if it has one.",
         show_default=False,
     ),
+    PATH,
 ]
 WhichOption = Annotated[
     str | None,
@@ -70,42 +74,51 @@ def keeping(place: Place | None, publish: Publish[T], say: Callable[[str], objec
     return both
 
 
-def lake(
-    action: Annotated[str, typer.Argument(help="init, add, show or compact.")],
+@dataclass(frozen=True)
+class LakeOptions(Options):
+    """Keep the numbers of all runs in Iceberg tables: make a lake, add stored runs, show what it has, compact it."""
+
+    short = "Keep the numbers of all runs."
+
+    action: Annotated[str, typer.Argument(help="init, add, show or compact."), Value(choices=ACTIONS, what="action")]
     paths: Annotated[
         list[Path] | None,
         typer.Argument(help="Of add: stores, or folders of runs; default: the store.", show_default=False),
-    ] = None,
-    store: StoreOption = Path("store"),
-    where: WhichOption = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Of add: also runs that are in; their rows are replaced.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last line.")] = False,
-) -> int:
-    """Keep the numbers of all runs in Iceberg tables: make a lake, add stored runs, show what it has, compact it."""
-    from harness.lake.lake import opened
-    from workloads.file.meant import suggest
+    ] = None
+    store: StoreOption = STORE
+    where: WhichOption = None
+    anew: Annotated[bool, typer.Option("--again", help="Of add: also runs that are in; their rows are replaced.")] = (
+        False
+    )
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last line.")] = False
 
-    if action not in ACTIONS:
-        raise BadArgument(f"lake {action}: unknown{suggest(action, ACTIONS)}; allowed: {', '.join(ACTIONS)}")
-    if action != "add" and (paths or again):
-        raise BadArgument(f"lake {action}: takes no folders and no --again; did you mean lake add?")
-    place = _one(where, store)
-    folders = _folders(paths, store) if action == "add" else []
-    with details_in(store, place.secrets), opened(place, make=action in ("init", "add")) as found:
-        if action == "add":
-            return _add(found, folders, again=again, quiet=quiet)
-        if action == "compact":
-            from harness.lake.upkeep import every_day, tend
+    def check(self) -> None:
+        if self.action != "add" and (self.paths or self.anew):
+            raise BadArgument(f"lake {self.action}: takes no folders and no --again; did you mean lake add?")
 
-            done = tend(found, every_day(found), most_files=1)
-            typer.echo(f"{done.days} {'day' if done.days == 1 else 'days'} of tables rewritten in {place.name}")
-            for line in done.ended:
-                report_failure(line, HARNESS_FAILED)
-            return HARNESS_FAILED if done.ended else 0
-        _show(found)
-        return 0
+    def execute(self) -> int:
+        from harness.lake.lake import opened
+
+        place, add = _one(self.where, self.store), self.action == "add"
+        folders = _folders(self.paths, self.store) if add else []
+        makes = self.action in ("init", "add")
+        with details_in(self.store, place.secrets), opened(place, make=makes) as found:
+            if add:
+                return _add(found, folders, again=self.anew, quiet=self.quiet)
+            if self.action == "compact":
+                return _compact(found)
+            _show(found)
+            return 0
+
+
+def _compact(found: Any) -> int:
+    from harness.lake.upkeep import every_day, tend
+
+    done = tend(found, every_day(found), most_files=1)
+    typer.echo(f"{done.days} {'day' if done.days == 1 else 'days'} of tables rewritten in {found.place.name}")
+    for line in done.ended:
+        report_failure(line, HARNESS_FAILED)
+    return HARNESS_FAILED if done.ended else 0
 
 
 def _folders(paths: list[Path] | None, store: Path) -> list[RunFolder]:
@@ -150,36 +163,51 @@ def _show(found: Any) -> None:
     typer.echo(f"\n  lake  {found.place.name}, version {VERSION}")
 
 
-def query(
-    sql: Annotated[str, typer.Argument(help="SELECT …, WITH …, SHOW … or DESCRIBE …; the tables: SHOW VIEWS.")],
-    store: StoreOption = Path("store"),
-    where: WhichOption = None,
-    spark: SparkOption = "local[2]",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON, one a line.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV, with a header.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Rows of a printed table; --json and --csv have all.")] = 200,
-) -> int:
+@dataclass(frozen=True)
+class QueryOptions(Options):
     """Ask the lake by Spark SQL; it is read only."""
-    from harness.lake.lake import opened
-    from harness.lake.spark import ask, failed, readable, session
 
-    if as_json and as_csv:
-        raise BadArgument("--json and --csv: give one of them")
-    readable(sql)  # before Spark starts
-    place = _one(where, store)
-    with details_in(store, place.secrets), opened(place) as found, session(_installation(), found, spark) as running:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+    short = "Ask the lake by SQL."
 
-        frame = ask(running, sql)
-        try:
-            if as_json or as_csv:
-                _write(frame, as_json=as_json)
-            else:
-                _print(frame, limit)
-        except (PySparkException, Py4JError) as e:  # while it computes
-            raise failed(e) from None
-    return 0
+    sql: Annotated[str, typer.Argument(help="SELECT …, WITH …, SHOW … or DESCRIBE …; the tables: SHOW VIEWS.")]
+    store: StoreOption = STORE
+    where: WhichOption = None
+    spark: SparkOption = "local[2]"
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON, one a line.")] = False
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV, with a header.")] = False
+    limit: Annotated[int, typer.Option(min=1, help="Rows of a printed table; --json and --csv have all.")] = 200
+
+    def check(self) -> None:
+        if self.as_json and self.as_csv:
+            raise BadArgument("--json and --csv: give one of them")
+
+    def prepare(self) -> None:
+        from harness.lake.spark import readable
+
+        readable(self.sql)  # before Spark starts
+
+    def execute(self) -> int:
+        from harness.lake.lake import opened
+        from harness.lake.spark import ask, failed, session
+
+        place = _one(self.where, self.store)
+        with (
+            details_in(self.store, place.secrets),
+            opened(place) as found,
+            session(_installation(), found, self.spark) as running,
+        ):
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
+
+            frame = ask(running, self.sql)
+            try:
+                if self.as_json or self.as_csv:
+                    _write(frame, as_json=self.as_json)
+                else:
+                    _print(frame, self.limit)
+            except (PySparkException, Py4JError) as e:  # while it computes
+                raise failed(e) from None
+        return 0
 
 
 def _installation() -> Any:
@@ -242,73 +270,71 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def trend(
-    store: StoreOption = Path("store"),
-    where: WhichOption = None,
-    nights: Annotated[int, typer.Option(min=1, max=1000, help="Earlier nights to compare with.")] = 14,
-    night: Annotated[str | None, typer.Option(help="The night to compare, 2026-11-22; default: the newest.")] = None,
-    suite: Annotated[str | None, typer.Option(help="Only runs of this suite.")] = None,
-    spark: SparkOption = "local[2]",
-    into: Annotated[Path | None, typer.Option(help="Folder of the page; default: STORE/trend.")] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="File for the numbers as JSON.")] = None,
+def _date(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError("must be a date, such as 2026-11-22") from None
+
+
+@dataclass(frozen=True)
+class TrendOptions(Options):
+    """Compare the newest night with the nights before it: throughput, latency, retries, anomalies, of every workload, catalog and release."""
+
+    short = "Compare a night with those before."
+
+    store: StoreOption = STORE
+    where: WhichOption = None
+    nights: Annotated[int, typer.Option(min=1, max=1000, help="Earlier nights to compare with.")] = 14
+    night: Annotated[
+        str | None, typer.Option(help="The night to compare, 2026-11-22; default: the newest."), Value(unit=_date)
+    ] = None
+    suite: Annotated[str | None, typer.Option(help="Only runs of this suite.")] = None
+    spark: SparkOption = "local[2]"
+    into: Annotated[Path | None, typer.Option(help="Folder of the page; default: STORE/trend.")] = None
+    output: Annotated[Path | None, typer.Option("--json", help="File for the numbers as JSON.")] = None
     fail_on_regression: Annotated[
         bool,
         typer.Option("--fail-on-regression", help="Exit code 1 if anything is worse than before, or without figures."),
-    ] = False,
-) -> int:
-    """Compare the newest night with the nights before it: throughput, latency, retries, anomalies, of every workload, catalog and release."""
-    from checkers.costs import trend as costs
-    from checkers.evidence.runfolder import replace_file
-    from checkers.verdict import exit_code
-    from harness.cli.terminal import console
-    from harness.lake.lake import opened
-    from harness.lake.spark import BEHIND, session
-    from reports.trend import page
+    ] = False
 
-    chosen = None if night is None else _date(night)
-    place = _one(where, store)
-    into = into or store / "trend"
-    with details_in(store, place.secrets):
-        with opened(place) as found, session(_installation(), found, spark) as running:
-            told = costs.trend(
-                {
-                    "runs": running.table("runs"),
-                    **{n: running.table(f"{BEHIND}{n}") for n in ("operations", "metrics", "anomalies")},
-                },
-                last=nights,
-                night=chosen,
-                suite=suite,
-            )
+    def execute(self) -> int:
+        from checkers.verdict import exit_code
+        from harness.cli.terminal import show
+        from reports.drawing import render
+        from reports.trend import page
+
+        place = _one(self.where, self.store)
+        with details_in(self.store, place.secrets):
+            told, into = self._told(place), self.into or self.store / "trend"
+            into.mkdir(parents=True, exist_ok=True)
+            made = page.of(told)
+            written = render.write(made, into)
+            if self.output is not None:
+                write_output(self.output, render.data(made))
+        show(made, {"page": written, "json": written.with_suffix(".json")})
+        if not told.ran:
+            return exit_code("unknown")  # with or without the option: it was to compare this night
+        return exit_code(not (self.fail_on_regression and told.worse))
+
+    def _told(self, place: Place) -> Trend:
+        """What the nights in the lake say. Raises BadArgument: there is none."""
+        from checkers.costs.trend import trend
+        from harness.lake.lake import opened
+        from harness.lake.spark import BEHIND, session
+
+        night = None if self.night is None else _date(self.night)
+        with opened(place) as found, session(_installation(), found, self.spark) as running:
+            tables = {n: running.table(f"{BEHIND}{n}") for n in ("operations", "metrics", "anomalies")}
+            told = trend({"runs": running.table("runs"), **tables}, last=self.nights, night=night, suite=self.suite)
         if not told.nights:
             raise BadArgument(
-                f"trend: {place.name} has no runs{_which(chosen, suite)}; add some with `{command()} lake add`"
+                f"trend: {place.name} has no runs{_which(night, self.suite)}; add some with `{command()} lake add`"
             )
-        into.mkdir(parents=True, exist_ok=True)
-        written = page.write(told, into)
-        text = json.dumps(told.to_json(), indent=1, ensure_ascii=False) + "\n"
-        replace_file(into / page.JSON, text)
-        if output is not None:
-            write_output(output, text)
-    for shown in page.shown(told):
-        _echo(shown, console(highlight=False).print)
-    typer.echo(f"\n  page  {written}\n  json  {into / page.JSON}")
-    if not told.ran:
-        return exit_code("unknown")  # with or without the option: it was to compare this night
-    return exit_code(not (fail_on_regression and told.worse))
-
-
-def _echo(what: object, table: Callable[[object], None]) -> None:
-    typer.echo(what) if isinstance(what, str) else table(what)
+        return told
 
 
 def _which(night: date | None, suite: str | None) -> str:
     return (f" of suite {suite}" if suite is not None else "") + (
         f" up to the night of {night}" if night is not None else ""
     )
-
-
-def _date(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise BadArgument(f"--night {text}: must be a date, such as 2026-11-22") from None

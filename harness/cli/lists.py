@@ -3,155 +3,149 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import BadArgument, StoreOption
+from harness.cli.command import Options
+from harness.cli.options import STORE, BadArgument, StoreOption, Value
 
-WHAT = (
-    "workloads",
-    "scenarios",
-    "operations",
-    "engines",
-    "faults",
-    "packages",
-    "checks",
-    "experiments",
-    "suites",
-    "parameters",
-    "catalogs",
-    "versions",
-    "runs",
-)
+Row = tuple[str, ...]
+ALIASES = {"verbs": "faults"}
+"""A fault of a workload file is called by its verb."""
 
 
-def list_(
+@dataclass(frozen=True)
+class ListOptions(Options):
+    """List what is available: workloads, scenarios, operations, engines, faults, packages, checks, suites, catalogs, versions, runs."""
+
+    short = "List what is available."
+
     what: Annotated[
         str,
         typer.Argument(
             help="workloads, scenarios, operations, engines, faults, packages, checks, experiments, suites, catalogs, versions or runs."
         ),
-    ] = "workloads",
-    store: StoreOption = Path("store"),
-) -> int:
-    """List what is available: workloads, scenarios, operations, engines, faults, packages, checks, suites, catalogs, versions, runs."""
-    from rich.table import Table
+        Value(choices=(*WHAT, *ALIASES)),
+    ] = "workloads"
+    store: StoreOption = STORE
 
-    from harness.cli.terminal import console
-    from workloads.file.meant import suggest
+    def execute(self) -> int:
+        from rich.table import Table
 
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    if what == "workloads":
-        from harness.run.resolve import read_workload
-        from workloads.file import workload as schema
+        from harness.cli.terminal import console
 
-        loaded = [(p, read_workload(p).workload) for p in sorted(schema.LIBRARY.glob("*.yaml"))]
-        columns = ("workload", "what it does")
-        rows = [(p.stem, w.description) for p, w in loaded]
-    elif what == "scenarios":
-        from harness.run.resolve import read_scenario
-        from workloads.file import scenario
-
-        columns = ("scenario", "what it shows")
-        rows = [(x.scenario, x.description) for x in map(read_scenario, scenario.paths([]))]
-    elif what == "operations":
-        from workloads.operations.kinds import KINDS
-
-        columns = ("operation", "what it does", "its options")
-        rows = [(n, _first_line(k), ", ".join(k.options)) for n, k in KINDS.items()]
-    elif what == "engines":
-        columns, rows = ("engine", "", "what it is", "it reaches", "its operations"), _engine_rows()
-    elif what == "checks":
-        from checkers.judge.check import ALL
-
-        columns = ("check", "what it finds")
-        rows = [(c.name, _first_line(c)) for c in ALL]
-    elif what == "packages":
-        from nemesis.faults.packages import PACKAGES
-
-        columns = ("package", "what it stands for", "its faults")
-        rows = [(p.name, p.summary, _faults_of(p)) for p in PACKAGES.values()]
-    elif what in ("faults", "verbs"):  # a fault of a workload file is called by its verb
-        from nemesis.faults.packages import PACKAGES
-        from nemesis.faults.registry import VERBS
-        from nemesis.faults.table import options
-
-        columns = ("fault (verb)", "what happens", "its options", "in the packages")
-        using = {
-            v: [p.name for p in PACKAGES.values() if p.name != "all" and v in {f.verb for f in p.faults}] for v in VERBS
-        }
-        rows = [(v.name, _plain(v.summary), ", ".join(options(v)), ", ".join(using[v.name])) for v in VERBS.values()]
-    elif what == "catalogs":
-        from compose.catalogs.registry import CATALOGS
-
-        columns, rows = (
-            ("catalog", "what it is", "a commit"),
-            [(c.name, c.summary, c.promise) for c in CATALOGS.values()],
-        )
-    elif what == "parameters":
-        from workloads.file.parameters import PARAMETERS
-
-        columns, rows = (
-            ("parameter", "what it is", "its values"),
-            [
-                *((p.name, p.what, p.values) for p in PARAMETERS.values()),
-                ("commit.retry.num-retries, …", "a table property", "those that Iceberg takes"),
-            ],
-        )
-    elif what == "experiments":
-        from workloads.file import experiment
-        from workloads.file.yamlfile import read_text
-
-        columns, rows = ("experiment", "what it varies", "what it is"), []
-        for path in sorted(experiment.LIBRARY.glob("*.yaml")):
-            found, _ = experiment.shape(read_text(path), str(path))
-            varies = "; ".join(f"{k}: {', '.join(v)}" for k, v in found.vary.items())
-            rows.append((path.stem, varies, found.description))
-    elif what == "suites":
-        from harness.run.resolve import read_suite
-        from workloads.file import suite
-
-        columns, rows = ("suite", "cells", "for", "what it is"), []
-        for path in sorted(suite.LIBRARY.glob("*.yaml")):
-            night = read_suite(path)
-            lasts = "" if night.suite.lasts is None else _clock(night.suite.lasts)
-            rows.append((path.stem, str(len(night.cells)), lasts, night.suite.description))
-    elif what == "versions":
-        from compose.install import releases
-
-        columns, rows = ("iceberg", "spark", ""), [_version_row(r) for r in releases.RELEASES]
-    elif what == "runs":
-        from checkers.evidence import runfolder as stored
-
-        if not store.is_dir():
-            raise BadArgument(
-                f"there is no store {store}; give the folder of the runs with --store, or run a workload first"
-            )
-        columns, rows = ("run", "state", "verdict"), [_run_row(r) for r in stored.runs(store)]
-        if not rows:
-            typer.echo(f"no run in {store}")
+        columns, rows_of = LISTS[ALIASES.get(self.what, self.what)]
+        rows = list(rows_of(self.store))
+        if not rows and self.what == "runs":
+            typer.echo(f"no run in {self.store}")
             return 0
-    else:
-        raise BadArgument(f"list {what}: unknown{suggest(what, WHAT)}; allowed: {', '.join(WHAT)}")
-    table = Table(*columns, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    console().print(table)
-    if what == "operations":
-        typer.echo("\nEach operation also takes the options weight, keys and tables.")
-    return 0
+        table = Table(*columns, box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*row)
+        console().print(table)
+        if self.what == "operations":
+            typer.echo("\nEach operation also takes the options weight, keys and tables.")
+        return 0
 
 
-def _clock(seconds: float) -> str:
+def _workloads(_: Path) -> Iterator[Row]:
+    from harness.run.resolve import read_workload
+    from workloads.file import workload as schema
+
+    for path in sorted(schema.LIBRARY.glob("*.yaml")):
+        yield path.stem, read_workload(path).workload.description
+
+
+def _scenarios(_: Path) -> Iterator[Row]:
+    from harness.run.resolve import read_scenario
+    from workloads.file import scenario
+
+    for found in map(read_scenario, scenario.paths([])):
+        yield found.scenario, found.description
+
+
+def _operations(_: Path) -> Iterator[Row]:
+    from workloads.operations.kinds import KINDS
+
+    return ((name, _first_line(kind), ", ".join(kind.options)) for name, kind in KINDS.items())
+
+
+def _checks(_: Path) -> Iterator[Row]:
+    from checkers.judge.check import ALL
+
+    return ((c.name, _first_line(c)) for c in ALL)
+
+
+def _packages(_: Path) -> Iterator[Row]:
+    from nemesis.faults.packages import PACKAGES
+
+    return ((p.name, p.summary, _faults_of(p)) for p in PACKAGES.values())
+
+
+def _faults(_: Path) -> Iterator[Row]:
+    from nemesis.faults.packages import PACKAGES
+    from nemesis.faults.registry import VERBS
+    from nemesis.faults.table import options
+
+    for v in VERBS.values():
+        using = [p.name for p in PACKAGES.values() if p.name != "all" and v.name in {f.verb for f in p.faults}]
+        yield v.name, _plain(v.summary), ", ".join(options(v)), ", ".join(using)
+
+
+def _catalogs(_: Path) -> Iterator[Row]:
+    from compose.catalogs.registry import CATALOGS
+
+    return ((c.name, c.summary, c.promise) for c in CATALOGS.values())
+
+
+def _parameters(_: Path) -> Iterator[Row]:
+    from workloads.file.parameters import PARAMETERS
+
+    yield from ((p.name, p.what, p.values) for p in PARAMETERS.values())
+    yield "commit.retry.num-retries, …", "a table property", "those that Iceberg takes"
+
+
+def _experiments(_: Path) -> Iterator[Row]:
+    from workloads.file import experiment
+    from workloads.file.yamlfile import read_text
+
+    for path in sorted(experiment.LIBRARY.glob("*.yaml")):
+        found, _lines = experiment.shape(read_text(path), str(path))
+        yield path.stem, "; ".join(f"{k}: {', '.join(v)}" for k, v in found.vary.items()), found.description
+
+
+def _suites(_: Path) -> Iterator[Row]:
     from compose.install.progress import clock
+    from harness.run.resolve import read_suite
+    from workloads.file import suite
 
-    return clock(seconds)
+    for path in sorted(suite.LIBRARY.glob("*.yaml")):
+        night = read_suite(path)
+        lasts = "" if night.suite.lasts is None else clock(night.suite.lasts)
+        yield path.stem, str(len(night.cells)), lasts, night.suite.description
 
 
-def _engine_rows() -> list[tuple[str, ...]]:
+def _versions(_: Path) -> Iterator[Row]:
+    from compose.install import releases
+
+    return map(_version_row, releases.RELEASES)
+
+
+def _runs(store: Path) -> Iterator[Row]:
+    from checkers.evidence import runfolder as stored
+
+    if not store.is_dir():
+        raise BadArgument(
+            f"there is no store {store}; give the folder of the runs with --store, or run a workload first"
+        )
+    return map(_run_row, stored.runs(store))
+
+
+def _engines(_: Path) -> list[Row]:
     from compose.catalogs.registry import CATALOGS
     from compose.install.cache import home
     from compose.install.engines import EXTRAS
@@ -161,7 +155,7 @@ def _engine_rows() -> list[tuple[str, ...]]:
     from workloads.operations.kinds import KINDS
 
     foreign = ", ".join(n for n, k in KINDS.items() if not k.in_spark)
-    rows: list[tuple[str, ...]] = []
+    rows: list[Row] = []
     for engine in ENGINES.values():
         needs = engine.needs if isinstance(engine, Foreign) else None
         there = needs is None or EXTRAS[needs].in_place(home())
@@ -197,11 +191,31 @@ def _version_row(release: Any) -> tuple[str, str, str]:
 
 
 def _run_row(folder: Any) -> tuple[str, str, str]:
+    from checkers.evidence.lenient import mapping
     from checkers.evidence.runfolder import mapping_in
-    from reports.run.results import mapping, verdict_words
+    from reports.run.results import verdict_words
 
     try:
         said = verdict_words(mapping(mapping_in(folder.results)))
     except (OSError, ValueError):
         said = "not checked"
     return str(folder.path), str(folder.state().get("state")), said
+
+
+LISTS: dict[str, tuple[Row, Callable[[Path], Iterable[Row]]]] = {
+    "workloads": (("workload", "what it does"), _workloads),
+    "scenarios": (("scenario", "what it shows"), _scenarios),
+    "operations": (("operation", "what it does", "its options"), _operations),
+    "engines": (("engine", "", "what it is", "it reaches", "its operations"), _engines),
+    "faults": (("fault (verb)", "what happens", "its options", "in the packages"), _faults),
+    "packages": (("package", "what it stands for", "its faults"), _packages),
+    "checks": (("check", "what it finds"), _checks),
+    "experiments": (("experiment", "what it varies", "what it is"), _experiments),
+    "suites": (("suite", "cells", "for", "what it is"), _suites),
+    "parameters": (("parameter", "what it is", "its values"), _parameters),
+    "catalogs": (("catalog", "what it is", "a commit"), _catalogs),
+    "versions": (("iceberg", "spark", ""), _versions),
+    "runs": (("run", "state", "verdict"), _runs),
+}
+"""What can be listed: its columns, and its rows for a store."""
+WHAT = tuple(LISTS)

@@ -2,81 +2,95 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from harness.cli.command import Options
 from harness.cli.failures import HARNESS_FAILED
 from harness.cli.options import (
+    ENGINE,
+    OUR_CATALOG,
     BadArgument,
     ClusterOption,
     IcebergOption,
     SessionOption,
     command,
-    known_catalog,
-    known_engines,
-    mode_of,
     release_of,
     warn,
 )
 
 
-def doctor() -> int:
+@dataclass(frozen=True)
+class DoctorOptions(Options):
     """Show what is installed, what is missing, and how to get it."""
-    from rich.console import Console
 
-    from compose.install.doctor import examine
+    short = "Show what is missing here."
 
-    console = Console(highlight=False)
-    findings = examine()
-    marks = {"ok": "[green]ok     [/]", "missing": "[yellow]missing[/]", "wrong": "[red]wrong  [/]"}
-    for f in findings:
-        mark = marks[f.state] if f.required or f.state == "ok" else "[dim]absent [/]"
-        console.print(f"{mark} {f.name:<12} {f.detail}{'' if f.required else ' (optional)'}", soft_wrap=True)
-        if f.state != "ok" and f.remedy:
-            console.print(f"        {'':<12} → {f.remedy}", soft_wrap=True)
-    return HARNESS_FAILED if any(f.state == "wrong" for f in findings) else 0
+    def execute(self) -> int:
+        from rich.console import Console
+
+        from compose.install.doctor import examine
+
+        console = Console(highlight=False)
+        findings = examine()
+        marks = {"ok": "[green]ok     [/]", "missing": "[yellow]missing[/]", "wrong": "[red]wrong  [/]"}
+        for f in findings:
+            mark = marks[f.state] if f.required or f.state == "ok" else "[dim]absent [/]"
+            console.print(f"{mark} {f.name:<12} {f.detail}{'' if f.required else ' (optional)'}", soft_wrap=True)
+            if f.state != "ok" and f.remedy:
+                console.print(f"        {'':<12} → {f.remedy}", soft_wrap=True)
+        return HARNESS_FAILED if any(f.state == "wrong" for f in findings) else 0
 
 
-def setup(
+@dataclass(frozen=True)
+class SetupOptions(Options):
+    """Download everything that a run needs into the cache; `run` does this by itself."""
+
+    short = "Download what a run needs."
+
     catalogs: Annotated[
         list[str] | None,
         typer.Argument(help="Catalogs whose jars are wanted, too: hadoop, nessie, sqlite.", show_default=False),
-    ] = None,
-    iceberg: IcebergOption = None,
+    ] = None
+    iceberg: IcebergOption = None
     engine: Annotated[
         list[str] | None,
         typer.Option(help="Another engine than Spark, as in `list engines`; repeatable.", show_default=False),
-    ] = None,
-) -> int:
-    """Download everything that a run needs into the cache; `run` does this by itself."""
-    from compose import setup as complete
-    from compose.install import engines, ensure, flink, jars, releases
-    from workloads.file.meant import unknown
+        ENGINE,
+    ] = None
 
-    others = {*ensure.CONFS, flink.CONF, *(r.conf for r in releases.RELEASES)}
-    known = [c for c in dict.fromkeys(c for jar in jars.read_lock() for c in jar.confs) if c not in others]
-    for name in catalogs or ():
-        if name not in known:
-            raise BadArgument(f"setup {name}: {unknown('catalog with jars of its own', name, known)}")
-    needed = [(name, _needs_of(name)) for name in known_engines(engine or ())]
-    if (release := release_of(iceberg)) == releases.DEFAULT or catalogs:
-        code = complete.main(catalogs or [])
-        if code:
-            return code
-    for name, need in needed:
-        engines.installed(need)
+    def execute(self) -> int:
+        from compose import setup as complete
+        from compose.install import engines, ensure, flink, jars, releases
+        from workloads.file.meant import unknown
+
+        others = {*ensure.CONFS, flink.CONF, *(r.conf for r in releases.RELEASES)}
+        known = [c for c in dict.fromkeys(c for jar in jars.read_lock() for c in jar.confs) if c not in others]
+        for name in self.catalogs or ():
+            if name not in known:
+                raise BadArgument(f"setup {name}: {unknown('catalog with jars of its own', name, known)}")
+        needed = [(name, _needs_of(name)) for name in self.engine or ()]
+        if (release := release_of(self.iceberg)) == releases.DEFAULT or self.catalogs:
+            code = complete.main(self.catalogs or [])
+            if code:
+                return code
+        for name, need in needed:
+            engines.installed(need)
+            typer.echo(
+                f"icequake: {engines.EXTRAS[need].title}: installed"
+                if need
+                else f"icequake: {name}: nothing more is needed"
+            )
+        if release == releases.DEFAULT:
+            return 0
+        ready = releases.ensure(release)
+        complete.share_class_data(ready)
         typer.echo(
-            f"icequake: {engines.EXTRAS[need].title}: installed"
-            if need
-            else f"icequake: {name}: nothing more is needed"
+            f"icequake: everything for Iceberg {release.iceberg} on Spark {release.spark} is ready in {ready.home}"
         )
-    if release == releases.DEFAULT:
         return 0
-    ready = releases.ensure(release)
-    complete.share_class_data(ready)
-    typer.echo(f"icequake: everything for Iceberg {release.iceberg} on Spark {release.spark} is ready in {ready.home}")
-    return 0
 
 
 def _needs_of(name: str) -> str | None:
@@ -88,77 +102,89 @@ def _needs_of(name: str) -> str | None:
     return engine.needs if isinstance(engine, Foreign) else None
 
 
-def up(
-    writers: Annotated[int, typer.Option(min=0, max=64, help="Number of warm writers.")] = 4,
+@dataclass(frozen=True)
+class UpOptions(Options):
+    """Start a stack with warm writers and keep it running for the next runs."""
+
+    short = "Keep a stack for the next runs."
+
+    writers: Annotated[int, typer.Option(min=0, max=64, help="Number of warm writers.")] = 4
     catalog: Annotated[
         str | None,
         typer.Option(help="A catalog of `icequake list catalogs`; default: rest, or that of the stack that is up."),
-    ] = None,
-    session: SessionOption = None,
-    cluster: ClusterOption = None,
-) -> int:
-    """Start a stack with warm writers and keep it running for the next runs."""
-    from compose.catalogs.registry import CATALOGS, DEFAULT
-    from compose.endpoints import Endpoints
-    from compose.install import ensure
-    from harness.run import standing
-    from workloads.file.mode import Mode
+        OUR_CATALOG,
+    ] = None
+    session: SessionOption = None
+    cluster: ClusterOption = None
 
-    wanted = known_catalog(catalog or DEFAULT, own_file=False)
-    CATALOGS[wanted].check()
-    installation = ensure.ensure(progress=None)
-    given = mode_of(session, cluster)
-    mode = Mode(**given)
-    record, started = standing.up(installation.home, writers, wanted, mode)
-    endpoints = Endpoints.from_json(record["endpoints"])
-    has = endpoints.catalog
-    if catalog is not None and has != catalog:
-        raise BadArgument(
-            f"--catalog {catalog}: a stack with the catalog {has} is up; {standing.replacing(catalog, mode)}"
+    def execute(self) -> int:
+        from compose.catalogs.registry import CATALOGS, DEFAULT
+        from compose.endpoints import Endpoints
+        from compose.install import ensure
+        from harness.run import standing
+        from workloads.file.mode import Mode
+
+        wanted = self.catalog or DEFAULT
+        CATALOGS[wanted].check()
+        installation = ensure.ensure(progress=None)
+        given, mode = self.mode, Mode(**self.mode)
+        record, started = standing.up(installation.home, self.writers, wanted, mode)
+        endpoints = Endpoints.from_json(record["endpoints"])
+        has = endpoints.catalog
+        if self.catalog is not None and has != self.catalog:
+            raise BadArgument(
+                f"--catalog {self.catalog}: a stack with the catalog {has} is up; {standing.replacing(self.catalog, mode)}"
+            )
+        if given and endpoints.mode != mode:
+            words = " ".join(f"--{k} {v}" for k, v in given.items())
+            raise BadArgument(f"{words}: the stack that is up has {endpoints.mode}; {standing.replacing(has, mode)}")
+        said, warm = "up" if started else "up already", len(record["sockets"])
+        typer.echo(
+            f"{said}: catalog {has} at {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}"
         )
-    if given and endpoints.mode != mode:
-        words = " ".join(f"--{k} {v}" for k, v in given.items())
-        raise BadArgument(f"{words}: the stack that is up has {endpoints.mode}; {standing.replacing(has, mode)}")
-    said, warm = "up" if started else "up already", len(record["sockets"])
-    typer.echo(f"{said}: catalog {has} at {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}")
-    typer.echo(
-        f"{warm} warm writers; the next `{command()} run` on the catalog {has} uses them; logs in {record['logs']}"
-    )
-    typer.echo(f"`{command()} down` stops it")
-    return 0
+        typer.echo(
+            f"{warm} warm writers; the next `{command()} run` on the catalog {has} uses them; logs in {record['logs']}"
+        )
+        typer.echo(f"`{command()} down` stops it")
+        return 0
 
 
-def down(
+@dataclass(frozen=True)
+class DownOptions(Options):
+    """Stop the stack that `up` started, and remove what crashed runs of this machine left in a Docker engine."""
+
+    short = "Stop the stack of `up`."
+
     run: Annotated[
         list[str] | None,
         typer.Option(
             help="Remove everything of this run from the Docker engine, wherever it was made; repeatable.",
             show_default=False,
         ),
-    ] = None,
-) -> int:
-    """Stop the stack that `up` started, and remove what crashed runs of this machine left in a Docker engine."""
-    from compose.install import ensure
-    from compose.processes.container import answers, engine, others, sweep
-    from harness.run import standing
+    ] = None
 
-    typer.echo("down" if standing.down(ensure.home()) else "nothing was up")
-    if run or answers() is not None:
-        client = engine("docker")
-        try:
-            of_runs = {one: sweep(client, one) for one in (*(run or ()), None)}
-            left = others(client)
-        finally:
-            client.close()
-        for one, names in of_runs.items():
-            if one and not names:
-                warn(f"--run {one}: the Docker engine has nothing of this run")
-        if gone := [name for names in of_runs.values() for name in names]:
-            typer.echo(f"removed from the Docker engine: {', '.join(gone)}")
-        if left:
-            each = ", ".join(f"{number} of run {one}" for one, number in left.items())
-            typer.echo(
-                f"left in the Docker engine, because another machine, an earlier start of this one or an older release made it: {each}; "
-                f"remove a run that has ended by `{command()} down --run RUN`"
-            )
-    return 0
+    def execute(self) -> int:
+        from compose.install import ensure
+        from compose.processes.container import answers, engine, others, sweep
+        from harness.run import standing
+
+        typer.echo("down" if standing.down(ensure.home()) else "nothing was up")
+        if self.run or answers() is not None:
+            client = engine("docker")
+            try:
+                of_runs = {one: sweep(client, one) for one in (*(self.run or ()), None)}
+                left = others(client)
+            finally:
+                client.close()
+            for one, names in of_runs.items():
+                if one and not names:
+                    warn(f"--run {one}: the Docker engine has nothing of this run")
+            if gone := [name for names in of_runs.values() for name in names]:
+                typer.echo(f"removed from the Docker engine: {', '.join(gone)}")
+            if left:
+                each = ", ".join(f"{number} of run {one}" for one, number in left.items())
+                typer.echo(
+                    f"left in the Docker engine, because another machine, an earlier start of this one or an older release made it: {each}; "
+                    f"remove a run that has ended by `{command()} down --run RUN`"
+                )
+        return 0

@@ -2,48 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import write_output
+from harness.cli.command import Options
+from harness.cli.options import PATH, write_output
 
 if TYPE_CHECKING:
     from checkers.formats.iceberg.model.explore import Bound, Explored
     from workloads.file.modelled import Modelled
 
 
-def model(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Models of the library, or files; the whole library by default.", show_default=False),
-    ] = None,
-    scenarios: Annotated[
-        Path | None,
-        typer.Option(help="Write each counterexample as a scenario file into this folder, for `icequake prove`."),
-    ] = None,
-) -> int:
+@dataclass(frozen=True)
+class ModelOptions(Options):
     """Explore a model of Iceberg's commits: does any order of these operations break a promise?
 
     Exit code 0: each model found what its file expects, and nothing else; 1: one did not.
     """
-    from checkers.formats.iceberg.model.explore import explore
-    from workloads.file import modelled
 
-    as_expected = True
-    for m in modelled.find(names or []):
-        bound = _bound(m)
-        found = explore(bound)
-        wrong = _wrong(m, bound, found)
-        as_expected = as_expected and not wrong
-        typer.echo(f"{m.model}: {m.question}")
-        for line in (*_lines(found), *wrong):
-            typer.echo(f"  {line}")
-        if scenarios is not None:
-            for line in _written(m, bound, found, scenarios):
+    short = "Explore all orders of commits."
+
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Models of the library, or files; the whole library by default.", show_default=False),
+        PATH,
+    ] = None
+    scenarios: Annotated[
+        Path | None,
+        typer.Option(help="Write each counterexample as a scenario file into this folder, for `icequake prove`."),
+    ] = None
+
+    def prepare(self) -> None:
+        _ = self._models
+
+    @cached_property
+    def _models(self) -> list[Modelled]:
+        from workloads.file import modelled
+
+        return list(modelled.find(self.names or []))
+
+    def execute(self) -> int:
+        from checkers.formats.iceberg.model.explore import explore
+
+        as_expected = True
+        for m in self._models:
+            bound = _bound(m)
+            found = explore(bound)
+            wrong = _wrong(m, bound, found)
+            as_expected = as_expected and not wrong
+            typer.echo(f"{m.model}: {m.question}")
+            for line in (*_lines(found), *wrong):
                 typer.echo(f"  {line}")
-    return 0 if as_expected else 1
+            if self.scenarios is not None:
+                for line in _written(m, bound, found, self.scenarios):
+                    typer.echo(f"  {line}")
+        return 0 if as_expected else 1
 
 
 def _bound(m: Modelled) -> Bound:

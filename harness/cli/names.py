@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from harness.cli.command import Options
 from harness.cli.options import BadArgument
 
 _WIDTH = 100
 
 
-def explain(
-    name: Annotated[str, typer.Argument(help="An anomaly, a fault, an operation kind or an isolation level.")],
-) -> int:
+@dataclass(frozen=True)
+class ExplainOptions(Options):
     """Explain a name: an anomaly, a fault, an operation kind or an isolation level.
 
     All anomalies are in docs/anomalies.md; `icequake list operations` and `icequake list faults` list the others.
     """
-    from workloads.file.meant import suggest
 
-    found = False
-    for look_up in _BOOKS:
-        for line in look_up(name):
-            found = True
+    short = "Explain a name that a run or page shows."
+
+    name: Annotated[str, typer.Argument(help="An anomaly, a fault, an operation kind or an isolation level.")]
+
+    def execute(self) -> int:
+        from workloads.file.meant import suggest
+
+        lines = [line for look_up in _BOOKS for line in look_up(self.name)]
+        if not lines:
+            raise BadArgument(
+                f"nothing is called {self.name!r}{suggest(self.name, _known())}; docs/anomalies.md has the anomalies, "
+                "`icequake list operations` and `icequake list faults` have the others"
+            )
+        for line in lines:
             typer.echo(line)
-    if not found:
-        raise BadArgument(
-            f"nothing is called {name!r}{suggest(name, _known())}; docs/anomalies.md has the anomalies, "
-            "`icequake list operations` and `icequake list faults` have the others"
-        )
-    return 0
+        return 0
 
 
 def _anomaly(name: str) -> Iterator[str]:

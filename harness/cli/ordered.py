@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.cli.options import BadArgument
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from checkers.evidence.runfolder import RunFolder
     from harness.run.ordering import Replaying
     from harness.run.resolve import WorkloadFile
+    from workloads.file.recording import Recording
     from workloads.file.workload import Workload
 
 
@@ -32,32 +33,44 @@ def ordered(
     order: str | None,
     store: Path,
     stop: threading.Event,
-    given: Mapping[str, Any],
+    given: Iterable[str],
 ) -> tuple[Workload, Replaying | None]:
     """The workload with its order; of a replay, the recording's workload, and what forces it.
 
     Args:
+        spec: the file's workload with the options.
         order: of the command line; it overrides the file's.
         store: a run that is no path is looked for there.
         stop: ends the run.
-        given: the options that a recording decides about, with their values.
+        given: the options that were typed and that a recording decides about.
 
     Raises:
         BadArgument, FileError: the order cannot be followed.
     """
-    from checkers.evidence.runfolder import StoreError
     from harness.run.ordering import Replaying
-    from harness.run.recorded import recording_at
-    from harness.run.settings import RunError
     from workloads.file import order as orders
-    from workloads.file.yamlfile import refuse
 
     text = spec.order if order is None else _typed(order)
     if text is None:
         return spec, None
     if (meant := orders.parse(text)).kind != "replay":
         return spec.model_copy(update={"order": text}), None
-    path = Path(meant.run)
+    found, recording = _recording(file, spec, order, store, Path(meant.run))
+    for option in given:
+        raise BadArgument(f"{option} does not go with a replay: the recording says it")
+    replaying = Replaying(recording, stop, str(found.resolve()))
+    return replaying.workload().model_copy(update={"order": f"replay {found.resolve()}"}), replaying
+
+
+def _recording(
+    file: WorkloadFile, spec: Workload, order: str | None, store: Path, path: Path
+) -> tuple[Path, Recording]:
+    """Where the run to replay is, and its recording. A run that is no path is looked for in the store."""
+    from checkers.evidence.runfolder import StoreError
+    from harness.run.recorded import recording_at
+    from harness.run.settings import RunError
+    from workloads.file.yamlfile import refuse
+
     beside = (path,) if order is not None else (file.path.parent / path, path)
     found = next((p for p in (*beside, store / path) if p.exists()), path)
     try:
@@ -66,14 +79,11 @@ def ordered(
             raise RunError(
                 f"{found} is a run of {recording.workload.workload}, not of {spec.workload}; replay it with that workload"
             )
+        return found, recording
     except (RunError, StoreError) as e:
         if order is None:
             refuse([(("order",), f"order: {e}")], file.lines, str(file.path))
         raise BadArgument(f"--order {order}: {e}") from None
-    if wrong := [option for option, value in given.items() if value is not None]:
-        raise BadArgument(f"{wrong[0]} does not go with a replay: the recording says it")
-    replaying = Replaying(recording, stop, str(found.resolve()))
-    return replaying.workload().model_copy(update={"order": f"replay {found.resolve()}"}), replaying
 
 
 def order_words(folder: RunFolder) -> list[str]:

@@ -3,240 +3,262 @@
 from __future__ import annotations
 
 import random
-import shlex
 import threading
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from harness.cli.check import judge, verdict_if_stopped, way_on
+from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of
 from harness.cli.options import (
+    CATALOG,
+    LENGTH,
+    NEVER,
+    PATH,
+    STORE,
+    BadArgument,
     ClusterOption,
     FaultsOption,
     IcebergOption,
     OperationsOption,
+    QuietOption,
     SessionOption,
     StoreOption,
+    Value,
     WritersOption,
-    anywhere,
-    for_containers,
-    known_catalog,
-    mode_of,
-    on_cluster,
-    on_host_of,
-    overridden,
-    path_anywhere,
-    ports_of,
-    reachable,
     release_of,
     say_own_jar,
-    store_words,
-    user_services,
     warn,
-    without_containers,
 )
 from harness.cli.ordered import order_words, ordered
+from harness.cli.services import (
+    for_containers,
+    on_cluster,
+    ports_of,
+    reachable,
+    user_services,
+    without_containers,
+)
+
+if TYPE_CHECKING:
+    from checkers.evidence.runfolder import RunFolder
+    from compose.external.external import External
+    from harness.cli.terminal import Voice
+    from harness.run.ordering import Replaying
+    from harness.run.resolve import WorkloadFile
+    from harness.run.run import Run
+    from harness.run.settings import OnHost, Settings
+    from workloads.file.workload import Workload
 
 
-def run(
-    workload: Annotated[str, typer.Argument(help="A workload file, or the name of a built-in workload (quick).")],
+RECORDED = ("seed", "writers", "operations", "faults", "ops", "time", "no_nemesis")
+"""What the recording decides in a replay."""
+
+
+@dataclass(frozen=True)
+class RunOptions(Options):
+    """Run one workload, check it, and write its page."""
+
+    short = "Run one workload and judge it."
+
+    workload: Annotated[str, typer.Argument(help="A workload file, or the name of a built-in workload (quick)."), PATH]
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of the operations; default: the file's, else a new one.")
-    ] = None,
-    store: StoreOption = Path("store"),
-    writers: WritersOption = None,
-    operations: OperationsOption = None,
-    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
-    time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m); overrides the file.")] = None,
+    ] = None
+    store: StoreOption = STORE
+    writers: WritersOption = None
+    operations: OperationsOption = None
+    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None
+    time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m); overrides the file."), LENGTH] = None
     catalog: Annotated[
         str | None,
         typer.Option(help="A catalog of `icequake list catalogs`, or your own, my.yaml; overrides the file."),
-    ] = None,
-    spark: Annotated[str | None, typer.Option(help="Your own Spark master: spark://host:7077, local[4].")] = None,
-    s3: Annotated[str | None, typer.Option(help="Your own object store: http://host:9000/bucket[/prefix].")] = None,
-    clean: Annotated[
-        bool, typer.Option("--clean", help="Drop the tables at the end, even in your own catalog.")
-    ] = False,
-    iceberg: IcebergOption = None,
-    session: SessionOption = None,
-    cluster: ClusterOption = None,
-    faults: FaultsOption = None,
-    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults (control run).")] = False,
+        CATALOG,
+    ] = None
+    spark: Annotated[str | None, typer.Option(help="Your own Spark master: spark://host:7077, local[4].")] = None
+    s3: Annotated[str | None, typer.Option(help="Your own object store: http://host:9000/bucket[/prefix].")] = None
+    clean: Annotated[bool, typer.Option("--clean", help="Drop the tables at the end, even in your own catalog.")] = (
+        False
+    )
+    iceberg: IcebergOption = None
+    session: SessionOption = None
+    cluster: ClusterOption = None
+    faults: FaultsOption = None
+    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults (control run).")] = False
     order: Annotated[
         str | None,
         typer.Option(
             help="Who decides the order of the writers' requests: free (nobody; it is recorded), priority(D), or 'replay RUN'."
         ),
-    ] = None,
+    ] = None
     proxies: Annotated[
         bool,
         typer.Option("--proxies", help="Log every request to catalog and store, also without faults (for `coverage`)."),
-    ] = False,
+    ] = False
     port: Annotated[
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
-    ] = None,
+    ] = None
     docker: Annotated[
         bool,
         typer.Option("--docker", help="Run all services and Spark's writers in containers; needs a Docker engine."),
-    ] = False,
+    ] = False
     on_host: Annotated[
         str | None,
         typer.Option(
             metavar="WHAT",
             help="What of Spark is no container with --docker: 'drivers' (of the writers), or 'spark' (master, workers and drivers).",
         ),
-    ] = None,
-    lake: LakeOption = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start a new stack even if one is up.")] = False,
+        Value(choices=("drivers", "spark")),
+    ] = None
+    lake: LakeOption = None
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start a new stack even if one is up."), NEVER] = False
     online: Annotated[
         bool, typer.Option(help="Check while the run goes on, and show a live line. The verdict is made afterwards.")
-    ] = True,
+    ] = True
     stop_on_anomaly: Annotated[
         bool,
         typer.Option(
             "--stop-on-anomaly", help="End the load at the first of five anomalies that is certain (docs/online.md)."
         ),
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
-) -> int:
-    """Run one workload, check it, and write its page."""
-    from checkers.evidence import runfolder as runs
-    from compose import setup
-    from compose.redaction import secrets_of
-    from harness.cli.terminal import Voice
-    from harness.run import standing as kept_stack
-    from harness.run.hidden import revealed
-    from harness.run.resolve import read_workload
-    from harness.run.run import Run
-    from harness.run.settings import OnlineSettings, Settings
-    from workloads.file import workload as schema
-    from workloads.file.recording import FILE as RECORDING
+    ] = False
+    quiet: QuietOption = False
 
-    if stop_on_anomaly and not online:
-        raise typer.BadParameter("--stop-on-anomaly needs the check during the run; leave --no-online out")
-    file = read_workload(schema.find(workload), warn)
-    kept_in = place_of(lake, store)
-    spec = overridden(
-        file,
-        writers,
-        ops,
-        time,
-        no_nemesis=no_nemesis,
-        operations=operations,
-        faults=faults,
-        session=session,
-        cluster=cluster,
-    )
-    if catalog is not None:
-        spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
-    stop = threading.Event()
-    spec, replaying = ordered(
-        file,
-        spec,
-        order,
-        store,
-        stop,
-        {
-            "--seed": seed,
-            "--writers": writers,
-            "--operations": operations,
-            "--faults": faults,
-            "--ops": ops,
-            "--time": time,
-            "--no-nemesis": no_nemesis or None,
-        },
-    )
-    if replaying is not None:
-        seed = replaying.recording.seed
-        if catalog is not None:
-            spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
-        if given := mode_of(session, cluster):
-            spec = file.changed(spec.model_copy(update=given), " ".join(f"--{k} {v}" for k, v in given.items()))
-    reachable(spec.engines, spec.catalog)
-    ports = ports_of(port or [])
-    release = release_of(iceberg, spec)
-    if seed is None:
-        seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
-    external = user_services(spec.catalog, s3, spark, docker=docker)
-    spec = on_cluster(file, spec, external, ports)
-    stays = on_host_of(on_host, external, docker=docker)
-    if docker:
-        for_containers(spec, external, stays)
-    else:
-        without_containers(spec)
-    words = ["run", path_anywhere(workload), *(["--seed", str(seed)] if replaying is None else [])]
-    overrides = {
-        "--writers": writers,
-        "--operations": operations,
-        "--faults": faults,
-        "--ops": ops,
-        "--time": time,
-        "--iceberg": iceberg and path_anywhere(iceberg),
-        "--session": session,
-        "--cluster": cluster,
-        "--order": order and spec.order,
-    }
-    overrides |= {"--catalog": catalog and path_anywhere(catalog)}
-    overrides |= {"--spark": spark, "--s3": s3}
-    for option, value in overrides.items():
-        words += [option, str(value)] if value is not None else []
-    words += ["--no-nemesis"] if no_nemesis else []
-    words += ["--proxies"] if proxies else []
-    words += ["--docker"] if docker else []
-    words += ["--on-host", stays] if stays is not None else []
-    words += ["--clean"] if clean else []
-    words += ["--lake", path_anywhere(lake)] if lake is not None else []
-    words += ["--stop-on-anomaly"] if stop_on_anomaly else [] if online else ["--no-online"]
-    words += store_words(store)
-    words += [w for pair in port or () for w in ("--port", pair)]
-    known = (*external.secrets, *secrets_of(revealed(spec.catalog_properties)))
-    with Voice(quiet=quiet) as voice, details_in(store, known):
+    def check(self) -> None:
+        if self.stop_on_anomaly and not self.online:
+            raise BadArgument("--stop-on-anomaly needs the check during the run; leave --no-online out")
+        if self.on_host is not None and not self.docker:
+            raise BadArgument(
+                f"--on-host {self.on_host}: without --docker all of Spark runs on this machine; add --docker, or leave it out"
+            )
+        ports_of(self.port or [])
+
+    def prepare(self) -> None:
+        place_of(self.lake, self.store)
+        spec, _ = self._ordered
+        reachable(spec.engines, spec.catalog)
+        release_of(self.iceberg, spec)
+
+    @cached_property
+    def _file(self) -> WorkloadFile:
+        from harness.run.resolve import read_workload
+        from workloads.file import workload as schema
+
+        return read_workload(schema.find(self.workload), warn)
+
+    @cached_property
+    def _stop(self) -> threading.Event:
+        """Set, it ends the run."""
+        return threading.Event()
+
+    @cached_property
+    def _ordered(self) -> tuple[Workload, Replaying | None]:
+        """The workload with the options; of a replay, that of the recording, and what forces it."""
+        from workloads.file.changes import Changes
+
+        given = [f"--{name.replace('_', '-')}" for name in RECORDED if getattr(self, name) not in (None, False)]
+        spec = self._on_catalog(self.changed(self._file))
+        spec, replaying = ordered(self._file, spec, self.order, self.store, self._stop, given)
+        if replaying is not None and self.mode:
+            mode = Changes(**self.mode)
+            spec = self._file.changed(mode.on(spec), str(mode))
+        return self._on_catalog(spec), replaying
+
+    def _on_catalog(self, spec: Workload) -> Workload:
+        return spec if self.catalog is None else spec.model_copy(update={"catalog": self.catalog})
+
+    def execute(self) -> int:
+        from compose import setup
+        from compose.redaction import secrets_of
+        from harness.cli.terminal import Voice
+        from harness.run.hidden import revealed
+
+        spec, _ = self._ordered
+        external = user_services(spec.catalog, self.s3, self.spark, docker=self.docker)
+        spec = on_cluster(self._file, spec, external, ports_of(self.port or []))
+        if self.docker:
+            for_containers(spec, external, self.on_host)
+        else:
+            without_containers(spec)
+        release = release_of(self.iceberg, spec)
+        known = (*external.secrets, *secrets_of(revealed(spec.catalog_properties)))
+        with Voice(quiet=self.quiet) as voice, details_in(self.store, known):
+            settings = self._settings(spec, external, voice)
+            installation = setup.ensure_release(release)
+            say_own_jar(release, voice.say)
+            return self._run(spec, settings, installation, release, voice)
+
+    def _settings(self, spec: Workload, external: External, voice: Voice) -> Settings:
+        from harness.run.settings import OnlineSettings, Settings
+
+        _, replaying = self._ordered
+        seed = spec.seed if self.seed is None else self.seed
+        if seed is None:
+            seed = random.SystemRandom().randrange(2**31)
+        said = {} if self.order is None else {"order": spec.order}
         settings = Settings(
-            seed=seed,
-            command=shlex.join([anywhere(), *words]),
-            ports=ports,
-            proxied=proxies,
+            seed=seed if replaying is None else replaying.recording.seed,
+            command=self.again(**said, seed=seed if replaying is None else None),
+            ports=ports_of(self.port or []),
+            proxied=self.proxies,
             external=external,
-            docker=docker,
-            on_host=stays,
-            clean=clean,
-            stop=stop,
-            online=OnlineSettings(voice.live, voice.keep, voice.live_every, stop_on_anomaly) if online else None,
+            docker=self.docker,
+            on_host=cast("OnHost | None", self.on_host),
+            clean=self.clean,
+            stop=self._stop,
+            online=OnlineSettings(voice.live, voice.keep, voice.live_every, self.stop_on_anomaly)
+            if self.online
+            else None,
         )
-        if replaying is not None:
-            settings = replace(settings, order=replaying, operations=replaying.operations)
-        installation = setup.ensure_release(release)
-        say_own_jar(release, voice.say)
-        folder = runs.create(store, spec.workload)
+        return settings if replaying is None else replace(settings, order=replaying, operations=replaying.operations)
+
+    def _folder(self, spec: Workload, settings: Settings, voice: Voice) -> RunFolder:
+        """A new folder of the store, with the recording in it if that is replayed."""
+        from checkers.evidence import runfolder as runs
+        from workloads.file.recording import FILE as RECORDING
+
+        _, replaying = self._ordered
+        folder = runs.create(self.store, spec.workload)
         if replaying is not None:
             runs.replace_file(folder.path / RECORDING, replaying.recording.to_json())
-        voice.keep(f"{spec.workload}, seed {seed}: {folder.path}")
-        own_stack = fresh or docker or ports or external
+        voice.keep(f"{spec.workload}, seed {settings.seed}: {folder.path}")
+        return folder
+
+    def _run(self, spec: Workload, settings: Settings, installation: Any, release: Any, voice: Voice) -> int:
+        from harness.run import standing as kept_stack
+        from harness.run.run import Run
+
+        folder = self._folder(spec, settings, voice)
+        own_stack = self.fresh or self.docker or self.port or settings.external
         kept = nullcontext() if own_stack else kept_stack.use(installation.home, spec, release, voice.keep)
         with verdict_if_stopped(folder):
             with kept as standing, details_in(folder.path):
                 one = Run(spec, folder, installation, settings, standing=standing, watcher=voice)
-                try:
-                    one.execute()
-                except BaseException as e:
-                    _say_left(external, one.left, error=True)
-                    _say_notes(one.notes, error=True)
-                    if isinstance(e, Exception) and folder.began:
-                        typer.echo(f"icequake: the run did not come to its end; {way_on(folder)}", err=True)
-                    raise
+                _executed(one, folder, settings.external)
             voice.say("checking")
-            code = judge(folder, lake=kept_in)
+            code = judge(folder, lake=place_of(self.lake, self.store))
         for sentence in order_words(folder):
             typer.echo(f"  order       {sentence}")
-        _say_left(external, one.left)
+        _say_left(settings.external, one.left)
         _say_notes(one.notes)
         return code
+
+
+def _executed(one: Run, folder: RunFolder, external: External) -> None:
+    """Execute a run; if it does not come to its end, say what it leaves."""
+    try:
+        one.execute()
+    except BaseException as e:
+        _say_left(external, one.left, error=True)
+        _say_notes(one.notes, error=True)
+        if isinstance(e, Exception) and folder.began:
+            typer.echo(f"icequake: the run did not come to its end; {way_on(folder)}", err=True)
+        raise
 
 
 def _say_notes(notes: Iterable[str], *, error: bool = False) -> None:

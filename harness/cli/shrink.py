@@ -3,153 +3,230 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli import stopping
 from harness.cli.check import publish
+from harness.cli.command import Options
 from harness.cli.crash import details_in
+from harness.cli.experiments import ProveOptions
 from harness.cli.options import (
+    CATALOG,
+    LENGTH,
+    NEVER,
+    PATH,
+    STORE,
     BadArgument,
     ClusterOption,
+    QuietOption,
     RunArgument,
     SessionOption,
     StoreOption,
-    anywhere,
-    known_catalog,
-    mode_of,
-    path_anywhere,
-    reachable,
+    Value,
+    catalog_name,
+    length,
     release_of,
     run_in,
     say_own_jar,
-    user_services,
 )
+from harness.cli.run import RunOptions
+from harness.cli.services import reachable, user_services
 
 if TYPE_CHECKING:
+    from checkers.evidence.journal import Journal
+    from compose.external.external import External
+    from harness.cli.terminal import Voice
+    from harness.experiments.shrink.log import Trial
     from harness.experiments.shrink.shrink import Failed
+    from harness.experiments.shrink.trials import OnBench
+    from reports.shrunk import Shrunk
 
 NOT_REPRODUCED = 2
 FEW_WRITERS = 4
 """Writers that are started at once, if the run had so many: another start takes longer than they cost."""
 
 
-def shrink(
-    run: RunArgument = None,
+def _anomalies() -> Iterable[str]:
+    from checkers.judge.check import ANOMALIES
+
+    return sorted(ANOMALIES)
+
+
+@dataclass(frozen=True)
+class ShrinkOptions(Options):
+    """Make a failed run small: the fewest operations that show its anomaly again, as a scenario file."""
+
+    short = "Make a failed run small."
+
+    run: RunArgument = None
     anomaly: Annotated[
-        str | None, typer.Option(help="Name of the anomaly; default: the first one that the workload does not allow.")
-    ] = None,
+        str | None,
+        typer.Option(help="Name of the anomaly; default: the first one that the workload does not allow."),
+        Value(choices=_anomalies, what="anomaly"),
+    ] = None
     catalog: Annotated[
         str | None,
         typer.Option(help="A catalog of `icequake list catalogs`, or your own, my.yaml; default: the run's."),
-    ] = None,
+        CATALOG,
+    ] = None
     iceberg: Annotated[
         str | None,
         typer.Option(help="Release of Iceberg, or the path of a runtime jar that you built; default: the run's."),
-    ] = None,
-    session: SessionOption = None,
-    cluster: ClusterOption = None,
-    budget: Annotated[str, typer.Option(help="Time for the search: 10m, 90s.")] = "10m",
+        PATH,
+    ] = None
+    session: SessionOption = None
+    cluster: ClusterOption = None
+    budget: Annotated[str, typer.Option(help="Time for the search: 10m, 90s."), LENGTH] = "10m"
     runs: Annotated[
         int | None, typer.Option(min=1, help="Runs for the search, at most; default: as the time allows.")
-    ] = None,
+    ] = None
     tries: Annotated[
         int, typer.Option(min=1, max=100, help="Runs of a candidate until it counts as one that does not show it.")
-    ] = 2,
-    times: Annotated[int, typer.Option(min=1, max=100, help="Runs in which the result must show it.")] = 3,
+    ] = 2
+    times: Annotated[int, typer.Option(min=1, max=100, help="Runs in which the result must show it.")] = 3
     into: Annotated[
         Path | None,
         typer.Option(help="Folder of the shrink; an unfinished one is continued. Default: shrink/NAME of the store."),
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="Another file for the result as JSON.")] = None,
+    ] = None
+    output: Annotated[Path | None, typer.Option("--json", help="Another file for the result as JSON."), NEVER] = None
     keep_runs: Annotated[
         bool, typer.Option("--keep-runs", help="Keep every run, not only those that show the anomaly.")
-    ] = False,
-    store: StoreOption = Path("store"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
-) -> int:
-    """Make a failed run small: the fewest operations that show its anomaly again, as a scenario file."""
-    from checkers.evidence import runfolder
-    from compose import setup
-    from compose.redaction import secrets_of
-    from harness.cli.terminal import Voice
-    from harness.experiments.shrink import trials
-    from harness.experiments.shrink.log import Log
-    from harness.experiments.shrink.shrink import SCENARIO, NothingToShrink, Shrink, failed, measure, on_catalog, shrunk
-    from harness.run.hidden import revealed
-    from harness.run.settings import RunError
-    from nemesis.faults.lengths import seconds
-    from reports import shrunk as shown
-    from workloads.file.recording import FILE
+    ] = False
+    store: StoreOption = STORE
+    quiet: QuietOption = False
 
-    try:
-        length = seconds(budget)
-    except ValueError as e:
-        raise BadArgument(f"--budget {budget}: {e}") from None
-    folder = runfolder.find(run_in(store, run))
-    known_anomaly(anomaly)
-    with details_in(folder.path):
-        try:
-            found = failed(folder, anomaly)
-        except NothingToShrink as e:
-            raise BadArgument(str(e)) from None
-        except RunError as e:
-            raise BadArgument(str(e)) from None
-    at = catalog_of(found, catalog)
-    external = user_services(at, None, None)
-    reachable(found.recording.workload.engines, at)
-    version = iceberg if iceberg is not None else recorded_release(found)
-    release = release_of(version, found.recording.workload)
-    found = on_catalog(found, at)
-    given = mode_of(session, cluster)
-    into = into or store / "shrink" / f"{found.name}-{folder.path.parent.name}-{folder.path.name}".lower()
-    words = ["shrink", str(folder.path), "--anomaly", found.name, "--catalog", path_anywhere(at)]
-    words += ["--iceberg", path_anywhere(iceberg)] if iceberg else []
-    words += [w for k, v in given.items() for w in (f"--{k}", v)]
-    words += ["--budget", budget, *(["--runs", str(runs)] if runs else [])]
-    words += ["--tries", str(tries), "--times", str(times), "--into", str(into)]
-    words += ["--keep-runs"] if keep_runs else []
-    goes_on = shlex.join([anywhere(), *words])
-    named = [] if iceberg is None else ["--iceberg", path_anywhere(iceberg)]
-    proves = shlex.join([anywhere(), "prove", str(into / SCENARIO), *named])
-    replays = replay_command(found, str(into / FILE), [*named, "--catalog", path_anywhere(at)])
-    log = Log(into, trials.about(folder.path, found.name, at, release.label))
-    hidden = (*external.secrets, *secrets_of(revealed(found.recording.workload.catalog_properties)))
-    with log, Voice(quiet=quiet, unit="runs") as voice, details_in(into, hidden):
-        installation = setup.ensure_release(release)
-        voice.keep(f"{found.name} of {folder.path}, {measure(found.recording)}: {into}")
-        say_own_jar(release, voice.say)
-        runner = trials.OnBench(
-            into / trials.RUNS,
-            into / "logs",
-            installation,
+    def prepare(self) -> None:
+        reachable(self._failed.recording.workload.engines, self._catalog)
+        _ = self._release
+
+    @cached_property
+    def _failed(self) -> Failed:
+        """The run, as it is on the catalog of the search. Raises BadArgument."""
+        from checkers.evidence import runfolder
+        from harness.experiments.shrink.shrink import NothingToShrink, failed
+        from harness.run.settings import RunError
+
+        folder = runfolder.find(run_in(self.store, self.run))
+        with details_in(folder.path):
+            try:
+                return failed(folder, self.anomaly)
+            except (NothingToShrink, RunError) as e:
+                raise BadArgument(str(e)) from None
+
+    @cached_property
+    def _catalog(self) -> str:
+        return catalog_of(self._failed, self.catalog)
+
+    @cached_property
+    def _release(self) -> Any:
+        version = self.iceberg if self.iceberg is not None else recorded_release(self._failed)
+        return release_of(version, self._failed.recording.workload)
+
+    @cached_property
+    def _into(self) -> Path:
+        if self.into is not None:
+            return self.into
+        path = self._failed.folder.path
+        return self.store / "shrink" / f"{self._failed.name}-{path.parent.name}-{path.name}".lower()
+
+    @cached_property
+    def _proves(self) -> str:
+        """The command that proves the result."""
+        from harness.experiments.shrink.shrink import SCENARIO
+
+        return ProveOptions(names=[str(self._into / SCENARIO)], iceberg=self.iceberg).again()
+
+    @cached_property
+    def _replays(self) -> str:
+        """The command that replays the smallest recording."""
+        from workloads.file.recording import FILE
+
+        return replay_command(self._failed, self._into / FILE, self._catalog, self.iceberg)
+
+    def execute(self) -> int:
+        from compose.redaction import secrets_of
+        from harness.cli.terminal import Voice
+        from harness.experiments.shrink import trials
+        from harness.experiments.shrink.log import journal_of
+        from harness.experiments.shrink.shrink import measure, on_catalog
+        from harness.run.hidden import revealed
+
+        external = user_services(self._catalog, None, None)
+        found, into = on_catalog(self._failed, self._catalog), self._into
+        log = journal_of(into, trials.about(found.folder.path, found.name, self._catalog, self._release.label))
+        hidden = (*external.secrets, *secrets_of(revealed(found.recording.workload.catalog_properties)))
+        with log, Voice(quiet=self.quiet, unit="runs") as voice, details_in(into, hidden):
+            runner = self._runner(found, external, hidden, voice)
+            voice.keep(f"{found.name} of {found.folder.path}, {measure(found.recording)}: {into}")
+            say_own_jar(self._release, voice.say)
+            with runner:
+                result = self._shrunk(found, runner, log, voice)
+            return self._show(result)
+
+    def _runner(self, found: Failed, external: External, hidden: tuple[str, ...], voice: Voice) -> OnBench:
+        """What makes the runs of the search."""
+        from compose import setup
+        from harness.experiments.shrink import trials
+
+        workload = found.recording.workload
+        return trials.OnBench(
+            self._into / trials.RUNS,
+            self._into / "logs",
+            setup.ensure_release(self._release),
             voice,
             publish,
-            catalog=at,
+            catalog=self._catalog,
             external=external,
             secrets=hidden,
-            mode=replace(found.recording.workload.quick_mode, **given),
-            writers=min(FEW_WRITERS, found.recording.workload.writers),
-            replays=replays,
-            proves=proves,
+            mode=replace(workload.quick_mode, **self.mode),
+            writers=min(FEW_WRITERS, workload.writers),
+            replays=self._replays,
+            proves=self._proves,
         )
-        with runner:
-            asked = trials.Trials(runner, log, into, found.name, trials.Budget(length, runs), voice, keep=keep_runs)
-            one = Shrink(found, into, asked, voice, tries=tries, times=times)
-            stopping.current().way_on = lambda: _way_on(one, goes_on)
-            try:
-                left, minimal, said = one.shrink()
-                result = shrunk(one, left, minimal, said, proves=proves, replays=replays, goes_on=goes_on)
-            except KeyboardInterrupt as e:
-                raise stopping.Stopped(_way_on(one, goes_on)) from e
-        shown.write(result, into, [output] if output is not None else ())
-    for line in shown.lines(result, into):
-        typer.echo(line)
-    return 0 if result.shown else NOT_REPRODUCED
+
+    def _shrunk(self, found: Failed, runner: OnBench, log: Journal[Trial], voice: Voice) -> Shrunk:
+        from harness.experiments.shrink import trials
+        from harness.experiments.shrink.shrink import Shrink, shrunk
+
+        path = found.folder.path
+        goes_on = self.again(
+            run=path,
+            anomaly=found.name,
+            catalog=self._catalog,
+            budget=self.budget,
+            tries=self.tries,
+            times=self.times,
+            into=self._into,
+        )
+        budget = trials.Budget(length(self.budget), self.runs)
+        asked = trials.Trials(runner, log, self._into, found.name, budget, voice, keep=self.keep_runs)
+        one = Shrink(found, self._into, asked, voice, tries=self.tries, times=self.times)
+        stopping.current().way_on = lambda: _way_on(one, goes_on)
+        try:
+            left, minimal, said = one.shrink()
+            return shrunk(one, left, minimal, said, proves=self._proves, replays=self._replays, goes_on=goes_on)
+        except KeyboardInterrupt as e:
+            raise stopping.Stopped(_way_on(one, goes_on)) from e
+
+    def _show(self, result: Shrunk) -> int:
+        from harness.cli.terminal import show
+        from reports import shrunk as shown
+        from reports.drawing import render
+
+        page = shown.of(result)
+        written = render.write(page, self._into, *([self.output] if self.output is not None else ()))
+        files = {"scenario": result.scenario, "recording": result.recording}
+        kept = {name: self._into / file for name, file in files.items() if file is not None}
+        again = result.command if result.after is not None else result.goes_on
+        typer.echo()
+        show(page, {"runs": shown.ran(result), **kept, "page": written, "again": again})
+        return 0 if result.shown else NOT_REPRODUCED
 
 
 def _way_on(one: object, goes_on: str) -> str:
@@ -163,20 +240,11 @@ def _way_on(one: object, goes_on: str) -> str:
     return f"{smallest}; go on with: {goes_on}"
 
 
-def known_anomaly(name: str | None) -> None:
-    """Raises BadArgument if no checker finds an anomaly of this name."""
-    from checkers.judge.check import ANOMALIES
-    from workloads.file.meant import unknown
-
-    if name is not None and name not in ANOMALIES:
-        raise BadArgument(f"--anomaly {name}: {unknown('anomaly', name, sorted(ANOMALIES))}")
-
-
-def replay_command(found: Failed, recording: str, more: Sequence[str]) -> str:
+def replay_command(found: Failed, recording: Path, catalog: str, iceberg: str | None) -> str:
     """The command that replays a recording of a run; it takes the run's workload file."""
     words = words_of(found.folder.read_plan().command)
     file = words[words.index("run") + 1] if "run" in words[:-1] else found.recording.workload.workload
-    return shlex.join([anywhere(), "run", file, "--order", f"replay {recording}", *more])
+    return RunOptions(workload=file, catalog=catalog, iceberg=iceberg, order=f"replay {recording}").again()
 
 
 def catalog_of(found: Failed, typed: str | None) -> str:
@@ -189,7 +257,7 @@ def catalog_of(found: Failed, typed: str | None) -> str:
     from compose.catalogs.registry import CATALOGS
 
     if typed is not None:
-        return known_catalog(typed)
+        return catalog_name(typed)
     plan = found.folder.read_plan()
     name = "" if plan.catalog is None else plan.catalog.name
     path = option_of(plan.command, "--catalog")
@@ -201,7 +269,7 @@ def catalog_of(found: Failed, typed: str | None) -> str:
         raise BadArgument(
             f"{found.folder.plan}: the catalog's file {path} is not there any more; give it with --catalog"
         )
-    return known_catalog(path)
+    return catalog_name(path)
 
 
 def words_of(command: str) -> list[str]:

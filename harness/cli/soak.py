@@ -9,29 +9,39 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli import stopping
 from harness.cli.check import publish
+from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
+    LENGTH,
+    NEVER,
+    PATH,
+    STORE,
     BadArgument,
+    QuietOption,
     StoreOption,
+    Value,
     anywhere,
-    path_anywhere,
-    store_words,
+    length,
     warn,
 )
+from harness.cli.run import RunOptions
 
 if TYPE_CHECKING:
     from checkers.nights.night import Night
     from checkers.nights.record import Line
-    from harness.experiments.soak import Soak
+    from harness.cli.terminal import Voice
+    from harness.experiments.soak import Order, Soak
     from harness.run.resolve import SuiteFile
     from workloads.file.suite import Cell, Suite
 
@@ -40,212 +50,246 @@ PAGE_AGAIN = 300.0
 """Seconds after which the page of a night that goes on is written anew."""
 
 
-def repeating(file: SuiteFile, shared: Sequence[str] = (), *, records: bool = False) -> Callable[[Cell, int], str]:
-    """(cell, seed) → the command that repeats that run; ``shared``: further words of each; ``records``: each records its order."""
+def repeating(file: SuiteFile, store: Path = STORE, *, records: bool = False) -> Callable[[Cell, int], str]:
+    """(cell, seed) → the command that repeats that run; ``store``: where its folder goes; ``records``: each records its order."""
     from harness.experiments import soakfinds
     from workloads.engines.engines import SPARK
+    from workloads.file.changes import counted
     from workloads.file.suite import AND, NONE, OWN
     from workloads.file.workload import LIBRARY
 
     def again(cell: Cell, seed: int) -> str:
-        path = file.files[cell.workload]
-        words = ["run", cell.workload if path.parent == LIBRARY else os.path.abspath(path), "--seed", str(seed)]
-        catalog = file.catalogs.get(cell.catalog)
-        words += [
-            "--catalog",
-            cell.catalog if catalog is None else os.path.abspath(catalog),
-            "--iceberg",
-            cell.iceberg,
-            "--time",
-            f"{file.suite.length:g}s",
-        ]
-        words += {NONE: ["--no-nemesis"], OWN: []}.get(cell.faults, ["--faults", cell.faults.replace(AND, ",")])
-        if cell.writers:
-            engines = file.workloads[cell].engines
-            counts = ",".join(f"{name}={engines.count(name)}" for name in dict.fromkeys(engines))
-            words += ["--writers", counts if {*engines} != {SPARK} else str(len(engines))]
-        order = soakfinds.recordable(file.workloads[cell]).order if records else cell.order
-        words += ["--order", order] if order else []
-        words += [w for k, v in file.workloads[cell].mode.given.items() for w in (f"--{k}", v)]
-        return shlex.join([anywhere(), *words, *shared])
+        path, workload = file.files[cell.workload], file.workloads[cell]
+        catalog, engines = file.catalogs.get(cell.catalog), workload.engines
+        mode: dict[str, Any] = {**workload.mode.given}
+        writers = counted(engines) if {*engines} != {SPARK} else str(len(engines))
+        run = RunOptions(
+            workload=cell.workload if path.parent == LIBRARY else os.path.abspath(path),
+            seed=seed,
+            store=store,
+            writers=writers if cell.writers else None,
+            time=f"{file.suite.length:g}s",
+            catalog=cell.catalog if catalog is None else os.path.abspath(catalog),
+            iceberg=cell.iceberg,
+            faults=None if cell.faults in (NONE, OWN) else cell.faults.replace(AND, ","),
+            no_nemesis=cell.faults == NONE,
+            order=(soakfinds.recordable(workload).order if records else cell.order) or None,
+            **mode,
+        )
+        return run.again()
 
     return again
 
 
-def soak(
-    suite: Annotated[str, typer.Argument(help="A suite file, or the name of a built-in suite (nightly, smoke).")],
+def _size(text: str) -> int:
+    from workloads.file.sizes import size
+
+    return size(text)
+
+
+@dataclass(frozen=True)
+class SoakOptions(Options):
+    """Run workloads × catalogs × faults × releases with fresh seeds for a night, and keep what fails."""
+
+    short = "Run a suite for a night."
+
+    suite: Annotated[str, typer.Argument(help="A suite file, or the name of a built-in suite (nightly, smoke)."), PATH]
     lasts: Annotated[
         str | None,
         typer.Option("--for", help="How long (6h, 30m), with the time of earlier sessions; default: the file's."),
-    ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Number of runs; instead of a time.")] = None,
+        LENGTH,
+    ] = None
+    runs: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Number of runs; instead of a time.")] = None
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of the night: which cells come when, and the seed of each run.")
-    ] = None,
+    ] = None
     keep: Annotated[
-        str | None, typer.Option(help="How large the night's folder may become (20GB); overrides the file.")
-    ] = None,
+        str | None,
+        typer.Option(help="How large the night's folder may become (20GB); overrides the file."),
+        Value(unit=_size),
+    ] = None
     stop_on_anomaly: Annotated[
         bool, typer.Option("--stop-on-anomaly", help="End the night with the first new anomaly.")
-    ] = False,
+    ] = False
     shrink: Annotated[
         bool | None,
         typer.Option(
             "--shrink/--no-shrink",
             help="Replay and shrink each new anomaly in the night itself; default: as the file says, which is yes.",
         ),
-    ] = None,
+    ] = None
     keep_up: Annotated[
         bool, typer.Option("--keep-up", help="With --stop-on-anomaly: keep the stack up for a look, until Ctrl-C.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cells and run nothing.")] = False,
-    store: StoreOption = Path("store"),
-    lake: LakeOption = None,
-    into: Annotated[Path | None, typer.Option(help="Folder of the night; an unfinished one is continued.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
-) -> int:
-    """Run workloads × catalogs × faults × releases with fresh seeds for a night, and keep what fails."""
-    from checkers.evidence.runfolder import FULL
-    from checkers.nights import record
-    from compose.redaction import SecretsLeft
-    from harness.cli.terminal import Voice, console
-    from harness.experiments import soak as soaking
-    from harness.run.resolve import read_suite
-    from reports.soak import junit, page
-    from reports.soak import words as soakwords
-    from workloads.file import suite as suites
+    ] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cells and run nothing."), NEVER] = False
+    store: StoreOption = STORE
+    lake: LakeOption = None
+    into: Annotated[Path | None, typer.Option(help="Folder of the night; an unfinished one is continued.")] = None
+    quiet: QuietOption = False
 
-    file = read_suite(suites.locate(suite), warn)
-    changed = _changed(file.suite, keep, stop_on_anomaly, shrink)
-    budget = _budget(changed, lasts, runs)
-    if keep_up and not changed.stop_on_anomaly:
-        raise BadArgument("--keep-up: give --stop-on-anomaly, too; otherwise no stack stays")
-    if dry_run:
-        return _show(file, budget, runs)
-    if into is not None and seed is None:
-        seed = soaking.seed_of(into)
-    if seed is None:
-        seed = random.SystemRandom().randrange(2**31)
-    into = into or soaking.new_folder(store, changed.suite)
-    kept_in = place_of(lake, store)
-    words = ["soak", path_anywhere(suite)]
-    words += ["--for", f"{budget:g}s"] if lasts is not None and budget is not None else []
-    words += ["--runs", str(runs)] if runs is not None else []
-    words += ["--keep", keep] if keep is not None else []
-    words += ["--stop-on-anomaly"] if stop_on_anomaly else []
-    words += ["--keep-up"] if keep_up else []
-    words += [] if shrink is None else ["--shrink" if shrink else "--no-shrink"]
-    words += ["--lake", path_anywhere(lake)] if lake is not None else []
-    words += ["--seed", str(seed), "--into", str(into), "--store", str(store)]
-    goes_on = shlex.join([anywhere(), *words])
-    shared = store_words(store)
-    again = repeating(file, shared, records=changed.shrink is not None)
-    order = soaking.Order(file, changed, seed, again, budget, runs, icequake=anywhere())
+    def prepare(self) -> None:
+        place_of(self.lake, self.store)
+        if self.keep_up and not self._suite.stop_on_anomaly:
+            raise BadArgument("--keep-up: give --stop-on-anomaly, too; otherwise no stack stays")
+        if self._budget is not None and self.lasts is not None and self._budget < self._suite.length:
+            raise BadArgument(f"--for {self.lasts}: {SHORT}, {self._suite.length:g}s (length in {self._suite.suite})")
 
-    written_at = time.monotonic()
+    @cached_property
+    def _file(self) -> SuiteFile:
+        from harness.run.resolve import read_suite
+        from workloads.file import suite as suites
 
-    def write(night: Night) -> Path:
-        nonlocal written_at
-        written_at = time.monotonic()
-        junit.write(night, goes_on)
-        return page.write(night, goes_on)
+        return read_suite(suites.locate(self.suite), warn)
 
-    def meanwhile(night: Night) -> None:
-        with contextlib.suppress(OSError):
-            write(night)
+    @cached_property
+    def _suite(self) -> Suite:
+        """The suite as the options change it."""
+        from workloads.file.suite import Shrinking
 
-    def tell(line: Line) -> None:
-        if time.monotonic() - written_at > PAGE_AGAIN:
-            meanwhile(whole.night)
-        text = soakwords.line_of(whole.night, line)
-        if text is not None:
-            show(text)
+        suite = self._file.suite
+        update: dict[str, object] = {"stop_on_anomaly": True} if self.stop_on_anomaly else {}
+        if self.shrink is not None:
+            update["shrink"] = (suite.shrink or Shrinking()) if self.shrink else None
+        if self.keep is not None:
+            update["keep"] = _size(self.keep)
+        return suite.model_copy(update=update)
 
-    def show(text: str) -> None:
-        if sys.stdout.isatty() and not quiet:
-            voice.keep(text)  # above the progress bar
-        else:
-            typer.echo(text)
+    @cached_property
+    def _budget(self) -> float | None:
+        """Seconds of the night; None if only the number of runs limits it."""
+        if self.lasts is not None:
+            return length(self.lasts)
+        if self.runs is None and self._suite.lasts is None:
+            raise BadArgument(f"soak {self._suite.suite}: say how long: --for 6h, --runs 100, or for: in the file")
+        return self._suite.lasts if self.runs is None else None
 
-    with Voice(quiet=quiet) as voice, details_in(into):
-        voice.keep(f"{changed.suite}, {len(file.cells)} cells, seed {seed}: {into}")
-        voice.keep(f"go on at any time with: {goes_on}")
-        for cell, why in file.left_out.items():
-            voice.say(f"left out: {cell.name}: {why}")
-        stopping.current().way_on = lambda: f"continue with: {goes_on}"
-        whole = soaking.Soak(order, into, voice, keeping(kept_in, publish, voice.say), said=tell, stopping=meanwhile)
-        whole.told = lambda found: show(f"  {soakwords.find_of(found)}")
-        left: SecretsLeft | None = None
+    def _seed(self) -> int:
+        """The night's seed: as typed, that of the folder that goes on, or a new one."""
+        from harness.experiments.soak import seed_of
+
+        found = seed_of(self.into) if self.into is not None and self.seed is None else self.seed
+        return random.SystemRandom().randrange(2**31) if found is None else found
+
+    def execute(self) -> int:
+        from harness.cli.terminal import Voice
+        from harness.experiments import soak as soaking
+
+        if self.dry_run:
+            return _show(self._file, self._budget, self.runs)
+        seed = self._seed()
+        into = self.into or soaking.new_folder(self.store, self._suite.suite)
+        goes_on = self.again(seed=seed, into=into, store=self.store)
+        again = repeating(self._file, self.store, records=self._suite.shrink is not None)
+        order = soaking.Order(self._file, self._suite, seed, again, self._budget, self.runs, icequake=anywhere())
+        with Voice(quiet=self.quiet) as voice, details_in(into):
+            voice.keep(f"{self._suite.suite}, {len(self._file.cells)} cells, seed {seed}: {into}")
+            voice.keep(f"go on at any time with: {goes_on}")
+            for cell, why in self._file.left_out.items():
+                voice.say(f"left out: {cell.name}: {why}")
+            shown = _Shown(voice, goes_on, quiet=self.quiet)
+            whole = self._whole(order, into, voice, shown)
+            left = self._go(whole, shown)
+        code = _end(whole.night, into, goes_on, quiet=self.quiet)
+        if left is not None:
+            raise left
+        return code
+
+    def _whole(self, order: Order, into: Path, voice: Voice, shown: _Shown) -> Soak:
+        from harness.experiments.soak import Soak
+        from reports.soak import words as soakwords
+
+        def tell(line: Line) -> None:
+            shown.line(whole.night, line)
+
+        kept_in = place_of(self.lake, self.store)
+        publishing = keeping(kept_in, publish, voice.say)
+        whole = Soak(order, into, voice, publishing, said=tell, stopping=shown.meanwhile)
+        whole.told = lambda found: shown.show(f"  {soakwords.find_of(found)}")
+        return whole
+
+    def _go(self, whole: Soak, shown: _Shown) -> Exception | None:
+        """Run the night. Returns the error that the caller raises after it showed what the night found."""
+        from checkers.nights import record
+        from compose.redaction import SecretsLeft
+
+        stopping.current().way_on = lambda: f"continue with: {shown.goes_on}"
         try:
             with whole:
                 night = whole.go()
-                if keep_up and night.verdict is False and whole.up is not None:
-                    write(night)
+                if self.keep_up and night.verdict is False and whole.up is not None:
+                    shown.write(night)
                     _stay_up(whole, night)
         except KeyboardInterrupt as e:
-            if (
-                not whole.stopped and (into / record.RUNS).exists()
-            ):  # it was stopped before its first run, or after the last one
-                meanwhile(whole.night)
+            # it may have been stopped before its first run, or after the last one
+            if not whole.stopped and (whole.into / record.RUNS).exists():
+                shown.meanwhile(whole.night)
             done = f"{len(whole.night.runs)} runs are done"
-            raise stopping.Stopped(f"{done}; continue with: {goes_on}") from e
-        except SecretsLeft as e:  # what the night found is shown first
-            left = e
-    night = whole.night
+            raise stopping.Stopped(f"{done}; continue with: {shown.goes_on}") from e
+        except SecretsLeft as e:
+            return e
+        return None
+
+
+class _Shown:
+    """What a night shows while it goes on: a line for each run, and its page, which is written anew now and then."""
+
+    def __init__(self, voice: Voice, goes_on: str, *, quiet: bool) -> None:
+        self.goes_on = goes_on
+        self._voice = voice
+        self._quiet = quiet
+        self._written_at = time.monotonic()
+
+    def write(self, night: Night) -> Path:
+        self._written_at = time.monotonic()
+        return _pages(night, self.goes_on)
+
+    def meanwhile(self, night: Night) -> None:
+        with contextlib.suppress(OSError):
+            self.write(night)
+
+    def line(self, night: Night, line: Line) -> None:
+        from reports.soak.words import line_of
+
+        if time.monotonic() - self._written_at > PAGE_AGAIN:
+            self.meanwhile(night)
+        text = line_of(night, line)
+        if text is not None:
+            self.show(text)
+
+    def show(self, text: str) -> None:
+        if sys.stdout.isatty() and not self._quiet:
+            self._voice.keep(text)  # above the progress bar
+        else:
+            typer.echo(text)
+
+
+def _pages(night: Night, goes_on: str) -> Path:
+    from checkers.nights import trend
+    from reports.drawing import render
+    from reports.soak import page
+
+    return render.write(page.of(night, goes_on, *trend.earlier(night.folder)), night.folder)
+
+
+def _end(night: Night, into: Path, goes_on: str, *, quiet: bool) -> int:
+    """Show what the night found; return the exit code."""
+    from checkers.evidence.runfolder import FULL
+    from harness.cli.terminal import show
+    from reports.drawing import render
+    from reports.soak import page
+
     try:
-        written = write(night)
+        written = _pages(night, goes_on)
     except OSError as e:
         if e.errno not in FULL:
             raise
         warn(f"the page is not written, because the disk is full; write it later with: {goes_on}")
-        written = into / page.PAGE
-    if not quiet:
-        typer.echo()
-        console(highlight=False).print(page.table(night))
+        written = into / f"{page.FILE}.html"
     typer.echo()
-    for text in soakwords.lines(night):
-        typer.echo(text)
-    typer.echo(
-        f"\n  page   {written}\n  junit  {into / junit.FILE}\n  cover  {anywhere()} coverage {shlex.quote(str(into))}\n  again  {goes_on}"
-    )
-    if left is not None:
-        raise left
+    cover = f"{anywhere()} coverage {shlex.quote(str(into))}"
+    ends = {"page": written, "junit": into / render.JUNIT, "cover": cover, "again": goes_on}
+    show(page.of(night, goes_on), ends, tables=not quiet)
     return night.code
-
-
-def _changed(suite: Suite, keep: str | None, stop_on_anomaly: bool, shrink: bool | None) -> Suite:
-    """The suite as the options change it."""
-    from workloads.file.sizes import size
-    from workloads.file.suite import Shrinking
-
-    update: dict[str, object] = {"stop_on_anomaly": True} if stop_on_anomaly else {}
-    if shrink is not None:
-        update["shrink"] = (suite.shrink or Shrinking()) if shrink else None
-    if keep is not None:
-        try:
-            update["keep"] = size(keep)
-        except ValueError as e:
-            raise BadArgument(f"--keep {keep}: {e}") from None
-    return suite.model_copy(update=update)
-
-
-def _budget(suite: Suite, lasts: str | None, runs: int | None) -> float | None:
-    """Seconds of the night; None if only the number of runs limits it."""
-    from nemesis.faults.lengths import seconds
-
-    if lasts is not None:
-        try:
-            found = seconds(lasts)
-        except ValueError as e:
-            raise BadArgument(f"--for {lasts}: {e}") from None
-        if found < suite.length:
-            raise BadArgument(f"--for {lasts}: {SHORT}, {suite.length:g}s (length in {suite.suite})")
-        return found
-    if runs is not None:
-        return None
-    if suite.lasts is None:
-        raise BadArgument(f"soak {suite.suite}: say how long: --for 6h, --runs 100, or for: in the file")
-    return suite.lasts
 
 
 def _show(file: SuiteFile, budget: float | None, runs: int | None) -> int:

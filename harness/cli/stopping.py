@@ -7,6 +7,7 @@ on from here: ``icequake check <folder>`` for a run.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -70,6 +71,27 @@ class Stopping:
         sys.stdout.flush()
         print(f"icequake: {ended(number)}; {self.way_on() if line is None else line}", file=sys.stderr, flush=True)
         return 128 + number
+
+
+CLOSED_PIPE = 128 + signal.SIGPIPE
+"""The exit code of a program whose output nobody reads any more, as in ``icequake list runs | head``."""
+
+
+def output_closed() -> bool:
+    """Whether nobody reads standard output or standard error any more."""
+    poll = select.poll()
+    for number in (1, 2):
+        poll.register(number, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def end_closed_pipe() -> int:
+    """Let nothing more be written to a pipe that nobody reads, also not when the process ends; return the exit code."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+    return CLOSED_PIPE
 
 
 def ended(number: int) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,33 +14,39 @@ import typer
 
 from harness.cli import stopping
 from harness.cli.check import publish
+from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
+    CATALOGS,
+    LENGTH,
+    NEVER,
+    PATH,
+    STORE,
     BadArgument,
     ClusterOption,
     IcebergOption,
+    NoNemesisOption,
     OperationsOption,
+    QuietOption,
     SessionOption,
     StoreOption,
     WritersOption,
-    anywhere,
-    known_catalog,
     listed,
-    mode_of,
-    overridden,
-    path_anywhere,
-    reachable,
     release_of,
     say_own_jar,
-    user_services,
     warn,
     write_output,
 )
+from harness.cli.services import reachable, user_services
 
 if TYPE_CHECKING:
-    from checkers.costs.comparison import Contender
+    from checkers.costs.comparison import Comparison, Contender
     from checkers.costs.curves import Predicted
+    from harness.experiments.compare import Order
+    from harness.experiments.sweep import Sweep
+    from harness.run.resolve import WorkloadFile
+    from workloads.file.experiment import Experiment
     from workloads.file.workload import Workload
 
 VaryOption = Annotated[
@@ -81,121 +88,160 @@ def checked(workload: Workload, contenders: Sequence[Contender]) -> None:
             raise BadArgument(f"--vary: {e}") from None
 
 
-def sweep(
+def first_of(seed: int | None, into: Path | None, spec: Workload) -> int:
+    """The first seed: as typed, that of the folder that goes on, the workload's, or a new one."""
+    from harness.experiments.compare import first_seed
+
+    there = first_seed(into) if into is not None and seed is None else seed
+    found = spec.seed if there is None else there
+    return random.SystemRandom().randrange(2**31) if found is None else found
+
+
+@dataclass(frozen=True)
+class SweepOptions(Options):
+    """Measure one workload with each combination of some parameters' values: writers, backoff, layout, retries, latency."""
+
+    short = "Measure how load and settings change a run."
+
     experiment: Annotated[
-        str, typer.Argument(help="An experiment or workload file, or the name of a built-in one (backoff).")
-    ],
-    vary: VaryOption = None,
+        str, typer.Argument(help="An experiment or workload file, or the name of a built-in one (backoff)."), PATH
+    ]
+    vary: VaryOption = None
     seeds: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Runs of each combination, each with its own seed.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="First seed; the following runs count up from it.")] = None,
+    ] = None
+    seed: Annotated[int | None, typer.Option(min=0, help="First seed; the following runs count up from it.")] = None
     catalog: Annotated[
-        str | None, typer.Option(help="Catalogs, separated by commas: rest,jdbc; default: the file's.")
-    ] = None,
-    iceberg: IcebergOption = None,
+        str | None, typer.Option(help="Catalogs, separated by commas: rest,jdbc; default: the file's."), CATALOGS
+    ] = None
+    iceberg: IcebergOption = None
     time: Annotated[
-        str | None, typer.Option(help="Length of each run as a time (20s, 1m); overrides the file.")
-    ] = None,
-    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
-    writers: WritersOption = None,
-    operations: OperationsOption = None,
-    session: SessionOption = None,
-    cluster: ClusterOption = None,
-    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")] = False,
+        str | None, typer.Option(help="Length of each run as a time (20s, 1m); overrides the file."), LENGTH
+    ] = None
+    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None
+    writers: WritersOption = None
+    operations: OperationsOption = None
+    session: SessionOption = None
+    cluster: ClusterOption = None
+    no_nemesis: NoNemesisOption = False
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Predict the same points, and further ones, by a simulator.")
-    ] = False,
-    store: StoreOption = Path("store"),
-    lake: LakeOption = None,
-    into: Annotated[Path | None, typer.Option(help="Folder of the sweep; an unfinished one is continued.")] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
-) -> int:
-    """Measure one workload with each combination of some parameters' values: writers, backoff, layout, retries, latency."""
-    from checkers.costs.comparison import Contender
-    from checkers.costs.simulated import sweeps
-    from checkers.verdict import exit_code
-    from harness.cli.terminal import Voice, console
-    from harness.experiments import compare as comparing
-    from harness.experiments.sweep import Sweep
-    from harness.run.resolve import read_experiment
-    from reports.sweep import page
-    from workloads.file import experiment as experiments
-    from workloads.file.experiment import combinations
+    ] = False
+    store: StoreOption = STORE
+    lake: LakeOption = None
+    into: Annotated[Path | None, typer.Option(help="Folder of the sweep; an unfinished one is continued.")] = None
+    output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON."), NEVER] = None
+    quiet: QuietOption = False
 
-    path = experiments.find(experiment)
-    read, said = read_experiment(path, warn)
-    mode = mode_of(session, cluster)
-    spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations, **mode)
-    kept_in = place_of(lake, store)
-    values = {**said.vary, **varied_of(vary or [])}
-    if not values:
-        raise BadArgument(f"sweep: {path} says nothing to vary; give --vary, such as --vary writers=1,2,4")
-    catalogs = [known_catalog(c) for c in listed("--catalog", catalog)] or [*(said.catalogs or (spec.catalog,))]
-    for name in catalogs:
-        user_services(name, None, None)
-        reachable(spec.engines, name)
-    release = release_of(iceberg)
-    contenders = tuple(Contender(c, release.label, (), one) for one in combinations(values) for c in catalogs)
-    checked(spec, contenders)
-    count = seeds or said.seeds
-    if into is not None and seed is None:
-        seed = comparing.first_seed(into)
-    if seed is None:
-        seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
-    given: tuple[tuple[str, Any], ...] = (
-        ("writers", writers),
-        ("operations", operations),
-        ("ops", ops),
-        ("time", time),
-        ("iceberg", iceberg and path_anywhere(iceberg)),
-        *mode.items(),
-    )
-    shared = [f"--{k}={v}" for k, v in given if v is not None] + (["--no-nemesis"] if no_nemesis else [])
-    shared += [f"--lake={path_anywhere(lake)}"] if lake is not None else []
+    def check(self) -> None:
+        varied_of(self.vary or [])
 
-    def words(which: Sequence[str], varied: dict[str, tuple[str, ...]], first: int, n: int) -> list[str]:
-        each = [f"--vary={k}={','.join(v)}" for k, v in varied.items()]
-        ends = ["--catalog", ",".join(map(path_anywhere, which)), "--seed", str(first), "--seeds", str(n)]
-        return ["sweep", path_anywhere(experiment), *each, *shared, *ends]
+    def prepare(self) -> None:
+        place_of(self.lake, self.store)
+        if not self._values:
+            path = self._read[0].path
+            raise BadArgument(f"sweep: {path} says nothing to vary; give --vary, such as --vary writers=1,2,4")
+        for name in self._catalogs:
+            reachable(self._spec.engines, name)
+        checked(self._spec, self._contenders)
 
-    def again(c: Contender, seed: int) -> str:
-        return shlex.join([anywhere(), *words([c.catalog], {k: (v,) for k, v in c.varied}, seed, 1)])
+    @cached_property
+    def _read(self) -> tuple[WorkloadFile, Experiment]:
+        from harness.run.resolve import read_experiment
+        from workloads.file import experiment
 
-    into = into or store / "sweep" / comparing.new_folder(store, spec.workload).name
-    ends = ["--into", str(into), "--store", str(store), *(["--simulate"] if simulate else [])]
-    goes_on = shlex.join([anywhere(), *words(catalogs, values, seed, count), *ends])
-    order = comparing.Order(
-        spec, contenders, tuple(range(seed, seed + count)), again, releases={release.label: release}
-    )
-    with Voice(quiet=quiet) as voice, details_in(into):
-        voice.keep(f"{spec.workload}, {len(contenders)} combinations, {count} seeds from {seed}: {into}")
-        say_own_jar(release, voice.say)
-        stopping.current().way_on = lambda: f"continue with: {goes_on}"
-        whole = Sweep(order, into, store, voice, keeping(kept_in, publish, voice.keep))
-        try:
-            whole.measure()
-        except KeyboardInterrupt as e:
-            measured = whole.comparison()
-            if whole.path.exists():
-                page.write(measured, into, goes_on)
-            so_far = f"{len(measured.runs)} of {len(contenders) * count} runs are measured"
-            raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
-    done = whole.comparison()
-    points: Sequence[Predicted] = ()
-    notes: Sequence[str] = ()
-    if simulate:
-        found = sweeps.predict(done, into, lambda c: comparing.engaged(spec, c), cores=os.cpu_count() or 1)
-        points, notes = found.points, found.notes
-    written = page.write(done, into, goes_on, points)
-    if output is not None:
-        write_output(output, page.dumped(done, points))
-    typer.echo()
-    console(highlight=False).print(page.table(done))
-    for line in page.lines(done, points):
-        typer.echo(line)
-    for n, note in enumerate(notes):
-        typer.echo(f"\n  Of the predictions:\n  * {note}" if n == 0 else f"  * {note}")
-    typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
-    return exit_code(done.verdict)
+        return read_experiment(experiment.find(self.experiment), warn)
+
+    @cached_property
+    def _spec(self) -> Workload:
+        return self.changed(self._read[0])
+
+    @cached_property
+    def _values(self) -> dict[str, tuple[str, ...]]:
+        """Parameter → its values, of the file and the command line."""
+        return {**self._read[1].vary, **varied_of(self.vary or [])}
+
+    @cached_property
+    def _catalogs(self) -> list[str]:
+        return listed("--catalog", self.catalog) or [*(self._read[1].catalogs or (self._spec.catalog,))]
+
+    @cached_property
+    def _release(self) -> Any:
+        return release_of(self.iceberg)
+
+    @cached_property
+    def _contenders(self) -> tuple[Contender, ...]:
+        from checkers.costs.comparison import Contender
+        from workloads.file.experiment import combinations
+
+        ones = combinations(self._values)
+        return tuple(Contender(c, self._release.label, (), one) for one in ones for c in self._catalogs)
+
+    def _once(self, c: Contender, seed: int) -> str:
+        """The command that makes one run of a combination alone."""
+        vary = [f"{k}={v}" for k, v in c.varied]
+        return self.again(vary=vary, catalog=c.catalog, seed=seed, seeds=1, into=None, simulate=False)
+
+    def execute(self) -> int:
+        from harness.experiments import compare as comparing
+
+        for name in self._catalogs:
+            user_services(name, None, None)  # reports services that do not answer before hours are spent
+        spec, count = self._spec, self.seeds or self._read[1].seeds
+        into = self.into or self.store / "sweep" / comparing.new_folder(self.store, spec.workload).name
+        seed = first_of(self.seed, self.into, spec)
+        goes_on = self.again(
+            vary=[f"{k}={','.join(v)}" for k, v in self._values.items()],
+            catalog=",".join(self._catalogs),
+            seed=seed,
+            seeds=count,
+            into=into,
+            store=self.store,
+        )
+        seeds, releases = tuple(range(seed, seed + count)), {self._release.label: self._release}
+        order = comparing.Order(spec, self._contenders, seeds, self._once, releases=releases)
+        return self._show(self._measured(order, into, goes_on).comparison(), into, goes_on)
+
+    def _measured(self, order: Order, into: Path, goes_on: str) -> Sweep:
+        from harness.cli.terminal import Voice
+        from harness.experiments.sweep import Sweep
+        from reports.drawing import render
+        from reports.sweep import page
+
+        count, seed, each = len(order.seeds), order.seeds[0], len(self._contenders)
+        with Voice(quiet=self.quiet) as voice, details_in(into):
+            voice.keep(f"{self._spec.workload}, {each} combinations, {count} seeds from {seed}: {into}")
+            say_own_jar(self._release, voice.say)
+            stopping.current().way_on = lambda: f"continue with: {goes_on}"
+            kept_in = place_of(self.lake, self.store)
+            whole = Sweep(order, into, self.store, voice, keeping(kept_in, publish, voice.keep))
+            try:
+                whole.measure()
+            except KeyboardInterrupt as e:
+                measured = whole.comparison()
+                if whole.path.exists():
+                    render.write(page.of(measured, goes_on), into)
+                so_far = f"{len(measured.runs)} of {each * count} runs are measured"
+                raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
+        return whole
+
+    def _show(self, done: Comparison, into: Path, goes_on: str) -> int:
+        from checkers.costs.simulated import sweeps
+        from checkers.verdict import exit_code
+        from harness.cli.terminal import show
+        from harness.experiments.compare import engaged
+        from reports.drawing import render
+        from reports.sweep import page
+
+        points: Sequence[Predicted] = ()
+        notes: Sequence[str] = ()
+        if self.simulate:
+            found = sweeps.predict(done, into, lambda c: engaged(self._spec, c), cores=os.cpu_count() or 1)
+            points, notes = found.points, found.notes
+        made = page.of(done, goes_on, points, notes)
+        written = render.write(made, into)
+        if self.output is not None:
+            write_output(self.output, render.data(made))
+        typer.echo()
+        show(made, {"page": written, "json": written.with_suffix(".json"), "again": goes_on})
+        return exit_code(done.verdict)

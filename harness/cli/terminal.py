@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
+from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress_bar import ProgressBar
@@ -16,12 +18,30 @@ from rich.text import Text
 from compose.install.progress import clock, watched
 from harness.cli.options import WITHOUT_END
 
+if TYPE_CHECKING:
+    from reports.drawing.page import Page
+
 
 def console(*, highlight: bool = True, least: int = 0) -> Console:
     """Standard output for tables: as wide as the terminal, but at least ``least`` columns; where it is no terminal, as wide as the table."""
     out = Console(highlight=highlight)
     out.width = max(least, out.width) if out.file.isatty() else WITHOUT_END
     return out
+
+
+def show(page: Page, ends: Mapping[str, object], *, tables: bool = True, least: int = 0) -> None:
+    """Print what a page has for a terminal, then ``ends``: where its files are and what to type next, each behind its name.
+
+    Args:
+        tables: whether its tables are printed.
+        least: columns of the tables at least, as of :func:`console`.
+    """
+    from reports.drawing.render import terminal
+
+    for part in terminal(page, tables=tables):
+        typer.echo(part) if isinstance(part, str) else console(highlight=False, least=least).print(part)
+    wide = max(map(len, ends), default=0)
+    typer.echo("\n" + "\n".join(f"  {name:<{wide}}  {value}" for name, value in ends.items()))
 
 
 PLAIN_EVERY = 40

@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import cycle, islice
@@ -34,7 +32,8 @@ from compose.install.cache import SetupError
 from compose.install.installation import Installation
 from compose.install.releases import Release
 from compose.redaction import Redaction, masked, secrets_of
-from harness.campaign.errors import is_full, keep_details, why
+from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
+from harness.campaign.stacks import WarmStacks
 from harness.run.judged import Judge, Publish, judge_run
 from harness.run.plan import catalog_of_plan
 from harness.run.reach import unreachable
@@ -45,6 +44,8 @@ from workloads.file.parameters import applied
 from workloads.file.workload import Workload
 
 RUNS = "runs.jsonl"
+Job = tuple[Contender, int]
+"""A run to be made: its contender and its seed."""
 
 
 class CompareError(ValueError):
@@ -76,7 +77,7 @@ class Order:
         spec = self.workload.model_dump(mode="json", by_alias=True, exclude={"catalog", "seed"}, exclude_defaults=True)
         return {"workload": _written_down(spec), "parallel": self.parallel}
 
-    def turns(self) -> list[tuple[Contender, int]]:
+    def turns(self) -> list[Job]:
         """All runs in their order: forward for the first seed, backward for the second, and so on."""
         out = []
         for n, seed in enumerate(self.seeds):
@@ -100,7 +101,12 @@ def read(path: Path) -> tuple[dict[str, Any], list[Ran]]:
         CompareError: the file is not one, or a line of it cannot be read.
     """
     header, found = journal.read(path, FORM)
-    return header, list({(r.contender, r.seed): r for r in found}.values())
+    return header, list(last(found).values())
+
+
+def last(lines: Iterable[Ran]) -> dict[Job, Ran]:
+    """The last line of each run."""
+    return {(r.contender, r.seed): r for r in lines}
 
 
 def first_seed(into: Path) -> int | None:
@@ -112,26 +118,6 @@ def first_seed(into: Path) -> int | None:
 def new_folder(runs: Path, workload: str) -> Path:
     """The folder of a new comparison; apart from the runs, whose folder names are only a time."""
     return runs / "compare" / f"{workload}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-
-
-@dataclass
-class _Said:
-    """Prefixes messages with the run; the progress bar shows one run, so several runs at a time show none."""
-
-    watcher: Watcher
-    lead: str
-    alone: bool
-
-    def say(self, text: str) -> None:
-        self.watcher.say(f"{self.lead}: {text}")
-
-    def progress(self, done: int, total: int | None) -> None:
-        if self.alone:
-            self.watcher.progress(done, total)
-
-    def lasts(self, seconds: float | None) -> None:
-        if self.alone:
-            self.watcher.lasts(seconds)
 
 
 @dataclass
@@ -152,12 +138,12 @@ class Compare:
     publish: Publish[object]
     judge: Judge = judge_run
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _stopped: threading.Event = field(default_factory=threading.Event)
-    _stops: set[threading.Event] = field(default_factory=set)
-    """One per active run: a failed run sets its own, which does not affect the others."""
     _installed: dict[str, Installation | str] = field(default_factory=dict)
-    _journal: Journal[Ran] | None = None
-    _done: dict[tuple[Contender, int], Ran] = field(default_factory=dict)
+    _journal: Journal[Ran] = field(init=False)
+    _stacks: WarmStacks[Any] | None = None
+
+    def __post_init__(self) -> None:
+        self._journal = Journal(self.path, FORM, self.order.header())
 
     @property
     def path(self) -> Path:
@@ -172,113 +158,61 @@ class Compare:
             OSError: the disk is full.
             KeyboardInterrupt: the user stopped it; finished runs are kept.
         """
-        with Journal(self.path, FORM, self.order.header()) as self._journal:
-            self._done = {(r.contender, r.seed): r for r in self._journal.lines}
-            return self._measure()
-
-    def _measure(self) -> Comparison:
-        turns = self.order.turns()
-        left = deque((n, c, seed) for n, (c, seed) in enumerate(turns) if not self._measured(c, seed))
-        if len(left) < len(turns):
-            self.watcher.say(f"{len(turns) - len(left)} of {len(turns)} runs are already measured")
-        if self.order.parallel == 1:
-            self._work(left)
-        else:
-            with ThreadPoolExecutor(self.order.parallel) as pool:
-                try:
-                    working = [pool.submit(self._work, left) for _ in range(self.order.parallel)]
-                    done, _ = wait(working, return_when=FIRST_EXCEPTION)
-                finally:
-                    self._halt()
-                for future in done:
-                    future.result()
+        with self._journal:
+            done = {key for key, r in last(self._journal.lines).items() if r.measures is not None}
+            Campaign(
+                self.order.turns(),
+                self._journal,
+                self._stacks,
+                self._run,
+                self._could_not,
+                self.watcher,
+                name=_words,
+                made=lambda job: job in done,
+                unit="runs",
+                at_once=self.order.parallel,
+                hide=Redaction(secrets_of(self.order.workload.catalog_properties)),
+            ).go()
         return self.comparison()
 
     def comparison(self) -> Comparison:
         """The comparison of the runs so far."""
         wanted = set(self.order.turns())
-        runs = [r for key, r in self._done.items() if key in wanted]
-        header = {} if self._journal is None else self._journal.header
-        return Comparison(header, self.order.contenders, self.order.seeds, tuple(runs))
+        runs = [r for key, r in last(self._journal.lines).items() if key in wanted]
+        return Comparison(self._journal.header, self.order.contenders, self.order.seeds, tuple(runs))
 
-    def _measured(self, c: Contender, seed: int) -> bool:
-        ran = self._done.get((c, seed))
-        return ran is not None and ran.measures is not None
-
-    def _work(self, left: deque[tuple[int, Contender, int]]) -> None:
-        while not self._stopped.is_set():
-            try:
-                turn, contender, seed = left.popleft()
-            except IndexError:
-                return
-            stop = threading.Event()
-            self._stops.add(stop)
-            if self._stopped.is_set():  # stopped after the loop's check: the stopper may not have seen this run
-                return
-            try:
-                ran = self._one(turn, contender, seed, stop)
-            finally:
-                self._stops.discard(stop)
-            if self._stopped.is_set():  # the run was cut short
-                return
-            with self._lock:
-                self._done[contender, seed] = ran
-            assert self._journal is not None
-            self._journal.append(ran)
-
-    def _halt(self) -> None:
-        """Start no further run; active runs end soon."""
-        self._stopped.set()
-        for stop in list(self._stops):
-            stop.set()
-
-    def _one(self, turn: int, contender: Contender, seed: int, stop: threading.Event) -> Ran:
-        total = len(self.order.contenders) * len(self.order.seeds)
-        who = " ".join(
-            filter(None, (contender.catalog, engines_label(contender.engines), varied_label(contender.varied)))
+    def _run(self, job: Job, attempt: JobAttempt) -> Done[Ran] | CouldNotRun:
+        """One run, judged and measured."""
+        (contender, seed), said = job, attempt.watcher
+        own = user_file.load(Path(contender.catalog)) if user_file.is_file(contender.catalog) else None
+        theirs = external(own, None, None)
+        attempt.hide = Redaction((*theirs.secrets, *secrets_of(self.order.workload.catalog_properties)))
+        installation = self._installation(contender)
+        preflight(theirs)
+        with self._lock:  # the links to the newest are one file
+            folder = attempt.folder = runfolder.create(self.runs, self.order.workload.workload)
+        workload = engaged(self.order.workload, contender).model_copy(update={"catalog": contender.catalog})
+        if (reason := unreachable(workload.engines, contender.catalog)) is not None:
+            raise RunError(reason)
+        said.say(f"seed {seed}, Iceberg {contender.iceberg}: {folder.path}")
+        command, clean = self.order.command(contender, seed), self.order.clean
+        settings = Settings(seed=seed, command=command, proxied=True, stop=attempt.stop, external=theirs, clean=clean)
+        self._execute(contender, workload, folder, installation, settings, said)
+        if attempt.cut_short:
+            folder.write_state({**folder.state(), "state": "interrupted"})
+            return CouldNotRun("it was cut short")
+        said.say("checking")
+        judged = self.judge(folder, self.publish)
+        measured = measures.measure(judged.evidence, judged.results, measures.requests(folder.proxy))
+        plan, where = folder.read_plan(), self._relative(folder)
+        return Done(
+            (Ran(contender, seed, attempt.started, where, measured, None, plan.versions, command, plan.catalog),)
         )
-        said = _Said(self.watcher, f"{turn + 1}/{total} {who}", self.order.parallel == 1)
-        command = self.order.command(contender, seed)
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        folder: RunFolder | None = None
-        known = secrets_of(self.order.workload.catalog_properties)
-        hide = Redaction(known)
-        try:
-            theirs = external(
-                user_file.load(Path(contender.catalog)) if user_file.is_file(contender.catalog) else None, None, None
-            )
-            hide = Redaction((*theirs.secrets, *known))
-            installation = self._installation(contender)
-            preflight(theirs)
-            with self._lock:  # the links to the newest are one file
-                folder = runfolder.create(self.runs, self.order.workload.workload)
-            workload = engaged(self.order.workload, contender).model_copy(update={"catalog": contender.catalog})
-            if (reason := unreachable(workload.engines, contender.catalog)) is not None:
-                raise RunError(reason)
-            said.say(f"seed {seed}, Iceberg {contender.iceberg}: {folder.path}")
-            settings = Settings(
-                seed=seed, command=command, proxied=True, stop=stop, external=theirs, clean=self.order.clean
-            )
-            self._execute(contender, workload, folder, installation, settings, said)
-            if self._stopped.is_set():
-                folder.write_state({**folder.state(), "state": "interrupted"})
-                return Ran(contender, seed)
-            said.say("checking")
-            judged = self.judge(folder, self.publish)
-            measured = measures.measure(judged.evidence, judged.results, measures.requests(folder.proxy))
-        except Exception as e:  # whatever it is, the other runs go on
-            if is_full(e):
-                raise
-            reason = why(e, hide)
-            if folder is not None:
-                keep_details(e, folder.logs, hide)
-            said.say(f"cannot be run: {reason}")
-            told = catalog_of_plan(contender.catalog, External())
-            return Ran(contender, seed, started, self._relative(folder), reason=reason, command=command, catalog=told)
-        plan = folder.read_plan()
-        return Ran(
-            contender, seed, started, self._relative(folder), measured, None, plan.versions, command, plan.catalog
-        )
+
+    def _could_not(self, job: Job, attempt: JobAttempt, reason: str) -> list[Ran]:
+        where, told = self._relative(attempt.folder), catalog_of_plan(job[0].catalog, External())
+        command = self.order.command(*job)
+        return [Ran(*job, attempt.started, where, reason=reason, command=command, catalog=told)]
 
     def _execute(
         self,
@@ -323,6 +257,12 @@ class Compare:
         with contextlib.suppress(ValueError):  # on another drive
             return os.path.relpath(folder.path, self.into)
         return str(folder.path)
+
+
+def _words(job: Job) -> str:
+    """A run, where it is said."""
+    contender, _ = job
+    return " ".join(filter(None, (contender.catalog, engines_label(contender.engines), varied_label(contender.varied))))
 
 
 def engaged(workload: Workload, contender: Contender) -> Workload:

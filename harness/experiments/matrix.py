@@ -15,7 +15,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +33,14 @@ from checkers.judge.runfolder import Results, load_evidence, load_promises
 from checkers.judge.undecided import left_open_by
 from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.install.installation import Installation
-from harness.campaign.errors import is_full, why
+from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
 from harness.campaign.stacks import Key, Lease, WarmStacks
 from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
 from harness.run.settings import RunError, Watcher
 from harness.run.versions import versions
 from nemesis.proxy.board import Board, Hold
+from reports.drawing.words import plural
 from workloads.engines.engines import SPARK
 from workloads.file.mode import QUICK, Mode
 from workloads.file.workload import Length, Phase, Workload
@@ -372,9 +372,11 @@ class Matrix:
         self._catalog = catalog
         self._on = on
         self._lock = threading.Lock()
-        self._stop = threading.Event()
         self._key: Key = (catalog,)
         self._lines: list[Measured | NotMeasured] = []
+        self._stacks: WarmStacks[Bench] = WarmStacks(
+            self._start, folder / "logs", watcher.say, seats=lambda b: len(b.groups), runs=None
+        )
 
     @property
     def path(self) -> Path:
@@ -419,22 +421,24 @@ class Matrix:
             left = [c for c in self._cells if c not in done]
             if not left:
                 return self.known
-            say = self._watcher.say
-            with WarmStacks(
-                self._start, self._folder / "logs", say, seats=lambda b: len(b.groups), runs=None
-            ) as stacks:
-                stacks.ready(self._key)  # in this thread, so that Ctrl-C ends it at once
-                turn = iter([left[n : n + size] for n in range(0, len(left), size)])
-                self._watcher.progress(self.measured, len(self._cells))
-                with ThreadPoolExecutor(groups) as pool:
-                    working = [pool.submit(self._work, journal, stacks, turn) for _ in range(groups)]
-                    try:
-                        ended, _ = wait(working, return_when=FIRST_EXCEPTION)
-                    finally:
-                        self._stop.set()
-                for future in ended:
-                    future.result()
+            with self._stacks:
+                self._stacks.ready(self._key)  # in this thread, so that Ctrl-C ends it at once
+                self._told()
+                Campaign(
+                    [left[n : n + size] for n in range(0, len(left), size)],
+                    journal,
+                    None,
+                    self._run,
+                    lambda cells, _, reason: [NotMeasured(c, reason) for c in cells],
+                    self._watcher,
+                    name=lambda cells: plural(len(cells), "cell"),
+                    at_once=groups,
+                    finished=self._told,
+                ).go()
         return self.known
+
+    def _told(self, _: object = None) -> None:
+        self._watcher.progress(self.measured, len(self._cells))
 
     def _start(self, key: Key, logs: Path, below: Bench | None) -> Bench:
         groups = GROUPS if self._publish is None else 1
@@ -449,55 +453,32 @@ class Matrix:
             mode=None if self._on or below else self._mode,
         )
 
-    def _work(
-        self, journal: Journal[Measured | NotMeasured], stacks: WarmStacks[Bench], turn: Iterator[list[Cell]]
-    ) -> None:
-        while not self._stop.is_set():
-            with self._lock:
-                cells = next(turn, None)
-            if cells is None:
-                return
-            found: Sequence[Measured | NotMeasured]
-            try:
-                found = self._batch(stacks, cells)
-            except Exception as e:  # whatever it is, the other cells go on
-                if is_full(e):
-                    raise
-                self._watcher.say(f"{len(cells)} cells could not be measured: {why(e)}")
-                found = [NotMeasured(c, why(e)) for c in cells]
-            if self._stop.is_set():
-                return  # the run was interrupted
-            with self._lock:
-                journal.append(*found)
-                self._watcher.progress(self.measured, len(self._cells))
-
-    def _batch(self, stacks: WarmStacks[Bench], cells: Sequence[Cell]) -> list[Measured]:
+    def _run(self, cells: Sequence[Cell], attempt: JobAttempt) -> Done[Measured | NotMeasured] | CouldNotRun:
         """One run. Its folder is kept only when it failed, or when it is published or has something to see."""
         kept = self._publish is not None
         place = self._folder / RUNS if kept else Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
-        folder = runfolder.create(place, "matrix")
-        try:
-            with stacks.lease(self._key) as lease:
-                script = self._run(lease, folder, cells)
-        finally:
-            if self._stop.is_set():
-                shutil.rmtree(folder.path if kept else place, ignore_errors=True)
-        if self._stop.is_set():
-            return []
+        folder = attempt.folder = runfolder.create(place, "matrix")
+        attempt.scratch = folder.path if kept else place
+        with self._stacks.lease(self._key) as lease:
+            script = self._scripted(lease, folder, cells, attempt.stop)
+        if attempt.cut_short:
+            return CouldNotRun("it was cut short")
         measured = judge(cells, script, folder, self._publish)
         if kept:
-            return [replace(m, run=str(folder.path.relative_to(self._folder))) for m in measured]
+            return Done([replace(m, run=str(folder.path.relative_to(self._folder))) for m in measured])
         seen = self._keep or any(m.anomalies or m.undecided or not m.as_predicted for m in measured)
         if self._show is not None and seen:
             judge_run(folder, self._show)
             run = str(self._moved(folder.path).relative_to(self._folder))
             measured = [replace(m, run=run) for m in measured]
         shutil.rmtree(place, ignore_errors=True)
-        return measured
+        return Done(measured)
 
-    def _run(self, lease: Lease[Bench], folder: RunFolder, cells: Sequence[Cell]) -> CellScript:
+    def _scripted(
+        self, lease: Lease[Bench], folder: RunFolder, cells: Sequence[Cell], stop: threading.Event
+    ) -> CellScript:
         board = lease.stack.groups[lease.seat].board
-        script = CellScript(cells, board, self._stop, every_file if self._publish is None else without_b)
+        script = CellScript(cells, board, stop, every_file if self._publish is None else without_b)
         try:
             lease.stack.run(
                 workload(cells),
@@ -507,7 +488,7 @@ class Matrix:
                 group=lease.seat,
                 share_final_reads=True,
                 progress=False,
-                stop=self._stop,
+                stop=stop,
                 capture_interval=None,
             )
         finally:

@@ -12,16 +12,15 @@ import contextlib
 import shlex
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from checkers.evidence import runfolder
+from checkers.evidence import journal, runfolder
 from checkers.evidence.change_requests import change_requests
+from checkers.evidence.journal import Form, Journal
 from checkers.judge.proof import PLANNED, PROBLEMS, WORDS, Proof
 from checkers.verdict import own_findings
 from compose.catalogs import user_file
@@ -30,9 +29,8 @@ from compose.external.preflight import preflight
 from compose.install.installation import Installation
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction, secrets_of
-from harness.campaign import errors
-from harness.campaign.errors import is_full, keep_details
-from harness.campaign.stacks import Key, Lease, WarmStacks, secrets_of_files, session_logs
+from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt, fingerprint
+from harness.campaign.stacks import Key, WarmStacks, secrets_of_files, session_logs
 from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
 from harness.run.ordering import patience
@@ -45,6 +43,7 @@ from workloads.file.scenario import Scenario, Step
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 
+PROOFS = "proofs.jsonl"
 LONGEST_HOLD = 60.0
 """Seconds; a busy machine needs long for the operations in between."""
 CLIENTS_WAIT_S = 75
@@ -53,6 +52,48 @@ GROUPS = 2
 """Scenarios that run at the same time."""
 MANY = 8
 """Least number of scenarios for that; with fewer, starting more writers takes longer than it saves."""
+
+
+class ProveError(ValueError):
+    """Proofs cannot be continued; the message is one line with a remedy."""
+
+
+Job = tuple[Scenario, int]
+"""A scenario to be run, and for which time; counts from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A line of ``proofs.jsonl``.
+
+    Attributes:
+        n: for which time; counts from 0.
+        of: hash of the scenario: another one is proven anew.
+    """
+
+    n: int
+    of: str
+    proof: Proof
+
+
+FORM = Form("proofs", "a proof", journal.as_type(Proven), asdict, ProveError)
+"""``proofs.jsonl``."""
+
+
+def _key(job: Job) -> tuple[str, int, str]:
+    """What names a scenario's run in the journal."""
+    scenario, n = job
+    return scenario.scenario, n, fingerprint(scenario.model_dump(mode="json", exclude_defaults=True))
+
+
+def _line(job: Job, proof: Proof) -> Proven:
+    _, n, of = _key(job)
+    return Proven(n, of, proof)
+
+
+def last(lines: Iterable[Proven]) -> dict[tuple[str, int, str], Proven]:
+    """The last line of each run of a scenario."""
+    return {(x.proof.scenario, x.n, x.of): x for x in lines}
 
 
 class ScenarioScript:
@@ -167,64 +208,51 @@ def prove_once(
     runs: Path,
     command: str,
     publish: Publish[object],
+    attempt: JobAttempt,
     *,
     group: int = 0,
-    stop: threading.Event | None = None,
 ) -> Proof:
     """Run a scenario once, judge it, write its verdicts into the store ``runs`` and publish them.
 
-    A scenario that could not run or be judged is ``not run``, which differs from a defect that did not show.
-
     Args:
+        attempt: gets the run's folder; its ``stop`` ends the run soon.
         group: number of the bench's group to run in.
-        stop: when another thread sets it, the run ends soon.
 
     Raises:
-        OSError: the disk is full.
+        Exception: it could not run or be judged, which differs from a defect that did not show.
     """
     began = time.monotonic()
-    stop = stop or threading.Event()
-    folder = runfolder.create(runs, scenario.scenario)
+    folder = attempt.folder = runfolder.create(runs, scenario.scenario)
     found: dict[str, str] = {}
-    struck: list[str] = []
-    hide = Redaction((*bench.secrets, *secrets_of(scenario.catalog_properties)))
-    try:
-        with ScenarioScript(scenario, bench.groups[group].board, stop) as script:
-            workload = scenario.workload()
-            bench.run(
-                workload.model_copy(
-                    update={"catalog_properties": patience(CLIENTS_WAIT_S) | workload.catalog_properties}
-                ),
-                folder,
-                script.operations,
-                launched=script.launched,
-                command=command,
-                group=group,
-                progress=len(bench.groups) == 1,
-                stop=stop,
-                capture_interval=None,
-                about={PLANNED: hide.value(scenario.model_dump(mode="json", exclude_defaults=True))},
-            )
-            if problems := script.problems():
-                folder.write_state({**folder.state(), PROBLEMS: list(problems)})
-        judged = judge_run(folder, publish)
-        for a in own_findings([a for v in judged.results.verdicts for a in v.anomalies]):
-            found.setdefault(a.name, a.explanation)
-        asked = [r for requests in change_requests(folder.proxy).values() for r in requests if r.faults]
-        struck = [
-            f"the {r.kind} of {r.op or r.table}: {', '.join(r.faults)}: {r.status}"
-            for r in sorted(asked, key=lambda r: r.time)
-        ]
-        outcome = judged.results.scenario
-        assert outcome is not None, "the plan has the scenario"
-        state, why = outcome.state, outcome.why
-    except Exception as e:  # whatever it is, the other scenarios go on
-        if is_full(e):
-            raise
-        keep_details(e, folder.logs, hide)
-        state, why = "not run", (errors.why(e, hide),)
+    hide = attempt.hide = Redaction((*bench.secrets, *secrets_of(scenario.catalog_properties)))
+    with ScenarioScript(scenario, bench.groups[group].board, attempt.stop) as script:
+        workload = scenario.workload()
+        bench.run(
+            workload.model_copy(update={"catalog_properties": patience(CLIENTS_WAIT_S) | workload.catalog_properties}),
+            folder,
+            script.operations,
+            launched=script.launched,
+            command=command,
+            group=group,
+            progress=len(bench.groups) == 1,
+            stop=attempt.stop,
+            capture_interval=None,
+            about={PLANNED: hide.value(scenario.model_dump(mode="json", exclude_defaults=True))},
+        )
+        if problems := script.problems():
+            folder.write_state({**folder.state(), PROBLEMS: list(problems)})
+    judged = judge_run(folder, publish)
+    for a in own_findings([a for v in judged.results.verdicts for a in v.anomalies]):
+        found.setdefault(a.name, a.explanation)
+    asked = [r for requests in change_requests(folder.proxy).values() for r in requests if r.faults]
+    struck = [
+        f"the {r.kind} of {r.op or r.table}: {', '.join(r.faults)}: {r.status}"
+        for r in sorted(asked, key=lambda r: r.time)
+    ]
+    outcome = judged.results.scenario
+    assert outcome is not None, "the plan has the scenario"
     seconds = round(time.monotonic() - began, 1)
-    return Proof(scenario.scenario, state, why, str(folder.path), seconds, found, tuple(struck))
+    return Proof(scenario.scenario, outcome.state, outcome.why, str(folder.path), seconds, found, tuple(struck))
 
 
 def alone(scenario: Scenario) -> bool:
@@ -249,60 +277,46 @@ def prove(
     named: Mapping[str, str] | None = None,
     on: Bench | None = None,
     finished: Callable[[Proof], object] = lambda _: None,
+    into: Path | None = None,
 ) -> tuple[list[Proof], dict[str, str]]:
     """Run every scenario ``times`` times, those of one catalog together; all catalogs share the object store, Spark and the writers.
+
+    A scenario that could not run or be judged is ``not run``, which differs from a defect that did not show, and the others go on.
 
     Args:
         publish: writes each run's page.
         command: how a person types it, without names.
         named: scenario → how the person named it, if not by its name.
         on: a running bench to use.
-        finished: gets every proof of a scenario that ran, as soon as it is there; called from several threads.
+        finished: gets every proof of a scenario, as soon as it is there; called from several threads.
+        into: the folder of the proofs; unfinished ones are continued. Default: that of this session's logs.
 
     Returns:
         The proofs, those of one catalog together, and the versions that ran.
 
     Raises:
+        ProveError: the folder has the proofs of another release, cannot be made, or somebody else writes there.
         OSError: the disk is full; ``finished`` has the proofs so far.
         SecretsLeft: a log may have a secret; the same.
     """
-    proofs: list[Proof] = []
-    own = [s.catalog for s in scenarios if user_file.is_file(s.catalog)]
-
-    def start(key: Key, logs: Path, below: Bench | None) -> AbstractContextManager[Bench]:
-        base, catalog = on or below, key[0]
-        mine = [s for s in scenarios if key_of(s) == key]
-        if catalog in own:
-            return _on_own(catalog, mine, installation, logs, watcher)
-        mode = mine[0].mode
-        if base is not None and (base.catalog, base.mode) == (catalog, mode):
-            return contextlib.nullcontext(base)
-        many = sum(times for s in mine if not alone(s)) >= MANY
-        groups = GROUPS if many and (base is None or len(base.groups) >= GROUPS) else 1
-        writers = max(s.writers for s in (mine if base else scenarios))
-        return Bench(installation, writers, logs, watcher, catalog=catalog, groups=groups, on=base, mode=mode)
-
-    hidden = [*secrets_of_files(own), *(x for s in scenarios for x in secrets_of(s.catalog_properties))]
+    ran = versions(installation)
+    whole = _Proving(scenarios, installation, runs, watcher, publish, times, command, named or {}, on, finished)
+    hidden = [*secrets_of_files(whole.own), *(x for s in scenarios for x in secrets_of(s.catalog_properties))]
     with (
         session_logs(runs / "prove-logs", hidden) as logs,
+        Journal((into or logs) / PROOFS, FORM, {"versions": ran}, alone=into is not None) as proofs,
         WarmStacks(
-            start,
+            whole.start,
             logs,
             watcher.say,
             seats=lambda bench: len(bench.groups),
             most=None,
             runs=None,
-            layered=lambda key: on is None and key[0] not in own,
+            layered=lambda key: on is None and key[0] not in whole.own,
             secrets=hidden,
         ) as stacks,
     ):
-        for key in dict.fromkeys(map(key_of, scenarios)):
-            mine = [s for s in scenarios if key_of(s) == key]
-            one = partial(_proved, runs=runs, command=command, named=named or {}, publish=publish)
-            proofs += _on_one(stacks, key, mine, watcher, times, one, finished)
-            if on is not None or key[0] in own:
-                stacks.end(key)
-    return proofs, versions(installation)
+        return whole.go(proofs, stacks), ran
 
 
 def _on_own(
@@ -316,11 +330,10 @@ def _on_own(
     return Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied, mode=mode)
 
 
-def _cut_short(proof: Proof) -> bool:
+def _cut_short(folder: runfolder.RunFolder | None) -> bool:
     """Whether the run of a scenario was stopped before its end; it then says so."""
-    if proof.folder is None:
+    if folder is None:
         return True
-    folder = runfolder.RunFolder(Path(proof.folder))
     state = folder.state()
     if state.get("state") == "complete":
         return False
@@ -329,82 +342,99 @@ def _cut_short(proof: Proof) -> bool:
     return True
 
 
-def _proved(
-    lease: Lease[Bench],
-    scenario: Scenario,
-    stop: threading.Event,
-    *,
-    runs: Path,
-    command: str,
-    named: Mapping[str, str],
-    publish: Publish[object],
-) -> Proof:
-    """Run a scenario on a leased stack, which nobody uses again if it could not run."""
-    again = f"{command} {shlex.quote(named.get(scenario.scenario, scenario.scenario))}"
-    proof = prove_once(lease.stack, scenario, runs, again, publish, group=lease.seat, stop=stop)
-    if proof.state == "not run":
-        lease.spoil()
-    return proof
+@dataclass
+class _Proving:
+    """The scenarios of a campaign, and how they are run and told; the fields are those of :func:`prove`."""
 
+    scenarios: Sequence[Scenario]
+    installation: Installation
+    runs: Path
+    watcher: Watcher
+    publish: Publish[object]
+    times: int
+    command: str
+    named: Mapping[str, str]
+    on: Bench | None
+    finished: Callable[[Proof], object]
+    stacks: WarmStacks[Bench] = field(init=False)
 
-def _on_one(
-    stacks: WarmStacks[Bench],
-    key: Key,
-    scenarios: Sequence[Scenario],
-    watcher: Watcher,
-    times: int,
-    one: Callable[[Lease[Bench], Scenario, threading.Event], Proof],
-    finished: Callable[[Proof], object],
-) -> list[Proof]:
-    """The scenarios of one catalog: as many at a time as its stack has seats, then those that must run alone."""
-    found: dict[tuple[str, int], Proof] = {}
-    stopped = threading.Event()
-    stops: set[threading.Event] = set()
+    @property
+    def own(self) -> list[str]:
+        """The user's own catalogs."""
+        return [s.catalog for s in self.scenarios if user_file.is_file(s.catalog)]
 
-    def proved(scenario: Scenario, stop: threading.Event) -> Proof:
-        try:
-            with stacks.lease(key, exclusive=alone(scenario)) as lease:
-                return one(lease, scenario, stop)
-        except Exception as e:  # whatever it is, the other scenarios go on
-            if is_full(e):
-                raise
-            return Proof(scenario.scenario, "not run", (errors.why(e, stacks.hide),))
+    def start(self, key: Key, logs: Path, below: Bench | None) -> AbstractContextManager[Bench]:
+        """The stack of a catalog."""
+        base, catalog = self.on or below, key[0]
+        mine = [s for s in self.scenarios if key_of(s) == key]
+        if catalog in self.own:
+            return _on_own(catalog, mine, self.installation, logs, self.watcher)
+        mode = mine[0].mode
+        if base is not None and (base.catalog, base.mode) == (catalog, mode):
+            return contextlib.nullcontext(base)
+        many = sum(self.times for s in mine if not alone(s)) >= MANY
+        groups = GROUPS if many and (base is None or len(base.groups) >= GROUPS) else 1
+        writers = max(s.writers for s in (mine if base else self.scenarios))
+        return Bench(self.installation, writers, logs, self.watcher, catalog=catalog, groups=groups, on=base, mode=mode)
 
-    def work(turn: deque[tuple[Scenario, int]]) -> None:
-        while True:
+    def go(self, journal: Journal[Proven], stacks: WarmStacks[Bench]) -> list[Proof]:
+        """Run the scenarios of one catalog after those of another."""
+        self.stacks = stacks
+        keys = list(dict.fromkeys(map(key_of, self.scenarios)))
+        every = sorted(self.scenarios, key=lambda s: keys.index(key_of(s)))
+        jobs = [(s, n) for s in every for n in range(self.times)]
+        done = {k: x.proof for k, x in last(journal.lines).items() if x.proof.state != "not run"}
+        for proof in (done[k] for k in map(_key, jobs) if k in done):
+            self.finished(proof)
+        for key in dict.fromkeys(key_of(job[0]) for job in jobs if _key(job) not in done):
+            seats = 1
+            with contextlib.suppress(Exception):  # each scenario says why its stack does not come up
+                seats = len(stacks.ready(key).groups)  # in this thread, so that Ctrl-C ends it at once
+            Campaign(
+                sorted((x for x in jobs if key_of(x[0]) == key), key=lambda x: alone(x[0])),
+                journal,
+                None,
+                self.prove,
+                self.could_not,
+                self.watcher,
+                name=self.name,
+                made=lambda job: _key(job) in done,
+                unit=f"scenarios of {key[0]}",
+                at_once=seats,
+                hide=stacks.hide,
+                finished=self.told,
+            ).go()
+            if self.on is not None or key[0] in self.own:
+                stacks.end(key)
+        found = last(journal.lines)
+        return [found[_key(job)].proof for job in jobs]
+
+    def name(self, job: Job) -> str:
+        """A scenario, where it is said."""
+        return job[0].scenario + (f" ({job[1] + 1} of {self.times})" if self.times > 1 else "")
+
+    def prove(self, job: Job, attempt: JobAttempt) -> Done[Proven] | CouldNotRun:
+        """Run a scenario on a seat of its stack, or on all if it must be alone."""
+        scenario = job[0]
+        again = f"{self.command} {shlex.quote(self.named.get(scenario.scenario, scenario.scenario))}"
+        with self.stacks.lease(key_of(scenario), exclusive=alone(scenario)) as lease:
+            attempt.watcher.say("runs")
             try:
-                scenario, n = turn.popleft()
-            except IndexError:
-                return
-            stop = threading.Event()
-            stops.add(stop)
-            if stopped.is_set():
-                return
-            count = f" ({n + 1} of {times})" if times > 1 else ""
-            watcher.say(f"{scenario.scenario}{count}: runs")
-            proof = proved(scenario, stop)
-            stops.discard(stop)
-            if stopped.is_set() and _cut_short(proof):
-                return
-            found[scenario.scenario, n] = proof
-            finished(proof)
-            watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
-            for reason in proof.why:
-                watcher.say(f"  {reason}")
+                proof = prove_once(lease.stack, scenario, self.runs, again, self.publish, attempt, group=lease.seat)
+            finally:
+                cut_short = attempt.cut_short and _cut_short(attempt.folder)
+        return CouldNotRun("it was cut short") if cut_short else Done([_line(job, proof)])
 
-    everything = [(s, n) for s in scenarios for n in range(times)]
-    beside = deque(x for x in everything if not alone(x[0]))
-    seats = 1
-    with contextlib.suppress(Exception):  # each scenario says why its stack does not come up
-        seats = len(stacks.ready(key).groups)  # in this thread, so that Ctrl-C ends it at once
-    with ThreadPoolExecutor(seats) as pool:
-        try:
-            for done in [pool.submit(work, beside) for _ in range(seats)]:
-                done.result()
-            pool.submit(work, deque(x for x in everything if alone(x[0]))).result()
-        except BaseException:
-            stopped.set()
-            for stop in list(stops):
-                stop.set()
-            raise
-    return [found[s.scenario, n] for s, n in everything]
+    def could_not(self, job: Job, attempt: JobAttempt, why: str) -> list[Proven]:
+        """The line of a scenario that could not run."""
+        folder = None if attempt.folder is None else str(attempt.folder.path)
+        return [_line(job, Proof(job[0].scenario, "not run", (why,), folder, attempt.seconds))]
+
+    def told(self, lines: Sequence[Proven]) -> None:
+        """Say what a scenario came to."""
+        for proof in (x.proof for x in lines):
+            self.finished(proof)
+            if proof.state != "not run":  # the campaign has said that
+                self.watcher.say(f"{proof.scenario}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
+                for reason in proof.why:
+                    self.watcher.say(f"  {reason}")

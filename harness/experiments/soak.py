@@ -44,7 +44,7 @@ from checkers.nights.night import Night
 from checkers.nights.record import Ended, Line, NightError, Sample
 from checkers.timeline.timeline import timelines
 from compose.redaction import secrets_of
-from harness.campaign.errors import is_full, keep_details, why
+from harness.campaign.errors import dispensable, is_full, keep_details, why
 from harness.campaign.stacks import STACK_RUNS, Key, Lease, WarmStacks, secrets_of_files
 from harness.experiments import soakfinds, soakfolder
 from harness.experiments.soakfinds import Job, OpenRunner
@@ -535,17 +535,13 @@ class Soak:
 
     def _exercised(self, folder: RunFolder, evidence: Evidence) -> None:
         """Add what a run exercised to the night's coverage; without it nothing is missing but a figure."""
-        try:
+        with dispensable(f"the coverage of {folder.path.name} is not kept", self.watcher.say):
             self._book.append(name_of(folder.path), of_folder(folder.path, evidence))
-        except Exception as e:  # whatever it is, the night goes on
-            if is_full(e):
-                raise
-            self.watcher.say(f"the coverage of {folder.path.name} is not kept: {why(e)}")
 
     def _columns(self, folder: RunFolder, evidence: Evidence) -> None:
         """Keep the columns of the tables of a valid run that have some; without them nothing is missing but a second judgement."""
         frames = []
-        try:
+        with dispensable(f"the columns of {folder.path.name} are not kept", self.watcher.say):
             for t in timelines(evidence)[0]:
                 with contextlib.suppress(Unordinary):
                     frames.append((folder.path.name, frame_of(t)))
@@ -553,10 +549,6 @@ class Soak:
                 place = self.into / COLUMNS / folder.path.name
                 place.mkdir(parents=True)
                 write_columns(frames, place)
-        except Exception as e:  # whatever it is, the night goes on
-            if is_full(e):
-                raise
-            self.watcher.say(f"the columns of {folder.path.name} are not kept: {why(e)}")
 
     # --- what was found -----------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.evidence import runfolder
+from checkers.evidence.journal import Journal
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.nights.finds import Find
@@ -28,7 +29,7 @@ from harness.campaign.stacks import Lease
 from harness.experiments import soakfolder
 from harness.experiments.shrink import trials
 from harness.experiments.shrink.candidates import plain
-from harness.experiments.shrink.log import Log, ShrinkError
+from harness.experiments.shrink.log import ShrinkError, Trial, journal_of
 from harness.experiments.shrink.log import trials as logged
 from harness.experiments.shrink.reduction import Spent, Tries
 from harness.experiments.shrink.shrink import (
@@ -46,6 +47,7 @@ from harness.experiments.soakstacks import OnBench, WarmStack, external_of
 from harness.run.judged import Publish
 from harness.run.settings import Watcher
 from reports import shrunk as shown
+from reports.drawing import render
 from workloads.file.recording import FILE as RECORDING
 from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
@@ -203,7 +205,7 @@ def shrink(
     with contextlib.ExitStack() as inside:
         try:
             run = on_catalog(failed(job.run, job.anomaly), job.catalog)
-            log = inside.enter_context(Log(job.into, job.about()))
+            log = inside.enter_context(journal_of(job.into, job.about()))
         except (NothingToShrink, ShrinkError, *TOLD) as e:
             why = " ".join(str(e).split())
             return find(replace(blank, reason=f"it cannot be replayed: {why}" if not job.run.proxy.exists() else why))
@@ -226,9 +228,9 @@ def shrink(
             return find(replace(blank, reason=" ".join(str(e).split())))
 
 
-def _drop_cut_short(job: Job, log: Log) -> None:
+def _drop_cut_short(job: Job, log: Journal[Trial]) -> None:
     """Remove the runs that an earlier session did not bring to their end."""
-    kept = {job.into / t.folder for t in log.trials if t.folder is not None}
+    kept = {job.into / t.folder for t in log.lines if t.folder is not None}
     for folder in runfolder.runs(job.into / trials.RUNS):
         if folder.path not in kept:
             soakfolder.remove(folder.path)
@@ -259,7 +261,7 @@ def _shrunk(job: Job, one: Shrink, until: _Until, blank: Find) -> Find:
     again = ["run", str(one.run.recording.workload.workload), "--order", f"replay {(job.into / RECORDING).absolute()}"]
     replays = shlex.join([*shlex.split(job.icequake), *again, "--catalog", job.catalog])
     result = shrunk(one, left, minimal, said, proves=proves, replays=replays, goes_on=goes_on)
-    shown.write(result, job.into)
+    render.write(shown.of(result), job.into)
     reason = "; ".join(result.not_said)
     if (until.ended or one.spent) and left is None:
         return replace(blank, became="spent", reason=TOO_SHORT, command=goes_on)

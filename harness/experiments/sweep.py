@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checkers.costs.comparison import Comparison, Contender
+from checkers.costs.comparison import Contender
 from checkers.evidence import runfolder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
@@ -52,15 +52,12 @@ class Sweep(Compare):
     _stacks: WarmStacks[Warm] = field(init=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         hidden = secrets_of(self.order.workload.catalog_properties)
         # Another release for the next run of each seed must not cost the start of a stack each time: all stay up.
         self._stacks = WarmStacks(
             self._warm, self.into / "logs", self.watcher.say, most=None, runs=None, secrets=hidden
         )
-
-    def _measure(self) -> Comparison:
-        with self._stacks:
-            return super()._measure()
 
     def _execute(
         self,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +33,8 @@ from compose.catalogs.registry import CATALOGS
 from compose.install import releases
 from compose.install.installation import Installation
 from compose.redaction import secrets_of
-from harness.campaign.errors import is_full, keep_details, why
+from harness.campaign.campaign import Campaign, Done, JobAttempt, fingerprint
+from harness.campaign.errors import dispensable
 from harness.campaign.stacks import Key, Lease, WarmStacks
 from harness.experiments.soakfolder import remove
 from harness.experiments.soakstacks import sparks, strikes_processes
@@ -67,6 +67,8 @@ class Warm(Protocol):
         """End the stack."""
 
 
+Job = tuple[Defect, str, int]
+"""A search to be made: its defect, its order and its seed."""
 Stack = tuple[str, ...]
 """Catalog, release and mode."""
 Start = Callable[[Stack, int, Path, Watcher], Warm]
@@ -99,7 +101,7 @@ class Order:
         """The facts that all searches of one measurement share."""
         return {"budget": self.budget}
 
-    def searches(self) -> list[tuple[Defect, str, int]]:
+    def searches(self) -> list[Job]:
         """All searches: those of one stack together, and in it all defects with all orders for one seed after the other."""
         out = []
         for stack in dict.fromkeys(map(stack_of, self.defects)):
@@ -112,7 +114,7 @@ class Order:
 def facts_of(d: Defect) -> str:
     """A short hash of what a defect's file says: another one is measured anew."""
     said = d.model_dump(mode="json", by_alias=True, exclude={"description", "scenarios"}, exclude_defaults=True)
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+    return fingerprint(said)
 
 
 def seed_of(defect: str, seed: int, number: int) -> int:
@@ -137,7 +139,12 @@ def read(path: Path) -> tuple[dict[str, Any], list[Search]]:
         FindError: the file is not one, or a line of it cannot be read.
     """
     header, found = journal.read(path, FORM)
-    return header, list({(s.defect, s.order, s.seed): s for s in found}.values())
+    return header, list(last(found).values())
+
+
+def last(lines: Iterable[Search]) -> dict[tuple[str, str, int], Search]:
+    """The last line of each search: defect, order and seed → what it came to."""
+    return {(s.defect, s.order, s.seed): s for s in lines}
 
 
 class OnBench:
@@ -229,7 +236,8 @@ class TimeToFind:
     judge: Judge = judge_run
     clock: Callable[[], float] = time.monotonic
     said: Callable[[Search], None] = lambda _: None
-    _done: dict[tuple[str, str, int], Search] = field(default_factory=dict)
+    _going: Search | None = None
+    """What is known of the search that goes on."""
     _journal: Journal[Search] = field(init=False)
     _stacks: WarmStacks[Warm] = field(init=False)
 
@@ -245,7 +253,13 @@ class TimeToFind:
 
     def searches(self) -> list[Search]:
         """The searches that are over, in the order in which they are to be made."""
-        return [s for d, o, seed in self.order.searches() if (s := self._done.get((d.defect, o, seed))) is not None]
+        done = self._done
+        return [s for d, o, seed in self.order.searches() if (s := done.get((d.defect, o, seed))) is not None]
+
+    @property
+    def _done(self) -> dict[tuple[str, str, int], Search]:
+        facts = {d.defect: facts_of(d) for d in self.order.defects}
+        return last(s for s in self._journal.lines if facts.get(s.defect, s.of) == s.of)
 
     def measure(self) -> list[Search]:
         """Make the searches that have not been made. One that could not be made has a line with the reason, and the others go on.
@@ -256,23 +270,24 @@ class TimeToFind:
             KeyboardInterrupt: the user stopped it; finished searches are kept.
         """
         with self._journal:
-            facts = {d.defect: facts_of(d) for d in self.order.defects}
-            mine = (s for s in self._journal.lines if facts.get(s.defect, s.of) == s.of)
-            self._done = {(s.defect, s.order, s.seed): s for s in mine}
-            every = self.order.searches()
-            left = [x for x in every if (done := self._done.get((x[0].defect, x[1], x[2]))) is None or done.reason]
-            if len(left) < len(every):
-                self.watcher.say(f"{len(every) - len(left)} of {len(every)} searches are made already")
-            with self._stacks:
-                for n, (defect, order, seed) in enumerate(left, 1):
-                    self.watcher.say(f"{n}/{len(left)} {defect.defect}, {order}, seed {seed}")
-                    self._add(self._search(defect, order, seed))
+            done = {key for key, s in self._done.items() if s.reason is None}
+            Campaign(
+                self.order.searches(),
+                self._journal,
+                self._stacks,
+                self._search,
+                self._could_not,
+                self.watcher,
+                name=lambda job: f"{job[0].defect}, {job[1]}, seed {job[2]}",
+                made=lambda job: (job[0].defect, *job[1:]) in done,
+                unit="searches",
+                finished=self._tell,
+            ).go()
         return self.searches()
 
-    def _add(self, search: Search) -> None:
-        self._journal.append(search)
-        self._done[search.defect, search.order, search.seed] = search
-        self.said(search)
+    def _tell(self, lines: Sequence[Search]) -> None:
+        for search in lines:
+            self.said(search)
 
     def _start(self, key: Key, logs: Path, _: Warm | None) -> contextlib.closing[Warm]:
         mine = [d for d in self.order.defects if stack_of(d) == key]
@@ -281,34 +296,30 @@ class TimeToFind:
 
     # --- one search ---------------------------------------------------------------------------------------------------
 
-    def _search(self, defect: Defect, order: str, seed: int) -> Search:
+    def _search(self, job: Job, attempt: JobAttempt) -> Done[Search]:
         """Runs with fresh seeds until one of them finds the defect, or the budget is used up."""
-        s = Search(defect.defect, order, seed, False, 0, 0, 0.0, 0.0, of=facts_of(defect))
+        defect, order, seed = job
+        s = self._going = Search(defect.defect, order, seed, False, 0, 0, 0.0, 0.0, of=facts_of(defect))
         seen: Counter[Pair] = Counter()
-        while s.seconds < self.order.budget:
-            began = self.clock()
-            folder: RunFolder | None = None
+        attempt.watcher.say("searching")
+        while s.seconds < self.order.budget and not s.found:
+            began, attempt.folder = self.clock(), None
             try:
                 with self._stacks.lease(stack_of(defect)) as lease:
                     began = self.clock()
-                    folder = runfolder.create(self.into / RUNS, defect.defect)
+                    folder = attempt.folder = runfolder.create(self.into / RUNS, defect.defect)
+                    attempt.scratch = folder.path
                     s = self._run(lease, folder, defect, s, seen)
-            except Exception as e:  # whatever it is, the other searches go on
-                if is_full(e):
-                    raise
-                if folder is not None:
-                    keep_details(e, folder.logs, self._stacks.hide)
-                where = "" if folder is None else f"{folder.path}: "
-                return replace(s, wall=round(s.wall + self.clock() - began, 3), reason=f"{where}{why(e)}")
-            except BaseException:
-                if folder is not None:
-                    remove(folder.path)  # it was cut short
-                raise
-            s = replace(s, wall=round(s.wall + self.clock() - began, 3))
-            if s.found:
-                return s
-            remove(folder.path)
-        return s
+            finally:
+                s = self._going = replace(s, wall=round(s.wall + self.clock() - began, 3))
+            if not s.found:
+                remove(folder.path)
+        return Done((s,))
+
+    def _could_not(self, job: Job, attempt: JobAttempt, reason: str) -> list[Search]:
+        assert self._going is not None
+        where = "" if attempt.folder is None else f"{attempt.folder.path}: "
+        return [replace(self._going, reason=f"{where}{reason}")]
 
     def _run(self, lease: Lease[Warm], folder: RunFolder, defect: Defect, s: Search, seen: Counter[Pair]) -> Search:
         """One run, judged; the search with it."""
@@ -339,13 +350,10 @@ class TimeToFind:
 
     def _exercised(self, folder: RunFolder, evidence: Evidence) -> Seen:
         """The pairs of a run; without them nothing is missing but a figure, and what guides the next run."""
-        try:
-            return of_folder(folder.path, evidence).seen
-        except Exception as e:  # whatever it is, the search counts
-            if is_full(e):
-                raise
-            self.watcher.say(f"the coverage of {folder.path.name} is not known: {why(e)}")
-            return {}
+        exercised: Seen = {}
+        with dispensable(f"the coverage of {folder.path.name} is not known", self.watcher.say):
+            exercised = of_folder(folder.path, evidence).seen
+        return exercised
 
 
 def together(folders: Iterable[Path], defects: Sequence[Defect]) -> tuple[list[Search], float]:
@@ -361,7 +369,7 @@ def together(folders: Iterable[Path], defects: Sequence[Defect]) -> tuple[list[S
     for folder in folders:
         header, lines = read(folder / SEARCHES)
         budgets.setdefault(float(header["budget"]), folder)
-        found |= {(s.defect, s.order, s.seed): s for s in lines if facts.get(s.defect) == s.of}
+        found |= last(s for s in lines if facts.get(s.defect) == s.of)
     if len(budgets) > 1:
         raise FindError(
             f"the budgets differ: {', '.join(f'{b:g} s in {p}' for b, p in budgets.items())}; give folders of one"

@@ -11,16 +11,18 @@ from typing import Any
 
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.lenient import mapping
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, mapping_in
 from checkers.judge.proof import WORDS
 from checkers.judge.runfolder import Outcome, Results, load_evidence
 from checkers.lake.rows import Rows, Told, name_of, requests_of, rows_of, started_of
+from checkers.verdict import Verdict
 from harness.lake.errors import Collision
 from harness.lake.lake import Lake, opened
 from harness.lake.place import Place
 from harness.lake.upkeep import Tended, tend
-from reports.run.results import accepted_from_json, mapping, verdict_from_json
+from reports.run.results import accepted_from_json
 from workloads.file.opened import opened as opened_file
 from workloads.tables import TableSpec
 
@@ -61,7 +63,7 @@ def results_of(path: Path, tables: Iterable[TableSpec], *, complete: bool) -> Re
         return None
     valid = said.get("valid")
     results = Results(
-        tuple(verdict_from_json(v) for v in said["checkers"] if isinstance(v, Mapping)),
+        tuple(Verdict.from_json(v) for v in said["checkers"] if isinstance(v, Mapping)),
         valid if isinstance(valid, bool) else "unknown",
         complete,
         accepted_from_json(said, tables),

@@ -31,6 +31,7 @@ from workloads.file import experiment, scenario
 from workloads.file import suite as suites
 from workloads.file import workload as schema
 from workloads.file.anomalies import entries_of, tables_problems
+from workloads.file.changes import Changes
 from workloads.file.defect import Defect
 from workloads.file.experiment import Experiment
 from workloads.file.meant import unknown
@@ -65,6 +66,10 @@ class WorkloadFile:
         wrong = schema.problems(workload)
         refuse(((at, f"with {options}: {message}") for at, message in wrong), self.lines, str(self.path))
         return workload
+
+    def with_(self, changes: Changes) -> Workload:
+        """The workload with what a command line changes. Raises ChangeError, WorkloadError: an option is wrong, or does not fit the file."""
+        return self.changed(changes.on(self.workload), str(changes))
 
 
 Warn = Callable[[str], object]

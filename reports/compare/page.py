@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import re
-import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup
-from rich.table import Table
 
-from checkers.costs.comparison import Comparison, Contender, Ran, Score, Spread, requests, summed
-from checkers.costs.measures import FIGURES, Figure
-from checkers.evidence.runfolder import replace_file
+from checkers.costs.comparison import Comparison, Contender, Ran, Spread, requests, summed
+from checkers.costs.measures import BY_KEY, FIGURES, FaultMeasured, Figure
+from checkers.evidence.replace import replace
 from checkers.timeline.metrics import quantile
 from checkers.verdict import Validity
 from reports.compare import words as comparewords
 from reports.drawing import svg, words
-from reports.drawing.templates import TEMPLATES, environment
-from reports.run.banner import SYMBOLS, Banner
+from reports.drawing.figures import between, shown
+from reports.drawing.page import (
+    SYMBOLS,
+    Banner,
+    Block,
+    Page,
+    Plot,
+    Section,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    Text,
+    badge,
+    joined,
+    link,
+    muted,
+    tag,
+)
 
-PAGE, JSON = "compare.html", "compare.json"
+FILE = "compare"
 
 GLANCE = (
-    ("commits_per_s", "commits/s"),
-    ("write_p50_ms", "write p50"),
-    ("write_p99_ms", "p99"),
-    ("retried", "retried"),
-    ("aborted", "aborted"),
-    ("unknown", "unknown"),
-    ("recovery_median_s", "recovery"),
-    ("catalog_requests", "requests"),
+    "commits_per_s",
+    "write_p50_ms",
+    "write_p99_ms",
+    "retried",
+    "aborted",
+    "unknown",
+    "recovery_median_s",
+    "catalog_requests",
 )
-"""Figures of the first table and of the terminal's, with short names."""
+"""Figures of the first table and of the terminal's."""
 
 MARKS = {"better": "▲", "worse": "▼", "noise": "≈", "first": "", "too few": "", "missing": ""}
 MEANINGS = {
@@ -50,39 +59,8 @@ MEANINGS = {
     "missing": "not measured, or not for the first",
 }
 
-_BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 _STATUS = {True: "valid", False: "invalid", "unknown": "unknown", None: "incomplete"}
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A displayed number.
-
-    Attributes:
-        value: the median; ``–`` for none.
-        range: from … to; empty with one run.
-        against: as :data:`MEANINGS`.
-        title: every value, and the meaning of the mark.
-        sort: the sort key of the row.
-    """
-
-    value: str
-    range: str
-    against: str
-    mark: str
-    title: str
-    sort: float | None
-
-
-def _shown(f: Figure, cell: Score) -> Shown:
-    if cell.spread is None:
-        return Shown("–", "", "missing", "", f.missing, None)
-    s = cell.spread
-    several = len(s.values) > 1
-    between = f"{comparewords.shown(f, s.low)} – {comparewords.shown(f, s.high)}" if several else ""
-    values = ", ".join(comparewords.shown(f, v) for v in s.values)
-    title = f"{values}: {MEANINGS[cell.against]}"
-    return Shown(comparewords.shown(f, s.median), between, cell.against, MARKS[cell.against], title, s.median)
+_VERDICTS = {"valid": "valid", "invalid": "anomalies", "unknown": "unknown", "incomplete": "not measured"}
 
 
 def verdict_class(valid: Validity | None) -> str:
@@ -116,8 +94,7 @@ def banner(c: Comparison) -> Banner:
 
 
 def _and_faults(c: Comparison) -> str:
-    spec = c.header.get("workload")
-    return " under the same faults" if isinstance(spec, Mapping) and spec.get("nemesis") else ""
+    return " under the same faults" if spec_of(c).get("nemesis") else ""
 
 
 # --- drawings ---------------------------------------------------------------------------------------------------------
@@ -165,138 +142,251 @@ def latency_plot(c: Comparison, what: str) -> Markup | None:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _glance(c: Comparison) -> list[dict[str, Any]]:
-    return [
-        {
-            "label": c.label(x),
-            "summary": entry.summary if (entry := c.catalog(x)) is not None else "",
-            "status": verdict_class(c.valid(x)),
-            "anomalies": comparewords.anomalies(c, x),
-            "reason": c.reason(x),
-            "runs": [
-                {"seed": r.seed, "status": verdict_class(r.measures.valid if r.measures else None), "href": href_of(r)}
-                for r in c.of(x)
-            ],
-            "cells": [_shown(_BY_KEY[key], c.cell(_BY_KEY[key], x)) for key, _ in GLANCE],
-        }
-        for x in c.contenders
+def cell_of(f: Figure, s: Spread | None, against: str = "") -> TableCell:
+    """A median with the range below it, and with the mark of ``against``, a key of :data:`MEANINGS`, if it has one."""
+    if s is None:
+        return TableCell("–", title=f.missing)
+    values = ", ".join(shown(f, v) for v in s.values)
+    title = f"{values}: {MEANINGS[against]}" if against else values
+    median, mark = shown(f, s.median), MARKS.get(against, "")
+    plain = f"{median} {mark}" if against in ("better", "worse") else median
+    text = joined((median, tag("i", mark))) if mark else median
+    return TableCell(text, between(f, s), title, against.replace(" ", "-"), s.median, plain)
+
+
+def verdict_cell(c: Comparison, x: Contender) -> TableCell:
+    """The verdict of a contender, its anomalies, and why runs of it are missing."""
+    status = verdict_class(c.valid(x))
+    found = sum(count for count, _ in c.anomalies(x).values())
+    broken = words.plural(found, "anomaly", "anomalies") if found else "not valid"
+    plain = {True: "✓ valid", False: f"✕ {broken}", "unknown": "? unknown", None: "– not run"}[c.valid(x)]
+    below = [words.shorten(text, 300) for text in (comparewords.anomalies(c, x), c.reason(x)) if text]
+    return TableCell(badge(status, _VERDICTS[status]), tuple(below), sort=status, plain=plain)
+
+
+def runs_cell(c: Comparison, x: Contender) -> str:
+    """A link to each run of a contender, by its seed."""
+    parts = []
+    for r in c.of(x):
+        href, status = href_of(r), verdict_class(r.measures.valid if r.measures else None)
+        parts.append(muted(f"– {r.seed}") if href is None else link(f"{SYMBOLS[status]} {r.seed}", href))
+    return joined(parts, " ")
+
+
+def _glance(c: Comparison) -> Table:
+    columns = [
+        TableColumn("contender", sort=True, terminal=""),
+        TableColumn("verdict", sort=True, terminal="verdict"),
+        TableColumn("runs", mark="runs"),
+        *(TableColumn(name, right=True, sort=True, terminal=name) for name in (BY_KEY[key].short for key in GLANCE)),
     ]
+    rows = []
+    for x in c.contenders:
+        label, entry = c.label(x), c.catalog(x)
+        summary = () if entry is None else (words.shorten(entry.summary, 80),)
+        name = TableCell(tag("b", words.shorten(label, 60)), summary, sort=label, plain=label)
+        cells = [cell_of(BY_KEY[key], (s := c.cell(BY_KEY[key], x)).spread, s.against) for key in GLANCE]
+        rows.append(TableRow([name, verdict_cell(c, x), runs_cell(c, x), *cells]))
+    return Table(columns, rows, form="wide")
 
 
-def _numbers(c: Comparison, shown: Sequence[Contender]) -> list[dict[str, Any]]:
-    groups: dict[str, list[dict[str, Any]]] = {}
+def _columns(c: Comparison, first: str, found: Sequence[Contender]) -> list[TableColumn]:
+    return [TableColumn(first), *(TableColumn(words.shorten(c.label(x), 40), right=True) for x in found)]
+
+
+def _numbers(c: Comparison, found: Sequence[Contender]) -> Table:
+    rows: list[TableRow] = []
+    groups: set[str] = set()
     for f in FIGURES:
-        if any((f.key, x) in c.spreads for x in shown):
-            best = c.best(f)[0]
-            cells = [(_shown(f, c.cell(f, x)), x == best and len(shown) > 1) for x in shown]
-            groups.setdefault(f.group, []).append({"name": f.name, "better": f.better, "cells": cells})
-    return [{"name": name, "rows": rows} for name, rows in groups.items()]
+        if any((f.key, x) in c.spreads for x in found):
+            if f.group not in groups:
+                groups.add(f.group)
+                rows.append(TableRow(head=f.group))
+            best = c.best(f)[0] if len(found) > 1 else None
+            cells = [_best(cell_of(f, (s := c.cell(f, x)).spread, s.against), x == best) for x in found]
+            rows.append(TableRow([TableCell(f.name, (f"{f.better} is better",)), *cells]))
+    return Table(_columns(c, "", found), rows, "Nothing was measured.", "wide")
 
 
-def _kinds(c: Comparison, shown: Sequence[Contender]) -> list[tuple[str, list[tuple[int, int, int] | None]]]:
-    by = {x: summed(c.measured(x)) for x in shown}
-    return [(k, [by[x].get(k) for x in shown]) for k in sorted({k for counts in by.values() for k in counts})]
+def _best(cell: TableCell, best: bool) -> TableCell:
+    return replace(cell, mark=f"{cell.mark} best".strip()) if best else cell
 
 
-def _requests(c: Comparison, shown: Sequence[Contender]) -> list[tuple[str, list[str]]]:
-    by = {x: requests(c.measured(x)) for x in shown}
-    names = sorted({k for counts in by.values() for k in counts})
-    return [(k, [f"{by[x][k]:.2f}" if k in by[x] else "–" for x in shown]) for k in names]
+def _by_name(
+    c: Comparison,
+    first: str,
+    found: Sequence[Contender],
+    names: Iterable[str],
+    cell: Callable[[str, Contender], str | TableCell],
+) -> Table:
+    """A row for each name in order, a column for each contender."""
+    rows = [TableRow([name, *(cell(name, x) for x in found)]) for name in sorted(names)]
+    return Table(_columns(c, first, found), rows, form="wide")
 
 
-def _faults(c: Comparison, shown: Sequence[Contender]) -> list[tuple[str, list[dict[str, Any] | None]]]:
-    names = sorted({n for x in shown for m in c.measured(x) for n in m.faults})
-    out: list[tuple[str, list[dict[str, Any] | None]]] = []
-    for name in names:
-        row: list[dict[str, Any] | None] = []
-        for x in shown:
-            found = [m.faults[name] for m in c.measured(x) if name in m.faults]
-            back = [r for f in found for r in f.recoveries]
-            middle, longest = quantile(back, 0.5), quantile(back, 1.0)
-            row.append(
-                {
-                    "times": sum(f.times for f in found),
-                    "hits": sum(f.hits for f in found),
-                    "never": sum(f.never for f in found),
-                    "recovery": ""
-                    if middle is None or longest is None
-                    else f"{words.duration(1000 * middle)}, at most {words.duration(1000 * longest)}",
-                }
-                if found
-                else None
-            )
-        out.append((name, row))
-    return out
+def _kinds(c: Comparison, found: Sequence[Contender]) -> Table:
+    by = {x: summed(c.measured(x)) for x in found}
+
+    def outcomes(kind: str, x: Contender) -> str:
+        if kind not in by[x]:
+            return "–"
+        ok, fail, info = by[x][kind]
+        parts = [tag("span", words.grouped(ok), "o ok")]
+        parts += [
+            tag("span", words.grouped(n), f"o {o}" if n else "muted") for o, n in (("fail", fail), ("info", info))
+        ]
+        return joined(parts, " · ")
+
+    return _by_name(c, "kind", found, {k for counts in by.values() for k in counts}, outcomes)
 
 
-def runs_view(c: Comparison) -> list[dict[str, Any]]:
-    """A row for each run, in the order in which they ran."""
-    return [
-        {
-            "started": r.started,
-            "label": c.label(r.contender),
-            "seed": r.seed,
-            "status": verdict_class(r.measures.valid if r.measures else None),
-            "href": href_of(r),
-            "reason": r.reason,
-            "command": r.command,
-        }
-        for r in c.runs
+def _requests(c: Comparison, found: Sequence[Contender]) -> Table:
+    by = {x: requests(c.measured(x)) for x in found}
+
+    def asked(kind: str, x: Contender) -> TableCell:
+        return TableCell(f"{by[x][kind]:.2f}") if kind in by[x] else TableCell("–", mark="zero")
+
+    every = {k for counts in by.values() for k in counts}
+    return replace(_by_name(c, "service and kind of request", found, every, asked), empty="None was counted.")
+
+
+def _faults(c: Comparison, found: Sequence[Contender]) -> Table:
+    def struck(fault: str, x: Contender) -> str | TableCell:
+        return _fault([m.faults[fault] for m in c.measured(x) if fault in m.faults])
+
+    return _by_name(c, "fault", found, {n for x in found for m in c.measured(x) for n in m.faults}, struck)
+
+
+def _fault(found: Sequence[FaultMeasured]) -> str | TableCell:
+    """What one fault did to a contender in all its runs."""
+    if not found:
+        return "–"
+    back = [r for f in found for r in f.recoveries]
+    middle, longest, never = quantile(back, 0.5), quantile(back, 1.0), sum(f.never for f in found)
+    below = []
+    if middle is not None and longest is not None:
+        below.append(f"{words.duration(1000 * middle)}, at most {words.duration(1000 * longest)}")
+    below += [f"{never} never"] if never else []
+    times, hits = sum(f.times for f in found), sum(f.hits for f in found)
+    return TableCell(f"{words.grouped(times)} on, struck {words.grouped(hits)}", tuple(below))
+
+
+def runs_section(c: Comparison, called: str, label: Callable[[Contender], str]) -> Section:
+    """A row for each run, in the order in which they ran, and what ran. ``called``: what a contender is called."""
+    columns = [
+        *(TableColumn("started", mark="nowrap"), TableColumn(called), TableColumn("seed", right=True)),
+        *(TableColumn("verdict", most=400, mark="wrap"), TableColumn("again", most=600, mark="mono wrap")),
     ]
-
-
-def versions_view(c: Comparison) -> list[tuple[str, str]]:
-    """What ran → its versions."""
-    found: dict[str, list[str]] = {}
+    rows = []
+    for r in c.runs:
+        status, href = verdict_class(r.measures.valid if r.measures else None), href_of(r)
+        judged = href is not None and status != "incomplete"
+        verdict = link(badge(status, status), href) if judged else r.reason or "not measured"
+        rows.append(TableRow([r.started or "–", label(r.contender), str(r.seed), verdict, r.command or ""]))
+    found: dict[str, dict[str, None]] = {}
     for r in c.runs:
         for k, v in r.versions.items():
-            if v not in found.setdefault(k, []):
-                found[k].append(v)
-    return [(k, ", ".join(v)) for k, v in found.items()]
+            found.setdefault(k, {})[v] = None
+    versions = [f"{words.shorten(k, 40)} {words.shorten(', '.join(v), 120)}" for k, v in found.items()]
+    return Section("Runs", "runs", [Table(columns, rows), Text([" · ".join(versions)], "note")])
 
 
-def view(c: Comparison, again: str | None = None) -> dict[str, Any]:
-    """All values for the template, by name."""
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def spec_of(c: Comparison) -> Mapping[str, Any]:
+    """The workload that was compared, as its file says it; empty if the header has none."""
     spec = c.header.get("workload")
-    spec = spec if isinstance(spec, Mapping) else {}
-    shown = [x for x in c.contenders if c.measured(x)]
-    seconds = sorted(m.seconds for x in shown for m in c.measured(x))
-    return {
-        "c": c,
-        "banner": banner(c),
-        "symbols": SYMBOLS,
-        "workload": str(spec.get("workload") or "workload"),
-        "description": str(spec.get("description") or ""),
-        "writers": len(w) if isinstance(w := spec.get("writers", 4), list) else w,
-        "lasted": words.duration(1000 * seconds[len(seconds) // 2]) if seconds else None,
-        "parallel": c.header.get("parallel", 1),
-        "glance": _glance(c),
-        "glance_names": [name for _, name in GLANCE],
-        "labels": [c.label(x) for x in shown],
-        "expect": [*(comparewords.expectation(c, x) for x in c.contenders), *comparewords.of_engines(c)],
-        "differences": comparewords.differences(c),
-        "write_plot": latency_plot(c, "write"),
-        "read_plot": latency_plot(c, "read"),
-        "numbers": _numbers(c, shown),
-        "kinds": _kinds(c, shown),
-        "requests": _requests(c, shown),
-        "faults": _faults(c, shown),
-        "untested": comparewords.untested(c),
-        "runs": runs_view(c),
-        "versions": versions_view(c),
-        "again": again,
-    }
+    return spec if isinstance(spec, Mapping) else {}
 
 
-def render(c: Comparison, again: str | None = None) -> str:
+def of(c: Comparison, again: str | None = None) -> Page:
     """The page. ``again``: the command that continues this comparison."""
-    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    script = (TEMPLATES / "compare.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = environment().get_template("compare.html")
-    return words.printable(
-        page.render(style=Markup(style), script=Markup(script), script_hash=f"sha256-{digest}", **view(c, again))
+    spec = spec_of(c)
+    found = [x for x in c.contenders if c.measured(x)]
+    workload = str(spec.get("workload") or "workload")
+    expected = [*(comparewords.expectation(c, x) for x in c.contenders), *comparewords.of_engines(c)]
+    return Page(
+        FILE,
+        f"{workload}, compared",
+        banner(c),
+        [
+            Section("At a glance", "glance", [_glance(c), Text([_glance_note(c)], "note")], terminal=""),
+            Section("What to expect", "expect", [Text(expected, "list")], terminal=""),
+            Section("What differs", "differences", [Text(comparewords.differences(c), "list")], terminal=""),
+            Section("Latency", "latency", _latency(c)),
+            *_tables(c, found),
+            Section(
+                *("What was not tested", "untested", [Text(comparewords.untested(c), "list")]),
+                short="Not tested",
+                terminal="Not tested:",
+            ),
+            runs_section(c, "contender", c.label),
+        ],
+        to_json(c),
+        facts=_facts(c, workload, spec, found),
+        lead=str(spec.get("description") or ""),
+        command=("Continue it, or add seeds and catalogs", again) if again else None,
+        footer=f"Every number comes from the folders of the runs; {FILE}.json has all of them.",
     )
+
+
+def _facts(c: Comparison, workload: str, spec: Mapping[str, Any], found: Sequence[Contender]) -> list[tuple[str, str]]:
+    seconds = sorted(m.seconds for x in found for m in c.measured(x))
+    lasted = words.duration(1000 * seconds[len(seconds) // 2]) if seconds else "–"
+    writers = spec.get("writers", 4)
+    return [
+        ("Workload", workload),
+        ("Seeds", ", ".join(map(str, c.seeds))),
+        ("Each run", joined((lasted, tag("small", "of operations")), " ")),
+        ("Writers", words.grouped(len(writers) if isinstance(writers, list) else writers)),
+        ("At the same time", words.plural(c.header.get("parallel", 1), "run")),
+    ]
+
+
+def _glance_note(c: Comparison) -> str:
+    few = " (needs three seeds)" if len(c.seeds) < 3 else ""
+    first = words.shorten(c.label(c.contenders[0]), 60)
+    return (
+        "The number is the median over the seeds, the range below it goes from the lowest to the highest. Compared with "
+        f"{first}: ▲ better, ▼ worse by more than noise, ≈ no difference beyond noise{few}. Speeds are those of this machine and this stack. "
+        "Click a column to sort."
+    )
+
+
+def _latency(c: Comparison) -> list[Block]:
+    drawn = ((latency_plot(c, what), name) for what, name in (("write", "Acknowledged writes"), ("read", "Reads")))
+    note = (
+        "The bar goes from the median to p99, with a tick at p95; the thin line from the lowest median to the highest p99 of all runs; the "
+        "axis is logarithmic."
+    )
+    return [*(Plot(drawing, name) for drawing, name in drawn if drawing is not None), Text([note], "note")]
+
+
+def _tables(c: Comparison, found: Sequence[Contender]) -> list[Section]:
+    """The tables with a column for each contender, each with its note."""
+    shown_in: tuple[tuple[str, str, str, Table, str], ...] = (
+        (
+            *("Every number", "numbers", "", _numbers(c, found)),
+            "Bold: the best median. Requests of writers pass a proxy; those of a catalog server to the object store do not, and are not "
+            "counted. The commit request decides a commit: on a REST catalog it includes the server's write of the metadata file; on others "
+            "the writer writes that file before.",
+        ),
+        (
+            *("Outcomes by kind of operation", "kinds", "Outcomes", _kinds(c, found)),
+            "Acknowledged · failed for certain · unknown, summed over all seeds.",
+        ),
+        ("Requests for one commit", "requests", "Requests", _requests(c, found), ""),
+        (
+            *("Faults", "faults", "", _faults(c, found)),
+            "How often it was active, and how many requests, processes or operations it struck; below, the time from its end to the next "
+            "acknowledged write of an affected writer, median and longest. It includes the duration of that write.",
+        ),
+    )
+    return [
+        Section(title, anchor, [table, Text([note] if note and table.rows else [], "note")], short)
+        for title, anchor, short, table, note in shown_in
+    ]
 
 
 def to_json(c: Comparison) -> dict[str, Any]:
@@ -343,60 +433,3 @@ def contender_json(c: Comparison, x: Contender) -> dict[str, Any]:
         "reason": c.reason(x),
         "expect": comparewords.expectation(c, x),
     }
-
-
-def write(c: Comparison, into: Path, again: str | None = None) -> Path:
-    """Write page and JSON into the comparison's folder; return the page's path."""
-    replace_file(into / JSON, dumped(c))
-    path = into / PAGE
-    replace_file(path, render(c, again))
-    return path
-
-
-def dumped(c: Comparison) -> str:
-    """:func:`to_json` as text."""
-    return json.dumps(to_json(c), indent=1, ensure_ascii=False) + "\n"
-
-
-# --- the terminal -----------------------------------------------------------------------------------------------------
-
-
-def table(c: Comparison) -> Table:
-    """The table for the terminal: medians, with marks where a difference is more than noise."""
-    out = Table(box=None, pad_edge=False)
-    out.add_column("", min_width=10, overflow="fold")
-    out.add_column("verdict", no_wrap=True)
-    for _, name in GLANCE:
-        out.add_column(name, justify="right", no_wrap=True)
-    for x in c.contenders:
-        found = sum(count for count, _ in c.anomalies(x).values())
-        broken = words.plural(found, "anomaly", "anomalies") if found else "not valid"
-        verdict = {True: "✓ valid", False: f"✕ {broken}", "unknown": "? unknown", None: "– not run"}
-        cells = [_shown(_BY_KEY[key], c.cell(_BY_KEY[key], x)) for key, _ in GLANCE]
-        marked = [s.value + (f" {s.mark}" if s.against in ("better", "worse") else "") for s in cells]
-        out.add_row(c.label(x), verdict[c.valid(x)], *marked)
-    return out
-
-
-NARROWEST = 104
-"""Columns that the table always shows, also without values."""
-
-_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h)\b|%)")
-
-
-def lines(c: Comparison) -> list[str]:
-    """The lines after the table: what to expect of each contender, what differs, what was not tested."""
-    out = []
-    expected = (comparewords.expectation(c, x) for x in c.contenders)
-    for text in [*expected, *comparewords.of_engines(c), *comparewords.differences(c)]:
-        out += ["", *wrapped(text, "  ")]
-    out += ["", "  Not tested:"]
-    for text in comparewords.untested(c):
-        out += wrapped(f"* {text}", "    ")
-    return [words.printable(line) for line in out]
-
-
-def wrapped(text: str, indent: str) -> list[str]:
-    """Wrapped lines that keep each number next to its unit."""
-    kept = _UNIT.sub("\u00a0", text)
-    return textwrap.wrap(kept, NARROWEST, initial_indent="  ", subsequent_indent=indent, break_on_hyphens=False)

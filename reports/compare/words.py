@@ -9,14 +9,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from checkers.conflicts.predicted import ENGINE_KINDS, ENGINE_PLACEMENTS, engine_cells, predict
-from checkers.costs.comparison import FEWEST, Comparison, Contender, Spread, chance
-from checkers.costs.measures import FIGURES, Figure, Measures
+from checkers.costs.comparison import FEWEST, Comparison, Contender, chance
+from checkers.costs.measures import BY_KEY, FIGURES, Figure, Measures
 from reports.drawing import words
+from reports.drawing.figures import shown, spread
 from workloads.engines.engines import ENGINES
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
-
-_BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 
 MOST = 8
 STORE = "minio"
@@ -25,31 +24,12 @@ ENOUGH = 100
 """With fewer values, the 99th percentile is just the greatest."""
 
 
-def shown(f: Figure, value: float) -> str:
-    """A number with its unit."""
-    if f.unit == "ms":
-        return words.duration(value)
-    if f.unit == "s":
-        return words.duration(1000 * value)
-    if f.unit == "share":
-        return words.share(value, 1)
-    digits = 2 if value < 10 else 1
-    return f"{value:.{digits}f}" + ("/s" if f.unit == "rate" else "")
-
-
-def spread(f: Figure, s: Spread) -> str:
-    """The median, and the range if there are several values."""
-    text = shown(f, s.median)
-    return text if len(s.values) == 1 else f"{text} ({shown(f, s.low)} to {shown(f, s.high)})"
-
-
 def anomalies(c: Comparison, contender: Contender) -> str:
     """The anomalies of all runs of a contender: ``undelete ×3 in 2 of 3 runs``."""
     runs = len(c.measured(contender))
     parts = []
     for name, (count, within) in c.anomalies(contender).items():
-        text = name + (f" ×{words.grouped(count)}" if count > 1 else "")
-        parts.append(text + (f" in {within} of {runs} runs" if runs > 1 else ""))
+        parts.append(words.tally({name: count}) + (f" in {within} of {runs} runs" if runs > 1 else ""))
     return ", ".join(parts)
 
 
@@ -67,38 +47,20 @@ def expectation(c: Comparison, contender: Contender) -> str:
     if catalog is not None and catalog.guard == "none":
         out.append("It does nothing against concurrent commits: expect lost ones, even if none was found.")
 
-    def figure(key: str, text: str) -> str | None:
+    def figure(key: str) -> str | None:
         s = c.spreads.get((key, contender))
-        return None if s is None else text.format(spread(_BY_KEY[key], s))
+        return None if s is None else BY_KEY[key].sentence.format(spread(BY_KEY[key], s))
 
     def sentence(*parts: str | None) -> None:
         there = [p for p in parts if p is not None]
         if there:
             out.append(there[0][:1].upper() + there[0][1:] + "".join(f", {p}" for p in there[1:]) + ".")
 
-    sentence(
-        figure("commits_per_s", "commits are acknowledged at {}"),
-        figure("write_p50_ms", "a write takes {} at the median"),
-        figure("write_p99_ms", "{} at p99"),
-    )
-    sentence(
-        figure("retried", "{} of the commits needed another attempt"),
-        figure("retry_success", "{} of the operations that met a conflict committed in the end"),
-        figure("aborted", "{} of the writes failed for certain"),
-        figure("unknown", "{} of the operations ended with an unknown outcome"),
-    )
-    sentence(
-        figure("recovery_median_s", "after a fault the next write was acknowledged in {} at the median"),
-        figure("recovery_max_s", "in {} at most"),
-    )
-    asks = [
-        figure("catalog_requests", "{} requests to the catalog"),
-        figure("store_requests", "{} requests to the object store"),
-    ]
-    sentence(
-        f"a commit costs {' and '.join(a for a in asks if a)}" if any(asks) else None,
-        figure("commit_p50_ms", "the commit request, including the server's work for it, takes {} at the median"),
-    )
+    sentence(*map(figure, ("commits_per_s", "write_p50_ms", "write_p99_ms")))
+    sentence(*map(figure, ("retried", "retry_success", "aborted", "unknown")))
+    sentence(*map(figure, ("recovery_median_s", "recovery_max_s")))
+    asks = [asked for key in ("catalog_requests", "store_requests") if (asked := figure(key)) is not None]
+    sentence(f"a commit costs {' and '.join(asks)}" if asks else None, figure("commit_p50_ms"))
     if (reason := c.reason(contender)) is not None:
         missing = len(c.seeds) - len(found)
         out.append(f"{words.plural(missing, 'run')} of {len(c.seeds)} could not be measured: {reason}")

@@ -5,15 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+
+from markupsafe import Markup
 
 from checkers.coverage.coverage import Coverage, Kinds
 from checkers.coverage.pair import MEANT, PHASES, PLACEMENTS, Pair, Phase
-from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
-from reports.drawing.templates import environment
+from reports.drawing.page import (
+    Banner,
+    Block,
+    Fold,
+    Legend,
+    Page,
+    Section,
+    Table,
+    TableColumn,
+    TableRow,
+    Text,
+    bar,
+    joined,
+    tag,
+)
 from reports.run.interleavings import words_of
 
+FILE = "coverage"
 MOST_RARE = 60
 MOST_BEYOND = 60
 MOST_UNREAD = 20
@@ -125,70 +140,124 @@ def never(c: Coverage) -> list[Kinds]:
     return sorted(kinds for kinds, (covered, _) in c.of_kinds().items() if not covered)
 
 
-def render(c: Coverage, title: str, unread: Sequence[str] = ()) -> str:
+def of(c: Coverage, title: str, unread: Sequence[str] = ()) -> Page:
     """The page.
 
     Args:
         title: what it is the coverage of.
         unread: runs that cannot be read, a sentence each.
     """
-    found = squares(c)
-    covered, every = pairs_of_kinds(c)
-    return words.printable(
-        environment()
-        .get_template("coverage.html")
-        .render(
-            title=title,
-            c=c,
-            covered=len(c.covered),
-            kinds=kinds_of(c),
-            squares=found,
-            steps=STEPS,
-            figures=figures(c),
-            kind_pairs=(covered, every),
-            rare=c.rare(MOST_RARE),
-            never=never(c),
-            beyond=_most(c, c.beyond),
-            untold=c.untold.most_common(MOST_BEYOND),
-            untold_total=c.untold.total(),
-            unread=unread[:MOST_UNREAD],
-            unread_more=len(unread[MOST_UNREAD:]),
-        )
+    met, every = pairs_of_kinds(c)
+    return Page(
+        FILE,
+        f"interleavings of {title}",
+        Banner(
+            "measured",
+            f"{words_of(c)} were exercised in {words.plural(c.runs, 'run')}",
+            f"Of {words.plural(every, 'ordered pair')} of operations, {words.grouped(met)} met in any phase and place.",
+        ),
+        [
+            *([Section("Not read", "unread", [Text(_unread(unread), "list", 400)])] if unread else []),
+            Section("Operation beside operation", "squares", _beside(c)),
+            Section("Figures", "figures", [_figures(c)], terminal=""),
+            Section("Rare", "rare", _rare(c)),
+            Section("Not counted", "beyond", _not_counted(c), terminal="Not counted:"),
+        ],
+        as_json(c, unread),
+        lead="A pair: the commit of the second operation (column) landed while the first one (row) was in a phase of its write, on the same "
+        "table, in a certain place beside it, on a table of a certain make.",
     )
+
+
+def _unread(unread: Sequence[str]) -> list[str]:
+    more = len(unread) - MOST_UNREAD
+    return [*unread[:MOST_UNREAD], *([f"and {words.plural(more, 'other run')}"] if more > 0 else [])]
+
+
+def _beside(c: Coverage) -> list[Block]:
+    """The heat map."""
+    found, kinds = squares(c), kinds_of(c)
+    names = ", ".join(x for x in PHASES if x in c.by("phase"))
+    empty = "No pair is possible: no workload of these runs has two writers that write."
+    rows = [TableRow([first, *(_square(found.get((first, second))) for second in kinds)]) for first in kinds]
+    legend = [(tag("i", "", f"sq h{n}"), text) for n, (_, text) in enumerate(STEPS)]
+    return [
+        Text(
+            [
+                f"The six strips of a square are the phases of the first operation, in order: {names}. Point at a square for its numbers."
+            ],
+            "muted",
+        ),
+        Legend([*legend, (tag("i", "", "sq hx"), "not possible")]),
+        Table([TableColumn("first ↓ · second →"), *map(TableColumn, kinds)], rows, empty, "squares"),
+    ]
+
+
+def _square(s: Square | None) -> Markup:
+    if s is None:
+        return tag("span", "", "pair hx")
+    strips = joined(tag("i", "", "hx" if x.heat is None else f"h{x.heat}") for x in s.strips)
+    return tag("span", strips, "pair", title=s.title)
+
+
+def _figures(c: Coverage) -> Table:
+    columns = [
+        TableColumn("", terminal=""),
+        *(TableColumn(name, right=True, terminal=name) for name in ("exercised", "possible", "share")),
+        *(TableColumn(""), TableColumn("", mark="muted")),
+    ]
+    rows = []
+    for dimension, values in figures(c).items():
+        rows += [TableRow(head=dimension)] if values else []
+        rows += [
+            TableRow(
+                [
+                    *(f.name, words.grouped(f.covered), words.grouped(f.possible), words.share(f.covered, f.possible)),
+                    *(tag("span", bar(100 * f.covered / f.possible), "level"), f.meaning),
+                ]
+            )
+            for f in values
+        ]
+    return Table(columns, rows)
+
+
+def _pairs(rows: Iterable[tuple[Pair, int]]) -> Table:
+    names = ("first", "in", "second commits", "place", "table")
+    return Table(
+        [*map(TableColumn, names), TableColumn("times", right=True)],
+        [TableRow([p.first, p.phase, p.second, p.placement, str(p.make), words.grouped(n)]) for p, n in rows],
+        "Nothing was exercised.",
+    )
+
+
+def _rare(c: Coverage) -> list[Block]:
+    rare, unmet = c.rare(MOST_RARE), never(c)
+    out: list[Block] = [Text(["The exercised pairs that were seen least often."] if rare else []), _pairs(rare)]
+    if unmet:
+        met = "; ".join(f"{words.shorten(b, 60)} while {words.shorten(a, 60)} writes" for a, b in unmet)
+        name = f"{words.plural(len(unmet), 'ordered pair')} of operations that never met"
+        out.append(Fold(name, [Text([met], most=1 << 20)]))
+    return out
+
+
+def _not_counted(c: Coverage) -> list[Block]:
+    out: list[Block] = []
+    if c.beyond:
+        seen = (
+            f"{words.plural(len(c.beyond), 'other pair')} that the workloads do not name: the maintenance of faults, or operations in a "
+            "place where a workload's own keys are not expected."
+        )
+        out += [Text([seen]), _pairs(_most(c, c.beyond))]
+    if c.untold:
+        lost = f"{words.plural(c.untold.total(), 'time')} the phase is not known in which a commit landed: no proxy saw it."
+        untold = c.untold.most_common(MOST_BEYOND)
+        columns = [TableColumn("first"), TableColumn("second commits"), TableColumn("times", right=True)]
+        out += [Text([lost]), Table(columns, [TableRow([*kinds, words.grouped(n)]) for kinds, n in untold])]
+    return out or [Text(["Nothing."], "muted")]
 
 
 def _most(c: Coverage, pairs: Iterable[Pair]) -> list[tuple[Pair, int]]:
     return [(p, n) for n, p in sorted((-c.seen[p], p) for p in pairs)[:MOST_BEYOND] for n in (-n,)]
-
-
-def write(c: Coverage, path: Path, title: str, unread: Sequence[str] = ()) -> Path:
-    """Write the page to a file and return its path. Raises OSError if it cannot be written."""
-    replace_file(path, render(c, title, unread))
-    return path
-
-
-def lines(c: Coverage) -> list[str]:
-    """The figures on the terminal."""
-    covered, every = pairs_of_kinds(c)
-    out = [
-        f"{words_of(c)} in {words.plural(c.runs, 'run')}",
-        f"  operation beside operation, in any phase and place: {words.grouped(covered)} of {words.grouped(every)}",
-    ]
-    for dimension, values in figures(c).items():
-        out.append(f"  {dimension}:")
-        wide = max(len(f.name) for f in values) if values else 0
-        out += [
-            f"    {f.name:<{wide}}  {words.grouped(f.covered)} of {words.grouped(f.possible)} "
-            f"({words.share(f.covered, f.possible)})"
-            for f in values
-        ]
-    if c.beyond:
-        out.append(
-            f"  {words.plural(len(c.beyond), 'other pair')} that the workloads do not name, such as a fault's maintenance"
-        )
-    if c.untold:
-        out.append(f"  {words.plural(c.untold.total(), 'time')} the phase is not known: no proxy saw it")
-    return out
 
 
 def as_json(c: Coverage, unread: Sequence[str] = ()) -> Mapping[str, object]:

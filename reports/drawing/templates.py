@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from reports.drawing import words
 
@@ -27,8 +28,13 @@ def environment(**functions: Any) -> Environment:
         took=words.duration,
         moment=words.moment,
         label=words.link_label,
-        cut=words.shorten,
+        cut=_cut,
         plural=words.plural,
     )
     env.globals.update(share=words.share, **functions)
     return env
+
+
+def _cut(text: str, most: int) -> str:
+    """At most ``most`` characters of a text; a Markup stays whole, because a part of it is no HTML."""
+    return text if isinstance(text, Markup) else words.shorten(text, most)

@@ -147,3 +147,8 @@ def result(value: Any, most: int = 160) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """``1 table``, ``2 tables``."""
     return f"{grouped(count)} {one if count == 1 else many or one + 's'}"
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """Names and how often each: ``lost-commit ×2, undelete``. Of anomalies the number is theirs, never that of the runs that have them."""
+    return ", ".join(name + (f" ×{grouped(n)}" if n > 1 else "") for name, n in counts.items())

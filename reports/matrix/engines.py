@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from checkers.conflicts import predicted as conflicts
-from checkers.conflicts.measured import Measured
+from checkers.conflicts.measured import Cells, Measured
 from checkers.conflicts.predicted import ENGINE_KINDS, ENGINE_PLACEMENTS, Cell
 from reports.drawing import words
-from reports.drawing.templates import environment
-from reports.matrix import page as ordinary
+from reports.drawing.page import (
+    Block,
+    Page,
+    Section,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    Text,
+    joined,
+    link,
+    muted,
+    tag,
+)
+from reports.matrix import states
+from reports.matrix.states import STATES, link_of, not_held, predicted, run_of, state, told
 from workloads.engines.engines import ENGINES
 
 LETTERS = {
@@ -45,35 +60,22 @@ def code(source: str) -> tuple[str, str]:
     ] if " " not in source else f"{url.rpartition('/')[2]} {source.partition(' ')[2]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Square:
-    """One drawn cell. ``run``: the address of its run's page, relative to the matrix's; empty if there is none."""
-
-    state: str
-    letter: str
-    title: str
-    differs: bool
-    run: str
-
-
-def _square(cell: Cell, m: Measured | None) -> Square:
+def _square(cell: Cell, m: Measured | None) -> Markup:
+    """A drawn cell, which links to its run."""
     if m is None:
-        return Square("unmeasured", "", f"{cell.placement}: not measured", False, "")
+        return tag("i", "", "sq as-unmeasured", title=f"{cell.placement}: not measured")
     first, second = title((cell.first_engine, cell.first)), title((cell.second_engine, cell.second))
-    text = f"{cell.isolation}, {cell.placement}: {first} {ordinary.told(m.first)}"
+    text = f"{cell.isolation}, {cell.placement}: {first} {told(m.first)}"
     if m.second.outcome != "committed":
-        text += f"; {second} {ordinary.told(m.second)}"
+        text += f"; {second} {told(m.second)}"
     for name, found in (("anomaly", m.anomalies), ("allowed", m.allowed)):
         if found:
             text += f"; {name}: {', '.join(found)}"
     said = conflicts.predict(cell)
-    text += f"; predicted: {ordinary.predicted(cell)}" + (f" by {said.source}" if said.source else "")
-    state = ordinary.state(m)
-    return Square(state, LETTERS[state], text, not m.as_predicted, _address(m))
-
-
-def _address(m: Measured) -> str:
-    return "" if m.run is None else f"{m.run}/{ordinary.PAGE}"
+    text += f"; predicted: {predicted(cell)}" + (f" by {said.source}" if said.source else "")
+    mark = f"sq as-{state(m)}" + ("" if m.as_predicted else " differs")
+    href = run_of(m)
+    return tag("i" if href is None else "a", LETTERS[state(m)], mark, href=href, title=text)
 
 
 def operations(measured: Sequence[Measured]) -> list[Operation]:
@@ -85,76 +87,129 @@ def operations(measured: Sequence[Measured]) -> list[Operation]:
     return sorted(found, key=lambda o: (engines.index(o[0]) if o[0] in engines else len(engines), kinds.index(o[1])))
 
 
-def _grids(measured: Sequence[Measured], ops: Sequence[Operation]) -> list[dict[str, Any]]:
+def _grids(measured: Sequence[Measured], ops: Sequence[Operation]) -> list[Section]:
     """A grid for each isolation level: a row for each first operation that it concerns."""
     by_cell = {m.cell: m for m in measured}
     every: dict[tuple[str, Operation, Operation], list[Cell]] = {}
     for c in conflicts.engine_cells(tuple(dict.fromkeys(engine for engine, _ in ops))):
         pair = ((c.first_engine, c.first), (c.second_engine, c.second))
         every.setdefault((c.isolation, *pair), []).append(c)
-    out = []
+    columns = [TableColumn("first ↓ · second →"), *(TableColumn(title(o)) for o in ops)]
+    out: list[Section] = []
     for level in dict.fromkeys(level for level, _, _ in every):
-        concerned = [x for x in ops if any((level, x, y) in every for y in ops)]
-        rows = [
-            (x, [[_square(c, by_cell.get(c)) for c in every.get((level, x, y), ())] for y in ops]) for x in concerned
-        ]
+        rows: list[TableRow] = []
+        last = ""
+        for x in (x for x in ops if any((level, x, y) in every for y in ops)):
+            cells = [
+                TableCell(
+                    joined(_square(c, by_cell.get(c)) for c in every.get((level, x, y), ())),
+                    mark="left" if n and ops[n - 1][0] != y[0] else "",
+                )
+                for n, y in enumerate(ops)
+            ]
+            rows.append(TableRow([title(x), *cells], mark="new" if last not in ("", x[0]) else ""))
+            last = x[0]
         if rows:
-            out.append({"name": level, "rows": rows})
+            lead: Block = states.legend(measured, LETTERS)
+            if out:
+                lead = Text(["Only first operations whose validations differ from those above."], "muted")
+            name = f"Tables whose isolation level is {level}"
+            out.append(Section(name, f"level-{level}", [lead, Table(columns, rows, form="squares")], f"Level {level}"))
     return out
 
 
-def _validations(ops: Sequence[Operation]) -> list[tuple[str, str, str, str]]:
-    """What each engine's file says of its commits: operation, how it writes, what it validates, source."""
-    out: list[tuple[str, str, str, str]] = []
+def _validations(ops: Sequence[Operation]) -> list[Section]:
+    """What each engine's file says of its commits: how an operation writes, what it validates, source."""
+    rows = []
     for engine, kind in ops:
         commit = ENGINES[engine].commits.get(kind) if engine in ENGINES else None
         if commit is not None:
             rules = ", ".join(commit.validates) or "nothing"
             again = "" if commit.retries else "; it does not try again"
-            out.append((title((engine, kind)), commit.writes, rules + again, commit.source))
-    return out
+            url, label = code(commit.source)
+            rows.append(TableRow([title((engine, kind)), commit.writes, rules + again, link(label, url or None)]))
+    if not rows:
+        return []
+    why = (
+        "The predictions follow from this; those of Spark follow from its table's properties and Iceberg's validations."
+    )
+    table = Table([*map(TableColumn, ("operation", "writes", "validates", "code"))], rows)
+    return [Section("What engines validate", "validations", [Text([why], "muted"), table], "Validations")]
 
 
 def tallies(measured: Sequence[Measured]) -> list[tuple[str, Counter[str]]]:
     """Engine of the first operation → how often each state came out."""
     out: dict[str, Counter[str]] = {}
     for m in measured:
-        out.setdefault(m.cell.first_engine, Counter())[ordinary.state(m)] += 1
+        out.setdefault(m.cell.first_engine, Counter())[state(m)] += 1
     return sorted(out.items(), key=lambda item: list(ENGINES).index(item[0]) if item[0] in ENGINES else len(ENGINES))
 
 
-def render(header: dict[str, Any], measured: Sequence[Measured], could_not: Sequence[tuple[str, list[str]]]) -> str:
-    """The page of an engine matrix."""
+def of(header: Mapping[str, Any], found: Cells, more: Sequence[Section]) -> Page:
+    """The page of an engine matrix; ``more``: sections before the cells."""
+    measured = found.measured
     ops = operations(measured)
-    return words.printable(
-        environment(title=title, code=code)
-        .get_template("engine_matrix.html")
-        .render(
-            header=header,
-            count=len(measured),
-            states=ordinary.STATES,
-            letters=LETTERS,
-            tally=Counter(ordinary.state(m) for m in measured),
-            by_engine=[(ENGINES[e].title if e in ENGINES else e, found) for e, found in tallies(measured)],
-            placements=list(ENGINE_PLACEMENTS),
-            operations=ops,
-            grids=_grids(measured, ops),
-            validations=_validations(ops),
-            cells=[
-                {
-                    "m": m,
-                    "first": title((m.cell.first_engine, m.cell.first)),
-                    "second": title((m.cell.second_engine, m.cell.second)),
-                    "told": ordinary.told(m.first),
-                    "other": "" if m.second.outcome == "committed" else ordinary.told(m.second),
-                    "predicted": ordinary.predicted(m.cell),
-                    "source": conflicts.predict(m.cell).source,
-                    "state": ordinary.state(m),
-                    "run": _address(m),
-                }
-                for m in measured
-            ],
-            differing_count=sum(not m.as_predicted for m in measured),
-            could_not=could_not,
-        )
+    return Page(
+        states.FILE,
+        "engine matrix",
+        states.banner(measured, "the engines'"),
+        [
+            *_grids(measured, ops),
+            *states.could_not(found),
+            Section("Engines", "engines", [_by_engine(measured)]),
+            *_validations(ops),
+            *more,
+            *(_cells(title, anchor, chosen) for title, anchor, chosen in _lists(measured)),
+        ],
+        facts=states.facts(header),
+        lead="The first operation (row) has read the table and written its files; then the second (column) commits; then the first one tries "
+        "to commit. The square shows the outcome of the first. A cell has a square for each place of the second one's key beside the first "
+        f"one's: {', '.join(ENGINE_PLACEMENTS)} (left to right). A frame marks what is not as the engine's code says. Point at a square for "
+        "the error, the prediction and the code; click it for the run.",
     )
+
+
+def _by_engine(measured: Sequence[Measured]) -> Table:
+    """How often each state came out, by the engine of the first operation."""
+    tally = Counter(map(state, measured))
+    there = [s for s in STATES if tally[s]]
+    rows = [
+        TableRow([ENGINES[e].title if e in ENGINES else e, *(words.grouped(n[s]) for s in there)])
+        for e, n in tallies(measured)
+    ]
+    return Table([TableColumn("the first operation is of"), *(TableColumn(s, right=True) for s in there)], rows)
+
+
+def _lists(measured: Sequence[Measured]) -> list[tuple[str, str, list[Measured]]]:
+    return [
+        ("Anomalies", "anomalies", [m for m in measured if m.anomalies]),
+        ("Not as the code says", "differing", [m for m in measured if not m.as_predicted]),
+        ("All cells", "cells", list(measured)),
+    ]
+
+
+def _cells(title_of: str, anchor: str, chosen: Sequence[Measured]) -> Section:
+    """A row for each cell; a terminal has those that are not as the code says."""
+    unlike = anchor == "differing"
+    heads = ("first", "second", "level", "place", "the first", "anomaly", "predicted", "code", "run")
+    named = {"first", "second", "place", "the first", "predicted"} if unlike else set()
+    columns = [TableColumn(name, most=400, terminal=name if name in named else None) for name in heads]
+    rows = []
+    for m in chosen:
+        second = [title((m.cell.second_engine, m.cell.second))]
+        second += [muted(f"({told(m.second)})")] if m.second.outcome != "committed" else []
+        seen = [", ".join(m.anomalies)]
+        seen += [
+            muted(f"{name}: {', '.join(v)}") for name, v in (("allowed", m.allowed), ("undecided", m.undecided)) if v
+        ]
+        url, label = code(conflicts.predict(m.cell).source)
+        rows.append(
+            TableRow(
+                [
+                    *(title((m.cell.first_engine, m.cell.first)), joined(second, " ")),
+                    *(m.cell.isolation, m.cell.placement, joined((told(m.first), *not_held(m)), " ")),
+                    *(joined(seen, " "), predicted(m.cell), link(label, url or None), link_of(m)),
+                ]
+            )
+        )
+    return Section(title_of, anchor, [Table(columns, rows)], terminal="" if unlike else None)

@@ -3,58 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from checkers.conflicts import folded
-from checkers.conflicts import predicted as conflicts
 from checkers.conflicts.folded import Rule
-from checkers.conflicts.measured import Cells, Ended, Measured, read
+from checkers.conflicts.measured import Cells, Measured
 from checkers.conflicts.predicted import COLUMNS, KINDS, ON_REQUEST, Cell
-from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
-from reports.drawing.templates import environment
-from reports.matrix import rules
-from workloads.engines.engines import SPARK
+from reports.drawing.page import (
+    Block,
+    Fold,
+    Heading,
+    Page,
+    Section,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    Text,
+    joined,
+    link,
+    muted,
+    tag,
+)
+from reports.matrix import engines, rules, states
+from reports.matrix.states import link_of, not_held, predicted, told
 
-STATES = {
-    "committed": "committed at the first attempt",
-    "retried": "committed at a later attempt",
-    "aborted": "aborted",
-    "allowed": "committed, with an anomaly that the table's level allows",
-    "anomaly": "committed, with an anomaly",
-    "unknown": "outcome unknown",
-    "unmeasured": "not measured",
-}
-"""State of a cell → its meaning, in the order of the legend."""
-PAGE = "report.html"
-"""The page of a run, in its folder."""
-
-
-def state(m: Measured | None) -> str:
-    """The state that determines a cell's colour."""
-    if m is None:
-        return "unmeasured"
-    if m.anomalies:
-        return "anomaly"
-    if m.allowed and m.first.outcome in ("committed", "retried"):
-        return "allowed"
-    return m.first.outcome
-
-
-def told(e: Ended) -> str:
-    """How an operation ended, in a few words."""
-    attempts = f" at attempt {e.attempts}" if e.outcome == "retried" else ""
-    return f"{e.outcome}{attempts}" + (f": {e.error}: {e.message}" if e.error else "")
-
-
-def predicted(cell: Cell) -> str:
-    """The code's prediction, in a few words."""
-    said = conflicts.predict(cell)
-    outcome = {"open": "not predicted"}.get(said.outcome, said.outcome)
-    return outcome + (f" ({'; or '.join(said.reasons)} …)" if said.reasons else "")
+SHOWN_PAIRS, SHOWN_UNLIKE = 12, 12
+"""Most pairs of kinds whose rules are printed on the terminal, and cells of a disagreement that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,106 +78,207 @@ def _pair(first: str, second: str, cells: list[Measured]) -> PairShown:
     )
 
 
-def _differing(measured: Sequence[Measured]) -> list[tuple[str, str, list[str], list[Measured]]]:
-    """Cells that are not as predicted: measured, predicted, the code, the cells."""
-    out: dict[tuple[str, str], list[Measured]] = {}
+def of(
+    header: Mapping[str, Any], found: Cells, unlike: Sequence[tuple[Cell, Any, Any]] = (), compared: int | None = None
+) -> Page:
+    """The page of a matrix, of Spark's operations or of several engines'.
+
+    Args:
+        unlike: what differs from another matrix.
+        compared: cells that the other matrix has too; None: there is no other.
+    """
+    more = states.against(unlike, compared)
+    if "of" in header:
+        return engines.of(header, found, more)
+    measured = found.measured
+    pairs = {pair: _pair(*pair, cells) for pair, cells in folded.by_pair(measured).items()}
+    code = _Code(str(header.get("versions", {}).get("iceberg", "")))
+    return Page(
+        states.FILE,
+        "conflict matrix",
+        states.banner(measured, "Iceberg's"),
+        [
+            *states.could_not(found),
+            Section("What makes a difference", "differences", _differences(measured), terminal=""),
+            Section("All pairs", "pairs", _squares(measured, pairs)),
+            Section("Not as the code says", "differing", _differing(measured, code), terminal=""),
+            Section("Anomalies", "anomalies", [_anomalous(measured)]),
+            *more,
+            Section(
+                "Pair by pair",
+                "rules",
+                [_about_rules(pairs), *(b for p in pairs.values() for b in _of_pair(p, code))],
+                terminal="" if len(pairs) <= SHOWN_PAIRS else None,
+            ),
+            Section("How operations were aborted", "aborts", [_aborts(measured)], "Aborts"),
+        ],
+        facts=states.facts(header),
+        lead="The first operation (row) reads the table and writes its files; then the second (column) commits; then the first one goes on: "
+        "it was held at its commit, or before at its refresh. How a pair ends may depend on the dimensions below. A rule says what holds of "
+        "every measured cell that it describes; dimensions that make no difference are left out of it. A frame marks what is not as Iceberg's "
+        "code says." + _schemas(measured),
+    )
+
+
+def _schemas(measured: Sequence[Measured]) -> str:
+    """What a schema change and a snapshot make of each other, if the matrix has any."""
+    asked = [m.cell.compares for m in measured if {m.cell.first, m.cell.second} & {*COLUMNS}]
+    if not asked:
+        return ""
+    if asked[0] == "requirements":
+        how = (
+            "This catalog compares what each commit requires: of a snapshot that main has not moved, of a schema change that the schema has "
+            "not changed. So neither refuses the other."
+        )
+    else:
+        how = "This catalog compares the location of the metadata, so that a schema change and a snapshot refuse each other."
+    return f" Some operations change the schema. {how}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """Where Iceberg's code of a release is."""
+
+    iceberg: str
+
+    def links(self, sources: Iterable[str]) -> str:
+        """Methods of Iceberg's core, each with its address."""
+        return states.links((source, rules.address(source, self.iceberg)) for source in sources)
+
+
+def _differences(measured: Sequence[Measured]) -> list[Block]:
+    columns = [
+        TableColumn("dimension", terminal="differ in one dimension alone", most=400),
+        TableColumn("compared", right=True, terminal="compared"),
+        TableColumn("differ", right=True, terminal="differ"),
+        TableColumn("pairs (first after second)", terminal="pairs"),
+    ]
+    rows = []
+    for d in folded.differences(measured):
+        pairs = joined((link(f"{a} after {b}", f"#{a}-after-{b}") for a, b in d.pairs), ", ")
+        counts = (words.grouped(d.compared), words.grouped(d.differing))
+        rows.append(TableRow([rules.dimension(d), *counts, TableCell(pairs, plain=words.grouped(len(d.pairs)))]))
+    note = (
+        "Cells that differ in one dimension alone, and how often their results differ. Neither the attempt at which the first operation "
+        "committed nor the validation that aborted it counts as a difference."
+    )
+    return [Text([note], "muted"), Table(columns, rows, "No two cells differ in one dimension alone.")]
+
+
+def _squares(measured: Sequence[Measured], pairs: Mapping[tuple[str, str], PairShown]) -> list[Block]:
+    kinds = [k for k in every_kind(measured) if any(k in (m.cell.first, m.cell.second) for m in measured)]
+    rows = [TableRow([first, *(_square(pairs.get((first, second))) for second in kinds)]) for first in kinds]
+    note = (
+        "C: the first operation commits; A: it aborts; !: it commits with an anomaly. The width of a colour is its share of the cells. Click "
+        "for the rules."
+    )
+    columns = [TableColumn("first ↓ · second →"), *map(TableColumn, kinds)]
+    return [states.legend(measured, {}), Text([note], "muted"), Table(columns, rows, form="squares")]
+
+
+def _square(p: PairShown | None) -> Markup:
+    if p is None:
+        return tag("span", "", "pair as-unmeasured")
+    parts = [tag("i", "", f"as-{colour}", style=f"width:{share:.2f}%") for colour, share in p.shares]
+    mark = "pair differs" if p.differs else "pair"
+    return tag("a", joined((*parts, tag("b", p.letters))), mark, href=f"#{p.anchor}", title=p.title)
+
+
+def _differing(measured: Sequence[Measured], code: _Code) -> list[Block]:
+    """Cells that are not as predicted, by what was measured and predicted."""
+    by: dict[tuple[str, str], list[Measured]] = {}
     for m in measured:
         if not m.as_predicted:
             found = told(m.first) + (f"; the second {told(m.second)}" if m.second.outcome != "committed" else "")
             requests = "" if m.requests is None else f" ({words.plural(m.requests, 'commit request')})"
-            out.setdefault((found + requests, predicted(m.cell)), []).append(m)
-    return [(found, said, rules.sources(cells), cells) for (found, said), cells in out.items()]
+            by.setdefault((found + requests, predicted(m.cell)), []).append(m)
+    columns = [
+        *(TableColumn(name, terminal=name, most=400) for name in ("measured", "the code says")),
+        *(TableColumn("code"), TableColumn("cells", terminal="cells")),
+    ]
+    rows = []
+    for (found, said), cells in by.items():
+        named = [joined((f"{_name(m)}: {_table(m)}, {m.cell.placement}", *not_held(m), link_of(m)), " ") for m in cells]
+        few = ", ".join(m.cell.name for m in cells[:SHOWN_UNLIKE]) + (" …" if len(cells) > SHOWN_UNLIKE else "")
+        each = TableCell(joined(named, Markup("<br>")), plain=few)
+        rows.append(TableRow([found, said, code.links(rules.sources(cells)), each]))
+    why = "Each line is one disagreement: either the prediction reads the code wrongly, or Iceberg does not do what its code seems to say."
+    return [Text([why] if rows else [], "muted"), Table(columns, rows, "None: every cell agrees with the code.")]
 
 
-def _aborts(measured: Iterable[Measured]) -> list[tuple[str, str, int]]:
-    found = Counter((m.first.error or "", m.first.message or "") for m in measured if m.first.outcome == "aborted")
-    return [(error, message, n) for (error, message), n in found.most_common(40)]
+def _name(m: Measured) -> str:
+    return f"{m.cell.first} after {m.cell.second}"
 
 
-def render(folder: Path) -> str:
-    """The page of the matrix in ``folder``. Raises :class:`checkers.conflicts.measured.MatrixError`."""
-    header, found = read(folder / "cells.jsonl")
-    measured = found.measured
-    if "of" in header:
-        from reports.matrix import engines  # it uses this file's words
+def _table(m: Measured) -> str:
+    return ", ".join((m.cell.said_mode, f"v{m.cell.format_version}", m.cell.isolation, *m.cell.more))
 
-        return engines.render(header, measured, could_not(found))
-    kinds = [k for k in every_kind(measured) if any(k in (m.cell.first, m.cell.second) for m in measured)]
-    pairs = {pair: _pair(*pair, cells) for pair, cells in folded.by_pair(measured).items()}
-    iceberg = str(header.get("versions", {}).get("iceberg", ""))
-    return words.printable(
-        environment(
-            told=told,
-            predicted=predicted,
-            words_of=rules.words,
-            ends=rules.ends,
-            colour=rules.colour,
-            sources=rules.sources,
-            dimension=rules.dimension,
-            address=lambda source: rules.address(source, iceberg),
+
+def _anomalous(measured: Sequence[Measured]) -> Table:
+    names = ("first", "second", "table", "place", "anomaly", "the first", "run")
+    rows = [
+        TableRow(
+            [
+                *(m.cell.first, m.cell.second, _table(m), m.cell.placement),
+                *(tag("b", ", ".join(m.anomalies)), told(m.first), link_of(m)),
+            ]
         )
-        .get_template("matrix.html")
-        .render(
-            header=header,
-            count=len(measured),
-            states=STATES,
-            tally=Counter(state(m) for m in measured),
-            kinds=kinds,
-            compares=[m.cell.compares for m in measured if {m.cell.first, m.cell.second} & {*COLUMNS}][:1],
-            pairs=pairs,
-            differences=folded.differences(measured),
-            differing=_differing(measured),
-            differing_count=sum(not m.as_predicted for m in measured),
-            anomalous=[(m, told(m.first), ", ".join(m.anomalies)) for m in measured if m.anomalies],
-            aborts=_aborts(measured),
-            could_not=could_not(found),
-            page=PAGE,
-        )
+        for m in measured
+        if m.anomalies
+    ]
+    return Table([TableColumn(name, most=400) for name in names], rows)
+
+
+def _about_rules(pairs: Mapping[tuple[str, str], PairShown]) -> Text:
+    return Text(
+        [
+            "Code: what decides it, according to the prediction. A run is kept if a cell of it has an anomaly or is not as the code says; "
+            f"--keep-runs keeps all. A terminal has the rules of at most {SHOWN_PAIRS} pairs, and these are {len(pairs)}; --only chooses some."
+        ],
+        "muted",
     )
 
 
-def could_not(cells: Cells) -> list[tuple[str, list[str]]]:
-    """Why cells could not be measured → their names."""
-    out: dict[str, list[str]] = {}
-    for cell, why in cells.could_not.items():
-        out.setdefault(why, []).append(cell.name)
-    return list(out.items())
+def _of_pair(p: PairShown, code: _Code) -> list[Block]:
+    """The rules of a pair, and its cells."""
+    columns = [
+        TableColumn("when", terminal="when", most=1000),
+        TableColumn("the first", terminal="the first", most=400),
+        *(TableColumn("message", most=1000), TableColumn("code"), TableColumn("cells", right=True, terminal="cells")),
+    ]
+    found = [
+        TableRow(
+            [
+                *(rules.words(r), tag("span", rules.ends(r.result), f"chip as-{rules.colour(r.result)}")),
+                *("; or ".join(r.reasons), code.links(rules.sources(r.cells)), words.grouped(len(r.cells))),
+            ]
+        )
+        for r in p.rules
+    ]
+    names = ("table", "place", "the first", "the code says", "code", "run")
+    cells = [TableRow(_of_cell(m, code)) for m in p.cells]
+    fold = Fold(
+        f"its {words.plural(len(p.cells), 'cell')}", [Table([TableColumn(name, most=400) for name in names], cells)]
+    )
+    return [Heading(f"{p.first} after {p.second}", p.anchor), Table(columns, found), fold]
+
+
+def _of_cell(m: Measured, code: _Code) -> list[str | TableCell]:
+    other = f"; the second {told(m.second)}" if m.second.outcome != "committed" else ""
+    parts = [told(m.first) + other, *([tag("b", ", ".join(m.anomalies))] if m.anomalies else [])]
+    parts += [muted(f"allowed: {', '.join(m.allowed)}")] if m.allowed else []
+    said = TableCell(predicted(m.cell), mark="" if m.as_predicted else "differs")
+    ended = joined((*parts, *not_held(m)), " ")
+    return [_table(m), m.cell.placement, ended, said, code.links(rules.sources([m])), link_of(m)]
+
+
+def _aborts(measured: Iterable[Measured]) -> Table:
+    found = Counter((m.first.error or "", m.first.message or "") for m in measured if m.first.outcome == "aborted")
+    rows = [TableRow([error, message, words.grouped(n)]) for (error, message), n in found.most_common(40)]
+    columns = [TableColumn("exception"), TableColumn("message", most=1000), TableColumn("cells", right=True)]
+    return Table(columns, rows, "None was.")
 
 
 def every_kind(measured: Iterable[Measured]) -> list[str]:
     """The kinds of a matrix in its order; those that this version does not know last."""
     return list(dict.fromkeys((*KINDS, *ON_REQUEST, *(k for m in measured for k in (m.cell.first, m.cell.second)))))
-
-
-def write(folder: Path) -> Path:
-    """Write the page to ``matrix.html`` in the folder and return its path."""
-    path = folder / "matrix.html"
-    replace_file(path, render(folder))
-    return path
-
-
-def lines(cells: Cells, found: Sequence[tuple[Cell, Any, Any]], compared: int | None) -> list[str]:
-    """The last lines on the terminal."""
-    measured = cells.measured
-    tally = Counter(state(m) for m in measured)
-    out = [
-        "",
-        f"{words.plural(len(measured), 'cell')}: {', '.join(f'{words.grouped(tally[s])} {s}' for s in STATES if tally[s])}",
-    ]
-    names = Counter(name for m in measured for name in m.anomalies)
-    if names:
-        out.append(f"anomalies: {', '.join(f'{n} ×{words.grouped(k)}' for n, k in names.most_common())}")
-    spark = all(SPARK == m.cell.first_engine == m.cell.second_engine for m in measured)
-    out += rules.lines(measured) if spark else []
-    unlike = [m for m in measured if not m.as_predicted]
-    whose = "Iceberg's" if spark else "the engines'"
-    out.append(f"{words.plural(len(unlike), 'cell')} not as {whose} code says")
-    out += [f"  {m.cell.name}: {told(m.first)[:150]}; the code says {predicted(m.cell)[:100]}" for m in unlike[:12]]
-    out += [f"{words.plural(len(names), 'cell')} could not be measured: {why}" for why, names in could_not(cells)]
-    if compared is not None:
-        out.append(f"compared with {words.plural(compared, 'cell')} of another matrix: {len(found)} differ")
-        out += [
-            f"  {cell.name}: {one['first']['outcome']}, there {other['first']['outcome']}"
-            for cell, one, other in found[:12]
-        ]
-    return out

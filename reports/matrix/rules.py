@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from checkers.conflicts import folded, plan
+from checkers.conflicts import plan
 from checkers.conflicts import predicted as conflicts
 from checkers.conflicts.folded import Difference, Result, Rule
 from checkers.conflicts.measured import Measured
-from reports.drawing import words as drawn
 
 _SAID: dict[str, Mapping[str, str]] = {
     "version": {"2": "v2", "3": "v3"},
@@ -17,8 +16,6 @@ _SAID: dict[str, Mapping[str, str]] = {
     "ranges": {"apart": "ranges apart", "overlapping": "ranges overlapping"},
     "granularity": {"file": "delete files by file", "partition": "delete files by partition"},
 }
-SHOWN_PAIRS = 12
-"""Most pairs of kinds whose rules are printed on the terminal."""
 CORE = (
     "https://github.com/apache/iceberg/blob/apache-iceberg-{version}/core/src/main/java/org/apache/iceberg/{name}.java"
 )
@@ -44,7 +41,7 @@ def ends(result: Result) -> str:
 
 
 def colour(result: Result) -> str:
-    """The state of ``reports.matrix.page.STATES`` whose colour shows a result."""
+    """The state of ``reports.matrix.states.STATES`` whose colour shows a result."""
     if result.anomalies:
         return "anomaly"
     if result.allowed:
@@ -69,20 +66,3 @@ def sources(cells: Sequence[Measured]) -> list[str]:
 def dimension(d: Difference) -> str:
     """A dimension and its values."""
     return f"{d.dimension} ({', '.join(plan.DIMENSIONS[d.dimension])})"
-
-
-def lines(measured: Sequence[Measured]) -> list[str]:
-    """What makes a difference; and the rules of each pair if the pairs are few."""
-    out = [
-        f"  {d.dimension}: {drawn.grouped(d.differing)} of {drawn.plural(d.compared, 'comparison')}"
-        + (f", in {drawn.plural(len(d.pairs), 'pair')}" if d.pairs else "")
-        for d in folded.differences(measured)
-    ]
-    out = ["different results of cells that differ in one dimension alone:", *out] if out else []
-    pairs = folded.by_pair(measured)
-    if len(pairs) > SHOWN_PAIRS:
-        return [*out, f"{len(pairs)} pairs: their rules are on the page; --only prints those of at most {SHOWN_PAIRS}"]
-    for (first, second), cells in pairs.items():
-        out.append(f"{first} after {second}, {drawn.plural(len(cells), 'cell')}:")
-        out += [f"  {words(r)}: {ends(r.result)} ({len(r.cells)})" for r in folded.fold(cells)]
-    return out

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from checkers.evidence.lenient import mapping, strings
 from checkers.verdict import own_findings
 from reports.drawing import words
+from reports.drawing.page import Banner
 from reports.run import load_view, stored
 from reports.run.plan_view import table_specs
-from reports.run.results import is_unmet, mapping, strings, unmet_expectations
+from reports.run.results import is_unmet, unmet_expectations
 from reports.run.stored import Stored
-
-SYMBOLS = {"valid": "✓", "invalid": "✕", "unknown": "?", "incomplete": "…", "reproduced": "!"}
-
-
-@dataclass(frozen=True, slots=True)
-class Banner:
-    """The answer: ``status`` is valid, invalid, unknown, incomplete or reproduced (the style sheet's classes).
-
-    ``errors``: why operations failed or are of unknown outcome, a line for each of the two (:func:`reports.run.load_view.errors`).
-    """
-
-    status: str
-    headline: str
-    sentence: str
-    errors: tuple[tuple[str, str], ...] = ()
 
 
 def _listing(names: Mapping[str, int], most: int = 6) -> str:
-    parts = [name + (f" ×{words.grouped(n)}" if n > 1 else "") for name, n in list(names.items())[:most]]
-    return ", ".join(parts) + (f" and {words.plural(len(names) - most, 'other kind')}" if len(names) > most else "")
+    more = f" and {words.plural(len(names) - most, 'other kind')}" if len(names) > most else ""
+    return words.tally(dict(list(names.items())[:most])) + more
 
 
 def banner(run: Stored) -> Banner:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from datetime import UTC
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 from checkers.costs import figures
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import replace_file
 from checkers.verdict import Verdict
 from reports.drawing import words
+from reports.drawing.page import JUnitCase, JUnitSuite
+from reports.drawing.render import JUNIT, junit
 from reports.run import banner, stored
 from reports.run.results import unmet_expectations
 from reports.run.stored import Stored
@@ -39,17 +41,52 @@ def _explained(v: Verdict, run: Stored) -> str:
     return "\n".join(out)
 
 
-def _case(suite: ET.Element, name: str, run: Stored) -> ET.Element:
-    return ET.SubElement(
-        suite, "testcase", name=words.printable(name), classname=words.printable(f"icequake.{run.workload}"), time="0"
+def suite(run: Stored) -> JUnitSuite:
+    """A case for the run itself, then one for each checker."""
+    total = figures.tally("all", run.operations)
+    at = run.started
+    return JUnitSuite(
+        f"icequake.{run.workload}",
+        run.end_ns / 1e9,
+        {
+            "verdict": banner.banner(run).headline,
+            "seed": run.plan.seed,
+            "command": run.command,
+            "operations": total.count,
+            "ok": total.ok,
+            "fail": total.fail,
+            "info": total.info,
+        },
+        [_run(run), *(_checker(v, run) for v in run.verdicts)],
+        at if at is None or at.tzinfo is None else at.astimezone(UTC),
     )
 
 
-def _put(case: ET.Element, tag: str, message: str, text: str = "", type: str | None = None) -> None:
-    attributes = {"message": words.printable(words.shorten(message, 500))}
-    if type is not None:
-        attributes["type"] = words.printable(words.shorten(type, 200))
-    ET.SubElement(case, tag, attributes).text = words.printable(text)
+def _run(run: Stored) -> JUnitCase:
+    """Whether the run reached its end and was checked."""
+    verdict, problems = banner.banner(run), "\n".join(run.problems)
+    said = [*run.notes, *(f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies))]
+    case = JUnitCase("run", out="\n".join(said), seconds=f"{run.end_ns / 1e9:.3f}")
+    if not run.complete or run.results is None:
+        message = f"{verdict.headline}: {verdict.sentence}"
+        return replace(case, outcome="error", message=message, text=problems, type="incomplete")
+    if run.valid is False and not any(v.valid is False for v in run.verdicts):
+        return replace(case, outcome="failure", message=verdict.sentence, text=problems, type="verdict")
+    return case
+
+
+def _checker(v: Verdict, run: Stored) -> JUnitCase:
+    """What a checker says; what the workload expects or allows does not fail it."""
+    if v.valid is False and not (v.anomalies and all(map(run.mark, v.anomalies))):
+        names = stored.anomaly_names(v.anomalies)
+        message = ", ".join(f"{name} ×{n}" for name, n in names.items()) or "violated"
+        if unmet := unmet_expectations(v.anomalies):
+            message = f"expected {', '.join(unmet)}, not seen"
+        return JUnitCase(v.checker, "failure", message, _explained(v, run), type=" ".join(names) or "violated")
+    said = "\n".join(filter(None, (_explained(v, run), *v.notes)))
+    if v.valid == "unknown":
+        return JUnitCase(v.checker, "skipped", "unknown: " + ("; ".join(v.notes) or "no reason given"), out=said)
+    return JUnitCase(v.checker, out=said)
 
 
 def render(run_folder: Path | Stored) -> str:
@@ -59,67 +96,12 @@ def render(run_folder: Path | Stored) -> str:
         FileNotFoundError: the folder does not exist. Anything missing or broken in it becomes an error of the case
         ``run``.
     """
-    run = stored.of(run_folder)
-    verdict = banner.banner(run)
-    seconds = f"{run.end_ns / 1e9:.3f}"
-    root = ET.Element("testsuites", name="icequake", time=seconds)
-    suite = ET.SubElement(root, "testsuite", name=words.printable(f"icequake.{run.workload}"), time=seconds)
-    if run.started is not None:
-        at = run.started if run.started.tzinfo is None else run.started.astimezone(UTC)
-        suite.set("timestamp", at.strftime("%Y-%m-%dT%H:%M:%S"))
-    total = figures.tally("all", run.operations)
-    properties = ET.SubElement(suite, "properties")
-    for key, value in (
-        ("verdict", verdict.headline),
-        ("seed", run.plan.seed),
-        ("command", run.command),
-        ("operations", total.count),
-        ("ok", total.ok),
-        ("fail", total.fail),
-        ("info", total.info),
-    ):
-        if value is not None:
-            ET.SubElement(properties, "property", name=key, value=words.printable(str(value)))
-    failures = errors = skipped = 0
-    case = _case(suite, "run", run)
-    case.set("time", seconds)
-    if not run.complete or run.results is None:
-        errors += 1
-        _put(case, "error", f"{verdict.headline}: {verdict.sentence}", "\n".join(run.problems), "incomplete")
-    elif run.valid is False and not any(v.valid is False for v in run.verdicts):
-        failures += 1
-        _put(case, "failure", verdict.sentence, "\n".join(run.problems), "verdict")
-    said = [*run.notes, *(f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies))]
-    if said:
-        ET.SubElement(case, "system-out").text = words.printable("\n".join(said))
-    for v in run.verdicts:
-        case = _case(suite, v.checker, run)
-        fails = v.valid is False and not (v.anomalies and all(map(run.mark, v.anomalies)))
-        if fails:
-            failures += 1
-            names = stored.anomaly_names(v.anomalies)
-            message = ", ".join(f"{name} ×{n}" for name, n in names.items()) or "violated"
-            if unmet := unmet_expectations(v.anomalies):
-                message = f"expected {', '.join(unmet)}, not seen"
-            _put(case, "failure", message, _explained(v, run), " ".join(names) or "violated")
-        elif v.valid == "unknown":
-            skipped += 1
-            _put(case, "skipped", "unknown: " + ("; ".join(v.notes) or "no reason given"))
-        if not fails and (v.anomalies or v.notes):
-            text = "\n".join(filter(None, (_explained(v, run), *v.notes)))
-            ET.SubElement(case, "system-out").text = words.printable(text)
-    counts = {"tests": str(len(run.verdicts) + 1), "failures": str(failures), "errors": str(errors)}
-    for element in (root, suite):
-        for key, count in counts.items():
-            element.set(key, count)
-    suite.set("skipped", str(skipped))
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    return junit(suite(stored.of(run_folder)))
 
 
 def write(run_folder: Path | Stored) -> Path:
     """Save :func:`render` as ``junit.xml`` in the folder and return its path."""
     run = stored.of(run_folder)
-    path = run.folder / "junit.xml"
+    path = run.folder / JUNIT
     replace_file(path, render(run))
     return path

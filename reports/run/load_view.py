@@ -7,9 +7,9 @@ from collections import Counter
 from checkers.costs import figures
 from checkers.evidence import error_chain, outcome
 from checkers.evidence.history import Operation
+from checkers.evidence.lenient import mapping
 from checkers.load import Load
 from reports.drawing import words
-from reports.run.results import mapping
 from reports.run.stored import Stored
 
 MOST = 2

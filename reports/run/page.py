@@ -20,10 +20,11 @@ from markupsafe import Markup
 from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
+from reports.drawing.page import SYMBOLS
 from reports.drawing.templates import TEMPLATES, environment
 from reports.run import anomalies, interleavings, plots, stored, stories_view, timeline
 from reports.run.bands import CLASSES, clock_origin_ms, faults, nemesis, operation_class, phases, table_figures
-from reports.run.banner import SYMBOLS, banner
+from reports.run.banner import banner
 from reports.run.checks_view import checker_view
 from reports.run.conflicts_view import MOST_ERRORS, attempts_view, conflicts_view, errors_view
 from reports.run.plan_view import (

@@ -17,6 +17,7 @@ from checkers.evidence import history, runfolder, tablelog, tablelog_file
 from checkers.evidence.change_requests import ChangeRequest, change_requests
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, Operation
+from checkers.evidence.lenient import mapping, strings
 from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.tablelog import Commit, TableLog
@@ -24,7 +25,7 @@ from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
 from checkers.judge.runfolder import whole
 from checkers.judge.stories import Told
 from checkers.verdict import Anomaly, Validity, Verdict
-from reports.run.results import accepted_from_json, mapping, strings, told_from_json, verdict_from_json
+from reports.run.results import accepted_from_json, told_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +273,7 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
         operations = ()
     problems += [p.why for log in logs.values() for p in log.problems]
     checked = (results or {}).get("checkers")
-    verdicts = [verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
+    verdicts = [Verdict.from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
     return Stored(
         folder,
         plan,

@@ -14,6 +14,7 @@ from checkers.costs import figures
 from checkers.judge.stories import UNREADABLE
 from checkers.verdict import own_findings
 from reports.drawing import words
+from reports.drawing.page import SYMBOLS
 from reports.run import bands, banner, load_view, stored, stories_view
 from reports.run.results import is_unmet
 from reports.run.stored import Stored
@@ -70,7 +71,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             )
         return out
 
-    out = ["", paint(f"{banner.SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
+    out = ["", paint(f"{SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
     out += wrap(verdict.sentence, "  ")
     for note in run.notes:
         out += wrap(note, "  ")

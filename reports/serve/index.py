@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from checkers.evidence import runfolder
+from checkers.evidence.lenient import mapping
 from checkers.evidence.runfolder import RunFolder
 from checkers.verdict import Anomaly, Verdict, own_findings
-from reports.run.results import mapping, verdict_from_json, verdict_words
+from reports.run.results import verdict_words
 
 STAMP = "%Y%m%dT%H%M%S.%fZ"
 """How the store names the folder of a run."""
@@ -83,7 +84,7 @@ def entry(folder: Path, path: str) -> Entry:
     said = str(run.state().get("state")) if state else "incomplete"
     checked = results.get("checkers")
     verdicts = tuple(
-        verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, dict)
+        Verdict.from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, dict)
     )
     found: Sequence[Anomaly] = own_findings([a for v in verdicts for a in v.anomalies])
     count = state.get("operations")

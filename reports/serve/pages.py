@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment
 
+from checkers.evidence.lenient import mapping
 from checkers.verdict import Verdict
 from reports.drawing import words
 from reports.drawing.templates import environment
-from reports.run.results import mapping
 from reports.serve.index import STATUSES, Entry, Filter, Status, values
 
 EACH = 100

@@ -2,47 +2,56 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import quote
 
-from markupsafe import Markup
-from rich.table import Table
-
 from checkers.costs.comparison import Spread
-from checkers.costs.measures import FIGURES
-from checkers.evidence.runfolder import replace_file
+from checkers.costs.measures import BY_KEY
 from checkers.nights import trend
 from checkers.nights.finds import Find
 from checkers.nights.night import ORDER, Night
 from checkers.nights.record import Line
 from checkers.nights.trend import Past, Point
-from reports.compare import words as comparewords
 from reports.drawing import words
-from reports.drawing.templates import TEMPLATES, environment
-from reports.run.banner import SYMBOLS as BANNERS
+from reports.drawing.figures import shown
+from reports.drawing.page import (
+    Block,
+    JUnitCase,
+    JUnitSuite,
+    Legend,
+    Page,
+    Plot,
+    Section,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    Text,
+    badge,
+    joined,
+    link,
+    tag,
+)
 from reports.shrunk import PAGE as SHRUNK
 from reports.soak import drawings
 from reports.soak import words as soakwords
 from reports.soak.words import CLASSES, SYMBOLS
 from workloads.file.sizes import written
-from workloads.file.suite import Cell
+from workloads.file.suite import DIMENSIONS, Cell, Known
 
-PAGE, JSON = "soak.html", "soak.json"
+FILE = "soak"
 MOST_FAILURES = 500
 """Failures that the page shows; soak.json has all."""
+MOST_TOLD = 20
+"""Runs that one case for a CI server names."""
 MARKS = {"better": "▲", "regression": "▼", "noise": "≈", "too few": "", "no number": "✕"}
-
-_BY_KEY = {f.key: f for f in FIGURES}
 
 
 def _figure(key: str, s: Spread | None) -> str:
-    return "–" if s is None else comparewords.shown(_BY_KEY[key], s.median)
+    return shown(BY_KEY[key], None if s is None else s.median)
 
 
 def href_of(night: Night, line: Line) -> str | None:
@@ -52,66 +61,156 @@ def href_of(night: Night, line: Line) -> str | None:
     return quote(f"{line.folder}/report.html")
 
 
-def _cells(night: Night) -> list[dict[str, Any]]:
-    out = []
-    for cell in night.cells:
-        counts = night.counts(cell)
-        names: dict[str, int] = {}
-        for line in night.by_cell[cell]:
-            for name, n in line.anomalies.items():
-                names[name] = names.get(name, 0) + n
-        p = trend.point(night.lines, cell)
-        out.append(
-            {
-                "cell": cell,
-                "showed": night.worst(cell),
-                "status": CLASSES[night.worst(cell)],
-                "counts": [(s, counts[s]) for s in ORDER if counts[s]],
-                "runs": sum(x.counts for x in night.by_cell[cell]),
-                "anomalies": soakwords.tally(names),
-                "operations": sum(x.operations for x in night.by_cell[cell]),
-                "throughput": _figure("commits_per_s", None if p is None else p.throughput),
-                "retries": _figure("retried", None if p is None else p.retries),
-            }
-        )
-    return out
+def _verdict(shown: str) -> str:
+    """What a run or a cell showed, with its symbol and colour."""
+    return badge(CLASSES[shown], f"{SYMBOLS[shown]} {shown}")
 
 
-def _failures(night: Night) -> list[dict[str, Any]]:
-    shown = [*night.failures, *(x for x in night.lines if x.ended in ("error", "unknown"))]
-    return [
-        {
-            "line": x,
-            "showed": night.showed(x),
-            "status": CLASSES[night.showed(x)],
-            "what": soakwords.findings(night, x) or x.reason or "no reason given",
-            "href": href_of(night, x),
-            "finds": [_find(night, f) for f in soakwords.finds_of(night, x)],
-            "kept": x.folder if x.folder is not None and (night.folder / x.folder).is_dir() else None,
-        }
-        for x in shown[:MOST_FAILURES]
+def _cells(night: Night) -> list[Block]:
+    """A row for each cell; a terminal has those that ran, each by its whole name."""
+    told = [d for d in DIMENSIONS if any(getattr(c, d) for c in night.cells)]
+    columns = [TableColumn(name, sort=True, terminal="cell" if n == 0 else None) for n, name in enumerate(told)]
+    columns += [
+        TableColumn("verdict", sort=True, terminal="verdict"),
+        TableColumn("runs", right=True, sort=True),
+        TableColumn("of these", terminal="runs", mark="counts"),
+        TableColumn("operations", right=True, sort=True),
+        TableColumn("commits a second", right=True, terminal=BY_KEY["commits_per_s"].short),
+        TableColumn("retried", right=True, terminal=BY_KEY["retried"].short),
+        TableColumn("anomalies", terminal="anomalies", most=300, mark="wrap"),
     ]
+    legend = " · ".join(f"{symbol} {text}" for text, symbol in SYMBOLS.items())
+    note = f"{legend}. Commits and retries: the median over the cell's runs. Click a column to sort."
+    return [Table(columns, [_cell(night, cell, told) for cell in night.cells]), Text([note], "note")]
 
 
-def _find(night: Night, f: Find) -> dict[str, Any]:
+def _cell(night: Night, cell: Cell, told: Sequence[str]) -> TableRow:
+    """A row of the table; ``told``: the dimensions that any cell has."""
+    counts, worst, lines = night.counts(cell), night.worst(cell), night.by_cell[cell]
+    p = trend.point(night.lines, cell)
+    first, *others = (getattr(cell, d) for d in told)
+    seen = [(s, counts[s]) for s in ORDER if counts[s]]
+    each = joined((tag("span", f"{SYMBOLS[s]} {words.grouped(n)}", title=s) for s, n in seen), " ")
+    runs, done = sum(x.counts for x in lines), sum(x.operations for x in lines)
+    return TableRow(
+        [
+            TableCell(first, plain=cell.name),
+            *(v or "–" for v in others),
+            TableCell(_verdict(worst), sort=worst),
+            TableCell(words.grouped(runs), sort=runs),
+            TableCell(each, plain=" ".join(f"{SYMBOLS[s]}{n}" for s, n in seen) or "–"),
+            TableCell(words.grouped(done), sort=done),
+            _figure("commits_per_s", None if p is None else p.throughput),
+            _figure("retried", None if p is None else p.retries),
+            words.tally(_summed(x.anomalies for x in lines)),
+        ],
+        terminal=worst != "not run",
+    )
+
+
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts by name, added up."""
+    out: Counter[str] = Counter()
+    for one in counts:
+        out.update(one)
+    return dict(out)
+
+
+def _failures(night: Night) -> list[Block]:
+    found = [*night.failures, *(x for x in night.lines if x.ended in ("error", "unknown"))]
+    columns = [
+        *(TableColumn("started", mark="nowrap"), TableColumn("cell"), TableColumn("seed", right=True), TableColumn("")),
+        *(TableColumn("what", most=600, mark="wrap"), TableColumn("again", most=800, mark="mono wrap")),
+    ]
+    rows = []
+    for x in found[:MOST_FAILURES]:
+        showed = night.showed(x)
+        kept = x.folder is not None and (night.folder / x.folder).is_dir()
+        gone = ("its folder was removed to make room",) if showed in ("new", "known") and not kept else ()
+        what = words.shorten(soakwords.findings(night, x) or x.reason or "no reason given", 600)
+        rows.append(
+            TableRow(
+                [
+                    x.started[:19].replace("T", " "),
+                    x.cell.name,
+                    "–" if x.seed is None else str(x.seed),
+                    link(badge(CLASSES[showed], showed), href_of(night, x)),
+                    TableCell(what, gone),
+                    x.command or "",
+                ]
+            )
+        )
+    return [Table(columns, rows)]
+
+
+def _found(night: Night, f: Find) -> str:
+    """What became of a new anomaly, with a link to its page."""
     page = f"{f.folder}/{SHRUNK}"
     there = f.folder is not None and (night.folder / page).exists()
-    return {"text": soakwords.find_of(f), "href": quote(page) if there else None}
+    return link(words.shorten(soakwords.find_of(f), 900), quote(page) if there else None)
 
 
-def _knowns(night: Night) -> list[dict[str, Any]]:
-    out = []
+def _knowns(night: Night) -> list[Block]:
+    columns = [
+        *(TableColumn("anomaly", mark="wrap"), TableColumn("where", most=400, mark="wrap")),
+        *(
+            TableColumn("runs of these cells", right=True),
+            TableColumn("with it", right=True),
+            TableColumn("", mark="wrap"),
+        ),
+    ]
+    rows = []
     for known in night.suite.known:
-        mine = [x for x in night.runs if known.of(x.cell)]
-        seen = len(night.runs_with(known))
-        gone = any(m.known is known for m in night.missing)
-        where = [(d, " or ".join(v)) for d in ("workload", "catalog", "faults", "iceberg") if (v := getattr(known, d))]
-        out.append({"known": known, "runs": len(mine), "seen": seen, "gone": gone, "where": where})
-    return out
+        mine, seen = [x for x in night.runs if known.of(x.cell)], len(night.runs_with(known))
+        where = soakwords.where(known) or "everywhere"
+        rows.append(
+            TableRow(
+                [
+                    known.name,
+                    where,
+                    *map(words.grouped, (len(mine), seen)),
+                    _why(known, any(m.known is known for m in night.missing)),
+                ]
+            )
+        )
+    return [Table(columns, rows, "The suite names none.")]
 
 
-def _trend(night: Night, past: Sequence[Past]) -> list[dict[str, Any]]:
+def _why(known: Known, gone: bool) -> str:
+    """Where a known anomaly is described, and whether it no longer shows."""
+    parts = [tag("a", words.link_label(known.link), href=known.link, rel="noreferrer")]
+    note = f": {words.shorten(known.note, 300)}" if known.note else ""
+    lost = [badge("unknown", "no longer seen")] if gone else []
+    return joined((joined((*parts, note)), *lost), " ")
+
+
+def _time(night: Night) -> list[Block]:
+    drawn = drawings.timeline(night, lambda line: href_of(night, line))
+    if drawn is None:
+        return [Text(["No run."], "muted")]
+    named = (
+        ("", "valid"),
+        ("invalid", "new anomaly"),
+        ("known", "known anomaly"),
+        ("unknown", "unknown"),
+        ("incomplete", "error"),
+    )
+    note = (
+        "A bar is a run with its judgement; before the first run of a stack the stack starts. A bar of a run that is kept links to its page. "
+        "Time is what the night has used: a pause between two sessions is left out."
+    )
+    return [Legend([(tag("i", "", f"ran {k}".strip()), text) for k, text in named]), Plot(drawn), Text([note], "note")]
+
+
+def _resources(night: Night) -> list[Block]:
+    drawn = [Plot(d, name) for d, name in ((drawings.memory(night), "Memory"), (drawings.disk(night), "Disk")) if d]
+    limit = f"The memory of the soak's own process must not grow from run to run. The night's folder may have {written(night.suite.keep)}."
+    return [*drawn, Text([limit if drawn else "No sample was taken."], "note")]
+
+
+def _trend(night: Night, past: Sequence[Past], unread: Sequence[str]) -> list[Block]:
     """A row for each cell that had a turn in this night, and a run that was judged in it or in an earlier one: its points."""
+    left_out = Text([f"A night is left out: {words.shorten(why, 300)}" for why in unread], "note")
     rows = []
     for cell in night.cells:
         now = trend.point(night.lines, cell)
@@ -120,67 +219,116 @@ def _trend(night: Night, past: Sequence[Past]) -> list[dict[str, Any]]:
         if now is None and not (there and night.by_cell[cell]):
             continue
         speed, again = (None, None) if now is None else (now.throughput, now.retries)
-        faster = trend.against(speed, (b.throughput for b in there), _BY_KEY["commits_per_s"])
-        fewer = trend.against(again, (b.retries for b in there), _BY_KEY["retried"])
-        rows.append(
-            {
-                "cell": cell,
-                "points": [_shown(p) for p in (*before, now)],
-                "throughput": MARKS[faster],
-                "retries": MARKS[fewer],
-            }
-        )
-    return rows
-
-
-def _shown(p: Point | None) -> dict[str, Any] | None:
-    if p is None:
-        return None
-    return {
-        "runs": p.runs,
-        "failed": p.failed,
-        "anomalies": soakwords.tally(p.anomalies),
-        "throughput": _figure("commits_per_s", p.throughput),
-        "retries": _figure("retried", p.retries),
-    }
-
-
-def view(night: Night, again: str, past: Sequence[Past], unread: Sequence[str]) -> dict[str, Any]:
-    """All values for the template, by name. ``past``: earlier nights, oldest first; ``unread``: why others cannot be read."""
-    cells = _cells(night)
-    return {
-        "night": night,
-        "banner": soakwords.banner(night),
-        "banners": BANNERS,
-        "symbols": SYMBOLS,
-        "again": again,
-        "notes": soakwords.notes(night),
-        "cells": cells,
-        "timeline": drawings.timeline(night, lambda line: href_of(night, line)),
-        "memory": drawings.memory(night),
-        "disk": drawings.disk(night),
-        "failures": _failures(night),
-        "knowns": _knowns(night),
-        "nights": [*((p.name, p.started[:10]) for p in past), ("this night", "this night")],
-        "trend": _trend(night, past),
-        "unread": unread,
-        "keep": written(night.suite.keep),
-        "peak": words.size(peak) if (peak := max((x.peak_memory for x in night.lines), default=0)) else "–",
-        "took": words.duration(1000 * night.used),
-        "operations": sum(x.operations for x in night.runs),
-    }
-
-
-def render(night: Night, again: str, past: Sequence[Past] = (), unread: Sequence[str] = ()) -> str:
-    """The page. ``again``: the command that continues the night."""
-    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    script = (TEMPLATES / "compare.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = environment().get_template("soak.html")
-    values = view(night, again, past, unread)
-    return words.printable(
-        page.render(style=Markup(style), script=Markup(script), script_hash=f"sha256-{digest}", **values)
+        faster = trend.against(speed, (b.throughput for b in there), BY_KEY["commits_per_s"])
+        fewer = trend.against(again, (b.retries for b in there), BY_KEY["retried"])
+        rows.append(TableRow([cell.name, *map(_point, (*before, now)), MARKS[faster], MARKS[fewer]]))
+    if not rows or not past:
+        return [left_out, Text(["There is no earlier night of these cells beside this one."], "muted")]
+    nights = [
+        *(TableColumn(p.started[:10], right=True, title=p.name) for p in past),
+        TableColumn("this night", right=True),
+    ]
+    columns = [TableColumn("cell"), *nights]
+    note = (
+        "Commits a second and the share of commits that needed another attempt, medians over the runs of a night; below, the runs with "
+        "anomalies. ▲ better, ▼ worse: the median is off that of the nights shown before by more than three times their noise (the standard "
+        "deviation of those that are no outliers) and more than a tenth of it (a share: more than 0.02), with five such nights or more; ≈ no "
+        "difference beyond noise; ✕ no number, though an earlier night has one."
     )
+    return [
+        left_out,
+        Table([*columns, TableColumn("commits"), TableColumn("retries")], rows, form="wide"),
+        Text([note], "note"),
+    ]
+
+
+def _point(p: Point | None) -> str | TableCell:
+    if p is None:
+        return "–"
+    names = words.tally(p.anomalies)
+    failed = (f"✕ {p.failed} of {p.runs}: {words.shorten(names, 60)}",) if p.failed else ()
+    below = (f"{_figure('retried', p.retries)} retried", *failed)
+    return TableCell(_figure("commits_per_s", p.throughput), below, names)
+
+
+def of(night: Night, again: str, past: Sequence[Past] = (), unread: Sequence[str] = ()) -> Page:
+    """The page.
+
+    Args:
+        again: the command that continues the night.
+        past: earlier nights, oldest first; ``unread``: why others cannot be read.
+    """
+    notes, finds = soakwords.notes(night), [_found(night, f) for f in night.finds]
+    known = [Section("What to know", "notes", [Text(notes, "list", 1000)], terminal="To know:")] if notes else []
+    followed = [Section("What became of new anomalies", "finds", [Text(finds, "list")], terminal="New anomalies:")]
+    return Page(
+        FILE,
+        f"{night.suite.suite}, soaked",
+        soakwords.banner(night),
+        [
+            *known,
+            Section("Cells", "cells", _cells(night), terminal=""),
+            Section("Failures, and runs without a verdict", "failures", _failures(night), "Failures"),
+            *(followed if finds else []),
+            Section("Known anomalies", "known", _knowns(night)),
+            Section("The night in time", "time", _time(night)),
+            Section("Memory and disk", "resources", _resources(night)),
+            Section("Trend", "trend", _trend(night, past, unread)),
+        ],
+        to_json(night),
+        facts=_facts(night),
+        lead=night.suite.description or "",
+        command=("Continue it", again),
+        footer=f"Every number comes from runs.jsonl; {FILE}.json has all runs.",
+        suite=_suite(night, again),
+    )
+
+
+def _facts(night: Night) -> list[tuple[str, str]]:
+    peak = max((x.peak_memory for x in night.lines), default=0)
+    load = joined((f"{words.grouped(night.suite.length)} s", tag("small", "of load")), " ")
+    return [
+        ("Runs", words.grouped(len(night.runs))),
+        ("Cells", words.grouped(len(night.cells))),
+        ("Operations", words.grouped(sum(x.operations for x in night.runs))),
+        ("Each run", load),
+        ("Took", words.duration(1000 * night.used)),
+        ("Seed of the night", str(night.seed)),
+        ("Most memory", words.size(peak) if peak else "–"),
+    ]
+
+
+# --- for CI servers ---------------------------------------------------------------------------------------------------
+
+
+def _suite(night: Night, again: str) -> JUnitSuite:
+    """A case for each cell. What is known stands in its output."""
+    told = {"verdict": soakwords.banner(night).headline, "seed": night.seed, "command": again, "runs": len(night.runs)}
+    cases = [*(_case(night, cell) for cell in night.cells)]
+    cases += [JUnitCase(c.name, "skipped", f"cannot run: {why}") for c, why in night.left_out.items()]
+    return JUnitSuite(f"icequake.soak.{night.suite.suite}", night.used, told, cases)
+
+
+def _case(night: Night, cell: Cell) -> JUnitCase:
+    """A new anomaly is a failure, a cell whose runs were all errors is an error, one without a verdict is skipped."""
+    mine, counts, worst = night.by_cell.get(cell, []), night.counts(cell), night.worst(cell)
+    told = [text for x in mine if (text := soakwords.line_of(night, x)) is not None][:MOST_TOLD]
+    case = JUnitCase(cell.name, seconds=f"{sum(x.took for x in mine):.3f}")
+    reason = next((x.reason for x in mine if x.reason), "no reason given")
+    if worst == "new":
+        names = words.tally(_summed(night.new_of(x) for x in mine))
+        text = "\n".join([*told, *(soakwords.find_of(f) for x in mine for f in soakwords.finds_of(night, x))])
+        return replace(case, outcome="failure", message=f"{names} in {counts['new']} of {len(mine)} runs", text=text)
+    if counts["error"] and counts["error"] == len(mine):
+        return replace(case, outcome="error", message=reason, text="\n".join(told))
+    if worst == "not run":
+        case = replace(case, outcome="skipped", message="the night ended before its turn")
+    elif worst in ("unknown", "error") and not counts["valid"]:
+        case = replace(case, outcome="skipped", message=f"unknown: {reason}")
+    return replace(case, out="\n".join(told))
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
 
 
 def to_json(night: Night) -> dict[str, Any]:
@@ -206,26 +354,3 @@ def to_json(night: Night) -> dict[str, Any]:
 
 def _cell_json(night: Night, cell: Cell) -> dict[str, Any]:
     return {**cell.to_json(), "showed": night.worst(cell), "runs": dict(night.counts(cell))}
-
-
-def write(night: Night, again: str) -> Path:
-    """Write page and JSON into the night's folder; return the page's path."""
-    replace_file(night.folder / JSON, json.dumps(to_json(night), indent=1, ensure_ascii=False) + "\n")
-    path = night.folder / PAGE
-    replace_file(path, render(night, again, *trend.earlier(night.folder)))
-    return path
-
-
-def table(night: Night) -> Table:
-    """The cells for the terminal, without those that had no run."""
-    out = Table(box=None, pad_edge=False)
-    for name in ("cell", "verdict", "runs", "commits/s", "retried", "anomalies"):
-        right = name in ("runs", "commits/s", "retried")
-        out.add_column(name, justify="right" if right else "left", no_wrap=name != "anomalies")
-    for c in _cells(night):
-        if c["showed"] == "not run":
-            continue
-        counts = " ".join(f"{SYMBOLS[s]}{n}" for s, n in c["counts"])
-        verdict = f"{SYMBOLS[c['showed']]} {c['showed']}"
-        out.add_row(c["cell"].name, verdict, counts or "–", c["throughput"], c["retries"], c["anomalies"] or "")
-    return out

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from checkers.nights import record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
 from checkers.nights.record import Line, Seen
 from reports.drawing import words
-from reports.run.banner import Banner
+from reports.drawing.page import Banner
+from workloads.file.suite import Known
 
 SYMBOLS = {"new": "✕", "known": "!", "error": "…", "unknown": "?", "valid": "✓", "not run": "–"}
 """What a run or a cell showed → its symbol."""
@@ -24,21 +23,16 @@ CLASSES = {
 """What a run or a cell showed → its class of the style sheet."""
 
 
-def tally(counts: Mapping[str, int]) -> str:
-    """``lost-commit ×2, undelete``."""
-    return ", ".join(name + (f" ×{words.grouped(n)}" if n > 1 else "") for name, n in counts.items())
-
-
 def findings(night: Night, line: Line) -> str:
     """The anomalies of a run, those that are known with their link."""
     new = night.new_of(line)
-    parts = [tally(new)] if new else []
+    parts = [words.tally(new)] if new else []
     links: dict[str, list[Seen]] = {}
     for seen in line.kinds:
         if (known := night.known_of(seen, line.cell)) is not None:
             links.setdefault(known.link, []).append(seen)
     parts += [
-        f"{tally({name: n})} (known: {words.link_label(link)})"
+        f"{words.tally({name: n})} (known: {words.link_label(link)})"
         for link, found in links.items()
         for name, n in record.tally(found).items()
     ]
@@ -96,9 +90,9 @@ def banner(night: Night) -> Banner:
     if new:
         names: dict[str, int] = {}
         for line in new:
-            for name in night.new_of(line):
-                names[name] = names.get(name, 0) + 1
-        return Banner("invalid", f"New anomalies in {words.plural(len(new), 'run')}: {tally(names)}", sentence)
+            for name, n in night.new_of(line).items():
+                names[name] = names.get(name, 0) + n
+        return Banner("invalid", f"New anomalies in {words.plural(len(new), 'run')}: {words.tally(names)}", sentence)
     if not night.runs:
         return Banner("incomplete", "No run", sentence)
     if night.code not in (0, 1, 2):
@@ -108,16 +102,20 @@ def banner(night: Night) -> Banner:
     return Banner("valid", "No new anomaly", sentence)
 
 
+def where(known: Known) -> str:
+    """The cells that a known anomaly is limited to; empty: none is left out."""
+    by = ((d, getattr(known, d)) for d in ("workload", "catalog", "faults", "iceberg"))
+    return ", ".join(f"{d} {' or '.join(values)}" for d, values in by if values)
+
+
 def notes(night: Night) -> list[str]:
     """What a person should know besides the failures, a sentence each."""
     out = [*night.too_little]
     for missing in night.missing:
         k = missing.known
-        where = ", ".join(
-            f"{d} {' or '.join(v)}" for d in ("workload", "catalog", "faults", "iceberg") if (v := getattr(k, d))
-        )
+        of = f" of {found}" if (found := where(k)) else ""
         out.append(
-            f"The known anomaly {k.name}{f' of {where}' if where else ''} did not show in {words.plural(missing.runs, 'run')} "
+            f"The known anomaly {k.name}{of} did not show in {words.plural(missing.runs, 'run')} "
             f"of its cells; if it is fixed, remove it from known: ({k.link})"
         )
     if night.grown is not None:
@@ -131,11 +129,3 @@ def notes(night: Night) -> list[str]:
     for cell, why in night.left_out.items():
         out.append(f"{cell.name} cannot run: {why}")
     return out
-
-
-def lines(night: Night) -> list[str]:
-    """The last lines on the terminal."""
-    b = banner(night)
-    out = [f"  {b.headline}", f"  {b.sentence}"]
-    out += [f"  {find_of(f)}" for f in night.finds]
-    return [words.printable(line) for line in (*out, *(f"  * {n}" for n in notes(night)))]

@@ -11,8 +11,8 @@ from checkers.costs.attempts import PHASES, SORTS, CommitsMeasured
 from checkers.costs.comparison import Contender, Spread
 from checkers.costs.curves import Axis, Knee, Line
 from checkers.costs.measures import Figure
-from reports.compare.words import shown, spread
 from reports.drawing import svg, words
+from reports.drawing.figures import shown, spread
 
 COLOURS = 6
 """Colours of the style sheet, ``b0`` …; lines beyond repeat them with another mark and a dashed line."""
@@ -55,6 +55,17 @@ def key(n: int) -> Markup:
         ],
         "key wide",
     )
+
+
+def part_key(name: str) -> Markup:
+    """The colour of a part of a commit, for the legend."""
+    return svg.drawing(26, 12, "", [svg.rect(1, 1, 24, 10, f"part p-{name}")], "key")
+
+
+def foretold_key() -> Markup:
+    """The mark of predicted points, for the legend."""
+    drawn = [svg.line(1, 6, 25, 6, "foretold own"), svg.marks("circle", [(13, 6)], 3.2, "hollow own")]
+    return svg.drawing(26, 12, "", drawn, "key")
 
 
 # --- curves -----------------------------------------------------------------------------------------------------------
@@ -112,7 +123,7 @@ def curve(
                 else Markup("").join(inner)
             )
     parts += _names(lines, name_of, frame.x1 + 8, up)
-    return svg.drawing(WIDE, HIGH, f"{f.name} along {x.parameter}", parts)
+    return svg.drawing(WIDE, HIGH, f"{f.title} along {x.parameter}", parts)
 
 
 def _closed(points: Sequence[svg.Point]) -> str:
@@ -227,7 +238,7 @@ def bars(f: Figure, groups: Sequence[tuple[str, Sequence[tuple[str, int, Spread,
             ]
             y += ROW
         y += 4 if named else 8
-    return svg.drawing(WIDE, height, f"{f.name} of each point", parts)
+    return svg.drawing(WIDE, height, f"{f.title} of each point", parts)
 
 
 # --- one commit, taken apart ------------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ from checkers.costs import curves
 from checkers.costs.attempts import MANY, PHASES, CommitsMeasured, merged
 from checkers.costs.comparison import FEWEST, Comparison, Contender, chance, varied_label
 from checkers.costs.curves import Axis, Ceiling, Knee, Line, Predicted, Silence
-from checkers.costs.measures import FIGURES, Figure
+from checkers.costs.measures import BY_KEY
 from reports.compare import words as comparewords
 from reports.drawing import words
+from reports.drawing.figures import shown, spread
 
-BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 THROUGHPUT = "commits_per_s"
 COMPARED = (
     "commits_per_s",
@@ -51,11 +51,6 @@ def point(c: Comparison, x: Contender) -> str:
     return curves.label(x, c.contenders) or varied_label(x.varied) or c.label(x)
 
 
-def named(f: Figure) -> str:
-    """The name of a figure where its group is not said."""
-    return f"{f.group}: {f.name}" if f.group.startswith(("Latency", "After", "Cost")) else f.name
-
-
 def findings(c: Comparison, predicted: Sequence[Predicted] = ()) -> list[str]:
     """What the sweep shows, a paragraph each, the most important first."""
     x = curves.axis(c.contenders)
@@ -82,7 +77,7 @@ def throughput(c: Comparison, x: Axis, line: Line, found: Knee) -> str:
     first, last = line.points[0], line.points[-1]
     lead = f"{line.label}: " if line.label else ""
     here = f"{x.parameter}={found.at.text}"
-    reached = comparewords.spread(f, found.at.spread)
+    reached = spread(f, found.at.spread)
     if found.shape == "grows":
         said = f"throughput still grows at {x.parameter}={last.text}, the largest value, with {reached} commits: its knee was not reached."
     elif found.shape == "flat":
@@ -93,7 +88,7 @@ def throughput(c: Comparison, x: Axis, line: Line, found: Knee) -> str:
         said = f"throughput grows up to {here}, with {reached} commits, and not beyond: that is the knee."
     if found.falls:
         said += (
-            f" It then falls by {words.share(-found.change, 1)} to {comparewords.shown(f, last.spread.median)} "
+            f" It then falls by {words.share(-found.change, 1)} to {shown(f, last.spread.median)} "
             f"at {x.parameter}={last.text}."
         )
     if found.shape != "grows" and (what := curves.ceiling(curves.committing(c, last.contender))) is not None:
@@ -163,7 +158,7 @@ def _ranked(c: Comparison) -> Iterable[str]:
         f = BY_KEY[key]
         ranked = c.best(f)
         if len(ranked) > 1:
-            shown = [f"{point(c, x)} {comparewords.spread(f, c.spreads[key, x])}" for x in ranked[:MOST]]
+            shown = [f"{point(c, x)} {spread(f, c.spreads[key, x])}" for x in ranked[:MOST]]
             rest = f"; and {len(ranked) - MOST} more" if len(ranked) > MOST else ""
             yield f"{f.name[:1].upper()}{f.name[1:]}, the best first: {'; '.join(shown)}{rest}."
     if said := _ceilings(c):
@@ -309,7 +304,7 @@ def predictions(predicted: Sequence[Predicted]) -> list[str]:
         f = BY_KEY.get(name)
         worst, where = max(found, key=lambda ep: abs(ep[0]))
         typical = median(abs(e) for e, _ in found)
-        said = f"Predicted {named(f) if f else name}: off by {words.share(typical, 1)} at the median of {words.plural(len(found), 'point')}"
+        said = f"Predicted {f.title if f else name}: off by {words.share(typical, 1)} at the median of {words.plural(len(found), 'point')}"
         out.append(f"{said}, and by {_signed(worst)} at {varied_label(where.varied)}." if worst else f"{said}.")
     only = sum(not p.measured for p in predicted)
     if only:

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date
-from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
-from rich.table import Table
-from rich.text import Text
 
-from checkers.costs.measures import Figure
-from checkers.costs.trend import BY_KEY, Finding, Missing, Night, Point, Series, Trend
+from checkers.costs.measures import BY_KEY, Figure
+from checkers.costs.trend import Finding, Missing, Night, Point, Series, Trend
 from checkers.costs.worse import ABSOLUTE, FAILURES, FEWEST, NOISES, OUTLIER, SHARE
-from checkers.evidence.runfolder import replace_file
-from reports.compare.words import shown as number
 from reports.drawing import svg, words
-from reports.drawing.templates import TEMPLATES, environment
-from reports.run.banner import SYMBOLS, Banner
+from reports.drawing.figures import shown as number
+from reports.drawing.page import (
+    Banner,
+    Block,
+    Fold,
+    Page,
+    Plot,
+    Plots,
+    Section,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    Text,
+    tag,
+)
 
-PAGE, JSON = "trend.html", "trend.json"
+FILE = "trend"
 GLANCE = (
     "commits_per_s",
     "write_p50_ms",
@@ -32,8 +40,10 @@ GLANCE = (
     "commit_p50_ms",
 )
 """Figures that are drawn, in this order."""
-DRAWN, LISTED = 24, 40
-"""Series that are drawn at once, and lines of the terminal's lists; the page has the others, folded."""
+TONIGHT = ("commits_per_s", "write_p50_ms", "write_p99_ms", "retried", "aborted")
+"""Figures of the first table and of the terminal's."""
+DRAWN, PAIRS = 24, 40
+"""Series that are drawn at once, the others are folded; pairs of operations in the table."""
 WIDE, HIGH = 270, 118
 STATES = {
     "regression": "worse",
@@ -69,6 +79,11 @@ def banner(t: Trend) -> Banner:
         return Banner("unknown", f"No run in the night of {t.newest}", f"So nothing was compared. {last}.")
     tonight = [r for r in t.runs if r.night == t.newest]
     runs, tested = sum(r.runs for r in tonight), [f for f in t.findings if f.state not in ("too few", "no number")]
+    if len(t.nights) == 1:
+        ran = (
+            f"The night of {t.newest}: {words.plural(runs, 'run')} of {words.plural(len(tonight), 'series', 'series')}."
+        )
+        return Banner("unknown", "The first night: there is nothing to compare with", ran)
     sentence = (
         f"The night of {t.newest}: {words.plural(runs, 'run')} of {words.plural(len(tonight), 'series', 'series')}, against "
         f"{words.plural(len(t.nights) - 1, 'earlier night')}. {words.plural(len(tested), 'figure')} could be compared."
@@ -87,7 +102,8 @@ def said(t: Trend) -> list[str]:
     """What is worse, then what is better, one sentence each."""
     names = _names(t)
     out = [
-        f"{names[a.series]}: {a.name} ×{a.count} in {words.plural(a.runs, 'run')}, in no earlier night" for a in t.fresh
+        f"{names[a.series]}: {words.tally({a.name: a.count})} in {words.plural(a.runs, 'run')}, in no earlier night"
+        for a in t.fresh
     ]
     out += [f"{names[m.series]}: {_without(m)}" for m in t.missing]
     for state in (*reversed(FAILURES), "better"):
@@ -106,13 +122,9 @@ def _sentence(f: Finding, names: Names) -> str:
     if f.before is None:
         return what
     return (
-        f"{what}: {_value(figure, f.value)} instead of {number(figure, f.before)} (noise {_value(figure, f.noise)}, "
+        f"{what}: {number(figure, f.value)} instead of {number(figure, f.before)} (noise {number(figure, f.noise)}, "
         f"{words.plural(f.nights, 'night')})"
     )
-
-
-def _value(f: Figure, value: float | None) -> str:
-    return "–" if value is None else number(f, value)
 
 
 def _names(t: Trend) -> Names:
@@ -164,7 +176,7 @@ def small(f: Figure, line: Sequence[Point], nights: Sequence[date], found: Findi
                 svg.marks("circle", [(x, y)], 4.0 if newest else 2.4, f"mark {state.replace(' ', '-')}"),
             )
         )
-    return svg.drawing(WIDE, HIGH, f"{f.name}, night by night", parts)
+    return svg.drawing(WIDE, HIGH, f"{f.title}, night by night", parts)
 
 
 def bars(line: Sequence[Night], nights: Sequence[date]) -> Markup:
@@ -185,111 +197,158 @@ def bars(line: Sequence[Night], nights: Sequence[date]) -> Markup:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def view(t: Trend) -> dict[str, Any]:
-    """All values for the template, by name."""
-    names, found = _names(t), {(f.series, f.figure): f for f in t.findings}
-    lines: dict[tuple[Series, str], list[Point]] = {}
-    for p in t.points:
-        lines.setdefault((p.series, p.figure), []).append(p)
+def of(t: Trend) -> Page:
+    """The page."""
+    names = _names(t)
     runs: dict[Series, list[Night]] = {}
     for r in t.runs:
         runs.setdefault(r.series, []).append(r)
+    absent = sorted(names[s] for s, nights in runs.items() if nights[-1].night != t.newest)
+    notes = [f"{RULE} Of many figures, a few are that far off by chance."]
+    notes += [f"Not run in the newest night: {words.shorten('; '.join(absent), 2000)}."] if absent else []
+    nothing = "No figure of the newest night is worse or better than before."
+    return Page(
+        FILE,
+        f"trend, {t.newest}",
+        banner(t),
+        [
+            Section("The newest night", "newest", [_tonight(t, names)], terminal=""),
+            Section(
+                "What it shows", "shows", [_said(t, nothing), Text(notes, "note", 4000)], terminal="What it shows:"
+            ),
+            Section("Series, night by night", "series", _series(t, names, runs), "Series"),
+            Section("Operations of the newest night", "kinds", _kinds(t), "Operations"),
+            Section("Anomalies of the newest night", "anomalies", [_anomalies(t, names)], "Anomalies"),
+            Section("Who made whom retry", "whom", _whom(t)),
+            Section("Every figure of the newest night", "numbers", [_numbers(t, names)], "Every figure"),
+        ],
+        t.to_json(),
+        facts=[
+            ("Newest night", str(t.newest)),
+            ("Since", str(t.nights[0]) if t.nights else "–"),
+            ("Nights", words.grouped(len(t.nights))),
+            ("Runs", words.grouped(sum(r.runs for r in t.runs))),
+        ],
+        footer=f"Every number comes from the lake; {FILE}.json has all of them.",
+    )
+
+
+def _said(t: Trend, nothing: str) -> Text:
+    found = said(t)
+    return Text(found, "list", 600) if found else Text([nothing], "muted")
+
+
+def _tonight(t: Trend, names: Names) -> Table:
+    """The newest night of each series."""
+    found = {(f.series, f.figure): f for f in t.findings}
+    heads = ("runs", "invalid", "anomalies", *(BY_KEY[key].short for key in TONIGHT))
+    rows = []
+    for r in sorted((r for r in t.runs if r.night == t.newest), key=lambda r: names[r.series]):
+        cells = [TableCell(words.grouped(n)) for n in (r.runs, r.invalid, r.anomalies)]
+        cells += [_marked(BY_KEY[key], found.get((r.series, key))) for key in TONIGHT]
+        rows.append(TableRow([names[r.series], *cells]))
+    columns = [TableColumn("series", terminal=""), *(TableColumn(name, right=True, terminal=name) for name in heads)]
+    return Table(columns, rows)
+
+
+def _marked(f: Figure, found: Finding | None) -> TableCell:
+    """A figure of the newest night, with its mark where it is worse or better."""
+    if found is None:
+        return TableCell("–")
+    mark = " ▼" if found.state in FAILURES else " ▲" if found.state == "better" else ""
+    value = number(f, found.value) + mark
+    return TableCell(_state(found.state, value) if mark else value)
+
+
+def _state(state: str, text: str) -> Markup:
+    return tag("span", text, f"state {state.replace(' ', '-')}")
+
+
+def _series(t: Trend, names: Names, runs: dict[Series, list[Night]]) -> list[Block]:
+    """The drawings of each series of the newest night, those first in which something is worse."""
     worst = {f.series for f in t.regressions} | {a.series for a in t.fresh} | {m.series for m in t.missing}
     tonight = [s for s in runs if runs[s][-1].night == t.newest]
-    order = sorted(tonight, key=lambda s: (s not in worst, names[s]))
-    rows = []
-    for s in order:
-        plots = []
-        for key in GLANCE:
-            line, told = lines.get((s, key), []), found.get((s, key))
-            if any(p.high for p in line):
-                plots.append((BY_KEY[key].name, told.state if told else "", small(BY_KEY[key], line, t.nights, told)))
-        if any(r.anomalies for r in runs[s]):
-            plots.append(
-                ("anomalies", "regression" if any(a.series == s for a in t.fresh) else "", bars(runs[s], t.nights))
+    drawn: list[Block] = []
+    for s in sorted(tonight, key=lambda s: (s not in worst, names[s])):
+        detail = f"{words.plural(runs[s][-1].runs, 'run')}, {words.plural(len(runs[s]), 'night')}"
+        drawn.append(Plots(_plots(t, s, runs[s]), names[s], detail, small=True))
+    note = (
+        "A point is the median over the runs of a night, the line through it goes from the least to the greatest. The band is where the newest "
+        "point was expected: the median of the earlier nights, three times their noise up and down. A figure that is 0 in every night is not "
+        "drawn."
+    )
+    more = [Fold(f"{len(drawn) - DRAWN} more series", drawn[DRAWN:])] if drawn[DRAWN:] else []
+    return [*drawn[:DRAWN], *more, Text([note], "note")]
+
+
+def _plots(t: Trend, s: Series, nights: Sequence[Night]) -> list[Plot]:
+    out = []
+    for key in GLANCE:
+        line = [p for p in t.points if (p.series, p.figure) == (s, key)]
+        told = next((f for f in t.findings if (f.series, f.figure) == (s, key)), None)
+        if any(p.high for p in line):
+            out.append(
+                Plot(small(BY_KEY[key], line, t.nights, told), BY_KEY[key].title, _worse(told.state if told else ""))
             )
-        last = runs[s][-1]
-        rows.append({"name": names[s], "setup": s.setup, "runs": last.runs, "nights": len(runs[s]), "plots": plots})
-    newest = [k for k in t.kinds if k.night == t.newest]
-    return {
-        "banner": banner(t),
-        "symbols": SYMBOLS,
-        "newest": t.newest,
-        "first": t.nights[0] if t.nights else None,
-        "nights": len(t.nights),
-        "runs": sum(r.runs for r in t.runs),
-        "said": said(t),
-        "rule": RULE,
-        "series": rows[:DRAWN],
-        "more": rows[DRAWN:],
-        "absent": sorted(names[s] for s in runs if s not in tonight),
-        "findings": [_row(f, names) for f in t.findings],
-        "kinds": [
-            {
-                "k": k,
-                "retried": "–" if k.retry_rate is None else words.share(k.retried, k.known),
-                "latency": ["–" if v is None else words.duration(v) for v in (k.p50, k.p95, k.p99)],
-            }
-            for k in newest
-        ],
-        "anomalies": [(names[a.series], a) for a in t.anomalies if a.night == t.newest],
-        "pairs": t.pairs[:LISTED],
-        "more_pairs": max(0, len(t.pairs) - LISTED),
-    }
-
-
-def _row(f: Finding, names: Names) -> dict[str, Any]:
-    figure = BY_KEY[f.figure]
-    return {
-        "series": names[f.series],
-        "figure": figure.name,
-        "state": f.state,
-        "words": STATES[f.state],
-        "value": _value(figure, f.value),
-        "before": _value(figure, f.before),
-        "noise": _value(figure, f.noise),
-        "nights": f.nights,
-    }
-
-
-def render(t: Trend) -> str:
-    """The page."""
-    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    return words.printable(environment().get_template("trend.html").render(style=Markup(style), **view(t)))
-
-
-def write(t: Trend, into: Path) -> Path:
-    """Write the page into a folder; return its path."""
-    path = into / PAGE
-    replace_file(path, render(t))
-    return path
-
-
-# --- the terminal -----------------------------------------------------------------------------------------------------
-
-
-def shown(t: Trend) -> list[str | Table]:
-    """What the terminal shows: the newest night of each series, then what is worse or better."""
-    names, found = _names(t), {(f.series, f.figure): f for f in t.findings}
-    table = Table(box=None, pad_edge=False)
-    table.add_column("", overflow="fold")
-    short = ("commits/s", "write p50", "p99", "retried", "aborted")
-    keys = ("commits_per_s", "write_p50_ms", "write_p99_ms", "retried", "aborted")
-    for name in ("runs", "invalid", "anomalies", *short):
-        table.add_column(name, justify="right", no_wrap=True)
-    for r in sorted((r for r in t.runs if r.night == t.newest), key=lambda r: names[r.series]):
-        cells = []
-        for key in keys:
-            f = found.get((r.series, key))
-            mark = "" if f is None else " ▼" if f.state in FAILURES else " ▲" if f.state == "better" else ""
-            cells.append("–" if f is None else _value(BY_KEY[key], f.value) + mark)
-        counts = (str(r.runs), str(r.invalid), str(r.anomalies))
-        table.add_row(*(Text(words.printable(cell)) for cell in (names[r.series], *counts, *cells)))
-    head = banner(t)
-    out: list[str | Table] = [f"{head.headline}. {head.sentence}", "", table]
-    lines = said(t)
-    out += [""] if lines else []
-    out += [words.printable(f"  {line}") for line in lines[:LISTED]]
-    if len(lines) > LISTED:
-        out.append(f"  … and {len(lines) - LISTED} more on the page")
+    if any(r.anomalies for r in nights):
+        new = len(t.nights) > 1 and any(a.series == s for a in t.fresh)
+        out.append(Plot(bars(nights, t.nights), "anomalies", _worse("regression" if new else "")))
     return out
+
+
+def _worse(state: str) -> str:
+    return _state(state, "better" if state == "better" else "worse") if state in (*FAILURES, "better") else ""
+
+
+def _kinds(t: Trend) -> list[Block]:
+    counts = ("operations", "ok", "failed", "unknown", "conflicts", "commits retried", "extra attempts")
+    heads = [*counts, "median", "p95", "p99"]
+    columns = [*map(TableColumn, ("catalog", "release", "operation")), *(TableColumn(h, right=True) for h in heads)]
+    rows = []
+    for k in (k for k in t.kinds if k.night == t.newest):
+        retried = "–" if k.retry_rate is None else words.share(k.retried, k.known)
+        numbers = [words.grouped(n) for n in (k.operations, k.ok, k.failed, k.unknown, k.conflicts)]
+        latency = ["–" if v is None else words.duration(v) for v in (k.p50, k.p95, k.p99)]
+        rows.append(TableRow([k.catalog, k.iceberg, k.f, *numbers, retried, words.grouped(k.extra), *latency]))
+    note = "Retried: of the commits whose number of attempts is known. Latency is that of acknowledged operations. trend.json has every night."
+    return [Table(columns, rows, "There were none."), Text([note] if rows else [], "note")]
+
+
+def _anomalies(t: Trend, names: Names) -> Table:
+    columns = [
+        *(TableColumn("series"), TableColumn("anomaly")),
+        *(TableColumn("times", right=True), TableColumn("runs", right=True), TableColumn("documented")),
+    ]
+    found = [a for a in t.anomalies if a.night == t.newest]
+    rows = [
+        (names[a.series], a.name, words.grouped(a.count), words.grouped(a.runs), "yes" if a.documented else "no")
+        for a in found
+    ]
+    return Table(columns, list(map(TableRow, rows)), "There were none.")
+
+
+def _whom(t: Trend) -> list[Block]:
+    columns = [
+        *map(TableColumn, ("catalog", "release", "refused or aborted", "by a commit of")),
+        TableColumn("times", right=True),
+    ]
+    rows = [TableRow([p.catalog, p.iceberg, p.kind, p.by, words.grouped(p.count)]) for p in t.pairs[:PAIRS]]
+    more = f" {words.plural(len(t.pairs) - PAIRS, 'more pair')} in {FILE}.json." if len(t.pairs) > PAIRS else ""
+    note = [f"In all nights of this page.{more}"] if rows else []
+    return [Table(columns, rows, "Nobody made anybody retry."), Text(note, "note")]
+
+
+def _numbers(t: Trend, names: Names) -> Table:
+    numbers = [TableColumn(name, right=True) for name in ("newest", "before", "noise", "nights")]
+    rows = [
+        TableRow(
+            [
+                *(names[f.series], (figure := BY_KEY[f.figure]).title),
+                *(number(figure, v) for v in (f.value, f.before, f.noise)),
+                *(words.grouped(f.nights), _state(f.state, STATES[f.state])),
+            ]
+        )
+        for f in t.findings
+    ]
+    columns = [TableColumn("series"), TableColumn("figure"), *numbers, TableColumn("what is said")]
+    return Table(columns, rows, "There were none.")

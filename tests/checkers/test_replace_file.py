@@ -29,7 +29,9 @@ WRITERS = {
         "write_results(SimpleNamespace(to_json=lambda: {'x': 'x' * 100_000}), path)"
     ),
     "compare.json": (
-        "import reports.compare.page as page; page.dumped = lambda c: 'x' * 100_000; page.write(None, path.parent)"
+        "from reports.drawing import page, render\n"
+        "told = page.Page('compare', '', page.Banner('valid', '', ''), [], {'x': 'x' * 100_000})\n"
+        "render.write(told, path.parent)"
     ),
     "report.html": (
         "import reports.run.page as page; page.stored.of = lambda f: f; page.render = lambda r: 'x' * 100_000\n"

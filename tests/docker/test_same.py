@@ -17,6 +17,7 @@ from checkers.verdict import own_findings
 from compose.catalogs import user_file
 from compose.external.external import External
 from compose.install.installation import Installation
+from harness.campaign.campaign import JobAttempt
 from harness.experiments.prove import prove_once
 from harness.run.bench import Bench
 from harness.run.judged import Judged, judge_run
@@ -134,7 +135,7 @@ def test_a_known_defect_is_shown(
 ) -> None:
     (one,) = scenario.find([name])
     assert one.catalog == catalog
-    proof = prove_once(benches(place, catalog), one, tmp_path, "icequake prove", lambda *_: None)
+    proof = prove_once(benches(place, catalog), one, tmp_path, "icequake prove", lambda *_: None, JobAttempt(Silent()))
     assert (proof.state, proof.why) == ("reproduced", ()) and set(proof.found) == {anomaly}
 
 

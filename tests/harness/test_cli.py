@@ -22,7 +22,7 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.selftest import recorded
 from compose.external.external import External
 from harness import __version__
-from harness.cli import options
+from harness.cli import options, services
 from harness.cli.app import app
 from harness.experiments.compare import Compare
 from harness.run import settings
@@ -31,6 +31,7 @@ from nemesis.faults.packages import PACKAGES
 from nemesis.faults.registry import VERBS
 from tests.support.runs import ROOT, environment, icequake, inside
 from workloads.file import modelled, scenario, workload
+from workloads.file.changes import Changes
 from workloads.operations.kinds import BUILT_IN, KINDS
 
 SMALL = "workload: small\ntables: [{name: t}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
@@ -116,13 +117,13 @@ def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp
 
 def test_a_spark_of_ones_own_decides_the_cluster_and_a_remote_one_excludes_tasks_in_the_drivers() -> None:
     file = read_workload(workload.find("quick"))
-    spec = options.overridden(file, None, None, None, no_nemesis=False, cluster="local")
+    spec = file.with_(Changes(cluster="local"))
     remote = External(master="spark://spark:7077")
     said = "--spark spark://spark:7077: with cluster: local the tasks run in the drivers, and not there; give --cluster standalone"
     with pytest.raises(options.BadArgument, match=said):
-        options.on_cluster(file, spec, remote, ())
-    assert options.on_cluster(file, file.workload, remote, ()).cluster == "standalone"
-    assert options.on_cluster(file, file.workload, External(master="local[2]"), ()).cluster == "local"
+        services.on_cluster(file, spec, remote, ())
+    assert services.on_cluster(file, file.workload, remote, ()).cluster == "standalone"
+    assert services.on_cluster(file, file.workload, External(master="local[2]"), ()).cluster == "local"
 
 
 def test_bad_arguments_end_the_process_with_254(tmp_path: Path) -> None:
@@ -211,7 +212,7 @@ def parameters(command: str) -> Iterator[str]:
     main = typer.main.get_command(app)
     found = main.commands[command] if command else main  # type: ignore[attr-defined]
     for parameter in found.params:
-        if parameter.param_type_name == "option":
+        if parameter.param_type_name == "option" and not parameter.hidden:
             yield from parameter.opts
 
 
@@ -449,7 +450,7 @@ def test_bad_arguments_point_to_the_help_of_their_command(arguments: list[str], 
             "--only first=delete-partition --only held=refresh: no cell has all of this",
         ),
         (["matrix", "--engine", "spark,duckd"], "--engine duckd: unknown engine 'duckd' (did you mean duckdb?)"),
-        (["list", "operation"], "list operation: unknown (did you mean operations?)"),
+        (["list", "operation"], "list operation: unknown value 'operation' (did you mean operations?)"),
         (["setup", "nesie"], "setup nesie: unknown catalog with jars of its own 'nesie' (did you mean nessie?)"),
     ],
 )
@@ -612,3 +613,32 @@ def test_the_program_may_open_more_files_than_a_shell_gives_it() -> None:
     first, second = done.stdout.splitlines()
     soft, hard, before = map(int, first.split())
     assert hard == before and soft == (65536 if hard < 0 else min(hard, 65536)) and second == "300 300"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list", "operations"],
+        ["check", "run"],
+        ["check", "--engine", "process", "run"],
+        ["export", "run"],
+        ["lake", "add", "run", "--quiet"],
+        ["--version"],
+        ["run", "--help"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_whose_output_nobody_reads_ends_quietly_with_the_code_of_a_closed_pipe(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(Path(recorded.__file__).with_name("recorded") / "quick-120.zip") as stored:
+        stored.extractall(tmp_path / "run")
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as closed:
+        command = [sys.executable, "-m", "harness.cli.app", *arguments]
+        done = subprocess.run(
+            command, stdout=closed, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment(), timeout=120
+        )
+    assert (done.returncode, done.stderr) == (141, "")
+    assert not [*tmp_path.rglob("icequake-error-*.log")]

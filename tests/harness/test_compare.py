@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -28,6 +27,7 @@ from harness.experiments import compare
 from harness.run.plan import catalog_of_plan
 from harness.run.resolve import read_workload
 from reports.compare import page, words
+from reports.drawing.render import NARROWEST, html, terminal, write
 from tests.harness.test_cli import last_line
 from tests.reports.test_report import HOSTILE, commit, log_of
 from tests.support.runs import ROOT, Silent, inside
@@ -387,29 +387,6 @@ def test_a_catalog_that_has_no_endpoint_for_transactions_is_a_row_with_its_reaso
     )
 
 
-def test_a_run_that_is_taken_up_at_the_moment_of_ctrl_c_is_not_begun(tmp_path: Path) -> None:
-    said: list[str] = []
-
-    class Told(Silent):
-        def say(self, text: str) -> None:
-            said.append(text)
-
-    old = Contender("rest", "1.8.1")  # cannot run, which it says when it is begun
-    c = compare.Compare(replace(order([old, REST], [1]), parallel=2), tmp_path, tmp_path / "store", Told(), publish)
-
-    class Moment(deque[Any]):
-        def popleft(self) -> Any:
-            c._halt()
-            return super().popleft()
-
-    with compare.Journal(c.path, compare.FORM, c.order.header()) as c._journal:
-        c._work(Moment([(0, old, 1)]))
-        assert said == [] and not c._done
-        c._stopped.clear()
-        c._work(deque([(0, old, 1)]))
-    assert any("cannot be run" in text for text in said)
-
-
 def test_a_catalog_of_the_users_that_does_not_answer_is_a_row_without_its_secrets(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
@@ -420,7 +397,7 @@ def test_a_catalog_of_the_users_that_does_not_answer_is_a_row_without_its_secret
     c = whole(tmp_path, order([REST, mine], [1])).measure()
     reason = c.reason(mine) or ""
     assert "127.0.0.1:9" in reason and "geheim" not in (tmp_path / "runs.jsonl").read_text()
-    assert c.measured(REST) and c.verdict == "unknown" and "mine.yaml" in page.render(c)
+    assert c.measured(REST) and c.verdict == "unknown" and "mine.yaml" in html(page.of(c))
 
 
 def test_another_workload_in_the_same_folder_is_refused_with_what_differs(tmp_path: Path) -> None:
@@ -476,8 +453,8 @@ def test_the_words_say_what_to_expect_and_what_differs() -> None:
 
 
 def test_the_terminals_lines_part_no_number_from_its_unit() -> None:
-    for line in page.lines(told()):
-        assert len(line) <= page.NARROWEST and line.split()[:1] not in (["ms"], ["s"], ["%"])
+    for line in (part for part in terminal(page.of(told())) if isinstance(part, str)):
+        assert len(line) <= NARROWEST and line.split()[:1] not in (["ms"], ["s"], ["%"])
 
 
 def test_one_run_each_separates_nothing() -> None:
@@ -508,7 +485,7 @@ def test_what_was_not_tested_follows_from_what_ran() -> None:
 def test_the_page_links_every_run_and_lets_nothing_from_outside_break_out() -> None:
     bad = Contender(HOSTILE, HOSTILE)
     runs = [*told().runs, Ran(bad, 1, HOSTILE, HOSTILE, reason=HOSTILE, command=HOSTILE, versions={HOSTILE: HOSTILE})]
-    text = page.render(comparison(*runs), HOSTILE)
+    text = html(page.of(comparison(*runs), HOSTILE))
     assert "<img" not in text and "\u202e" not in text and "{{ 7 * 7 }}" in text
     assert 'href="../w/jdbc-2/report.html"' in text and "✕ 2" in text
     assert "http" not in text.replace("http-equiv", "")  # self-contained
@@ -526,13 +503,13 @@ def test_the_page_links_every_run_and_lets_nothing_from_outside_break_out() -> N
 
 def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> None:
     nothing = Comparison({"format": 1}, (REST, JDBC), (1,), ())
-    assert "Nothing was measured" in page.write(nothing, tmp_path).read_text()
+    assert "Nothing was measured" in write(page.of(nothing), tmp_path).read_text()
     many = [
         ran(Contender(f"catalog-{n}", "1.12.0"), seed, write_p50_ms=n + 1, write_p95_ms=n + 2, write_p99_ms=n + 3)
         for n in range(12)
         for seed in (1, 2, 3)
     ]
-    written = page.write(comparison(*many), tmp_path, "icequake compare")
+    written = write(page.of(comparison(*many), "icequake compare"), tmp_path)
     assert written.read_text().count("catalog-11") > 3 and os.path.getsize(written) < 400_000
     found = json.loads((tmp_path / "compare.json").read_text())
     assert found["valid"] is True and len(found["contenders"]) == 12 and len(found["runs"]) == 36
@@ -585,7 +562,7 @@ def test_a_comparison_that_is_whole_is_shown_again_with_its_exit_code(
         tmp_path / "store", "--json", tmp_path / "all.json", "--quiet", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
-    assert "4.00/s" in done.stdout and "--seed 7 --seeds 1" in done.stdout
+    assert "4.00/s" in done.stdout and "--seeds 1 --seed 7" in done.stdout
     assert (tmp_path / "c" / "compare.html").exists()
     assert (tmp_path / "all.json").read_text() == (tmp_path / "c" / "compare.json").read_text()
 

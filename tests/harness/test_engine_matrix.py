@@ -28,6 +28,7 @@ from checkers.evidence.journal import Journal
 from harness.experiments.matrix import ENGINES_WORD, CellScript, seats, without_b, workload
 from nemesis.proxy.board import Board
 from nemesis.wires.wire import Message, Request
+from reports.drawing import render
 from reports.matrix import engines as engines_page
 from reports.matrix import page
 from workloads.engines import engines
@@ -282,16 +283,16 @@ def test_as_predicted_is_outcome_and_words() -> None:
 
 
 def test_the_page_has_outcome_prediction_code_and_run_of_each_cell(tmp_path: Path) -> None:
-    html = page.write(written(tmp_path)).read_text()
+    html = render.html(page.of(*read(written(tmp_path) / "cells.jsonl")))
     assert html.count(f'href="{RUN}/report.html"') >= 2 * len(MEASURED)
     assert "serializable, same row: DuckDB insert aborted: TransactionException" in html and "&lt;&amp;&gt;" in html
-    assert 'class="sq retried differs"' in html and 'class="sq anomaly"' in html
+    assert 'class="sq as-retried differs"' in html and 'class="sq as-anomaly"' in html
     assert f"predicted: aborted ({MOVED}" in html
     assert "undecided: isolation" in html
     url, label = engines_page.code(ENGINES["duckdb"].commits["insert"].source)
     assert f'<a href="{url}">{label}</a>' in html and url.startswith("https://github.com/duckdb/")
     assert engines_page.code("SnapshotProducer.commit") == ("", "SnapshotProducer.commit")
-    said = "\n".join(page.lines(Cells(MEASURED, {}), [], None))
+    said = str(render.terminal(page.of({"of": "engines"}, Cells(MEASURED, {})))[0])
     assert "3 cells: 1 retried, 1 aborted, 1 anomaly" in said and "1 cell not as the engines' code says" in said
 
 

@@ -20,7 +20,7 @@ from checkers.coverage.coverage import Coverage
 from checkers.evidence import history
 from checkers.evidence.recorder import Recorder
 from checkers.evidence.runfolder import FULL, RunFolder, StoreError, append, create
-from harness.experiments.shrink.log import FILE, Log, Trial, trials
+from harness.experiments.shrink.log import FILE, Trial, journal_of, trials
 from harness.lake.errors import QueryError
 from harness.lake.folders import keep
 from harness.lake.lake import opened
@@ -136,11 +136,11 @@ def test_lines_are_appended_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_coverage_and_a_shrink_go_on_when_there_is_room_again(tmp_path: Path) -> None:
     trial = Trial("key", "what", True, ("lost-commit",))
-    with Log(tmp_path, {"run": "r"}) as log:
+    with journal_of(tmp_path, {"run": "r"}) as log:
         with files_of_at_most(40), pytest.raises(OSError) as error:
-            log.add(trial)
+            log.append(trial)
         assert error.value.filename == str(tmp_path / FILE)
-        log.add(trial)
+        log.append(trial)
     assert [t.key for t in trials(tmp_path)] == ["key"]
     path, nothing = tmp_path / "coverage.jsonl", Coverage()
     with files_of_at_most(4), pytest.raises(OSError), ledger.Ledger(path):

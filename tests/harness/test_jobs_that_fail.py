@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
-import shutil
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from checkers.conflicts import predicted
-from checkers.conflicts.measured import Ended, MatrixError, Measured
+from checkers.conflicts.measured import MatrixError
 from checkers.conflicts.predicted import Cell
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
+from compose import setup
 from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from harness.campaign.errors import DETAILS
-from harness.campaign.stacks import Key, WarmStacks
-from harness.experiments import compare, matrix, prove
-from harness.run.bench import Bench
+from harness.experiments import compare, matrix, prove, sweep, timetofind
 from harness.run.resolve import read_scenario
 from tests.harness.shrink.failedrun import failed_run
-from tests.support.campaigns import JDBC, REST, FakeCompare, FakeSweep, order, recorded_in
-from tests.support.runs import Silent
+from tests.support.campaigns import (
+    JDBC,
+    REST,
+    FakeBench,
+    FakeCompare,
+    FakeMatrix,
+    FakeSweep,
+    Unscripted,
+    order,
+    recorded_in,
+    run_of,
+)
+from tests.support.runs import Silent, inside
 from tests.support.soaks import Heard, judged_once, page_alone
 from workloads.file import scenario as files
-from workloads.file.mode import QUICK, Mode
 from workloads.file.scenario import Scenario
+from workloads.file.workload import Workload
 
 BUG = ZeroDivisionError("a bug")
-ERRORS = [BUG, ServiceError("s3", "is gone"), TableReadError("t", "503"), PermissionError(13, "Permission denied", "x")]
+ERRORS: list[BaseException] = [
+    BUG,
+    SystemExit("exit"),
+    ServiceError("s3", "is gone"),
+    TableReadError("t", "503"),
+    PermissionError(13, "Permission denied", "x"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +56,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recorded_in(tmp_path_factory.mktemp("recorded"))
 
 
-def raising(error: Exception, seed: int) -> Callable[[Any, int], None]:
+def raising(error: BaseException, seed: int) -> Callable[[Any, int], None]:
     def act(who: Any, at: int) -> None:
         if at == seed and who in (JDBC, "jdbc"):
             raise error
@@ -57,7 +70,7 @@ def raising(error: Exception, seed: int) -> Callable[[Any, int], None]:
 @pytest.mark.parametrize("kind", [FakeCompare, FakeSweep])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
 def test_a_run_of_a_comparison_that_fails_is_a_line_and_is_made_again(
-    kind: type[FakeCompare] | type[FakeSweep], error: Exception, run: Path, tmp_path: Path
+    kind: type[FakeCompare] | type[FakeSweep], error: BaseException, run: Path, tmp_path: Path
 ) -> None:
     whole = kind(order(), tmp_path, tmp_path / "store", Silent(), page_alone, judged_once, source=run)
     whole.act = raising(error, 2)
@@ -93,20 +106,6 @@ def test_of_a_sweep_a_stack_that_fails_is_closed_before_the_next_one_starts(run:
 CELLS = list(predicted.on("requirements", predicted.cells()))[:24]
 
 
-class FakeMatrix(matrix.Matrix):
-    """A matrix on a bench of two seats; ``act`` may raise."""
-
-    act: Callable[[Sequence[Cell]], None] = lambda self, cells: None
-
-    def _start(self, key: Key, logs: Path, below: Bench | None) -> Any:
-        return _FakeBench("rest", 2)
-
-    def _batch(self, stacks: WarmStacks[Bench], cells: Sequence[Cell]) -> list[Measured]:
-        with stacks.lease(self._key):
-            self.act(cells)
-        return [Measured(c, Ended("committed", 1), Ended("committed", 1), True) for c in cells]
-
-
 @pytest.fixture
 def unversioned(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (matrix, prove):
@@ -115,7 +114,7 @@ def unversioned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
 def test_cells_that_cannot_be_measured_are_lines_and_are_measured_again(
-    error: Exception, tmp_path: Path, unversioned: None
+    error: BaseException, tmp_path: Path, unversioned: None
 ) -> None:
     def act(cells: Sequence[Cell]) -> None:
         if CELLS[0] in cells:
@@ -125,7 +124,7 @@ def test_cells_that_cannot_be_measured_are_lines_and_are_measured_again(
         return FakeMatrix(CELLS, tmp_path, Installation.__new__(Installation), Silent())
 
     one = whole()
-    one.act = act  # type: ignore[method-assign]
+    one.act = act
     found = one.measure()
     assert {m.cell for m in found.measured} == {*CELLS[matrix.BATCH :]}
     assert {*found.could_not} == {*CELLS[: matrix.BATCH]} and all(str(error) in w for w in found.could_not.values())
@@ -149,58 +148,15 @@ def test_a_comparison_is_not_measured_by_two_at_once(tmp_path: Path, run: Path) 
 # --- prove ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _FakeBench:
-    """A bench whose runs leave a recorded run of the scenario ``undelete``."""
-
-    catalog: str
-    seats: int = 1
-    source: Path | None = None
-    act: Callable[[str], None] = lambda name: None
-    secrets: tuple[str, ...] = ()
-    mode: Mode = QUICK
-
-    @property
-    def groups(self) -> Sequence[Any]:
-        return [SimpleNamespace(board=None)] * self.seats
-
-    def __enter__(self) -> _FakeBench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def run(self, workload: Any, folder: RunFolder, *_: object, about: Any, **__: object) -> None:
-        self.act(workload.workload)
-        assert self.source is not None
-        shutil.copytree(self.source, folder.path, dirs_exist_ok=True)
-
-
-class _Unscripted:
-    """In place of a script: the recorded run needs none."""
-
-    def __init__(self, scenario: Scenario, board: object, stop: threading.Event) -> None:
-        self.operations = self.launched = None
-
-    def __enter__(self) -> _Unscripted:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def problems(self) -> list[str]:
-        return []
-
-
 @pytest.fixture
 def undelete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Scenario, Path]]:
-    monkeypatch.setattr(prove, "ScenarioScript", _Unscripted)
+    monkeypatch.setattr(prove, "ScenarioScript", Unscripted)
     yield read_scenario(files.LIBRARY / "undelete.yaml"), failed_run(tmp_path / "recorded")
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
 def test_a_scenario_that_cannot_run_is_not_run_and_the_others_are_proven(
-    error: Exception, undelete: tuple[Scenario, Path], tmp_path: Path, unversioned: None
+    error: BaseException, undelete: tuple[Scenario, Path], tmp_path: Path, unversioned: None
 ) -> None:
     scenario, source = undelete
     broken = scenario.model_copy(update={"scenario": "broken"})
@@ -210,7 +166,7 @@ def test_a_scenario_that_cannot_run_is_not_run_and_the_others_are_proven(
         if name == "broken":
             raise error
 
-    bench: Any = _FakeBench("rest", 1, source, act)
+    bench: Any = FakeBench(source, act)
     finished: list[prove.Proof] = []
     proofs, _ = prove.prove(
         [absent, broken, scenario],
@@ -225,4 +181,65 @@ def test_a_scenario_that_cannot_run_is_not_run_and_the_others_are_proven(
     assert [p.scenario for p in finished] == ["own", "broken", "undelete"]
     assert found["own"].state == found["broken"].state == "not run"
     assert str(error) in found["broken"].why[0] and "gone.yaml" in found["own"].why[0]
-    assert "undelete" in found["undelete"].found
+    assert "undelete" in found["undelete"].found and found["undelete"].state != "not run"
+
+
+# --- the exit code ----------------------------------------------------------------------------------------------------
+
+
+class OnRecorded:
+    """A stack of a time to find, whose second run fails."""
+
+    def __init__(self, source: Path) -> None:
+        self.source, self.runs = source, 0
+
+    def run(self, workload: Workload, folder: RunFolder, *, seed: int, command: str, seen: Any) -> None:
+        self.runs += 1
+        run_of(self.source, folder, workload.catalog, seed)
+        if self.runs == 2:
+            raise BUG
+
+    def close(self) -> None:
+        pass
+
+
+COMPARED = ("--seed", "1", "--seeds", "2", "--lake", "no", "--into", "c")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("compare", "quick", "--catalog", "rest,jdbc", *COMPARED), 2),
+        (("sweep", "quick", "--vary", "writers=1,2", "--catalog", "jdbc", *COMPARED), 2),
+        (("matrix", "--limit", "24", "--into", "m"), 2),
+        (("prove", "undelete", "insert-twice", "--lake", "no"), 1),
+        (("time-to-find", "undelete", "--order", "free", "--seeds", "3", "--budget", "1s", "--lake", "no"), 255),
+    ],
+    ids=lambda x: x[0] if isinstance(x, tuple) else "",
+)
+def test_a_command_of_which_one_job_failed_says_so_by_its_exit_code(
+    words: tuple[str, ...], code: int, run: Path, tmp_path: Path, unversioned: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_batch(cells: Sequence[Cell]) -> None:
+        if CELLS[0] in cells:
+            raise BUG
+
+    def one_scenario(name: str) -> None:
+        if name == "insert-twice":
+            raise BUG
+
+    source, act = failed_run(tmp_path / "recorded"), raising(BUG, 2)
+    more: dict[str, Any] = {"judge": judged_once, "source": run, "act": act}
+    monkeypatch.setattr(setup, "ensure_release", lambda release: Installation.__new__(Installation))
+    monkeypatch.setattr(compare, "Compare", partial(FakeCompare, **more))
+    monkeypatch.setattr(sweep, "Sweep", partial(FakeSweep, **more))
+    monkeypatch.setattr(FakeMatrix, "act", staticmethod(one_batch))
+    monkeypatch.setattr(matrix, "Matrix", FakeMatrix)
+    monkeypatch.setattr(prove, "ScenarioScript", Unscripted)
+    monkeypatch.setattr(prove, "Bench", lambda *_, **__: FakeBench(source, one_scenario))
+    stack = OnRecorded(run)
+    searching = partial(timetofind.TimeToFind, start=lambda *_: stack, judge=judged_once)
+    monkeypatch.setattr(timetofind, "TimeToFind", searching)
+    done = inside(*words, "--session", "fast", cwd=tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "cannot be run: ZeroDivisionError: a bug" in done.stderr

@@ -778,7 +778,7 @@ def test_the_document_has_every_table_as_the_code_has_it() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["lake", "ad"], "lake ad: unknown (did you mean add?); allowed: init, add, show, compact"),
+        (["lake", "ad"], "lake ad: unknown action 'ad' (did you mean add?); allowed: init, add, show, compact"),
         (["lake", "show", "elsewhere"], "lake show: takes no folders and no --again"),
         (["lake", "show", "--lake", "yes"], "--lake yes: give your own catalog, my.yaml"),
         (["query", "SELECT 1", "--json", "--csv"], "--json and --csv: give one of them"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from rich.console import Console
 
 from checkers.conflicts import plan
 from checkers.conflicts.measured import Cells, Ended, MatrixError, Measured, NotMeasured, differences, read
@@ -41,6 +43,8 @@ from checkers.conflicts.validations import (
 )
 from harness.experiments.matrix import CellScript, compared, every_file, planned, workload
 from nemesis.proxy.board import Board, Hold
+from reports.drawing.page import Page
+from reports.drawing.render import html, terminal
 from reports.matrix import page
 from workloads.engines.engine import Writes
 from workloads.operations.kinds import KINDS as OPERATIONS
@@ -164,12 +168,12 @@ def test_what_is_measured_on_request_is_drawn_and_written_as_it_is(tmp_path: Pat
     at = replace(cell("insert", "add-column", "cow2-ser"), compares="location")
     measured = Measured(at, Ended("retried", 2), Ended("committed"), True)
     assert Measured.from_json(measured.to_json()) == measured
-    html = page.write(written(tmp_path / "jdbc", [measured])).read_text()
-    assert 'id="insert-after-add-column"' in html and "compares the location of the metadata" in html
+    text = shown(written(tmp_path / "jdbc", [measured]))
+    assert 'id="insert-after-add-column"' in text and "compares the location of the metadata" in text
     elsewhere = replace(measured, cell=replace(at, compares="requirements", held="refresh"))
-    html = page.write(written(tmp_path / "rest", [elsewhere])).read_text()
-    assert "compares what each commit requires" in html and "serializable, held at refresh" in html
-    assert "This catalog compares" not in page.write(written(tmp_path / "rows", MEASURED)).read_text()
+    text = shown(written(tmp_path / "rest", [elsewhere]))
+    assert "compares what each commit requires" in text and "serializable, held at refresh" in text
+    assert "This catalog compares" not in shown(written(tmp_path / "rows", MEASURED))
 
 
 def test_a_schema_change_is_compared_with_that_on_another_catalog() -> None:
@@ -376,6 +380,17 @@ def written(folder: Path, measured: Sequence[Measured | NotMeasured], tail: str 
     return folder
 
 
+def shown(folder: Path) -> str:
+    return html(page.of(*read(folder / "cells.jsonl")))
+
+
+def on_terminal(made: Page) -> str:
+    console = Console(width=400, record=True)
+    for part in terminal(made):
+        console.print(part, highlight=False, markup=False)
+    return console.export_text()
+
+
 def test_what_is_written_is_read_again_but_for_a_torn_line(tmp_path: Path) -> None:
     header, found = read(written(tmp_path, MEASURED, '{"cell": {"fir') / "cells.jsonl")
     assert header["catalog"] == "rest" and found.measured == MEASURED and not found.could_not
@@ -386,9 +401,9 @@ def test_a_cell_that_could_not_be_measured_is_on_the_page_until_it_is(tmp_path: 
     folder = written(tmp_path, [failed[0], MEASURED[1], failed[1], MEASURED[0]])
     _, found = read(folder / "cells.jsonl")
     assert found.measured == MEASURED[:2] and found.could_not == {UNTRIED: "no stack <1>"}
-    html = page.write(folder).read_text()
-    assert "no stack &lt;1&gt;" in html and UNTRIED.name in html and "could not decide" not in html
-    assert "1 cell could not be measured: no stack <1>" in page.lines(found, [], None)
+    text = shown(folder)
+    assert "no stack &lt;1&gt;" in text and UNTRIED.name in text and "could not decide" not in text
+    assert "1 cell could not be measured: no stack <1>" in on_terminal(page.of({}, found))
 
 
 @pytest.mark.parametrize("text", ["", "[]\n", '{"format": 2}\n', '{"format": 1}\n{"cell": 3}\n', "no\n"])
@@ -427,25 +442,27 @@ def test_two_matrices_differ_where_an_outcome_does(change: dict[str, Any]) -> No
 
 def test_the_page_shows_rules_results_code_and_runs_escaped(tmp_path: Path) -> None:
     kept = [replace(MEASURED[0], run="runs/matrix/1"), *MEASURED[1:]]
-    html = page.write(written(tmp_path, kept)).read_text()
-    assert "merge-on-read, v2, snapshot</td><td>same row" in html and "commits, undelete" in html
-    assert "Found conflicting files that can contain records matching … &lt;&amp;&gt;" in html
-    assert 'href="runs/matrix/1/report.html"' in html
+    text = shown(written(tmp_path, kept))
+    assert "merge-on-read, v2, snapshot</td><td>same row" in text and "commits, undelete" in text
+    assert "Found conflicting files that can contain records matching … &lt;&amp;&gt;" in text
+    assert 'href="runs/matrix/1/report.html"' in text
     core = "https://github.com/apache/iceberg/blob/apache-iceberg-1.12.0/core/src/main/java/org/apache/iceberg/"
-    assert f'href="{core}MergingSnapshotProducer.java">MergingSnapshotProducer.validateAddedDataFiles' in html
-    assert 'class="pair differs" href="#insert-after-insert"' in html  # it was not held
-    assert "isolation (serializable, snapshot)" in html
-    lines = "\n".join(page.lines(Cells(MEASURED, {}), differences(MEASURED, MEASURED), 3))
+    assert f'href="{core}MergingSnapshotProducer.java">MergingSnapshotProducer.validateAddedDataFiles' in text
+    assert 'class="pair differs" href="#insert-after-insert"' in text  # it was not held
+    assert "isolation (serializable, snapshot)" in text
+    lines = on_terminal(page.of({}, Cells(MEASURED, {}), differences(MEASURED, MEASURED), 3))
     assert "3 cells: 1 committed, 1 aborted, 1 anomaly" in lines
-    assert "isolation: 1 of 1 comparison, in 1 pair" in lines
-    assert "delete after update-register, 2 cells:\n  snapshot: commits, undelete (1)\n  otherwise: aborts (1)" in lines
+    assert re.search(r"isolation \(serializable, snapshot\) +1 +1 +1 *\n", lines), lines
+    rules = r"delete after update-register *\n\nwhen +the first +cells *\nsnapshot +commits, undelete +1 *\notherwise +aborts +1 *\n"
+    assert re.search(rules, lines), lines
     assert "compared with 3 cells of another matrix: 0 differ" in lines
 
 
 def test_the_rules_of_many_pairs_are_left_to_the_page() -> None:
     chosen = [c for c in cells() if c.placement == "same row"]
     found = [Measured(c, Ended("retried", 2), Ended("committed", 1), True) for c in chosen]
-    assert "64 pairs: their rules are on the page" in "\n".join(page.lines(Cells(found, {}), [], None))
+    made = page.of({}, Cells(found, {}))
+    assert "and these are 64; --only chooses some" in html(made) and "insert after insert" not in on_terminal(made)
 
 
 def test_a_catalog_compares_requirements_if_its_clients_send_them() -> None:

@@ -124,9 +124,9 @@ def test_the_command_of_a_run_names_everything_that_its_cell_is(tmp_path: Path, 
     file = suite_file(tmp_path, text)
     whole = soak(file, tmp_path / "night", Recorded(good))
     commands = {whole.order.command(c, 7).partition("run ")[2] for c in file.cells if c.stack[0] == "rest"}
-    assert "contention --seed 7 --catalog rest --iceberg 1.12.0 --time 1s --no-nemesis --writers 2" in commands
-    assert "quick --seed 7 --catalog rest --iceberg 1.12.0 --time 1s --writers spark=2,duckdb=1" in commands
-    assert "quick --seed 7 --catalog rest --iceberg 1.12.0 --time 1s --faults lost-acks,crashes --writers 2" in commands
+    assert "contention --seed 7 --writers 2 --time 1s --catalog rest --iceberg 1.12.0 --no-nemesis" in commands
+    assert "quick --seed 7 --writers spark=2,duckdb=1 --time 1s --catalog rest --iceberg 1.12.0" in commands
+    assert "quick --seed 7 --writers 2 --time 1s --catalog rest --iceberg 1.12.0 --faults lost-acks,crashes" in commands
 
 
 def test_a_known_anomaly_does_not_fail_the_night_and_a_new_one_beside_it_does(good: Path, tmp_path: Path) -> None:
@@ -578,7 +578,7 @@ def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_comma
         assert process.poll() is None
     process.send_signal(number)
     _, said = process.communicate(timeout=ENOUGH)
-    again = f"icequake soak {suite} --runs 8 --seed 3 --into {into} --store {into.parent / 'store'}"
+    again = f"icequake soak {suite} --runs 8 --seed 3 --store {into.parent / 'store'} --into {into}"
     assert f"go on at any time with: {again}" in said
     if number == signal.SIGTERM:
         assert process.returncode == 143

@@ -8,11 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli.app import app
-from harness.cli.options import BadArgument, overridden
+from harness.cli.options import BadArgument
 from harness.run.resolve import read_workload
 from nemesis.faults.packages import PACKAGES
 from tests.support.soaks import SUITE
 from workloads.file import suite
+from workloads.file.changes import ChangeError, Changes
 from workloads.file.workload import LIBRARY, WorkloadError
 
 
@@ -71,10 +72,10 @@ def test_the_suites_of_the_library_are_listed() -> None:
 
 def test_a_run_takes_the_faults_of_packages_in_place_of_the_files() -> None:
     file = read_workload(LIBRARY / "lost-acks.yaml")
-    found = overridden(file, None, None, None, no_nemesis=False, faults="crashes,partition").nemesis
+    found = file.with_(Changes(faults="crashes,partition")).nemesis
     assert (found.packages, found.faults) == (("crashes", "partition"), ())
-    assert overridden(read_workload(LIBRARY / "quick.yaml"), None, None, None, no_nemesis=False, faults="all").nemesis
-    with pytest.raises(BadArgument, match=f"unknown package 'crash'.*allowed: {', '.join(PACKAGES)}"):
-        overridden(file, None, None, None, no_nemesis=False, faults="crash")
-    with pytest.raises(BadArgument, match="--faults and --no-nemesis: give one of them"):
-        overridden(file, None, None, None, no_nemesis=True, faults="crashes")
+    assert read_workload(LIBRARY / "quick.yaml").with_(Changes(faults="all")).nemesis
+    with pytest.raises(ChangeError, match=f"unknown package 'crash'.*allowed: {', '.join(PACKAGES)}"):
+        file.with_(Changes(faults="crash"))
+    with pytest.raises(ChangeError, match="--faults and --no-nemesis: give one of them"):
+        file.with_(Changes(no_nemesis=True, faults="crashes"))

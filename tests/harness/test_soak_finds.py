@@ -22,8 +22,9 @@ from harness.experiments.shrink.trials import Ran
 from harness.experiments.soak import Soak
 from harness.experiments.soakfinds import Job, recordable
 from harness.run.resolve import read_scenario, read_suite
+from reports.drawing.render import html, junit
 from reports.shrunk import PAGE as SHRUNK
-from reports.soak import junit, page
+from reports.soak import page
 from reports.soak.words import find_of
 from tests.harness.shrink.byrule import ByRule, needs_both
 from tests.harness.shrink.failedrun import failed_run
@@ -111,8 +112,8 @@ def test_a_new_anomaly_is_replayed_and_shrunk_once_and_every_result_says_so(fail
         "shows again in 2 of 2 replays; shrunk to 2 operations of 2 writers, reproduced 3 of 3: icequake prove /"
         in said
     )
-    assert said in junit.render(night, "again")
-    assert f"{found.folder}/{SHRUNK}" in page.render(night, "again")
+    assert (suite := page.of(night, "again").suite) is not None and said in junit(suite)
+    assert f"{found.folder}/{SHRUNK}" in html(page.of(night, "again"))
     assert json.loads(json.dumps(page.to_json(night)))["finds"][0]["scenario"] == found.scenario
     assert night.used >= found.used > 0
 

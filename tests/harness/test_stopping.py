@@ -177,11 +177,11 @@ def test_a_stopped_matrix_names_the_command_that_continues_it(tmp_path: Path, mo
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1] == (
         "icequake: stopped by Ctrl-C; 0 of 5 cells are measured; the same command continues: "
-        f"icequake matrix --only delete --into {tmp_path}/m --catalog rest --limit 5"
+        f"icequake matrix --only delete --limit 5 --into {tmp_path}/m --catalog rest"
     )
     done = inside("matrix", "--engine", "duckdb,spark", "--limit", "5", cwd=tmp_path)
     assert done.stderr.splitlines()[-1].endswith(
-        f"icequake matrix --engine spark,duckdb --into {tmp_path}/store/engine-matrix --catalog rest --limit 5"
+        f"icequake matrix --engine spark,duckdb --limit 5 --into {tmp_path}/store/engine-matrix --catalog rest"
     )
 
 
@@ -214,5 +214,5 @@ def test_a_scenario_that_is_cut_short_is_an_interrupted_run_and_one_that_ended_c
 ) -> None:
     folder = RunFolder(tmp_path)
     folder.write_state(state)
-    assert prove._cut_short(Proof("undelete", "not run", folder=str(tmp_path))) is cut
+    assert prove._cut_short(folder) is cut
     assert folder.state() == after

@@ -13,14 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.costs.trend import BY_KEY
+from checkers.costs.measures import BY_KEY
 from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
 from checkers.judge.runfolder import Results
 from checkers.nights import record, trend
 from checkers.nights.night import Night
 from checkers.nights.record import Ended, Line, Sample
 from checkers.verdict import Anomaly, Validity, Verdict
-from reports.soak import drawings, junit, page, words
+from reports.drawing.page import Page, Table
+from reports.drawing.render import html, junit, terminal
+from reports.soak import drawings, page, words
 from tests.reports.test_report import HOSTILE
 from tests.reports.test_summary import validate
 from tests.support.soaks import SUITE
@@ -80,8 +82,8 @@ GIVEN_UP = {"given_up": {JDBC.stack: "the stack of jdbc 1.12.0 does not come up:
     [
         ([line(REST)], {}, True, 0, "No new anomaly"),
         ([line(REST), OLD], {}, True, 0, "No new anomaly"),
-        ([NEW, OLD], {}, False, 1, "New anomalies in 1 run: lost-commit"),
-        ([NEW], {"stopped": "the disk is full"}, False, 1, "New anomalies in 1 run: lost-commit"),
+        ([NEW, OLD], {}, False, 1, "New anomalies in 1 run: lost-commit ×2"),
+        ([NEW], {"stopped": "the disk is full"}, False, 1, "New anomalies in 1 run: lost-commit ×2"),
         (
             [line(REST), line(JDBC, "unknown", reason="?")],
             {},
@@ -140,12 +142,17 @@ def test_a_cell_shows_the_worst_of_its_runs(tmp_path: Path) -> None:
     assert worst == ["new", "known", "error", "unknown", "valid", "not run"]
 
 
+def in_junit(made: Page) -> str:
+    assert made.suite is not None
+    return junit(made.suite)
+
+
 def test_junit_has_a_case_for_each_cell(tmp_path: Path) -> None:
     out = Cell("x", "glue", "none", "1.12.0", "")
     one, two, three, *_ = [c for c in CELLS if c not in (REST, JDBC)]
     lines = [NEW, OLD, line(one), line(two, "error", reason="died"), line(three, "unknown", reason="reads: late")]
     night = a_night(tmp_path, *lines, left_out={out: "it is not reached"})
-    root = ET.fromstring(junit.render(night, AGAIN))
+    root = ET.fromstring(in_junit(page.of(night, AGAIN)))
     validate(root)
     cases = {c.get("name"): c for c in root.iter("testcase")}
     assert len(cases) == len(CELLS) + 1 == int(root.get("tests") or 0)
@@ -171,7 +178,7 @@ def test_the_page_shows_cells_failures_known_anomalies_time_memory_and_disk(tmp_
     kept = replace(NEW, folder="runs/quick/x")
     gone = replace(NEW, folder="runs/quick/y", used=130.0)
     night = a_night(tmp_path, kept, gone, OLD, line(REST, used=190.0, number=2), STACK, stopped="the disk is full")
-    text = page.render(night, AGAIN)
+    text = html(page.of(night, AGAIN))
     assert text.count('href="runs/quick/x/report.html"') == 2, "in the table and in the drawing"
     assert "its folder was removed to make room" in text and "runs/quick/y/report.html" not in text
     assert "icequake run quick --seed 7" in text and AGAIN in text and "The night stopped: the disk is full." in text
@@ -184,8 +191,26 @@ def test_the_page_shows_cells_failures_known_anomalies_time_memory_and_disk(tmp_
     assert [r["showed"] for r in stored["runs"]] == ["new", "new", "known", "valid", "error"] and stored["exit"] == 1
 
 
+def test_the_number_behind_an_anomaly_is_that_of_anomalies_wherever_it_is_said(tmp_path: Path) -> None:
+    """Two runs with two each are four; how many runs is said of runs."""
+    night = a_night(tmp_path, NEW, replace(NEW, number=2))
+    assert words.banner(night).headline == "New anomalies in 2 runs: lost-commit ×4"
+    assert "lost-commit ×4 in 2 of 2 runs" in in_junit(page.of(night, AGAIN))
+    assert '<td class="wrap">lost-commit ×4</td>' in html(page.of(night, AGAIN))
+
+
+def test_the_table_of_cells_has_a_heading_for_each_of_its_columns(tmp_path: Path) -> None:
+    """Also for the dimensions that few suites vary; those that no cell has are left out."""
+    held = replace(REST, order="random", cluster="local")
+    cells = next(s for s in page.of(a_night(tmp_path, cells=(JDBC, held)), AGAIN).sections if s.anchor == "cells")
+    table = next(b for b in cells.blocks if isinstance(b, Table))
+    names = [c.name for c in table.columns]
+    assert names[:7] == ["workload", "catalog", "faults", "iceberg", "writers", "order", "cluster"]
+    assert [[*map(str, row.cells)][5:7] for row in table.rows] == [["–", "–"], ["random", "local"]]
+
+
 def test_a_page_without_any_run_can_be_written(tmp_path: Path) -> None:
-    text = page.render(a_night(tmp_path, samples=()), AGAIN)
+    text = html(page.of(a_night(tmp_path, samples=()), AGAIN))
     assert "No run" in text and "No sample was taken." in text and "None." in text
 
 
@@ -193,10 +218,10 @@ def test_what_came_from_outside_is_shown_and_not_obeyed(tmp_path: Path) -> None:
     hostile = Cell(HOSTILE, "rest", "none", "1.12.0", "")
     bad = line(hostile, "invalid", anomalies={HOSTILE: 1}, reason=HOSTILE, command=HOSTILE, folder=HOSTILE)
     night = a_night(tmp_path, bad, cells=(*CELLS, hostile), stopped=HOSTILE, left_out={hostile: HOSTILE})
-    text = page.render(night, HOSTILE, [trend.Past(HOSTILE, HOSTILE, (bad,))])
+    text = html(page.of(night, HOSTILE, [trend.Past(HOSTILE, HOSTILE, (bad,))]))
     assert HOSTILE not in text and "<script>alert" not in text and "<img" not in text
-    validate(ET.fromstring(junit.render(night, HOSTILE)))
-    assert all("\x1b" not in row for row in words.lines(night))
+    validate(ET.fromstring(in_junit(page.of(night, HOSTILE))))
+    assert all("\x1b" not in part for part in terminal(page.of(night, HOSTILE)) if isinstance(part, str))
 
 
 # --- the trend --------------------------------------------------------------------------------------------------------
@@ -222,7 +247,7 @@ def test_the_trend_has_the_last_nights_of_the_store_before_this_one(tmp_path: Pa
     assert len(unread) == 1 and "torn/runs.jsonl:1: not the journal of a soak" in unread[0]
     assert [p.name for p in past] == [f"n{n}" for n in range(2, 9)]
     night = a_night(mine, line(REST))
-    text = page.render(night, AGAIN, past, unread)
+    text = html(page.of(night, AGAIN, past, unread))
     assert "A night is left out: " in text
     assert "2026-11-03" in text and "2026-11-02" not in text and text.count("✕ 1 of 1: undelete") == 7
 
@@ -258,7 +283,7 @@ def test_a_cell_whose_runs_were_not_judged_is_marked_if_an_earlier_night_has_fig
 ) -> None:
     stored(tmp_path, "before", "2026-11-01T00:00:00", line(REST), line(JDBC))
     mine = stored(tmp_path, "mine", "2026-11-20T00:00:00", line(JDBC))
-    text = page.render(a_night(mine, line(JDBC), *(line(REST, ended) for ended in runs)), AGAIN, *trend.earlier(mine))
+    text = html(page.of(a_night(mine, line(JDBC), *(line(REST, ended) for ended in runs)), AGAIN, *trend.earlier(mine)))
     assert text.count("<td>✕</td>") == marks
 
 

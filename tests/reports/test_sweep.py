@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from checkers.costs import curves
 from checkers.costs.comparison import Comparison, Contender, Ran
 from checkers.costs.curves import Line, Predicted
-from checkers.costs.measures import FIGURES, Measures
+from checkers.costs.measures import BY_KEY, FIGURES, Measures
 from harness.experiments import compare
-from reports.sweep import drawings, page, words
+from reports.drawing.render import html, terminal, write
+from reports.sweep import drawings, page, tables, words
 from tests.reports.test_report import HOSTILE
 from tests.support.committers import Committers, attempt, point, simulated
 
@@ -63,10 +66,10 @@ def foretold() -> list[Predicted]:
 
 
 def test_every_link_within_the_page_has_its_target_and_every_run_is_linked(race: Comparison) -> None:
-    text = page.render(race, "icequake sweep", foretold())
+    text = html(page.of(race, "icequake sweep", foretold()))
     targets = set(re.findall(r' id="([^"]+)"', text))
     inside = set(re.findall(r'href="#([^"]+)"', text))
-    assert inside <= targets and {page.anchor(n) for n in range(6)} <= inside
+    assert inside <= targets and {tables.anchor(n) for n in range(6)} <= inside
     for r in race.runs:
         assert f'href="{r.folder}/report.html"' in text
     assert "icequake 8 none" in text and "icequake sweep" in text
@@ -77,7 +80,7 @@ def test_the_page_is_self_contained_and_nothing_from_outside_breaks_out(race: Co
     c = race if what == "race" else names(race)
     bad = Contender(HOSTILE, HOSTILE, (), (("writers", HOSTILE), ("backoff", HOSTILE)))
     hostile = Ran(bad, 1, HOSTILE, HOSTILE, race.runs[0].measures, None, {HOSTILE: HOSTILE}, HOSTILE)
-    text = page.render(replace(c, contenders=(*c.contenders, bad), runs=(*c.runs, hostile)), HOSTILE)
+    text = html(page.of(replace(c, contenders=(*c.contenders, bad), runs=(*c.runs, hostile)), HOSTILE))
     assert "<img" not in text and "\u202e" not in text and "{{ 7 * 7 }}" in text
     assert "http" not in text.replace("http-equiv", "")
     assert not any("nan" in places or "inf" in places for places in re.findall(r'(?:points|d)="([^"]*)"', text))
@@ -86,7 +89,7 @@ def test_the_page_is_self_contained_and_nothing_from_outside_breaks_out(race: Co
 def test_curves_have_a_band_for_each_line_and_a_mark_for_each_point(race: Comparison) -> None:
     x = curves.axis(race.contenders)
     assert x is not None and x.parameter == "writers"
-    rate = words.BY_KEY["commits_per_s"]
+    rate = BY_KEY["commits_per_s"]
     lines = list(enumerate(curves.lines(race, rate.key, x)))
     rows = {one: f"p{n}" for n, one in enumerate(race.contenders)}
     knees = {n: k for n, line in lines if (k := curves.knee(line)) is not None}
@@ -113,7 +116,7 @@ def test_names_beside_lines_leave_out_what_all_of_them_say(labels: list[str], sh
 
 
 def test_a_sweep_of_names_is_drawn_as_bars_with_whiskers(race: Comparison) -> None:
-    text = page.render(names(race))
+    text = html(page.of(names(race)))
     assert curves.axis(names(race).contenders) is None
     assert 'class="column ' in text and 'class="run ' not in text and "commits a second of each point" in text
 
@@ -121,11 +124,11 @@ def test_a_sweep_of_names_is_drawn_as_bars_with_whiskers(race: Comparison) -> No
 def test_two_parameters_of_names_are_drawn_in_groups() -> None:
     m = simulated(1, 2, 3).run.measures()
     runs = [point(1, m, ("layout", a), ("backoff", b)) for a in ("flat", "by-part") for b in ("none", "linear")]
-    text = page.render(swept(*runs, seeds=(1,)))
+    text = html(page.of(swept(*runs, seeds=(1,))))
     assert text.count(">layout=flat<") >= 2 and ">backoff=linear<" in text
     one = runs[:2]
     other = [replace(r, contender=replace(r.contender, catalog="jdbc")) for r in one]
-    text = page.render(swept(*one, *other, seeds=(1,)))
+    text = html(page.of(swept(*one, *other, seeds=(1,))))
     assert ">rest<" in text and ">jdbc<" in text and ">backoff=linear<" in text
 
 
@@ -139,7 +142,7 @@ def test_one_commit_is_taken_apart_into_first_attempts_and_retries_with_parents_
         c.did(f"w1-{n}", 60 * n, 60 * n + 59, [attempt("refused", "cold", data_ms=7), again])
     m = c.measures()
     sweep = swept(*(point(s, m, ("writers", w)) for w in ("2", "4") for s in (1, 2, 3)))
-    text = page.render(sweep)
+    text = html(page.of(sweep))
     for sort in ("first, parent hot", "first, parent cold", "retry, parent hot"):
         assert sort in text, sort
     assert "Phases of a first attempt and of a retry" in text and text.count('class="part p-wait"') >= 2
@@ -158,7 +161,7 @@ def test_writers_without_recorded_attempts_have_a_page_too() -> None:
     for n in range(3):
         c.did(f"w0-{n}", 50 * n, 50 * n + 20, None, tries=2)
         c.did(f"w1-{n}", 50 * n, 50 * n + 40, None)
-    text = page.render(swept(*(point(s, c.measures(), ("writers", w)) for w in ("1", "2") for s in (1, 2, 3))))
+    text = html(page.of(swept(*(point(s, c.measures(), ("writers", w)) for w in ("1", "2") for s in (1, 2, 3)))))
     assert "do not record their attempts" in text and "fewer than 20 commits" in text
 
 
@@ -167,18 +170,18 @@ OLD = Measures(True, {}, (), 60.0, 100, 40, {"insert": (40, 0, 0)}, {"commits_pe
 
 def test_files_of_earlier_versions_runs_that_failed_and_nothing_at_all_can_be_shown(tmp_path: Path) -> None:
     old = swept(*(point(s, OLD, ("writers", w)) for w in ("1", "2") for s in (1, 2, 3)))
-    assert "Nobody wrote" in page.render(old) and "None was counted" in page.render(old)
+    assert "Nobody wrote" in html(page.of(old)) and "None was counted" in html(page.of(old))
     failed = swept(point(1, None, ("writers", "1"), reason="no Java"), point(1, OLD, ("writers", "2")), seeds=(1,))
-    text = page.write(failed, tmp_path, "again").read_text()
+    text = write(page.of(failed, "again"), tmp_path).read_text()
     assert "no Java" in text and "1 run could not be measured" in text
     nothing = Comparison({"format": 1}, (Contender("rest", "1", (), (("writers", "1"),)),), (1,), ())
-    assert "Nothing was measured" in page.write(nothing, tmp_path).read_text()
-    assert not any("nan" in line for line in page.lines(nothing))
+    assert "Nothing was measured" in write(page.of(nothing), tmp_path).read_text()
+    assert not any("nan" in part for part in terminal(page.of(nothing)) if isinstance(part, str))
 
 
 def test_the_json_has_everything(race: Comparison, tmp_path: Path) -> None:
-    page.write(race, tmp_path, "icequake sweep", foretold())
-    found = json.loads((tmp_path / page.JSON).read_text())
+    write(page.of(race, "icequake sweep", foretold()), tmp_path)
+    found = json.loads((tmp_path / "sweep.json").read_text())
     assert found["parameters"] == {"writers": list(WRITERS), "backoff": list(BACKOFF)}
     assert found["axis"] == {"parameter": "writers", "unit": "", "values": {"1": 1.0, "2": 2.0, "8": 8.0}}
     assert len(found["points"]) == 6 and len(found["runs"]) == 18 and len(found["predicted"]) == 11
@@ -199,7 +202,7 @@ def test_the_page_of_a_large_sweep_stays_small(race: Comparison) -> None:
     m = next(r.measures for r in race.runs if dict(r.contender.varied) == {"writers": "8", "backoff": BACKOFF[1]})
     params = [(str(w), b) for w in (1, 2, 4, 8, 16, 30, 50) for b in ("a", "b", "c", "d", "e", "f")]
     runs = [point(s, m, ("writers", w), ("backoff", b)) for w, b in params for s in (1, 2, 3, 4, 5)]
-    assert len(page.render(swept(*runs, seeds=(1, 2, 3, 4, 5)))) < 900_000
+    assert len(html(page.of(swept(*runs, seeds=(1, 2, 3, 4, 5))))) < 900_000
 
 
 # --- the words --------------------------------------------------------------------------------------------------------
@@ -296,12 +299,12 @@ def test_predictions_are_said_with_their_error() -> None:
 
 
 def test_all_predictions_are_in_the_table_beside_what_was_measured(race: Comparison) -> None:
-    text = page.render(race, None, foretold())
+    text = html(page.of(race, None, foretold()))
     assert "writers=1000 backoff=none" in text and "writers=8 backoff=none regions=2" in text
     assert text.count("<small>not measured</small>") == 5 and text.count("<small>+25.0 %</small>") == 2
-    assert 'id="predicted"' not in page.render(race)
+    assert 'id="predicted"' not in html(page.of(race))
     far = replace(foretold()[0], reason=f"swap is slower {HOSTILE}")
-    text = page.render(race, None, [far])
+    text = html(page.of(race, None, [far]))
     assert "swap is slower" in text and "<img" not in text
 
 
@@ -329,21 +332,27 @@ def test_what_was_not_tested_follows_from_the_runs(race: Comparison) -> None:
 # --- the terminal -----------------------------------------------------------------------------------------------------
 
 
-def test_the_terminal_has_a_row_for_each_point_and_fits(race: Comparison) -> None:
+def printed(parts: Iterable[object]) -> str:
+    """The tables of what a terminal shows."""
     console = Console(width=150, record=True)
-    console.print(page.table(race))
-    text = console.export_text()
+    for part in parts:
+        if isinstance(part, Table):
+            console.print(part)
+    return console.export_text()
+
+
+def test_the_terminal_has_a_row_for_each_point_and_fits(race: Comparison) -> None:
+    parts = terminal(page.of(race, None, foretold()))
+    text = printed(parts)
     assert len(text.rstrip().splitlines()) == 7 and "exponential+jitter" in text and "✓ valid" in text
-    assert all(len(line) <= 104 for line in page.lines(race, foretold()))
-    assert "Not tested:" in "\n".join(page.lines(race))
+    lines = [part for part in parts if isinstance(part, str)]
+    assert all(len(line) <= 104 for line in lines) and "  Not tested:" in lines
 
 
 def test_points_of_several_catalogs_say_theirs(race: Comparison) -> None:
     other = tuple(replace(r, contender=replace(r.contender, catalog="jdbc")) for r in race.runs)
     both = swept(*race.runs, *other)
-    console = Console(width=150, record=True)
-    console.print(page.table(both))
-    assert "jdbc" in console.export_text()
+    assert "jdbc" in printed(terminal(page.of(both)))
     x = curves.axis(both.contenders)
     assert x is not None
     assert [line.label for line in curves.lines(both, "commits_per_s", x)] == [
@@ -367,7 +376,7 @@ def test_predictions_of_several_catalogs_stand_beside_their_own_lines(race: Comp
         ("rest backoff=none", [1, 2, 8]),
         ("jdbc backoff=none", [1, 2, 8]),
     ]
-    assert page.render(both, None, predicted).count("<small>measured ") == 6
+    assert html(page.of(both, None, predicted)).count("<small>measured ") == 6
 
 
 def test_what_a_sweep_varies_is_kept_with_its_runs(race: Comparison, tmp_path: Path) -> None:
@@ -380,4 +389,4 @@ def test_what_a_sweep_varies_is_kept_with_its_runs(race: Comparison, tmp_path: P
 
 def test_every_figure_of_the_glance_and_of_the_plots_exists() -> None:
     known = {f.key for f in FIGURES}
-    assert {k for k, _ in page.GLANCE} <= known and set(page.PLOTTED) <= known and set(words.COMPARED) <= known
+    assert {*tables.GLANCE} <= known and set(tables.PLOTTED) <= known and set(words.COMPARED) <= known

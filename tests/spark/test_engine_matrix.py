@@ -11,6 +11,7 @@ from compose.install.installation import Installation
 from harness.cli.check import publish
 from harness.experiments.matrix import Matrix
 from harness.run.bench import Bench
+from reports.drawing import render
 from reports.matrix import page
 from tests.support.runs import Silent
 
@@ -35,4 +36,4 @@ def test_operations_of_two_engines_end_as_their_code_says(
     assert all(m.first.outcome == "aborted" for m in found if m.cell.first_engine == "duckdb")
     assert all((tmp_path / str(m.run) / "report.html").exists() for m in found)
     assert all(not m.anomalies for m in found), [m.to_json() for m in found]
-    assert page.write(tmp_path).exists()
+    assert render.write(page.of(*measured.read(tmp_path / "cells.jsonl")), tmp_path).exists()

@@ -49,4 +49,4 @@ def test_committers_of_two_policies(tmp_path: Path) -> None:
 
     again = icequake(*arguments)
     assert again.returncode == 0 and len(runfolder.runs(tmp_path / "store")) == 2
-    assert "2 of 2 runs are already measured" in again.stderr + again.stdout
+    assert "2 of 2 runs are there already" in again.stderr + again.stdout

@@ -14,6 +14,7 @@ import json
 import os
 import random
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,29 +22,40 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import psutil
+import yaml
 
+from checkers.conflicts import predicted
+from checkers.conflicts.measured import Ended, Measured, NotMeasured
 from checkers.costs.comparison import Contender
 from checkers.evidence.runfolder import RunFolder
 from checkers.selftest import recorded
 from compose.install.installation import Installation
 from compose.processes.watchdog import MARK, Watchdog, marked_environment
+from harness.campaign.campaign import Done, JobAttempt
 from harness.campaign.stacks import Key, WarmStacks
-from harness.experiments import compare, sweep
-from harness.experiments.shrink.log import Log
+from harness.experiments import compare, matrix, prove, sweep, timetofind
+from harness.experiments.shrink.log import journal_of
 from harness.experiments.shrink.shrink import Shrink, failed
 from harness.experiments.shrink.trials import Budget, Ran, Trials
+from harness.run.resolve import read_defect, read_scenario
 from harness.run.settings import Settings, Watcher
 from tests.harness.shrink.byrule import ByRule, needs_both
 from tests.harness.shrink.failedrun import failed_run
 from tests.support import soaks
 from tests.support.runs import Silent
-from tests.support.soaks import judged_once, page_alone, put
+from tests.support.soaks import judged_once, page_alone, put, spoil
+from workloads.file import defect as defects
+from workloads.file import scenario as scenarios
+from workloads.file.anomalies import entries_of
+from workloads.file.mode import QUICK, Mode
 from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
 from workloads.file.suite import Cell
@@ -204,6 +216,84 @@ class Marked(soaks.Recorded):
         return found
 
 
+@dataclass
+class OnMarked:
+    """A warm stack of a time to find, with one marked process; runs with a seed that can be divided by three find the defect."""
+
+    source: Path
+    inside: contextlib.ExitStack
+
+    def run(self, workload: Workload, folder: RunFolder, *, seed: int, command: str, seen: Any) -> None:
+        """Copy the recorded run."""
+        run_of(self.source, folder, workload.catalog, seed)
+        if seed % 3 == 0:
+            spoil(folder)
+
+    def close(self) -> None:
+        """End it."""
+        self.inside.close()
+
+
+@dataclass
+class FakeBench:
+    """A bench of one marked process, with two seats; its runs leave a recorded run of a scenario. ``act`` may raise."""
+
+    source: Path
+    act: Callable[[str], None] = lambda name: None
+    catalog: str = "rest"
+    secrets: tuple[str, ...] = ()
+    mode: Mode = QUICK
+    groups: Sequence[Any] = (SimpleNamespace(board=None),) * 2
+    inside: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def __enter__(self) -> FakeBench:
+        self.inside.enter_context(marked_process())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.inside.close()
+
+    def run(self, workload: Workload, folder: RunFolder, *_: object, about: Any, **__: object) -> None:
+        """Copy the recorded run."""
+        time.sleep(RUN_S)
+        self.act(workload.workload)
+        shutil.copytree(self.source, folder.path, dirs_exist_ok=True)
+        plan = yaml.safe_load(folder.plan.read_text())
+        folder.plan.write_text(yaml.safe_dump({**plan, **about}))
+
+
+class Unscripted:
+    """In place of a scenario's script: a recorded run needs none."""
+
+    def __init__(self, scenario: Scenario, board: object, stop: threading.Event) -> None:
+        self.operations = self.launched = None
+
+    def __enter__(self) -> Unscripted:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def problems(self) -> list[str]:
+        """None."""
+        return []
+
+
+class FakeMatrix(matrix.Matrix):
+    """A matrix on such a bench, of which all operations commit; ``act`` may raise."""
+
+    act: Callable[[Sequence[predicted.Cell]], None] = staticmethod(lambda cells: None)
+
+    def _start(self, key: Key, logs: Path, below: Any) -> Any:
+        return FakeBench(Path())
+
+    def _run(self, cells: Sequence[predicted.Cell], attempt: JobAttempt) -> Done[Measured | NotMeasured]:
+        with self._stacks.lease(self._key):
+            time.sleep(RUN_S)
+            self.act(cells)
+        return Done([Measured(c, Ended("committed", 1), Ended("committed", 1), True) for c in cells])
+
+
 # --- one session of each kind, and what it came to --------------------------------------------------------------------
 
 
@@ -218,8 +308,10 @@ def soaked(source: Path, into: Path) -> object:
 
 
 def compared(source: Path, into: Path) -> object:
-    """A comparison of two catalogs; contender and seed → its verdict."""
-    whole = FakeCompare(order(), into, into / "store", Silent(), page_alone, judged_once, source=source)
+    """A comparison of two catalogs, two runs at a time; contender and seed → its verdict."""
+    whole = FakeCompare(
+        replace(order(), parallel=2), into, into / "store", Silent(), page_alone, judged_once, source=source
+    )
     return _verdicts(whole.measure())
 
 
@@ -234,26 +326,72 @@ def _verdicts(c: Any) -> object:
     return sorted(runs)
 
 
+def searched(source: Path, into: Path) -> object:
+    """Searches for two defects by two orders; what is the same each time."""
+    names = ("hadoop-lost-update", "jdbc-lost-ack")
+    plain = [read_defect(defects.find(name)) for name in names]
+    found = entries_of("stale-read", "fractured-read")
+    sought = [d.model_copy(update={"found": found, "tables_of": ()}) for d in plain]
+
+    def start(key: Any, writers: int, logs: Path, watcher: Watcher) -> OnMarked:
+        inside = contextlib.ExitStack()
+        inside.enter_context(marked_process())
+        return OnMarked(source, inside)
+
+    asked = timetofind.Order(tuple(sought), ("free", "coverage"), (1, 2, 3), 1e6, lambda d, s, o: f"find {s}")
+    whole = timetofind.TimeToFind(asked, into, Silent(), page_alone, start, judged_once)
+    return [(s.defect, s.order, s.seed, s.found, s.runs, s.operations, s.reason) for s in whole.measure()]
+
+
+def proven(source: Path, into: Path) -> object:
+    """Scenarios of two catalogs, twice each; what is the same each time."""
+    one = read_scenario(scenarios.LIBRARY / "undelete.yaml")
+    named = [(name, catalog) for catalog in ("rest", "jdbc") for name in ("one", "two", "three")]
+    every = [one.model_copy(update={"scenario": name + catalog, "catalog": catalog}) for name, catalog in named]
+    with (
+        mock.patch.object(prove, "ScenarioScript", Unscripted),
+        mock.patch.object(prove, "Bench", lambda *_, **__: FakeBench(source)),
+        mock.patch.object(prove, "judge_run", judged_once),
+        mock.patch.object(prove, "versions", lambda _: {"iceberg": "1.12.0"}),
+    ):
+        installation = Installation.__new__(Installation)
+        proofs, _ = prove.prove(every, installation, into / "store", Silent(), page_alone, times=2, into=into)
+    return [(p.scenario, p.state, p.why, sorted(p.found)) for p in proofs]
+
+
+def crossed(source: Path, into: Path) -> object:
+    """A matrix of a hundred cells; each cell with its outcome."""
+    cells = list(predicted.on("requirements", predicted.cells()))[:100]
+    with mock.patch.object(matrix, "versions", lambda _: {"iceberg": "1.12.0"}):
+        found = FakeMatrix(cells, into, Installation.__new__(Installation), Silent()).measure()
+    return sorted(str(m.to_json()) for m in found.measured), len(found.could_not)
+
+
 def shrunk(source: Path, into: Path) -> object:
     """A shrink; the operations that are left, and how many candidates had to be run."""
     run = failed(RunFolder(source), None)
     logs = into / "logs"
     start: Callable[..., Any] = lambda key, logs, below: marked_process()  # noqa: E731
-    with Log(into, {"run": "r"}) as log, WarmStacks[None](start, logs, lambda _: None) as stacks:
+    with journal_of(into, {"run": "r"}) as log, WarmStacks[None](start, logs, lambda _: None) as stacks:
         runner = OnFake(ByRule(into, source, needs_both), stacks)
         trials = Trials(runner, log, into, run.name, Budget(), Silent())
         recording, minimal, found = Shrink(run, into, trials, Silent(), tries=1, times=3).shrink()
     assert recording is not None
-    return [o.f for o in recording.operations], minimal, str(found.tries), len(log.trials)
+    return [o.f for o in recording.operations], minimal, str(found.tries), len(log.lines)
 
 
 KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "soak": (soaked, "runs.jsonl"),
     "compare": (compared, "runs.jsonl"),
     "sweep": (swept, "runs.jsonl"),
+    "time-to-find": (searched, "searches.jsonl"),
+    "prove": (proven, "proofs.jsonl"),
+    "matrix": (crossed, "cells.jsonl"),
     "shrink": (shrunk, "shrink.jsonl"),
 }
 """Kind → one session of it, and its journal."""
+OF_SCENARIOS = ("shrink", "prove")
+"""Kinds whose runs are like that of a scenario."""
 
 
 # --- killed -----------------------------------------------------------------------------------------------------------
@@ -331,7 +469,7 @@ def main(kind: str, folder: Path, kills: int, seed: int) -> None:
     """Kill so often; see the module."""
     session, journal = KINDS[kind]
     with tempfile.TemporaryDirectory() as place:
-        source = failed_run(Path(place)) if kind == "shrink" else recorded_in(Path(place))
+        source = failed_run(Path(place)) if kind in OF_SCENARIOS else recorded_in(Path(place))
         session(source, folder / "warm-up")  # what is judged once is known to each session
         one = Killed(session, source, journal, random.Random(seed))
         expected, lasts = one.whole(folder / "whole")

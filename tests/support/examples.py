@@ -10,6 +10,8 @@ from pathlib import Path
 from workloads.operations import kinds
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+PLACES = {"my_experiment.py": "harness/experiments", "my_command.py": "harness/cli"}
+"""Where the page tells to save what another example imports."""
 _BLOCK = re.compile(r"^```\w+\n# (?P<name>\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,6 +37,15 @@ def write_example(name: str, folder: Path) -> Path:
     path = folder / name
     path.write_text(example(name), encoding="utf-8")
     return path
+
+
+def write_in_place(name: str, folder: Path) -> Path:
+    """Write the file of that name where the page tells to save it, in a checkout that is ``folder``; its path."""
+    place = folder / PLACES.get(name, "")
+    place.mkdir(parents=True, exist_ok=True)
+    for package in (p for p in (place, *place.parents) if p.is_relative_to(folder) and p != folder):
+        (package / "__init__.py").touch()
+    return write_example(name, place)
 
 
 @contextmanager

@@ -1,12 +1,12 @@
 """``shrink.jsonl``: every run of a shrink and what came of it, so that the same command goes on where another one ended.
 
-The first line says what is shrunk. The search asks the same questions again and gets the answers from here, so nothing else is kept.
+The first line says what is shrunk. The search asks the same questions again (:class:`harness.campaign.campaign.Questions`) and gets the answers
+from here, so nothing else is kept.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class Trial:
         problem: why the run could not show it, or was not as it should have been; empty if there is nothing to say.
         shown: how many anomalies of the name that is looked for; 0 if nobody counted.
         could_not: why it could not be run, which says nothing of the candidate; empty if it could.
+        answers: the key of the candidate of which it says something; None if of none.
     """
 
     key: str
@@ -46,6 +47,10 @@ class Trial:
     problem: str = ""
     shown: int = 0
     could_not: str = ""
+
+    @property
+    def answers(self) -> str | None:
+        return None if self.could_not else self.key
 
 
 def _with_could_not(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -67,43 +72,10 @@ def trials(folder: Path) -> list[Trial]:
     return journal.read(path, FORM)[1] if path.exists() else []
 
 
-class Log:
-    """The log in a folder, to write to. Use in ``with``.
+def journal_of(folder: Path, about: Mapping[str, Any]) -> Journal[Trial]:
+    """The journal of a shrink in a folder, to write to.
 
     Args:
         about: what is shrunk; a folder with another is refused.
-
-    Raises (on entry):
-        ShrinkError: the folder has the log of another shrink, somebody else writes there, or a line of it cannot be read.
-        OSError: the disk is full.
     """
-
-    def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
-        self._journal = Journal(folder / FILE, FORM, about)
-        self._answers: dict[str, list[Trial]] = defaultdict(list)
-
-    def __enter__(self) -> Log:
-        for trial in self._journal.__enter__().lines:
-            self._remember(trial)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._journal.__exit__()
-
-    def _remember(self, trial: Trial) -> None:
-        if not trial.could_not:
-            self._answers[trial.key].append(trial)
-
-    def of(self, key: str) -> Sequence[Trial]:
-        """The runs of a candidate so far; one that could not be made is none."""
-        return tuple(self._answers.get(key, ()))
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """All runs so far, in their order."""
-        return tuple(self._journal.lines)
-
-    def add(self, trial: Trial) -> None:
-        """Write the line of a run that has ended."""
-        self._journal.append(trial)
-        self._remember(trial)
+    return Journal(folder / FILE, FORM, about)

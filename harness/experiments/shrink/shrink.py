@@ -271,7 +271,7 @@ class Shrink:
     @property
     def trials(self) -> tuple[Trial, ...]:
         """All runs, also those of commands before."""
-        return self._trials.log.trials
+        return tuple(self._trials.lines)
 
     @property
     def steps(self) -> tuple[Step, ...]:

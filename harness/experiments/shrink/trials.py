@@ -1,6 +1,6 @@
 """The runs of a shrink: each candidate is run on a warm bench and judged, and its outcome is logged.
 
-An answer that the log has already is not asked for again (:mod:`harness.experiments.shrink.log`).
+An answer that the journal has already is not asked for again (:mod:`harness.experiments.shrink.log`).
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ import hashlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from checkers.evidence.journal import Journal
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, mapping_in
 from checkers.judge.runfolder import Results
 from checkers.verdict import own_findings
 from compose.external.external import External
 from compose.install.installation import Installation
-from harness.campaign.errors import is_full, why
+from harness.campaign.campaign import CouldNotRun, Done, JobAttempt, Questions
 from harness.campaign.stacks import Key, StackError, WarmStacks
 from harness.experiments.prove import prove_once
 from harness.experiments.replay import replay_once
 from harness.experiments.shrink.candidates import NEMESIS, key, size
-from harness.experiments.shrink.log import Log, Trial
+from harness.experiments.shrink.log import Trial
 from harness.experiments.shrink.reduction import Spent, Tries
 from harness.experiments.shrink.translate import to_yaml
 from harness.experiments.soakstacks import sparks
@@ -174,9 +175,13 @@ class OnBench:
         """Run and judge a scenario."""
         writers = s.writers + (SPARK not in s.by_writer)
         with self._on(writers, max(1, s.by_writer.count(SPARK))) as bench:
-            proof = prove_once(bench, s, self._runs, self._proves, self._publish, stop=self._stop)
-            if proof.state == "not run":
-                raise RunError("; ".join(proof.why))
+            attempt = JobAttempt(self._watcher, stop=self._stop or threading.Event())
+            made = attempt.outcome(
+                lambda: Done([prove_once(bench, s, self._runs, self._proves, self._publish, attempt)])
+            )
+            if isinstance(made, CouldNotRun):
+                raise RunError(made.why)
+            (proof,) = made.lines
         found = (*sorted(proof.found), *([REPRODUCED] if proof.as_said else []))
         folder = None if proof.folder is None else Path(proof.folder)
         return Ran(folder, found, "; ".join(proof.why), {} if folder is None else counts_of(RunFolder(folder)))
@@ -211,7 +216,7 @@ class OnBench:
 
 
 class Trials:
-    """The answers about candidates: from the log, or by running them.
+    """The answers about candidates: from the journal, or by running them.
 
     Args:
         folder: of the shrink.
@@ -220,9 +225,17 @@ class Trials:
     """
 
     def __init__(
-        self, runner: Runner, log: Log, folder: Path, name: str, budget: Budget, watcher: Watcher, *, keep: bool = False
+        self,
+        runner: Runner,
+        journal: Journal[Trial],
+        folder: Path,
+        name: str,
+        budget: Budget,
+        watcher: Watcher,
+        *,
+        keep: bool = False,
     ) -> None:
-        self.log = log
+        self._questions = Questions(journal, lambda trial: trial.answers)
         self.budget = budget
         self._runner = runner
         self._folder = folder
@@ -232,17 +245,18 @@ class Trials:
         self._impossible: dict[str, Trial] = {}
         """Key → the last try of a candidate whose run could not be made, since the last run that could."""
 
+    @property
+    def lines(self) -> Sequence[Trial]:
+        """All runs, also those of earlier sessions, in their order."""
+        return self._questions.journal.lines
+
     def once(self, r: Recording, n: int = 0) -> Trial:
         """Run ``n + 1`` of a recording.
 
         Raises:
             Spent: it would have to run, and there is no budget left.
         """
-        known = self.log.of(key(r))
-        if n < len(known):
-            return known[n]
-        self.budget.take()
-        return self._logged(Trial(key(r), size(r), False), self._name, lambda: self._runner.replay(r))
+        return self._asked(n, Trial(key(r), size(r), False), self._name, lambda: self._runner.replay(r))
 
     def tried(self, r: Recording, tries: int) -> Tries:
         """Run a recording until it shows what is looked for, at most ``tries`` times. Raises Spent."""
@@ -253,23 +267,15 @@ class Trials:
 
     def scenario_once(self, s: Scenario, n: int = 0) -> Trial:
         """Run ``n + 1`` of a scenario. It counts as failed if it is reproduced exactly as its file says. Raises Spent."""
-        known = self.log.of(scenario_key(s))
-        if n < len(known):
-            return known[n]
-        self.budget.take()
         waits = sum(len(o.after or {}) + len(o.hold or {}) for o in s.operations)
         trial = Trial(scenario_key(s), f"scenario with {plural(waits, 'wait')}", False)
-        return self._logged(trial, REPRODUCED, lambda: self._runner.prove(s))
+        return self._asked(n, trial, REPRODUCED, lambda: self._runner.prove(s))
 
     def repeated_once(self, s: Scenario, n: int = 0) -> Trial:
         """Run ``n + 1`` of a scenario whose operations are repeated. It counts as failed if what is looked for shows at all. Raises Spent."""
-        name = f"repeated {scenario_key(s)}"
-        known = self.log.of(name)
-        if n < len(known):
-            return known[n]
-        self.budget.take()
         what = f"{plural(len(s.operations), 'operation')}, {s.repeat} times"
-        return self._logged(Trial(name, what, False), self._name, lambda: self._runner.prove(s))
+        trial = Trial(f"repeated {scenario_key(s)}", what, False)
+        return self._asked(n, trial, self._name, lambda: self._runner.prove(s))
 
     def reproduces(self, s: Scenario, times: int) -> Tries:
         """How often a scenario is reproduced in so many runs. Raises Spent."""
@@ -291,41 +297,27 @@ class Trials:
         finally:
             self.budget = before
 
-    def _logged(self, trial: Trial, shows: str, run: Callable[[], Ran]) -> Trial:
-        """Run a candidate, log its outcome and say it. A run that could not be made has a line of its own and is made again.
+    def _asked(self, n: int, trial: Trial, shows: str, run: Callable[[], Ran]) -> Trial:
+        """Run ``n + 1`` of a candidate: the journal's, or made now and said.
 
         Args:
-            shows: what it must have found to count as failed.
+            trial: the candidate.
+            shows: what the run must have found to count as failed.
 
         Raises:
-            Spent: there is no budget left to make it again.
+            Spent: it would have to run, and there is no budget left.
             Exception: why several candidates could not be run.
         """
+        known = self._questions.answer(trial.key, n)
+        if known is not None:
+            return known
+        self.budget.take()
         if trial.key in self._impossible:
             return self._impossible[trial.key]
-        # One that could not be run in earlier sessions is tried once more in this one.
-        tries = max(1, MOST_TRIES - sum(t.key == trial.key for t in self.log.trials if t.could_not))
-        for n in range(tries):
-            if n:
-                self.budget.take()
-            began = time.monotonic()
-            try:
-                ran = run()
-                break
-            except (Spent, StackError):
-                raise
-            except Exception as e:
-                if is_full(e):
-                    raise
-                failing = replace(trial, could_not=why(e), seconds=round(time.monotonic() - began, 1))
-                self.log.add(failing)
-                self._watcher.say(f"run {len(self.log.trials)}: {trial.what}: could not be run: {why(e)}")
-                if n + 1 == tries:
-                    self._impossible[trial.key] = failing
-                    made = any(not t.could_not for t in self.log.trials)
-                    if len(self._impossible) >= MOST_PROBLEMS or not made:
-                        raise
-                    return failing
+        made = self._made(trial, run)
+        if isinstance(made, Trial):
+            return made
+        ran, seconds = made
         self._impossible.clear()
         failed, folder = shows in ran.found, ran.folder
         if folder is not None and not (failed or shows == REPRODUCED or self._keep):
@@ -336,15 +328,36 @@ class Trials:
             failed=failed,
             found=tuple(x for x in ran.found if x != REPRODUCED),
             folder=None if folder is None else str(folder.relative_to(self._folder)),
-            seconds=round(time.monotonic() - began, 1),
+            seconds=seconds,
             problem=ran.problem,
             shown=ran.counts.get(self._name, 0),
         )
-        self.log.add(trial)
         outcome = REPRODUCED if failed and shows == REPRODUCED else ", ".join(trial.found) or "nothing found"
         more = f" ({trial.problem})" if trial.problem and not failed else ""
-        self._watcher.say(f"run {len(self.log.trials)}: {trial.what}: {outcome}{more}, {trial.seconds:.0f} s")
+        self._add(trial, f"{outcome}{more}, {trial.seconds:.0f} s")
         return trial
+
+    def _made(self, trial: Trial, run: Callable[[], Ran]) -> tuple[Ran, float] | Trial:
+        """Run a candidate: the run and its seconds, or the last try if none could be made. Each try that could not has a line of its own."""
+        # One that could not be run in earlier sessions is tried once more in this one.
+        tries = max(1, MOST_TRIES - sum(t.key == trial.key for t in self.lines if t.could_not))
+        for n in range(tries):
+            if n:
+                self.budget.take()
+            attempt = JobAttempt(self._watcher)
+            made = attempt.outcome(lambda: Done([run()]), ends=(Spent, StackError))
+            if isinstance(made, Done):
+                return made.lines[0], attempt.seconds
+            error, failing = made.error, replace(trial, could_not=made.why, seconds=attempt.seconds)
+            self._add(failing, f"could not be run: {made.why}")
+        self._impossible[trial.key] = failing
+        if error is not None and (len(self._impossible) >= MOST_PROBLEMS or all(t.could_not for t in self.lines)):
+            raise error
+        return failing
+
+    def _add(self, trial: Trial, outcome: str) -> None:
+        self._questions.add(trial)
+        self._watcher.say(f"run {len(self.lines)}: {trial.what}: {outcome}")
 
 
 def writers_of(r: Recording) -> int:

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from checkers.costs.measures import FIGURES
-from checkers.costs.trend import BY_KEY, Found, Missing, Series, Trend, finding, fresh, told
+from checkers.costs.measures import BY_KEY, FIGURES
+from checkers.costs.trend import Found, Missing, Series, Trend, finding, fresh, told
 from checkers.costs.worse import FEWEST
+from reports.drawing.render import html, terminal
 from reports.trend import page
 
 ONE = Series("mixed", "rest", "1.12.0", "abc")
@@ -102,12 +103,12 @@ def test_the_page_and_the_terminal_say_what_is_worse() -> None:
         and [f.figure for f in t.regressions] == ["write_p50_ms"]
         and [a.name for a in t.fresh] == ["lost-commit"]
     )
-    html = page.render(t)
-    assert "Worse than before: 1 figure and 1 new anomaly" in html
-    assert "mixed, rest, 1.12.0: lost-commit ×3 in 1 run, in no earlier night" in html
-    assert "&lt;insert&gt;" in html and "<insert>" not in html
-    assert html.count("<svg") == 2  # the figure, and the anomalies
-    lines = [x for x in page.shown(t) if isinstance(x, str)]
+    text = html(page.of(t))
+    assert "Worse than before: 1 figure and 1 new anomaly" in text
+    assert "mixed, rest, 1.12.0: lost-commit ×3 in 1 run, in no earlier night" in text
+    assert "&lt;insert&gt;" in text and "<insert>" not in text
+    assert text.count("<svg") == 2  # the figure, and the anomalies
+    lines = [x for x in terminal(page.of(t)) if isinstance(x, str)]
     assert any("mixed, rest, 1.12.0: worse: latency of writes, median: 30" in x for x in lines), lines
 
 
@@ -130,7 +131,7 @@ def test_a_series_that_did_not_run_in_the_newest_night_is_not_judged() -> None:
     found["points"].append({**found["points"][0], **old})
     t = told(found)
     assert {f.series for f in t.findings} == {ONE}
-    assert "Not run in the newest night: mixed, jdbc, 1.12.0." in page.render(t)
+    assert "Not run in the newest night: mixed, jdbc, 1.12.0." in html(page.of(t))
 
 
 def without(found: dict[str, list[dict[str, Any]]], nights: Sequence[date], *tables: str) -> dict[str, Any]:
@@ -154,16 +155,18 @@ def test_what_is_no_number_in_the_newest_night_is_worse(bad: str) -> None:
     found["points"][-1][bad] = math.nan
     t = told(found)
     assert t.worse and [(f.figure, f.state, f.value) for f in t.regressions] == [("write_p50_ms", "no number", None)]
-    assert "Worse than before: 1 figure" in page.render(t)
-    assert "no number: latency of writes, median: – instead of 10" in page.render(t)
-    assert not any("nan" in str(x).lower() for x in (page.render(t), json.dumps(t.to_json()), *page.shown(t)))
+    assert "Worse than before: 1 figure" in html(page.of(t))
+    assert "no number: latency of writes, median: – instead of 10" in html(page.of(t))
+    assert not any("nan" in str(x).lower() for x in (html(page.of(t)), json.dumps(t.to_json()), *terminal(page.of(t))))
 
 
 def test_a_series_that_ran_without_any_figure_is_worse_if_an_earlier_night_had_some() -> None:
     t = told(without(rows(), NIGHTS[1:], "points"))
     assert t.worse and t.missing == (Missing(ONE, 2, 1),)
-    assert "Worse than before: 1 series without figures" in page.render(t)
-    assert "mixed, rest, 1.12.0: ran in 2 runs without any figure; 1 earlier night has figures of it" in page.render(t)
+    assert "Worse than before: 1 series without figures" in html(page.of(t))
+    assert "mixed, rest, 1.12.0: ran in 2 runs without any figure; 1 earlier night has figures of it" in html(
+        page.of(t)
+    )
     assert not told(without(rows(), NIGHTS, "points")).worse, "it never had any"
 
 
@@ -172,7 +175,7 @@ def test_a_series_that_most_nights_have_is_worse_when_it_does_not_run() -> None:
     gone = both(without(rows(), NIGHTS[-1:], "nights", "points"), other)
     t = told(gone)
     assert t.worse and t.missing == (Missing(ONE, 0, 7),)
-    assert "mixed, rest, 1.12.0: did not run; 7 earlier nights have figures of it" in page.render(t)
+    assert "mixed, rest, 1.12.0: did not run; 7 earlier nights have figures of it" in html(page.of(t))
     assert not told(both(without(rows(), NIGHTS[3:], "nights", "points"), other)).worse, "it ran in 3 of 7"
     few = {k: [r for r in v if r.get("night", NIGHTS[-1]) >= NIGHTS[-FEWEST]] for k, v in gone.items()}
     assert not told(few).worse, "too few nights to say that most have it"
@@ -191,8 +194,24 @@ def test_a_night_that_was_asked_for_and_has_no_run_is_not_compared() -> None:
     t = told(rows(newest=30.0), tonight)
     assert (t.newest, t.ran, t.worse, t.findings) == (tonight, False, False, ())
     assert page.banner(t).status == "unknown" and page.banner(t).headline == f"No run in the night of {tonight}"
-    assert f"The newest night before it that has runs is that of {NIGHTS[-1]}" in page.render(t)
+    assert f"The newest night before it that has runs is that of {NIGHTS[-1]}" in html(page.of(t))
     assert t.to_json()["ran"] is False and told(rows()).to_json()["ran"] is True
+
+
+def test_the_first_night_has_nothing_to_compare_with_and_no_chart_of_it_is_worse() -> None:
+    """Whatever it found: an anomaly is new only beside an earlier night, though it still fails the command."""
+    first = {k: [r for r in v if r.get("night", NIGHTS[-1]) == NIGHTS[-1]] for k, v in rows(anomaly=True).items()}
+    t = told(first)
+    found = page.banner(t)
+    assert (found.status, found.headline) == ("unknown", "The first night: there is nothing to compare with")
+    text = html(page.of(t))
+    assert "lost-commit ×3 in 1 run" in text and "anomalies, night by night" in text and ">worse<" not in text
+    assert t.worse
+
+
+def test_a_chart_says_the_median_of_what() -> None:
+    text = html(page.of(told(rows())))
+    assert "<h3>Latency of writes: median" in text and 'aria-label="Latency of writes: median, night by night"' in text
 
 
 def test_a_lake_without_runs_has_no_trend() -> None:

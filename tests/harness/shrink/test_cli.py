@@ -166,6 +166,6 @@ def test_the_release_is_that_of_the_run(tmp_path: Path) -> None:
 
 def test_the_replay_of_the_smallest_takes_the_runs_workload_file(tmp_path: Path) -> None:
     run = failed(RunFolder(failed_run(tmp_path)), None)
-    assert shrink.replay_command(run, "/r.json", ["--catalog", "rest"]).endswith(
-        "run two.yaml --order 'replay /r.json' --catalog rest"
+    assert shrink.replay_command(run, Path("/r.json"), "rest", None).endswith(
+        "run two.yaml --catalog rest --order 'replay /r.json'"
     )

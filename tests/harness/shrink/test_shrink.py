@@ -12,7 +12,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
 from harness.experiments.shrink.guess import guesses
-from harness.experiments.shrink.log import Log
+from harness.experiments.shrink.log import journal_of
 from harness.experiments.shrink.log import trials as logged
 from harness.experiments.shrink.reduction import Spent
 from harness.experiments.shrink.shrink import (
@@ -33,6 +33,7 @@ from harness.experiments.shrink.shrink import (
 from harness.experiments.shrink.trials import MOST_PROBLEMS, MOST_TRIES, Budget, Trials, writers_of
 from harness.run.settings import RunError
 from reports import shrunk as shown
+from reports.drawing import render
 from tests.harness.shrink.byrule import ByRule, needs_both
 from tests.harness.shrink.failedrun import failed_run
 from tests.support.runs import Silent
@@ -66,7 +67,7 @@ def shrink(
     run: Failed, into: Path, runner: ByRule, *, budget: Budget | None = None, tries: int = 1
 ) -> tuple[Shrink, Recording | None, bool | None, Found]:
     """Everything but the page."""
-    with Log(into, {"run": "r"}) as log:
+    with journal_of(into, {"run": "r"}) as log:
         trials = Trials(runner, log, into, run.name, budget or Budget(), Silent())
         one = Shrink(run, into, trials, Silent(), tries=tries, times=3)
         return (one, *one.shrink())
@@ -89,14 +90,15 @@ def test_two_operations_are_left_and_their_scenario(tmp_path: Path) -> None:
     assert made.final == {"t": (0, 1, 2, 3)}
     assert "seen with Iceberg 1.12.0" in made.affected
     assert found.waits == (2, 0), "the rule needs none"
-    page = shown.write(result, into).read_text()
+    page = render.write(shown.of(result), into).read_text()
     assert "from 11 operations to 2" in page
     assert "reproduced 3 of 3 times" in page
-    said = json.loads((into / shown.JSON).read_text())
+    said = json.loads((into / "shrink.json").read_text())
     assert (said["before"]["operations"], said["after"]["operations"], said["command"]) == (11, 2, "prove it")
-    told = "\n".join(shown.lines(result, into))
-    assert "undelete: from 11 operations to 2" in told
-    assert "  again       prove it" in told
+    told = [part for part in render.terminal(shown.of(result)) if isinstance(part, str)]
+    assert told[0].startswith("undelete: from 11 operations to 2. ")
+    assert f"  left    {result.after}" in told
+    assert shown.of(result).command == ("See it again", "prove it")
     assert len(said["steps"]) >= 2
 
 
@@ -119,7 +121,7 @@ def test_a_scenario_that_is_not_reproduced_leaves_the_recording(tmp_path: Path) 
     assert (result.scenario, result.replayed, result.command) == (None, "3 of 3", "run it")
     assert not (into / SCENARIO).exists()
     assert result.not_said[0].startswith("the scenario file was not reproduced")
-    assert "The recording showed it 3 of 3 times; there is no scenario file." in "\n".join(shown.lines(result, into))
+    assert "The recording showed it 3 of 3 times; there is no scenario file." in render.html(shown.of(result))
     assert result.shown
 
 
@@ -128,8 +130,8 @@ def test_a_run_that_does_not_fail_again_is_not_shrunk(tmp_path: Path) -> None:
     one, left, minimal, found = shrink(run, into, ByRule(into, run.folder.path, lambda r: False), tries=2)
     result = shrunk(one, left, minimal, found, proves="prove it", replays="run it", goes_on="on")
     assert (left, minimal, result.shown, result.runs % 2) == (None, None, False, 0)
-    assert "undelete did not show again" in shown.render(result)
-    assert "  again       on" in shown.lines(result, into)
+    assert "undelete did not show again" in render.html(shown.of(result))
+    assert shown.of(result).command == ("Try on", "on")
     assert not (into / RECORDING).exists()
     assert [*into.glob("runs/*")] == [], "runs that do not show it are not kept"
 
@@ -199,7 +201,7 @@ def test_a_harness_that_breaks_later_ends_the_shrink_too(tmp_path: Path) -> None
         return bool(up.pop())
 
     candidates = [replace(run.recording, operations=run.recording.operations[n:]) for n in range(MOST_PROBLEMS + 1)]
-    with Log(into, {"run": "r"}) as log:
+    with journal_of(into, {"run": "r"}) as log:
         trials = Trials(ByRule(into, run.folder.path, breaks), log, into, run.name, Budget(), Silent())
         assert trials.once(candidates[0]).failed
         for candidate in candidates[1:-1]:
@@ -263,7 +265,7 @@ def test_what_shows_rarely_is_repeated_until_it_shows_and_the_scenario_says_how_
     result = shrunk(one, left, minimal, found, proves="prove it", replays="run it", goes_on="on")
     again = scenario.load(into / SCENARIO)
     assert (again.repeat, again.showed, again.anomalies) == (s.repeat, result.rate, entries_of("undelete"))
-    assert f"It shows rarely: in {result.rate} of these operations." in shown.render(result)
+    assert f"It shows rarely: in {result.rate} of these operations." in render.html(shown.of(result))
     asked = len(done)
     _, same, _, _ = shrink(run, into, runner)
     assert same == left and len(done) == asked, "a second command asks for nothing again"
@@ -292,7 +294,7 @@ def test_what_chance_reduced_is_repeated_if_replays_of_the_whole_run_showed_it_r
         asked.clear()
         folder = into / f"{rare} {repeats}"
         runner = ByRule(folder, run.folder.path, once, lambda s: s.repeat > 1, rarely=lambda s: repeats)
-        with Log(folder, {"run": "r"}) as log:
+        with journal_of(folder, {"run": "r"}) as log:
             trials = Trials(runner, log, folder, run.name, Budget(), Silent())
             one = Shrink(run, folder, trials, Silent(), tries=2, times=3, rare=rare)
             return one, one.shrink()[2]

@@ -1,0 +1,130 @@
+"""What both matrices show of a cell: its state with its colour, how operations ended, what the code predicts, what could not be measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from checkers.conflicts import predicted as conflicts
+from checkers.conflicts.measured import Cells, Ended, Measured
+from checkers.conflicts.predicted import Cell
+from reports.drawing import words
+from reports.drawing.page import (
+    Banner,
+    Block,
+    Legend,
+    Section,
+    Table,
+    TableColumn,
+    TableRow,
+    Text,
+    joined,
+    link,
+    muted,
+    tag,
+)
+
+FILE = "matrix"
+STATES = {
+    "committed": "committed at the first attempt",
+    "retried": "committed at a later attempt",
+    "aborted": "aborted",
+    "allowed": "committed, with an anomaly that the table's level allows",
+    "anomaly": "committed, with an anomaly",
+    "unknown": "outcome unknown",
+    "unmeasured": "not measured",
+}
+"""State of a cell → its meaning, in the order of the legend."""
+
+
+def state(m: Measured | None) -> str:
+    """The state that determines a cell's colour."""
+    if m is None:
+        return "unmeasured"
+    if m.anomalies:
+        return "anomaly"
+    if m.allowed and m.first.outcome in ("committed", "retried"):
+        return "allowed"
+    return m.first.outcome
+
+
+def told(e: Ended) -> str:
+    """How an operation ended, in a few words."""
+    attempts = f" at attempt {e.attempts}" if e.outcome == "retried" else ""
+    return f"{e.outcome}{attempts}" + (f": {e.error}: {e.message}" if e.error else "")
+
+
+def predicted(cell: Cell) -> str:
+    """The code's prediction, in a few words."""
+    said = conflicts.predict(cell)
+    outcome = {"open": "not predicted"}.get(said.outcome, said.outcome)
+    return outcome + (f" ({'; or '.join(said.reasons)} …)" if said.reasons else "")
+
+
+def run_of(m: Measured) -> str | None:
+    """The address of its run's page, relative to the matrix's; None if no run was kept."""
+    return None if m.run is None else f"{m.run}/report.html"
+
+
+def link_of(m: Measured) -> str:
+    """A link to its run, if one was kept."""
+    return "" if m.run is None else link("run", run_of(m))
+
+
+def not_held(m: Measured) -> list[str]:
+    """A word for a first operation that went on before the second one committed."""
+    return [] if m.held else [muted("(not held)")]
+
+
+def banner(measured: Sequence[Measured], whose: str) -> Banner:
+    """How many cells are in which state, the anomalies, and what is not as the code says. ``whose``: ``Iceberg's``."""
+    tally = Counter(map(state, measured))
+    states = ", ".join(f"{words.grouped(tally[s])} {s}" for s in STATES if tally[s])
+    names = Counter(name for m in measured for name in m.anomalies)
+    unlike = words.plural(sum(not m.as_predicted for m in measured), "cell")
+    found = f"Anomalies: {words.tally(dict(names.most_common()))}. " if names else ""
+    headline = words.plural(len(measured), "cell") + (f": {states}" if states else "")
+    return Banner("measured", headline, f"{found}{unlike} not as {whose} code says.")
+
+
+def facts(header: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The catalog and the versions."""
+    return [("Catalog", str(header.get("catalog"))), *((k, str(v)) for k, v in header.get("versions", {}).items())]
+
+
+def legend(measured: Sequence[Measured], letters: Mapping[str, str]) -> Legend:
+    """The states with their colours and numbers; ``letters``: what stands in a square."""
+    tally = Counter(map(state, measured))
+    keys = [(tag("i", letters.get(s, ""), f"sq as-{s}"), f"{text} {tally[s]}") for s, text in STATES.items()]
+    return Legend(
+        [*keys, (tag("i", "", "sq differs"), f"not as the code says {sum(not m.as_predicted for m in measured)}")]
+    )
+
+
+def could_not(cells: Cells) -> list[Section]:
+    """Why cells could not be measured, and their names; nothing if all could."""
+    by: dict[str, list[str]] = {}
+    for cell, why in cells.could_not.items():
+        by.setdefault(why, []).append(cell.name)
+    if not by:
+        return []
+    said = [f"{words.plural(len(names), 'cell')} could not be measured: {why}" for why, names in by.items()]
+    rows = [TableRow([why, ", ".join(names)]) for why, names in by.items()]
+    table = Table([TableColumn("why", most=2000), TableColumn("cells", most=1 << 20)], rows)
+    blocks: list[Block] = [Text(["The same command tries these cells again."], "muted"), Text(said, "list"), table]
+    return [Section("Could not be measured", "could-not", blocks, terminal="Could not be measured:")]
+
+
+def against(found: Sequence[tuple[Cell, Any, Any]], compared: int | None) -> list[Section]:
+    """What differs from another matrix; nothing if there is none. ``compared``: its cells that are in both."""
+    if compared is None:
+        return []
+    said = [f"compared with {words.plural(compared, 'cell')} of another matrix: {len(found)} differ"]
+    said += [f"{cell.name}: {one['first']['outcome']}, there {other['first']['outcome']}" for cell, one, other in found]
+    return [Section("Beside another matrix", "against", [Text(said, "list")], terminal="Beside another matrix:")]
+
+
+def links(sources: Iterable[tuple[str, str | None]]) -> str:
+    """Sources of the code, each with its address."""
+    return joined((link(label, url) for label, url in sources), ", ")

@@ -1,0 +1,251 @@
+"""Every command line that a document shows can be typed, and what cannot be typed is refused with a remedy."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import typer
+
+from harness.cli.app import COMMANDS, app
+from harness.cli.command import Options
+from tests.compose.test_own_jar import a_jar
+from tests.harness.shrink.failedrun import failed_run
+from tests.support.runs import ROOT, inside
+from workloads.file import scenario
+
+NAMES = [options.typed_name() for options in COMMANDS]
+FENCE = re.compile(r"^ {0,3}```.*?^ {0,3}```", re.MULTILINE | re.DOTALL)
+TYPED = re.compile(r"^ *(?:\$ )?(?:\./)?icequake ((?:--?)?[a-z].*)$", re.MULTILINE)
+SPAN = re.compile(r"`(?:\./)?icequake ([^`]+)`")
+ENDS = re.compile(r" {2,}| +# | \|\| | > ")
+"""What follows a command in a line: a remark, or more of the shell."""
+JARS = ("build/my.jar", "iceberg/spark/v4.1/spark-runtime/build/libs", "spark/v4.1/spark-runtime/build/libs")
+JAR = "iceberg-spark-runtime-4.1_2.13-1.13.0-SNAPSHOT.jar"
+OWN_CATALOG = "name: my\nspark: {type: rest, uri: 'http://localhost:1'}\n"
+OWN_LAKE = "pyiceberg: {type: rest, uri: 'http://localhost:1'}\n"
+CELLS = '{"format": 1, "catalog": "rest", "versions": {}}\n'
+MEANT = {
+    "--engine process|spark [--spark URL]": "--engine spark [--spark URL]",
+    "compare WORKLOAD --catalog rest,jdbc [": "compare quick --catalog rest,nessie [",
+    "--lake yes|no|my.yaml": "--lake yes|no|lake.yaml",
+    "--lake my.yaml": "--lake lake.yaml",
+    "prove my.yaml": "prove scenario.yaml",
+    "--against DIR": "--against store/matrix",
+    "--also DIR": "--also B",
+    "--as FORM": "--as register",
+    "--key K": "--key orders/5/w0-0",
+    "--only KIND": "--only delete",
+    "DIMENSION=VALUE": "held=refresh",
+    "--only NAME": "--only commits",
+    "--anomaly NAME": "--anomaly undelete",
+    "--run RUN": "--run 1",
+    "--order O,O": "--order free,coverage",
+    "--without D,D": "--without undelete",
+    "--engine E,E": "--engine spark,duckdb",
+    "--engine E": "--engine duckdb",
+    "--operations K,K": "--operations insert,read",
+    "--session S": "--session fast",
+    "--cluster C": "--cluster local",
+    "--suite S": "--suite nightly",
+    "--catalog C": "--catalog rest",
+    "--iceberg R": "--iceberg 1.12.0",
+    "--iceberg JAR": f"--iceberg {JAR}",
+    "--model M": "--model list-append",
+    "--level L": "--level serializable",
+    "--verdict V": "--verdict open",
+    "--night DATE": "--night 2026-11-22",
+    "--doc PAGE": "--doc docs/time-to-find.md",
+    "PARAMETER=V,W": "writers=1,2",
+    "--json FILE": "--json out.json",
+    "--page FILE": "--page page.html",
+    "--spark URL": "--spark 'local[2]'",
+    "replay RUN": "replay store/quick/latest",
+    "[WHAT]": "catalogs",
+    "run WORKLOAD": "run quick",
+    "run NAME": "run quick",
+    "run …": "run quick",
+    "compare WORKLOAD": "compare quick --catalog rest,jdbc",
+    "EXPERIMENT": "backoff",
+    "SUITE": "smoke",
+    "DEFECT": "undelete",
+    "prove [NAME": "prove [undelete",
+    "prove …": "prove undelete",
+    "query SQL": "query 'SELECT 1'",
+    '"SELECT …"': "'SELECT 1'",
+    "FOLDER": "store",
+    "STORE": "store",
+    "NIGHT": "night1",
+    "RUN": "store/snapshot-mor/latest",
+    "FILE": "history.edn",
+    "DIR": "into",
+    " A ": " A1 ",
+}
+"""What stands for a value in a document → such a value; the first that fits counts."""
+BARE = re.compile(r"compare|run|sweep|query|soak|matrix --engine|run --(catalog \S+|docker)")
+"""Commands, or options of them, that a sentence names by their beginning."""
+
+
+def shown(name: str) -> list[str]:
+    """The lines of a command that the documents show, without ``icequake``."""
+    found: dict[str, None] = {}
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = path.read_text(encoding="utf-8")
+        blocks = (TYPED.finditer(block) for block in FENCE.findall(text.replace("\\\n", " ")))
+        for match in (*chain.from_iterable(blocks), *SPAN.finditer(FENCE.sub("", text))):
+            line = ENDS.split(match[1])[0].strip() if match.re is TYPED else " ".join(match[1].split())
+            if line.split()[0] == name and not BARE.fullmatch(line):
+                found[line.split(" || ")[0]] = None
+    return list(found)
+
+
+def variants(line: str) -> Iterator[str]:
+    """The lines that a synopsis stands for: without what is in brackets, and with each of it alone."""
+    groups, depth, begin = [], 0, 0
+    for at, char in enumerate(line):
+        if char == "[" and (depth or line[at - 1] == " "):
+            begin, depth = (at, 1) if depth == 0 else (begin, depth + 1)
+        elif char == "]" and depth:
+            depth -= 1
+            if depth == 0:
+                groups.append((begin, at + 1))
+
+    def without(keeps: int) -> str:
+        kept = line
+        for begin, end in reversed(groups):
+            kept = kept[:begin] + (f"\0{begin}\0" if begin == keeps else "") + kept[end:]
+        return kept
+
+    yield without(-1)
+    for begin, end in groups:
+        for one in re.split(r" \| (?![^\[]*\])", line[begin + 1 : end - 1]):
+            yield from variants(without(begin).replace(f"\0{begin}\0", one))
+
+
+def typed(line: str) -> Iterator[list[str]]:
+    """The words of all that a line of a document stands for."""
+    line = re.sub(r'"\$\(.*?\)"', "2026-11-22", line)
+    for placeholder, value in MEANT.items():
+        line = line.replace(placeholder, value)
+    line = re.sub(r"\bN\b", "3", line)
+    for one in variants(line):
+        words = [word for word in shlex.split(one) if word != "…"]
+        choices = [word.split("|") for word in words]
+        for at, several in enumerate(choices):
+            for word in several[1:]:
+                yield [*words_of(choices[:at]), word, *words_of(choices[at + 1 :])]
+        yield words_of(choices)
+
+
+def words_of(choices: list[list[str]]) -> list[str]:
+    return [first for first, *_ in choices]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the documents' lines name."""
+    here = tmp_path_factory.mktemp("typed")
+    failed = failed_run(here)
+    for run in ("snapshot-mor", "quick", "mixed"):
+        shutil.copytree(failed, here / "store" / run / "latest")
+    plan = here / "store/quick/latest/plan.yaml"
+    plan.write_text(plan.read_text().replace("workload: two", "workload: quick"))
+    for folder in ("docs", *JARS, "store/matrix", "store/engine-matrix"):
+        (here / folder).mkdir(parents=True, exist_ok=True)
+    (here / "store/latest").symlink_to("snapshot-mor/latest")
+    for matrix in ("matrix", "engine-matrix"):
+        (here / "store" / matrix / "cells.jsonl").write_text(CELLS)
+    (here / "my.yaml").write_text(OWN_CATALOG)
+    (here / "lake.yaml").write_text(OWN_LAKE)
+    (here / "store/shrink/undelete-snapshot-mor-…").mkdir(parents=True)
+    (here / "found").mkdir()
+    for own in ("scenario.yaml", "found/undelete-undelete.yaml", "store/shrink/undelete-snapshot-mor-…/scenario.yaml"):
+        shutil.copy(scenario.LIBRARY / "undelete.yaml", here / own)
+    (here / "docs/time-to-find.md").write_text("")
+    (here / JARS[0]).rmdir()
+    a_jar(here / JAR)
+    shutil.copy(here / JAR, here / JARS[0])
+    for folder in JARS[1:]:
+        shutil.copy(here / JAR, here / folder)
+    (here / "workloads").symlink_to(ROOT / "workloads")
+    (here / "compose").symlink_to(ROOT / "compose")
+    return here
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_line_of_the_documents_can_be_typed(name: str, place: Path) -> None:
+    """It is parsed, and the files that it names are read; nothing is started (``--dry-run``)."""
+    refused = []
+    for line in shown(name):
+        for words in typed(line):
+            done = inside(*words, *([] if "--help" in words else ["--dry-run"]), cwd=place)
+            if done.returncode != 0:
+                refused.append((shlex.join(words), done.stderr.strip().splitlines()[-1:]))
+    assert refused == []
+
+
+def test_the_documents_show_every_command() -> None:
+    assert [name for name in NAMES if not shown(name)] == []
+
+
+def test_a_synopsis_stands_for_each_of_its_lines() -> None:
+    assert [" ".join(words) for words in typed("check [FILE | a [--x yes|no]] --store DIR")] == [
+        "check --store into",
+        "check history.edn --store into",
+        "check a --store into",
+        "check a --x no --store into",
+        "check a --x yes --store into",
+    ]
+
+
+def wrong_values() -> Iterator[tuple[type[Options], list[str], str]]:
+    """A word that nobody knows for each option and argument that has known words or a unit."""
+    for options in COMMANDS:
+        needed = [p.name for p, _, _ in options._fields() if p.param_type_name == "argument" and p.required]
+        for param, value, _ in options._fields():
+            if not (value.unit or value.choices):
+                continue
+            if param.param_type_name == "argument":
+                yield options, ["no such word"], options.typed_name()
+            else:
+                yield options, [*("x" for _ in needed), param.opts[0], "no such word"], param.opts[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "names"), [*wrong_values()], ids=lambda x: x.typed_name() if isinstance(x, type) else str(x)
+)
+def test_a_wrong_value_is_refused_with_the_option_and_the_help(
+    options: type[Options], words: list[str], names: str, tmp_path: Path
+) -> None:
+    done = inside(options.typed_name(), *words, cwd=tmp_path)
+    assert done.returncode == 254
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"icequake: {names} ") and line.endswith(f"see `icequake {options.typed_name()} --help`")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_option_that_does_not_exist_is_refused_with_the_help(name: str, tmp_path: Path) -> None:
+    done = inside(name, "--no-such-option", cwd=tmp_path)
+    assert done.returncode == 254
+    (line,) = done.stderr.splitlines()
+    assert "no-such-option" in line and line.endswith(f"see `icequake {name} --help`")
+
+
+@pytest.mark.parametrize("options", [o for o in COMMANDS if "ctx" not in o._hints()], ids=lambda o: o.typed_name())
+def test_a_command_is_repeated_by_the_line_that_it_prints(options: type[Options], tmp_path: Path) -> None:
+    """Each option that a line repeats has there the value that it has here."""
+    given = {}
+    for param, value, _ in options._fields():
+        kind = str(options._hints()[param.name]).partition(",")[0]
+        if value.repeat != "never" and "bool" not in kind:
+            one = tmp_path / "x" if "Path" in kind else 3 if "int" in kind else "x"
+            given[param.name] = [one] if "list" in kind else one
+    parsed = options(**given).words()[1:]
+    command = typer.main.get_command(app).commands[options.typed_name()]  # type: ignore[attr-defined]
+    again = command.make_context(options.typed_name(), parsed, resilient_parsing=True).params
+    assert {name: again[name] for name in given} == given

@@ -1,0 +1,150 @@
+"""What a command line changes of a workload: writers, operations, faults, length and mode. The one place that applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from nemesis.faults.lengths import seconds
+from nemesis.faults.packages import PACKAGES
+from workloads.engines.engines import ENGINES
+from workloads.file.meant import unknown
+from workloads.file.suite import AND, with_faults
+from workloads.file.workload import MOST_WRITERS, Length, Mix, Phase, Workload
+
+P = TypeVar("P", bound=Phase)
+
+
+class ChangeError(ValueError):
+    """An option that does not fit the workload; the message begins with the option."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Options that change a workload, as they are typed; None: the file's.
+
+    Attributes:
+        writers: their number, or how many of each engine: ``spark=3,duckdb=1``.
+        operations: the only kinds of operations, separated by commas.
+        faults: packages of faults in place of the file's, separated by commas.
+        ops: the length in operations.
+        time: the length as a time, ``90s``.
+        session, cluster: the mode.
+        no_nemesis: no faults at all.
+    """
+
+    writers: str | None = None
+    operations: str | None = None
+    faults: str | None = None
+    ops: int | None = None
+    time: str | None = None
+    session: str | None = None
+    cluster: str | None = None
+    no_nemesis: bool = False
+
+    def __str__(self) -> str:
+        """The options with values, as they are typed."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "no_nemesis"}
+        return " ".join(f"--{name} {value}" for name, value in given.items() if value is not None)
+
+    def on(self, workload: Workload) -> Workload:
+        """The workload with these changes; whether they fit the rest of it is not looked at.
+
+        Raises:
+            ChangeError: an option is wrong, or two of them exclude each other.
+        """
+        if self.ops is not None and self.time is not None:
+            raise ChangeError("--ops and --time: give one of them")
+        if self.operations is not None:
+            workload = workload.model_copy(update=_only(workload, names(self.operations)))
+        if self.faults is not None:
+            workload = with_faults(workload, AND.join(self._packages(names(self.faults))))
+        update: dict[str, Any] = {"nemesis": None} if self.no_nemesis else {}
+        update |= {k: v for k, v in (("session", self.session), ("cluster", self.cluster)) if v is not None}
+        if self.writers is not None:
+            engines = _engines(self.writers, workload.engines)
+            update |= {"engines": engines, "phases": tuple(_fewer(p, engines) for p in workload.phases)}
+        if (length := self._length()) is not None:
+            update |= {"length": length, "phases": ()}
+        return workload.model_copy(update=update)
+
+    def _length(self) -> Length | None:
+        if self.time is None:
+            return None if self.ops is None else Length(ops=self.ops)
+        try:
+            return Length(time=seconds(self.time))
+        except ValueError as e:
+            raise ChangeError(f"--time {self.time}: {e}") from None
+
+    def _packages(self, packages: Sequence[str]) -> Sequence[str]:
+        if self.no_nemesis:
+            raise ChangeError("--faults and --no-nemesis: give one of them")
+        for name in packages:
+            if name not in PACKAGES:
+                raise ChangeError(f"--faults {name}: {unknown('package', name, PACKAGES)}")
+        return packages
+
+
+def names(text: str) -> list[str]:
+    """The names in a text that separates them by commas."""
+    return [name.strip() for name in text.split(",")]
+
+
+def counted(engines: Sequence[str]) -> str:
+    """Writers with these engines as ``--writers`` gives them: ``spark=3,duckdb=1``."""
+    return ",".join(f"{name}={engines.count(name)}" for name in dict.fromkeys(engines))
+
+
+def _engines(text: str, now: Sequence[str]) -> tuple[str, ...]:
+    """The engine of each writer as ``--writers`` gives them; a plain number keeps the one engine that the file has (``now``)."""
+    found: list[str] = []
+    given: set[str] = set()
+    parts = text.split(",")
+    for part in parts:
+        name, equals, number = part.strip().rpartition("=")
+        if not number.isdecimal() or (len(parts) > 1 and not equals):
+            raise ChangeError(f"--writers {text}: give a number, or how many of each engine: spark=3,duckdb=1")
+        if not equals and len({*now}) > 1:
+            raise ChangeError(
+                f"--writers {text}: the file has several engines; say how many of each, such as {counted(now)}"
+            )
+        if equals and name not in ENGINES:
+            raise ChangeError(f"--writers {text}: {unknown('engine', name, ENGINES)}")
+        if name in given:
+            raise ChangeError(f"--writers {text}: {name} is given twice")
+        given.add(name)
+        found += [name if equals else now[0]] * min(int(number), MOST_WRITERS + 1)
+    if not 1 <= len(found) <= MOST_WRITERS:
+        raise ChangeError(f"--writers {text}: must be 1 to {MOST_WRITERS} in all")
+    return tuple(found)
+
+
+def _fewer(phase: P, engines: Sequence[str]) -> P:
+    """A phase with no more writers than there are, as far as it has a number of its own."""
+    if isinstance(phase.writers, dict):
+        left = {name: min(n, engines.count(name)) for name, n in phase.writers.items()}
+        return phase.model_copy(update={"writers": {k: n for k, n in left.items() if n} or None})
+    return phase.model_copy(update={"writers": min(phase.writers, len(engines))}) if phase.writers else phase
+
+
+def _only(workload: Workload, kinds: Sequence[str]) -> dict[str, Any]:
+    """The changes to a workload that leave only some of its kinds of operations.
+
+    Raises:
+        ChangeError: it has none of them, or not all.
+    """
+    phases = workload.resolved_phases()
+    have = list(dict.fromkeys(k for p in phases for k in p.operations or ()))
+    for kind in kinds:
+        if kind not in have:
+            raise ChangeError(f"--operations {kind}: {unknown('operation of this file', kind, have)}")
+
+    def left(mix: Mix | None) -> Mix | None:
+        return mix and {k: spec for k, spec in mix.items() if k in kinds}
+
+    for p in phases:
+        if not any(spec.weight for spec in (left(p.operations) or {}).values()):
+            raise ChangeError(f"--operations {','.join(kinds)}: leaves phase {p.name} without any operation")
+    changed = tuple(p.model_copy(update={"operations": left(p.operations)}) for p in workload.phases)
+    return {"operations": left(workload.operations) or workload.operations, "phases": changed}
