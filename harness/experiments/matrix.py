@@ -407,7 +407,7 @@ class Matrix:
             OSError: the disk is full.
             SetupError, ServiceError, WriterError: the first stack does not come up; the cells measured so far are kept.
         """
-        groups, size = (GROUPS, BATCH) if self._publish is None else (1, ENGINE_BATCH)
+        size = BATCH if self._publish is None else ENGINE_BATCH
         ran = versions(self._installation)
         header = {
             "catalog": self._catalog,
@@ -422,7 +422,7 @@ class Matrix:
             if not left:
                 return self.known
             with self._stacks:
-                self._stacks.ready(self._key)  # in this thread, so that Ctrl-C ends it at once
+                bench = self._stacks.ready(self._key)  # in this thread, so that Ctrl-C ends it at once
                 self._told()
                 Campaign(
                     [left[n : n + size] for n in range(0, len(left), size)],
@@ -432,7 +432,7 @@ class Matrix:
                     lambda cells, _, reason: [NotMeasured(c, reason) for c in cells],
                     self._watcher,
                     name=lambda cells: plural(len(cells), "cell"),
-                    at_once=groups,
+                    at_once=len(bench.groups),
                     finished=self._told,
                 ).go()
         return self.known

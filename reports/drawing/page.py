@@ -193,7 +193,28 @@ class Heading:
     kind: ClassVar[str] = "heading"
 
 
-Block = Table | Text | Plot | Plots | Legend | Pairs | FileText | Fold | Heading
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A field of a form: a text, or one of ``options``, which are values with their names."""
+
+    label: str
+    name: str
+    value: str
+    options: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Fields that a server is asked by, and blocks that may have more of them."""
+
+    action: str
+    choices: Sequence[Choice]
+    button: str
+    blocks: Sequence[Block] = ()
+    kind: ClassVar[str] = "form"
+
+
+Block = Form | Table | Text | Plot | Plots | Legend | Pairs | FileText | Fold | Heading
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

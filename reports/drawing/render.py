@@ -8,17 +8,19 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree as ET
 
+from jinja2 import Template
 from markupsafe import Markup
 from rich import table as rich
 from rich.text import Text as Line
 
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
-from reports.drawing.page import SYMBOLS, Heading, JUnitSuite, Page, Pairs, Section, Table, TableCell, Text
+from reports.drawing.page import SYMBOLS, Form, Heading, JUnitSuite, Page, Pairs, Section, Table, TableCell, Text
 from reports.drawing.templates import TEMPLATES, environment
 
 JUNIT = "junit.xml"
@@ -51,14 +53,22 @@ def data(page: Page) -> str:
 
 def html(page: Page) -> str:
     """The page as one file that asks nothing of any other."""
-    style = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "document.css"))
-    sorts = any(c.sort for s in page.sections for b in s.blocks if isinstance(b, Table) for c in b.columns)
-    script = (TEMPLATES / "sort.js").read_text(encoding="utf-8") if sorts else ""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    template = environment(cell=cell, symbols=SYMBOLS).get_template("document.html")
+    blocks = [b for s in page.sections for b in s.blocks]
+    sorts = any(c.sort for b in blocks if isinstance(b, Table) for c in b.columns)
+    asks = any(isinstance(b, Form) for b in blocks)
+    template, style, script, digest = _made()
     return words.printable(
-        template.render(page=page, style=Markup(style), script=Markup(script), script_hash=f"sha256-{digest}")
+        template.render(page=page, style=style, script=script if sorts else "", script_hash=digest, asks=asks)
     )
+
+
+@cache
+def _made() -> tuple[Template, Markup, Markup, str]:
+    """The template, the style, and the script with its hash: read once, because a server shows many pages."""
+    style, more, script = ((TEMPLATES / name).read_text("utf-8") for name in ("page.css", "document.css", "sort.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    template = environment(cell=cell, plain=plain, symbols=SYMBOLS).get_template("document.html")
+    return template, Markup(style + more), Markup(script), f"sha256-{digest}"
 
 
 def cell(value: str | TableCell) -> TableCell:

@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment
+from markupsafe import Markup
 
 from checkers.evidence.lenient import mapping
 from checkers.verdict import Verdict
 from reports.drawing import words
-from reports.drawing.templates import environment
+from reports.drawing.page import (
+    Banner,
+    Block,
+    Choice,
+    Form,
+    Page,
+    Section,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    Text,
+    badge,
+    joined,
+    link,
+    muted,
+)
+from reports.drawing.render import html
 from reports.serve.index import STATUSES, Entry, Filter, Status, values
 
 EACH = 100
 """Runs on a page of the list."""
 SYMBOLS: dict[Status, str] = {"valid": "✓", "anomalies": "✕", "unknown": "?", "not checked": "–", "broken": "!"}
+CLASSES: dict[Status, str] = {
+    "valid": "valid",
+    "anomalies": "invalid",
+    "unknown": "unknown",
+    "not checked": "incomplete",
+    "broken": "invalid",
+}
+"""Status of a run → its class of the style sheet."""
 
 
 def address(path: str) -> str:
@@ -27,14 +51,14 @@ def address(path: str) -> str:
     return f"/store/{quote(path)}"
 
 
-@cache
-def _templates() -> Environment:
-    """Compiled once: a server shows many pages."""
-    return environment(address=address, symbols=SYMBOLS)
+def _page(name: str, banner: Banner, title: str, blocks: Sequence[Block], *ways: str) -> str:
+    """A page with one section; ``ways``: links to others, besides the list of runs."""
+    crumb = joined((name, link("runs", "/"), *ways), " · ")
+    return html(Page("", crumb, banner, [Section(title, "here", blocks)] if blocks else []))
 
 
-def _page(template: str, **view: Any) -> str:
-    return words.printable(_templates().get_template(template).render(**view))
+def _verdict(e: Entry) -> Markup:
+    return badge(CLASSES[e.status], f"{SYMBOLS[e.status]} {words.shorten(e.verdict, 160)}")
 
 
 def runs(entries: Sequence[Entry], chosen: Filter, number: int, store: str) -> str:
@@ -48,28 +72,58 @@ def runs(entries: Sequence[Entry], chosen: Filter, number: int, store: str) -> s
     shown = [e for e in entries if chosen(e)]
     last = max(1, -(-len(shown) // EACH))
     number = min(max(1, number), last)
+    tally = Counter(e.status for e in shown)
+    counts = " · ".join(f"{SYMBOLS[s]} {words.grouped(tally[s])} {s}" for s in STATUSES if tally[s])
+    found = [words.plural(len(shown), "run"), *([counts] if counts else [])]
+    banner = Banner("measured", f"{words.plural(len(entries), 'run')} in {words.shorten(store, 60)}", " · ".join(found))
+    turn = [Text([_turn(chosen, number, last)])] if last > 1 else []
+    table = _runs(shown[EACH * (number - 1) : EACH * number])
+    asked = Text(["Of the two runs that are ticked."], "muted")
+    empty = Text(["No run is like this." if entries else "There is no run yet."], "muted")
+    blocks: list[Block] = [_filter(entries, chosen)]
+    blocks += [*turn, Form("/compare", (), "Side by side", (asked, table)), *turn] if table.rows else [empty]
+    return _page(f"runs of {words.shorten(store, 60)}", banner, "Runs", blocks, link("all files", "/store/"))
+
+
+def _filter(entries: Sequence[Entry], chosen: Filter) -> Form:
+    def one_of(found: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        return (("", "all"), *((value, value) for value in found))
+
+    choices = (
+        Choice("Name, anomaly or date", "q", chosen.text),
+        Choice("Workload", "workload", chosen.workload, one_of(values(entries, "workload"))),
+        Choice("Catalog", "catalog", chosen.catalog, one_of(values(entries, "catalog"))),
+        Choice(
+            "Verdict", "verdict", chosen.status, (("", "all"), *((s, f"{s}: {text}") for s, text in STATUSES.items()))
+        ),
+    )
+    return Form("/", choices, "Show")
+
+
+def _turn(chosen: Filter, number: int, last: int) -> Markup:
+    """The pages before and after this one."""
     asked = {"workload": chosen.workload, "catalog": chosen.catalog, "verdict": chosen.status, "q": chosen.text}
 
     def at(page: int) -> str:
         return "/?" + urlencode({k: v for k, v in asked.items() if v} | ({"page": str(page)} if page > 1 else {}))
 
-    return _page(
-        "serve_runs.html",
-        store=store,
-        total=len(entries),
-        count=len(shown),
-        entries=shown[EACH * (number - 1) : EACH * number],
-        chosen=chosen,
-        workloads=values(entries, "workload"),
-        catalogs=values(entries, "catalog"),
-        statuses=STATUSES,
-        tally={s: sum(e.status == s for e in shown) for s in STATUSES},
-        number=number,
-        last=last,
-        previous=at(number - 1) if number > 1 else None,
-        next=at(number + 1) if number < last else None,
-        when=words.when,
-    )
+    parts = [link("newer", at(number - 1))] if number > 1 else []
+    parts += [muted(f"page {words.grouped(number)} of {words.grouped(last)}")]
+    return joined((*parts, *([link("older", at(number + 1))] if number < last else [])), " ")
+
+
+def _runs(entries: Sequence[Entry]) -> Table:
+    names = ("", "run", "started", "catalog", "state", "operations", "verdict", "")
+    rows = []
+    for e in entries:
+        tick = Markup('<input type="checkbox" name="run" value="{0}" aria-label="{0}">').format(e.path)
+        few = ", ".join(words.tally({name: n}) for name, n in list(e.anomalies.items())[:4])
+        below = [*([few] if few else []), *(words.shorten(b, 200) for b in e.broken)]
+        cells = (tick, link(words.shorten(e.path, 160), f"{address(e.path)}/"), words.when(e.started) or "–")
+        verdict = TableCell(_verdict(e), tuple(below))
+        files = link("files", f"{address(e.path)}/?files")
+        rows.append(TableRow([*cells, e.catalog, e.state, words.grouped(e.operations), verdict, files]))
+    return Table([TableColumn(name, right=name == "operations", most=60) for name in names], rows)
 
 
 def folder(path: str, files: Sequence[tuple[str, bool, int]], run: Entry | None) -> str:
@@ -81,15 +135,25 @@ def folder(path: str, files: Sequence[tuple[str, bool, int]], run: Entry | None)
         run: the run that it is, if it is one.
     """
     above = path.rpartition("/")[0]
-    shown = [
-        (name + "/" if is_folder else name, None if is_folder else words.size(size)) for name, is_folder, size in files
-    ]
-    return _page("serve_folder.html", path=path, above=above, files=shown, run=run)
+    rows = []
+    for name, is_folder, size in files:
+        shown = name + "/" if is_folder else name
+        there = link(words.shorten(shown, 160), address(f"{path}/{shown}" if path else shown))
+        rows.append(TableRow([there, "" if is_folder else words.size(size)]))
+    name = words.shorten(path, 200) or "The store"
+    banner, said = Banner("measured", name, words.plural(len(files), "file or folder", "files and folders")), []
+    if run is not None:
+        own = "" if run.has_page else " It has no page: icequake check with this folder judges it and writes one."
+        banner = Banner(CLASSES[run.status], name, f"{run.verdict}, {run.state}.{own}")
+        said = [*([link("its page", f"{address(path)}/")] if run.has_page else []), *run.broken]
+    table = Table([TableColumn("file"), TableColumn("size", right=True)], rows, "It is empty.")
+    up = [link("folder above", address(above + "/" if above else ""))] if path else []
+    return _page(words.shorten(path, 80) or "the store", banner, "Files", [Text(said), table], *up)
 
 
 def error(code: int, title: str, text: str) -> str:
     """The page of an error."""
-    return _page("serve_error.html", code=code, title=title, text=text)
+    return _page(title, Banner("unknown", f"{code} {title}", text), "", [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +172,20 @@ class Line:
 
 def side_by_side(one: Entry, other: Entry) -> str:
     """Two runs, line by line."""
-    return _page("serve_pair.html", one=one, other=other, groups=compared(one, other))
+    rows = []
+    for group, lines in compared(one, other).items():
+        rows.append(TableRow(head=group))
+        rows += [TableRow([x.name, x.one, x.other], mark="unlike" if x.differs else "") for x in lines]
+    columns = [TableColumn(""), *(TableColumn(words.shorten(e.path, 160), most=600) for e in (one, other))]
+    runs = [joined((link(e.path, f"{address(e.path)}/"), _verdict(e)), " ") for e in (one, other)]
+    banner = Banner("measured", "Two runs side by side", "Lines that differ are marked.")
+    return _page("two runs side by side", banner, "Line by line", [Text(runs, "list"), Table(columns, rows)])
 
 
 def compared(one: Entry, other: Entry) -> dict[str, list[Line]]:
     """What two runs were to do, what they did, and what the checkers say; lines that both lack are left out."""
     made = {
-        "Verdict": (_verdict(one), _verdict(other)),
+        "Verdict": (_state(one), _state(other)),
         "Anomalies": (_counts(one.anomalies), _counts(other.anomalies)),
         "Checkers": ({v.checker: _said(v) for v in one.verdicts}, {v.checker: _said(v) for v in other.verdicts}),
         "Figures": (_figures(one), _figures(other)),
@@ -131,7 +202,7 @@ def compared(one: Entry, other: Entry) -> dict[str, list[Line]]:
     return out
 
 
-def _verdict(e: Entry) -> dict[str, str]:
+def _state(e: Entry) -> dict[str, str]:
     return {
         "verdict": e.verdict,
         "state": e.state,

@@ -397,9 +397,7 @@ def test_two_runs_stand_side_by_side(server: Server) -> None:
     other = "quick/20260102T000000.000Z"
     status, _, text = ask(server, "/compare?" + urlencode([("run", RUN), ("run", other)]))
     assert status == 200
-    lines = re.findall(
-        r"<tr( class=\"differs\")?><td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td>", text
-    )
+    lines = re.findall(r"<tr( class=\"unlike\")?><td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td>", text)
     said = {name: (bool(differs), one, two) for differs, name, one, two in lines}
     assert said["catalog"] == (True, "rest", "jdbc") and said["seed"] == (False, "7", "7")
     assert said["lost-commit"] == (True, "–", "2") and said["replay"] == (True, "valid", "anomalies found")
