@@ -657,6 +657,36 @@ _MEANINGS: Mapping[str, Meaning] = {
         ENGINE,
         _REBUILD,
     ),
+    "pruned-rows": Meaning(
+        "Bounds, counts or a partition summary leave out rows that are in the file: a scan that prunes by them misses these rows.",
+        ROWS,
+        ENGINE,
+        _REBUILD,
+        "a file has row 1, its entry says lowest id 1000; SELECT WHERE id = 1 returns nothing",
+    ),
+    "column-count": Meaning(
+        "A file's entry counts other values, nulls or NaNs of a column than the file has.", METADATA, ENGINE, _FORMAT
+    ),
+    "misplaced-row": Meaning("A row is said to be where its file has none, or another one.", METADATA, ENGINE, _FORMAT),
+    "delete-sequence-number": Meaning(
+        "A row is hidden by a delete that, by its sequence number, does not apply to it.", METADATA, ENGINE, _FORMAT
+    ),
+    "file-format": Meaning("A file is said to be of another format than it is.", UNREADABLE, ENGINE, _FORMAT),
+    "file-size": Meaning(
+        "A file has another size than its entry says: Java looks for the footer where it is not.",
+        UNREADABLE,
+        ENGINE,
+        _FORMAT,
+    ),
+    "vector-place": Meaning(
+        "A deletion vector is said to be at another place of its file than it is: readers fail, or delete other rows.",
+        ROWS,
+        ENGINE,
+        _FORMAT,
+    ),
+    "shared-manifest-list": Meaning(
+        "Two snapshots use one manifest list, so one of them has the files of the other.", METADATA, MAKER, _METADATA
+    ),
     "delete-partition": Meaning(
         "A delete lies in another partition than the file that it means: it does not apply.", ROWS, ENGINE, _REBUILD
     ),
