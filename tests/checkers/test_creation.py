@@ -343,7 +343,7 @@ def last_at(e: Evidence, table: str, ahead: int) -> Evidence:
     return replace(e, logs={**e.logs, table: replace(log, metadata=(*others, late))})
 
 
-@pytest.mark.parametrize("ahead", [600_000, 86_400_000, 365 * 86_400_000])
+@pytest.mark.parametrize("ahead", [2 * 86_400_000, 365 * 86_400_000])
 def test_a_last_version_that_is_stamped_ahead_of_every_clock_is_told_of_who_made_it(good: Evidence, ahead: int) -> None:
     for t, log in good.logs.items():
         made = [c.op for c in log.commits if c.metadata == log.metadata[-1].n]
@@ -352,9 +352,10 @@ def test_a_last_version_that_is_stamped_ahead_of_every_clock_is_told_of_who_made
         assert [list(a.ops) for a in found] == [made] * bool(made)
 
 
-def test_a_last_version_within_a_minute_of_the_clock_that_is_furthest_ahead_is_silent(good: Evidence) -> None:
+def test_a_last_version_within_a_day_of_the_clock_that_is_furthest_ahead_is_silent(good: Evidence) -> None:
+    """The clock of its host may have been set just then."""
     for t in good.logs:
-        assert told(last_at(good, t, 50_000)) == []
+        assert told(last_at(good, t, 3_600_000)) == []
 
 
 def test_a_clock_that_was_ahead_all_the_time_explains_the_last_version(good: Evidence) -> None:

@@ -354,13 +354,20 @@ class Table:
         removed_files: list[FileEntry] = []
         hidden_by: dict[str, str] = {}
         if equality:
-            by_value: dict[int, list[int]] = {}
-            for i in equality:
-                by_value.setdefault(part_of(i, self.spec) if self.partitioned else 0, []).append(i)
-            names = {part: self._name("equality.parquet", part) for part in by_value}
-            for part, ids in by_value.items():
-                added_files.append(self._entry(names[part], "equality-deletes", len(ids), part, sequence, snapshot))
-            hidden_by = {place[0]: names[row.part if self.partitioned else 0] for place, row in taken}
+            # A delete applies to files of its spec and partition only, so after a change of the spec there is one for each.
+            at = {place[0]: (files[place[0]].spec_id, files[place[0]].partition.get("part", 0)) for place, _ in taken}
+            homes: dict[tuple[int, int], set[int]] = {}
+            for place, row in taken:
+                homes.setdefault(at[place[0]], set()).add(row.id)
+            for i in {*equality} - {row.id for _, row in taken}:
+                here = part_of(i, self.spec) if self.partitioned else 0
+                homes.setdefault((self.raw["default-spec-id"], here), set()).add(i)
+            names = {home: self._name("equality.parquet", home[1]) for home in sorted(homes)}
+            for (spec_id, part), path in names.items():
+                entry = self._entry(path, "equality-deletes", len(homes[spec_id, part]), part, sequence, snapshot)
+                of = next((files[p].partition for p, home in at.items() if home == (spec_id, part)), entry.partition)
+                added_files.append(replace(entry, spec_id=spec_id, partition=of))
+            hidden_by = {path: names[home] for path, home in at.items()}
         elif copy_on_write:
             for path in sorted({f for f, _ in remove}):
                 incoming += [(before.pop(p), p) for p in sorted(before) if p[0] == path]

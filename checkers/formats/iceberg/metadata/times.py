@@ -33,6 +33,8 @@ from checkers.timeline.version_order import place
 
 ONE_MINUTE = 60_000
 """What clocks may differ by, in ms (``TableMetadata.ONE_MINUTE``)."""
+A_DAY = 24 * 60 * ONE_MINUTE
+"""Clocks of a run are set by less while it lasts. A host whose clock differs by minutes may have made one version only."""
 LEAST = 8
 """Versions that show how far the clocks of writers and catalogs are apart."""
 
@@ -67,14 +69,14 @@ class Times(Judging):
             return
         ends = [c.time for c in self.chain.log.captures] + [o.end or o.start for o in self.chain.of_table]
         until = max(o.end if o.type == "ok" and o.end is not None else max(ends) for o in made)
-        latest = self._furthest(m) + _ms(min(until, step.latest, max(ends))) + ONE_MINUTE
+        latest = self._furthest(m) + _ms(min(until, step.latest, max(ends))) + A_DAY
         if m.last_updated_ms <= latest:
             return
         self._strange.add(("metadata-log", place(m.location), m.last_updated_ms))  # told once
         self.found(
             "timestamp-order",
             f"version {m.n} ({m.location}), {self.by.made_by(m)}, the last, says in its last-updated-ms {m.last_updated_ms} (ms since 1970). "
-            f"By the other times of the log, the clock that is furthest ahead, and a minute more, it was made at {latest} at the latest: "
+            f"By the other times of the log, the clock that is furthest ahead, and a day more, it was made at {latest} at the latest: "
             f"{_apart(m.last_updated_ms, latest)}. Readers refuse the next version, which comes before it.",
             ops=ops,
             files=(m.location,),
@@ -95,12 +97,12 @@ class Times(Judging):
         return max(time - _ms(o.start) for time, o in said)
 
     def of_snapshots(self) -> None:
-        """The one version that is of another time than the snapshot that it adds, where all others are of theirs; to be called after all steps.
+        """The one version that is of another day than the snapshot that it adds, where all others are of theirs; to be called after all steps.
 
         Both are stamped while the operation is under way, by two clocks on REST, else by one. How far the clocks are apart is what most
         versions of the table show. A clock that jumped shows in several versions, and is not told.
         """
-        found: list[tuple[Step, Commit, int, int]] = []
+        found: list[tuple[Step, Commit, int]] = []
         for step in self.chain.steps:
             made, ms = self.chain.commits_of.get(step.after.n, ()), step.after.last_updated_ms
             if step.again or len(made) != 1 or not ms:
@@ -108,11 +110,11 @@ class Times(Judging):
             (c,) = made
             o = self.chain.by_op.get(c.op or "")
             if o is not None and o.end is not None and c.timestamp_ms:
-                found.append((step, c, ms - c.timestamp_ms, ONE_MINUTE + (o.end - o.start) // 1_000_000))
+                found.append((step, c, ms - c.timestamp_ms))
         if len(found) < LEAST:
             return
-        usual = sorted(apart for _, _, apart, _ in found)[len(found) // 2]
-        others = [(step, c) for step, c, apart, allowed in found if abs(apart - usual) > allowed]
+        usual = sorted(apart for _, _, apart in found)[len(found) // 2]
+        others = [(step, c) for step, c, apart in found if abs(apart - usual) > A_DAY]
         if len(others) != 1:
             return
         (step, c) = others[0]
@@ -124,7 +126,7 @@ class Times(Judging):
             "timestamp-order",
             f"version {m.n} ({m.location}), {self.by.made_by(m)}, says in its last-updated-ms {m.last_updated_ms} (ms since 1970), and that "
             f"snapshot {c.snapshot_id}, which it adds, is of {c.timestamp_ms}: {_apart(m.last_updated_ms, c.timestamp_ms)}. In all other "
-            f"versions the two are {abs(usual) / 1000:,.3f} s apart, but for how long their operations took.",
+            f"versions the two are {abs(usual) / 1000:,.3f} s apart, but for less than a day.",
             ops=self.by.accused(step),
             snapshots=(c.snapshot_id,),
             files=(m.location,),
