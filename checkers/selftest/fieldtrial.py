@@ -219,9 +219,9 @@ def _places(name: str, e: Evidence) -> _Places:
 
 def _has_values(p: _Places, name: str) -> bool:
     """Whether a record has something there; for a number or result that is null, and for a key's empty list, another value can be made up."""
-    made_up = name in NUMBERS or name in MADE_UP or name.startswith("event.value")
+    made_up = name in NUMBERS or name.startswith("event.value")
     nothing: list[object] = [(), [], {}] if made_up else [None, (), [], {}]
-    return any(name.startswith("raw.") or s.value not in nothing for s in p.by_field.get(name, ()))
+    return any(name.startswith("raw.") or name in MADE_UP or s.value not in nothing for s in p.by_field.get(name, ()))
 
 
 _Tried = tuple[str, Outcome, str]

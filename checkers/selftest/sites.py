@@ -42,6 +42,7 @@ def pick(among: Callable[[P], Iterable[X]], change: Callable[[P, X], Planted | N
         one = p.w.choose(among(p))
         return None if one is None else change(p, one)
 
+    changed.__doc__ = change.__doc__  # a plant is described by it
     return changed
 
 

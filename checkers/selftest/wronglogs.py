@@ -121,7 +121,7 @@ def last_version_of_next_year(p: CommitSite) -> Planted | None:
     """The last version is stamped far ahead, and no later one repeats its time."""
     if p.n != len(p.t.log.metadata) - 1:
         return None
-    ahead = p.w.rng.choice([YEAR, YEAR // 365, p.w.rng.randrange(YEAR // 300, 10 * YEAR)])
+    ahead = p.w.rng.choice([YEAR, p.w.rng.randrange(YEAR // 100, 10 * YEAR)])
     return p.version(lambda m: replace(m, last_updated_ms=m.last_updated_ms + ahead))
 
 

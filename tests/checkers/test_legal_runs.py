@@ -52,6 +52,16 @@ def why_unknown(e: Evidence) -> set[str]:
     return out
 
 
+def given_up(results: Results) -> set[str]:
+    """What a search leaves undecided that ended at its bound."""
+    notes = (note for v in results.verdicts for note in v.notes)
+    return (
+        {"an order that was not found within the steps of a search"}
+        if any("search was given up" in n for n in notes)
+        else set()
+    )
+
+
 def judge(seeds: Iterable[int]) -> Counter[str]:
     """Judge runs; how many had which verdict, and why they are unknown."""
     found: Counter[str] = Counter()
@@ -59,7 +69,7 @@ def judge(seeds: Iterable[int]) -> Counter[str]:
         e = legal(seed)
         results: Results = check(e, ENOUGH)
         assert results.valid is not False, (seed, told(results))
-        reasons = why_unknown(e)
+        reasons = why_unknown(e) | given_up(results)
         assert results.valid is True or reasons, (seed, told(results))
         found.update([str(results.valid), *(reasons if results.valid == "unknown" else ())])
     return found

@@ -69,7 +69,7 @@ def test_a_log_of_format_1_is_read_as_the_same_log(tmp_path: Path) -> None:
     now, before = tmp_path / "now.jsonl", tmp_path / "before.jsonl"
     tablelog_file.write(log, now)
     lines = [json.loads(line) for line in now.read_text().splitlines()]
-    assert lines[0]["format"] == 2
+    assert lines[0]["format"] == 3
     for line in lines:
         if line["type"] == "header":
             line["format"] = 1

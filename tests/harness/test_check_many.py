@@ -89,7 +89,7 @@ def test_runs_as_columns_are_judged_in_process(tmp_path: Path) -> None:
     [
         (
             ["--engine", "sparc"],
-            "--engine sparc: unknown (did you mean spark?); allowed: auto, exact, columns, process",
+            "--engine sparc: unknown engine 'sparc' (did you mean spark?); allowed: auto, exact, columns, process",
         ),
         (["--spark", "local[2]"], "--spark local[2]: give --engine spark with it"),
         (["--engine", "spark", "--spark", "bogus"], "--spark bogus: no address of a Spark; allowed: local[N]"),

@@ -101,24 +101,24 @@ def commit(
 
 def log_of(table: str, commits: tuple[Commit, ...], *, complete: bool = True) -> TableLog:
     """The log of a table whose main ends at the last of ``commits``."""
-    current = commits[-1].snapshot_id if commits else None
     ids = tuple(c.snapshot_id for c in commits)
-    metadata = Metadata(
-        len(commits),
-        "m.json",
-        EPOCH_MS,
-        current,
-        ids,
-        {},
-        format_version=2,
-        last_sequence_number=len(commits),
-        next_row_id=None,
-        raw={},
+    metadata = tuple(
+        Metadata(
+            n,
+            f"m{n}.json",
+            EPOCH_MS,
+            ids[n - 1] if n else None,
+            ids[:n],
+            {},
+            format_version=2,
+            last_sequence_number=n,
+            next_row_id=None,
+            raw={},
+        )
+        for n in range(len(commits) + 1)
     )
     columns = ("id", "val", "cnt", "log", "part")
-    return TableLog(
-        table, f"db.{table}", f"s3://b/{table}", columns, (metadata,), commits, (Capture(9, "m"),), complete
-    )
+    return TableLog(table, f"db.{table}", f"s3://b/{table}", columns, metadata, commits, (Capture(9, "m"),), complete)
 
 
 def write_results(folder: Path, valid: Validity, verdicts: Iterable[Verdict]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
 from harness.cli.check import publish
-from harness.experiments.shrink.log import Log
+from harness.experiments.shrink.log import journal_of, trials
 from harness.experiments.shrink.shrink import Shrink, failed
 from harness.experiments.shrink.trials import RUNS, Budget, OnBench, Trials
 from harness.run.bench import Bench
@@ -25,12 +25,12 @@ def test_an_undelete_is_shrunk_to_a_scenario_that_is_reproduced(
 ) -> None:
     run, into = failed(RunFolder(failed_run(tmp_path)), None), tmp_path / "into"
     with (
-        Log(into, {"run": "undelete"}) as log,
+        journal_of(into, {"run": "undelete"}) as log,
         OnBench(into / RUNS, into / "logs", installation, Silent(), publish, catalog="rest", bench=bench) as runner,
     ):
-        trials = Trials(runner, log, into, run.name, Budget(runs=4), Silent())
-        left, _, found = Shrink(run, into, trials, Silent(), tries=1, times=1).shrink()
-    assert left is not None, log.trials
+        asked = Trials(runner, log, into, run.name, Budget(runs=4), Silent())
+        left, _, found = Shrink(run, into, asked, Silent(), tries=1, times=1).shrink()
+    assert left is not None, trials(into)
     assert sorted(o.f for o in left.operations) == ["delete", "update-register"]
     assert found.said is not None, found
     assert str(found.tries) == "1 of 1"
