@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import reports
 from checkers.judge.runfolder import load_evidence
 from harness.cli.terminal import show
 from reports.drawing import render
-from reports.drawing.page import Banner, Page, Section, Table, TableColumn, TableRow, Text, tag
+from reports.drawing.page import Banner, Fold, Form, Page, Pairs, Section, Table, TableColumn, TableRow, Text, tag
 from tests.support.examples import example, write_example
 
 
@@ -63,3 +64,15 @@ def test_a_page_that_does_not_sort_has_no_script_and_asks_nothing_of_the_network
 def test_a_row_below_the_wrong_number_of_names_is_refused() -> None:
     with pytest.raises(ValueError, match="a row of 1 cells below 2 columns"):
         Table([TableColumn("a"), TableColumn("b")], [TableRow(["x"])])
+
+
+def test_a_table_sorts_and_a_form_asks_inside_other_blocks_too() -> None:
+    table = Table([TableColumn("name", sort=True)], [TableRow(["a"])])
+    inside = Fold("more", [Form("/", [], "Show", [table])])
+    text = unescape(render.html(Page("p", "p", Banner("valid", "", ""), [Section("s", "a", [inside])])))
+    assert "script-src 'sha256-" in text and "form-action 'self'" in text
+
+
+def test_no_pair_is_no_line_of_a_terminal() -> None:
+    page = Page("p", "p", Banner("valid", "All is well", ""), [Section("s", "a", [Pairs([])], terminal="")])
+    assert render.terminal(page) == ["All is well."]
