@@ -16,7 +16,20 @@ import reports
 from checkers.judge.runfolder import load_evidence
 from harness.cli.terminal import show
 from reports.drawing import render
-from reports.drawing.page import Banner, Fold, Form, Page, Pairs, Section, Table, TableColumn, TableRow, Text, tag
+from reports.drawing.page import (
+    Banner,
+    Block,
+    Fold,
+    Form,
+    Page,
+    Pairs,
+    Section,
+    Table,
+    TableColumn,
+    TableRow,
+    Text,
+    tag,
+)
 from tests.support.examples import example, write_example
 
 
@@ -55,7 +68,7 @@ def test_a_page_that_does_not_sort_has_no_script_and_asks_nothing_of_the_network
     """Neither does a text from outside make it do so; what the page's own functions made is shown as it is."""
     bad = "<script>alert(1)</script>"
     rows = [TableRow([bad, tag("b", bad)])]
-    blocks = [Table([TableColumn(bad), TableColumn("")], rows), Text([bad], "list")]
+    blocks: list[Block] = [Table([TableColumn(bad), TableColumn("")], rows), Text([bad], "list")]
     text = render.html(Page("p", bad, Banner("valid", bad, bad), [Section(bad, "a", blocks)], {"x": bad}))
     assert "<script" not in text and "script-src" not in text and "default-src 'none'" in text and "http:" not in text
     assert "<b>&lt;script&gt;" in text
