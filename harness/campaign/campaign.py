@@ -171,8 +171,8 @@ class Campaign(Generic[J, T]):
                 self._work(turn)
                 return
             with ThreadPoolExecutor(self.at_once) as pool:
-                working = [pool.submit(self._work, turn) for _ in range(self.at_once)]
                 try:
+                    working = [pool.submit(self._work, turn) for _ in range(self.at_once)]
                     ended, _ = wait(working, return_when=FIRST_EXCEPTION)
                 finally:
                     self._end()

@@ -10,7 +10,7 @@ import typer
 
 from harness.cli import stopping
 from harness.cli.command import Options
-from harness.cli.options import STORE, BadArgument, StoreOption, run_in
+from harness.cli.options import STORE, BadArgument, StoreOption, run_in, write_output
 
 if TYPE_CHECKING:
     from checkers.coverage.coverage import Coverage
@@ -64,7 +64,7 @@ class CoverageOptions(Options):
 
         made = shown.of(every, ", ".join(str(f) for f in folders), unread)
         if self.output is not None:
-            self.output.write_text(render.data(made), encoding="utf-8")
+            write_output(self.output, render.data(made))
         place = self.page or (folders[0] if len(folders) == 1 else self.store) / PAGE
         replace_file(place, render.html(made))
         show(made, {"page": place})

@@ -44,8 +44,9 @@ class Value:
     several: bool = False
 
     def check(self, name: str, text: str) -> None:
-        """Raises BadArgument: a text that was typed for the option ``name`` cannot be its value."""
+        """Raises BadArgument: the text that was typed for the option ``name`` cannot be its value; FileError: its file has errors."""
         from workloads.file.meant import unknown
+        from workloads.file.yamlfile import FileError
 
         for one in listed(name, text) if self.several else [text]:
             allowed = list(self.choices() if callable(self.choices) else self.choices)
@@ -54,6 +55,8 @@ class Value:
             try:
                 if self.unit is not None:
                     self.unit(one)
+            except FileError:
+                raise  # its lines name the file and say all
             except ValueError as e:
                 raise BadArgument(f"{name} {one}: {e}") from None
 

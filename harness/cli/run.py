@@ -161,7 +161,7 @@ class RunOptions(Options):
         """The workload with the options; of a replay, that of the recording, and what forces it."""
         from workloads.file.changes import Changes
 
-        given = [f"--{name.replace('_', '-')}" for name in RECORDED if getattr(self, name) not in (None, False)]
+        given = [f"--{k.replace('_', '-')}" for k in RECORDED if (v := getattr(self, k)) is not None and v is not False]
         spec = self._on_catalog(self.changed(self._file))
         spec, replaying = ordered(self._file, spec, self.order, self.store, self._stop, given)
         if replaying is not None and self.mode:

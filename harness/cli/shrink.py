@@ -107,7 +107,7 @@ class ShrinkOptions(Options):
 
     @cached_property
     def _failed(self) -> Failed:
-        """The run, as it is on the catalog of the search. Raises BadArgument."""
+        """The run that failed, as it is stored. Raises BadArgument: there is nothing to shrink."""
         from checkers.evidence import runfolder
         from harness.experiments.shrink.shrink import NothingToShrink, failed
         from harness.run.settings import RunError

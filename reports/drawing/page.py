@@ -177,7 +177,7 @@ class FileText:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Blocks that are shown when one opens them; ``anchor``: by which the page links to its name."""
+    """Blocks that are shown when one opens them."""
 
     name: str
     blocks: Sequence[Block]
@@ -186,7 +186,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A name before the blocks that follow."""
+    """A name before the blocks that follow; ``anchor``: by which the page links to it."""
 
     name: str
     anchor: str = ""

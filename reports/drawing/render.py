@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,20 @@ from rich.text import Text as Line
 
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
-from reports.drawing.page import SYMBOLS, Form, Heading, JUnitSuite, Page, Pairs, Section, Table, TableCell, Text
+from reports.drawing.page import (
+    SYMBOLS,
+    Block,
+    Fold,
+    Form,
+    Heading,
+    JUnitSuite,
+    Page,
+    Pairs,
+    Section,
+    Table,
+    TableCell,
+    Text,
+)
 from reports.drawing.templates import TEMPLATES, environment
 
 JUNIT = "junit.xml"
@@ -53,13 +66,21 @@ def data(page: Page) -> str:
 
 def html(page: Page) -> str:
     """The page as one file that asks nothing of any other."""
-    blocks = [b for s in page.sections for b in s.blocks]
+    blocks = [b for s in page.sections for b in _with_inner(s.blocks)]
     sorts = any(c.sort for b in blocks if isinstance(b, Table) for c in b.columns)
     asks = any(isinstance(b, Form) for b in blocks)
     template, style, script, digest = _made()
     return words.printable(
         template.render(page=page, style=style, script=script if sorts else "", script_hash=digest, asks=asks)
     )
+
+
+def _with_inner(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Blocks, and those inside them."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Fold | Form):
+            yield from _with_inner(block.blocks)
 
 
 @cache
@@ -100,7 +121,7 @@ def _section(section: Section, head: str, tables: bool) -> Iterator[str | rich.T
         elif isinstance(block, Heading):
             yield from ("", plain(block.name))
         elif isinstance(block, Pairs):
-            wide = max(len(name) for name, _ in block.rows)
+            wide = max((len(name) for name, _ in block.rows), default=0)
             yield from (f"  {name:<{wide}}  {plain(value)}" for name, value in block.rows)
         elif isinstance(block, Text) and block.form in ("plain", "list"):
             paragraphs += [plain(p) for p in block.paragraphs]

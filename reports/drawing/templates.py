@@ -26,7 +26,6 @@ def environment(**functions: Any) -> Environment:
         n=words.grouped,
         ms=words.milliseconds,
         took=words.duration,
-        moment=words.moment,
         label=words.link_label,
         cut=_cut,
         plural=words.plural,

@@ -484,6 +484,14 @@ def test_a_store_without_a_run_is_said(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, f"no run in {tmp_path}\n")
 
 
+def test_each_error_of_a_catalog_file_is_a_line_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text("spark: {type: rest, uri: http://lake}\nfoo: 1\nbar: 2\n")
+    done = inside("run", "quick", "--catalog", "my.yaml", "--dry-run", cwd=tmp_path)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 254
+    assert [line.split(" unknown key ")[0] for line in lines] == ["icequake: my.yaml:2:", "icequake: my.yaml:3:"]
+
+
 def test_engines_are_listed_with_the_catalogs_that_they_reach(tmp_path: Path) -> None:
     lines = inside("list", "engines", cwd=tmp_path).stdout.splitlines()
     [spark] = [line for line in lines if line.startswith("spark ")]

@@ -290,6 +290,7 @@ FOREIGN = "is a run of w, not of quick; replay it with that workload"
 MISUSE: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "another workload": ({}, ["quick"], FOREIGN),
     "a seed": ({}, ["--seed", "3"], "--seed does not go with a replay: the recording says it"),
+    "the seed 0": ({}, ["--seed", "0"], "--seed does not go with a replay: the recording says it"),
     "writers": ({}, ["--writers", "3"], "--writers does not go with a replay: the recording says it"),
     "faults": ({}, ["--faults", "crashes"], "--faults does not go with a replay: the recording says it"),
     "a length": ({}, ["--time", "3s"], "--time does not go with a replay: the recording says it"),

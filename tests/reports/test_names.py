@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers import names as table
 from checkers.isolation import levels
 from checkers.judge.check import ALL
 from checkers.names import Harm, meaning, without_suffixes
@@ -23,7 +24,7 @@ def test_every_name_of_a_history_is_explained() -> None:
 
 def test_no_name_is_explained_that_nobody_reports() -> None:
     reported = {*(n for c in ALL for n in c.names), *(n for forbidden in levels.FORBIDS.values() for n in forbidden)}
-    assert {n for n in names.names() if not any(r == n or r.startswith(f"{n}-") for r in reported)} == set()
+    assert {n for n in table._MEANINGS if not any(r == n or r.startswith(f"{n}-") for r in reported)} == set()
 
 
 def test_every_anomaly_of_a_scenario_names_that_scenario() -> None:

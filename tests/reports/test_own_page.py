@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,20 @@ import reports
 from checkers.judge.runfolder import load_evidence
 from harness.cli.terminal import show
 from reports.drawing import render
-from reports.drawing.page import Banner, Page, Section, Table, TableColumn, TableRow, Text, tag
+from reports.drawing.page import (
+    Banner,
+    Block,
+    Fold,
+    Form,
+    Page,
+    Pairs,
+    Section,
+    Table,
+    TableColumn,
+    TableRow,
+    Text,
+    tag,
+)
 from tests.support.examples import example, write_example
 
 
@@ -54,7 +68,7 @@ def test_a_page_that_does_not_sort_has_no_script_and_asks_nothing_of_the_network
     """Neither does a text from outside make it do so; what the page's own functions made is shown as it is."""
     bad = "<script>alert(1)</script>"
     rows = [TableRow([bad, tag("b", bad)])]
-    blocks = [Table([TableColumn(bad), TableColumn("")], rows), Text([bad], "list")]
+    blocks: list[Block] = [Table([TableColumn(bad), TableColumn("")], rows), Text([bad], "list")]
     text = render.html(Page("p", bad, Banner("valid", bad, bad), [Section(bad, "a", blocks)], {"x": bad}))
     assert "<script" not in text and "script-src" not in text and "default-src 'none'" in text and "http:" not in text
     assert "<b>&lt;script&gt;" in text
@@ -63,3 +77,15 @@ def test_a_page_that_does_not_sort_has_no_script_and_asks_nothing_of_the_network
 def test_a_row_below_the_wrong_number_of_names_is_refused() -> None:
     with pytest.raises(ValueError, match="a row of 1 cells below 2 columns"):
         Table([TableColumn("a"), TableColumn("b")], [TableRow(["x"])])
+
+
+def test_a_table_sorts_and_a_form_asks_inside_other_blocks_too() -> None:
+    table = Table([TableColumn("name", sort=True)], [TableRow(["a"])])
+    inside = Fold("more", [Form("/", [], "Show", [table])])
+    text = unescape(render.html(Page("p", "p", Banner("valid", "", ""), [Section("s", "a", [inside])])))
+    assert "script-src 'sha256-" in text and "form-action 'self'" in text
+
+
+def test_no_pair_is_no_line_of_a_terminal() -> None:
+    page = Page("p", "p", Banner("valid", "All is well", ""), [Section("s", "a", [Pairs([])], terminal="")])
+    assert render.terminal(page) == ["All is well."]

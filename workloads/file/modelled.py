@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,7 +28,6 @@ from workloads.operations.kinds import KINDS
 
 LIBRARY = WORKLOADS / "models"
 """The folder of the models that come with icequake."""
-RULES: tuple[Rule, ...] = get_args(Rule)
 MODES = ("copy-on-write", "merge-on-read")
 ONE_WAY = ("insert", "delete-partition", "equality-delete", "rewrite-data-files")
 BOTH_WAYS = ("update-register", "delete", "merge-upsert")

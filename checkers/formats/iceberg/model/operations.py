@@ -18,7 +18,6 @@ from workloads.engines.engine import Rule
 AT_COMMIT = ("insert", "delete-partition", "equality-delete")
 """Kinds that do what they mean on the base of their commit, and have no scan of their own."""
 COMPACTION = "rewrite-data-files"
-MODES = ("copy-on-write", "merge-on-read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +155,6 @@ _WORK: Mapping[str, Callable[[Operation, Table, int, int], Work | None]] = {
     "equality-delete": _equality_delete,
     COMPACTION: _compact,
 }
-KINDS = tuple(_WORK)
-"""Kinds of operations that the model knows."""
 
 
 def attempt(o: Operation, done: Work, *, serializable: bool, format_version: int, without: frozenset[Rule]) -> Attempt:
