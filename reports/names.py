@@ -22,6 +22,7 @@ Every name that a checker of icequake can report: what was seen, how bad it is, 
 
 A name says what was seen and not who did it. The card of each anomaly on a run's page says that, with the operations, snapshots, files and
 rows. Whether Iceberg documents an anomaly as possible depends on the table's isolation level, so each card says that, too.
+`expected-not-found` is no anomaly of a table: the workload's `expect:` names one that was not found.
 
 The harm, the gravest first:
 
