@@ -141,7 +141,6 @@ _TOLD: Mapping[str, str] = {
     "split_offsets": "they say where a reader may divide the file, and a wrong place only costs",
     "sort_order_id": "it says how the rows are sorted, which nothing here compares",
     "key_metadata": "no file of a run is encrypted",
-    "manifest": _OURS,
 }
 """What entries say of their files, and the files themselves."""
 _RAW: dict[str, Fate] = {
@@ -302,7 +301,7 @@ EXCEPTIONS: Mapping[str, Fate] = {
         harmless="a version beside it that lists the snapshot, too, and has the same numbers: our reader writes it, no table file does",
     ),
     "commit.manifests": Fate(
-        found="a length that is not the object's",
+        found="a length that is not the object's, or another content than that of the entries",
         harmless="another line, or one less: the reader compares each line with its manifest when it reads both",
     ),
     "commit.kept_files": Fate(
@@ -366,6 +365,10 @@ EXCEPTIONS: Mapping[str, Fate] = {
         harmless="null: the file was not read; or values inside the bounds",
     ),
     **{f"file.{name}": Fate(harmless=f"any: {why}") for name, why in _TOLD.items()},
+    "file.manifest": Fate(
+        found="a manifest that is listed as one of other content",
+        harmless="another one of the same content, or null: it only explains; our reader writes it, no table file does",
+    ),
     "row.row": Fate(
         found="another value: not what the operation means",
         refused="another number of values than columns",

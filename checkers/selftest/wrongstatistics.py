@@ -109,6 +109,11 @@ def miscounted(p: CommitSite, x: Column) -> Planted | None:
     return entry(p, x, values=x.said.values + p.w.rng.randint(1, 3)) if x.said.values else None
 
 
+def all_nan(p: CommitSite, x: Column) -> Planted | None:
+    """An entry says that all values of a column are NaN although the column has no such numbers, so that no scan reads the file."""
+    return entry(p, x, nans=x.said.values) if x.said.values and x.said.kind not in ("", "f") else None
+
+
 def other_path(p: CommitSite, x: Column) -> Planted | None:
     """The bounds of a position delete file are the path of another data file, so that readers do not apply it."""
     others = [f for f in live(p.t.main[: p.k]).values() if f.content == "data" and f.columns is not None]
@@ -171,12 +176,27 @@ def without_null(p: CommitSite, m: ManifestLine) -> Planted:
     return line(p, m, said._replace(nulls=False), found._replace(nulls=True))
 
 
+def of_other_content(p: CommitSite, m: ManifestLine) -> Planted:
+    """A manifest list says of a manifest of deletes that it is one of data files, or the other way round."""
+    return p.changed(manifests=tuple(replace(m, deletes=not m.deletes) if x is m else x for x in p.c.manifests or ()))
+
+
+def with_new_files(p: CommitSite) -> Iterator[ManifestLine]:
+    """The lines that the commit adds to the manifest list, of manifests with a file that it adds."""
+    used = {f.manifest for f in p.c.added_files}
+    return (m for n, m in enumerate(p.c.manifests or ()) if n in used)
+
+
 ROWS: Plants = {
     "lower-bound-raised": Plant(pick(data, raised)),
     "upper-bound-lowered": Plant(pick(data, lowered)),
     "bounds-of-another-file": Plant(pick(data, elsewhere)),
     "all-values-null": Plant(pick(data, all_null)),
     "no-null-counted": Plant(pick(data, no_null)),
+    "all-values-nan": Plant(
+        pick(data, all_nan),
+        seen="planners skip files by NaN counts, whatever the column's type (InclusiveMetricsEvaluator.containsNaNsOnly)",
+    ),
     "values-miscounted": Plant(
         pick(data, miscounted),
         "column-count",
@@ -187,6 +207,10 @@ ROWS: Plants = {
         seen="delete files are matched to data files by the bounds of their paths (DeleteFileIndex)",
     ),
     "older-file-told-otherwise": Plant(retold, seen="manifests are merged and filtered (ManifestMergeManager)"),
+    "manifest-of-other-content": Plant(
+        pick(with_new_files, of_other_content),
+        seen="planners look for deletes in manifests of deletes alone (Snapshot.deleteManifests)",
+    ),
     "partition-summary-elsewhere": Plant(pick(partitioned, of_no_partition)),
     "partition-summary-too-narrow": Plant(pick(partitioned, without_the_last)),
     "partition-summary-without-bounds": Plant(pick(partitioned, without_bounds)),

@@ -103,6 +103,7 @@ NARROW = {
     "only nulls": ("1i,3,3,,,", "1i,3,1,,1,3"),
     "no NaN": ("1f,3,0,0,1.0,3.0", "1f,3,0,1,1.0,3.0"),
     "only NaN": ("1f,3,0,3,,", "1f,3,0,1,1.0,3.0"),
+    "only NaN, in a column that has no such numbers": ("1i,3,0,3,1,3", "1i,3,0,,1,3"),
 }
 
 
@@ -137,6 +138,8 @@ LEGAL = {
     "truncated bytes": ("1b,1,0,,x00,x01", "1b,1,0,,x00ff,x00ff", 0),
     "a wider text": ("1t,1,0,,'a,'z", "1t,1,0,,'b,'bcd", 2),
     "only nulls": ("1i,3,3,,,", "1i,3,3,,,", 0),
+    "no NaN where none can be": ("1i,3,1,0,1,3", "1i,3,1,,1,3", 0),
+    "no NaN in no value": ("1i,0,0,0,,", "1i,0,0,,,", 0),
     "bounds of nothing": ("1i,3,3,,5,5", "1i,3,3,,,", 0),
     "signs of zero": ("1f,1,0,0,0.0,-0.0", "1f,1,0,0,-0.0,0.0", 0),
     "NaN as bounds, which readers ignore": ("1f,2,0,1,nan,nan", "1f,2,0,1,1.0,1.0", None),
@@ -187,6 +190,24 @@ def test_a_partition_summary_that_hides_a_file_is_told_with_manifest_and_file(sa
 )
 def test_a_partition_summary_that_is_wide_or_not_known_is_legal(said: str | None, found: str | None) -> None:
     assert of_line(said, found).valid is True
+
+
+@pytest.mark.parametrize("content", ["data", "position-deletes", "equality-deletes"])
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_manifest_is_listed_by_what_it_has(content: Any, deletes: bool) -> None:
+    d = Drawing()
+    d.commit(1, add=[data("data/a")])
+    d.commit(2, add=[data("data/b")])
+    line = ManifestLine("metadata/m.avro", deletes, 0, 2, 2)
+    f = replace(d.commits[1].added_files[0], content=content, manifest=0)
+    d.commits[1] = replace(d.commits[1], manifests=(line,), added_files=(f,))
+    found = [a for a in d.check().anomalies if a.name == "pruned-rows"]
+    assert len(found) == (deletes != (content != "data"))
+    for a in found:
+        assert (a.ops, a.files) == (
+            ("op-2",),
+            ("metadata/m.avro", "data/b"),
+        ) and "only in manifests of" in a.explanation
 
 
 def test_words_that_are_none_are_unknown() -> None:

@@ -565,6 +565,22 @@ def test_what_breaks_the_spec_is_told(tmp_path: Path, code: str) -> None:
     assert added(c) == expect
 
 
+def test_a_deletion_vector_of_another_cardinality_than_its_entry_says_is_told(tmp_path: Path) -> None:
+    t = HandMadeTable(tmp_path, version=3)
+    a = t.data([(1, "a", 0), (2, "b", 0)])
+    t.commit(add=[a])
+    (vector,) = t.vectors({a: [0]})
+    t.commit(add=[replace(vector, records=2)])
+    right, wrong = read(t).commits
+    (told,) = wrong.violations
+    assert (
+        told.startswith("record-count: the deletion vector of ")
+        and "deletes 1 rows" in told
+        and told.endswith("says 2")
+    )
+    assert not right.violations and wrong.removed is not None and len(wrong.removed) == 1
+
+
 def test_a_data_file_at_another_partition_than_its_rows_is_told(tmp_path: Path) -> None:
     t = HandMadeTable(tmp_path)
     t.commit(add=[t.data([(1, "a", 0), (2, "b", 0)])])

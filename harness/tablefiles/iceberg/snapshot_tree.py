@@ -185,7 +185,7 @@ class SnapshotTree:
         if out.problems:
             out.removed = out.added = None
         found = self._violations(snapshot_id, delta, affected, between)
-        out.violations = [*live.violations, *found, *out.violations]
+        out.violations = [*live.violations, *found, *self._miscounted(delta.added), *out.violations]
         return out
 
     def snapshots_with(self, snapshots: Iterable[int], gone: set[str]) -> dict[str, list[int]]:
@@ -370,6 +370,21 @@ class SnapshotTree:
                 yield (
                     f"entry-changed: {self._files.name(e.path)} is DELETED with data sequence number {e.data_sequence_number} and partition "
                     f"{dict(e.partition)}, but was live with {was.data_sequence_number} and {dict(was.partition)}"
+                )
+
+    def _miscounted(self, added: Iterable[Entry]) -> Iterator[str]:
+        """Added deletion vectors of live data files whose entry says another cardinality; Java readers refuse them ("Invalid cardinality")."""
+        for d in added:
+            if d.content != "deletion-vector" or d.referenced not in self._state.data:
+                continue
+            try:
+                deleted = sum(map(len, self._files.positions(d).values()))
+            except Unknown:
+                continue
+            if deleted != d.records:
+                yield (
+                    f"record-count: the deletion vector of {self._files.name(d.referenced)} in {self._files.name(d.path)} deletes {deleted} "
+                    f"rows, its manifest entry says {d.records}"
                 )
 
     def _violations(self, snapshot_id: int, delta: Delta, affected: set[str], between: bool) -> Iterator[str]:

@@ -11,6 +11,9 @@ it has 0 nulls; for anything else, if nulls are all its values; for NaN likewise
 all its partitions are null. Position delete files they match to data files by the bounds of ``file_path``, equality delete files by those of
 their columns (``DeleteFileIndex``): what such a file deletes is there again. DELETE and COUNT trust the same numbers.
 
+Only numbers are NaN: an entry that says so of another column is wrong whatever the file has. Planners ask for the count, not for the type.
+Deletes they look for only in the manifests that the list says are of deletes, and data files only in the others.
+
 **Not decided** are: a column of which the entry, or the log, says nothing; values without an order here (UUID, nested columns, nanoseconds); a
 bound whose bytes do not fit its type, or that is NaN, which readers ignore; the sign of a zero, as ``-0.0 = 0.0`` in SQL although bounds have
 an order there.
@@ -26,11 +29,22 @@ from checkers.formats.iceberg.metadata.rules import BrokenRule
 from checkers.formats.iceberg.metadata.seen import VersionSeen
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
-from checkers.formats.iceberg.statistics import Bound, ColumnStatistics, ManifestLine, PartitionSummary, columns, fields
+from checkers.formats.iceberg.statistics import (
+    KINDS,
+    Bound,
+    ColumnStatistics,
+    ManifestLine,
+    PartitionSummary,
+    columns,
+    fields,
+)
 from checkers.timeline import explain
 
 RESERVED: Mapping[int, str] = {2147483546: "file_path", 2147483545: "pos", 2147483540: "_row_id"}
 """Names of columns that no schema has (spec, "Reserved Field IDs")."""
+
+NEVER_NAN = frozenset({*KINDS} - {"f"})
+"""Kinds of values that are never NaN."""
 
 
 def check_statistics(chain: Chain, seen: VersionSeen) -> None:
@@ -49,6 +63,8 @@ def check_statistics(chain: Chain, seen: VersionSeen) -> None:
         for line in c.manifests or ():
             if line.partitions and line.found and line.partitions != line.found:
                 _check_line(chain, seen, c, line)
+        if c.manifests:
+            _check_contents(chain, seen, c, c.manifests)
 
 
 def _names_into(names: dict[int, str], chain: Chain) -> dict[int, str]:
@@ -79,6 +95,8 @@ def _check_file(
         has = found.get(id)
         if has is None or s == has:
             continue
+        if has.nans is None and has.kind in NEVER_NAN:
+            has = has._replace(nans=0)
         name = names.get(id, f"of field id {id}")
         why = [*_skips(s, has)]
         skipped += [f"column {name}: {x}" for x in why]
@@ -213,6 +231,29 @@ def _check_line(chain: Chain, seen: VersionSeen, c: Commit, line: ManifestLine) 
                 ops=() if c.op is None else (c.op,),
                 snapshots=(c.snapshot_id,),
                 files=(line.path,),
+            )
+        )
+
+
+def _check_contents(chain: Chain, seen: VersionSeen, c: Commit, lines: Sequence[ManifestLine]) -> None:
+    """Manifests that are listed as those of deletes and have data files, or the other way round."""
+    wrong: dict[int, list[FileEntry]] = {}
+    for f in (*c.added_files, *(c.kept_files or ())):
+        n = f.manifest
+        if n is not None and 0 <= n < len(lines) and lines[n].deletes != (f.role == "deletes"):
+            wrong.setdefault(n, []).append(f)
+    for n, files in wrong.items():
+        said, has = ("deletes", "data files") if lines[n].deletes else ("data files", "deletes")
+        misses = "a scan misses the rows of" if lines[n].deletes else "what is deleted is there again by"
+        seen.findings.append(
+            BrokenRule(
+                "pruned-rows",
+                f"{explain.snapshot(c)} of {explain.maker(c, chain.by_op)} says in its manifest list that {lines[n].path} is a manifest of "
+                f"{said}, but its entries are {has}. A planner looks for {has} only in manifests of {has}, and {misses} "
+                f"{explain.listing(f.path for f in files)}.",
+                ops=() if c.op is None else (c.op,),
+                snapshots=(c.snapshot_id,),
+                files=(lines[n].path, *(f.path for f in files)),
             )
         )
 
