@@ -15,6 +15,7 @@ from itertools import islice, pairwise
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import METADATA
 from checkers.evidence.tablelog import Metadata
+from checkers.timeline.makers import by_strangers
 from checkers.timeline.timeline import Timeline
 
 
@@ -121,11 +122,14 @@ class Past:
     def expiries(self) -> list[tuple[int, int, Operation]]:
         """Versions that are the first to lack snapshots, each with the event and the operation that prove it was there by then.
 
-        All operations that can have made it were acknowledged; the last of them proves it.
+        All operations that can have made it were acknowledged; the last of them proves it. None is certain where strangers write: they may
+        expire snapshots, too, at any time.
         """
         out: list[tuple[int, int, Operation]] = []
         if self._t.out_of_order:
             return out  # then the times of the versions are not certain
+        if by_strangers(self._t.log.commits, self._t.ops):
+            return out
         for s, _, able in self._t.drops:
             if s.again or s.gap:
                 continue

@@ -721,6 +721,21 @@ def test_a_time_travel_to_an_expired_snapshot_is_stale_after_the_expiry_only() -
     assert run(after=True) == ["stale-read"]
 
 
+@pytest.mark.parametrize("stranger", [True, False])
+def test_an_expiry_that_may_have_been_a_strangers_proves_nothing(stranger: bool) -> None:
+    d = inserts("a", "b", "c")
+    if stranger:
+        d.commit(None, add=[row(9, "theirs")])
+    else:
+        d.did("d", "insert", ids=[9], add=[row(9, "d")])
+    d.invoke("e", "expire-snapshots", retain_last=1)
+    d.ok("e", [[0, 0, 0, 0, 0, 0]])
+    travel(d, "r", 2, 2, [A, B])
+    kept = d.metadata[-1]
+    d.metadata.append(replace(kept, n=kept.n + 1, location=kept.location + "x", snapshots=kept.snapshots[-1:]))
+    assert names(READS, d.evidence()) == ([] if stranger else ["stale-read"])
+
+
 def test_a_snapshot_that_the_log_may_lack_is_undecided() -> None:
     d = inserts("a")
     travel(d, "r", 0, 77, [A])

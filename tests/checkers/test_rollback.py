@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from random import Random
 from typing import Literal
 
 import pytest
@@ -15,7 +17,8 @@ from checkers.isolation.checker import Isolation
 from checkers.judge.check import check
 from checkers.reads.judge import Reads
 from tests.support.drawing import Drawing, names, row, verdict
-from tests.support.simulator import MIX, ROW_BY_ROW, Defects, simulate
+from tests.support.simulator import CLEAN, MIX, ROW_BY_ROW, Defects, Refused, Run, simulate
+from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 COMMITS, READS, ISOLATION = Commits(), Reads(), Isolation()
@@ -283,6 +286,28 @@ def test_a_rollback_that_a_later_version_needs_does_not_explain_an_earlier_one()
     specs = [TableSpec(name=t, isolation="serializable", partitions=2, seed_rows=3) for t in "ab"]
     e = simulate(39, specs, ops=12, mix={**MIX, "rollback": 2}).evidence()
     assert verdict(COMMITS, e).valid is True
+
+
+@pytest.mark.parametrize(
+    ("level", "back", "rows"),
+    [("serializable", False, [-3, -2, -1]), ("serializable", True, [-1]), ("snapshot", True, [-3, -1])],
+)
+def test_a_simulated_serializable_blind_append_is_refused_if_a_rollback_took_out_what_it_has_read(
+    level: Literal["serializable", "snapshot"], back: bool, rows: list[int]
+) -> None:
+    ideal = Run(Random(0), [TableSpec(name="a", isolation=level)], 4, MIX, 0.0, 0.0, CLEAN)
+    table, kind = ideal.tables["a"], KINDS["merge-insert"]
+    for n, own in enumerate((-1, -2)):
+        for _ in ideal.write(f"w0-{n}", kind, table, {"ids": [own]}):
+            pass
+    under_way = ideal.write("w0-2", kind, table, {"ids": [-2, -3]})
+    next(under_way)
+    if back:
+        table.set_main(table.ancestry()[1], ideal.wall_ms("w1-0"))
+    with pytest.raises(Refused) if back and level == "serializable" else nullcontext():
+        for _ in under_way:
+            pass
+    assert sorted(r.id for r in table.contents[table.current].values()) == rows
 
 
 @pytest.mark.slow

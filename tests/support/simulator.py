@@ -937,8 +937,10 @@ class Run:
             self.injected += [("stale_overwrite", op)] if wrong else []
         elif (places or not blind) and table.current != scanned:
             places = self._validate(op, kind, table, value, scanned, want.removed, want.added, places)
-        elif self.defects.blind and promise.blind_append and self.level(op, kind, table) == "serializable":
+        elif promise.blind_append and table.current != scanned and self.level(op, kind, table) == "serializable":
             skewed = kind.writeset(table.state(table.current), value, op, table.spec) != want
+            if skewed and not self.defects.blind:  # Iceberg would commit it: own keys are safe but from rollbacks
+                raise Refused("a rollback took out what it has read")
             self.injected += [("blind", op)] if skewed else []
         equality = value["ids"] if kind.equality_deletes else ()
         self._commit(op, kind, table, places, want.added, attempt, whole_files=at_commit, equality=equality)
