@@ -60,11 +60,12 @@ TARGETS: dict[str, tuple[float, float]] = {
 EXPONENT = 1.05
 """The greatest exponent that is meant."""
 KEPT = 100
-"""Entries of a metadata log (``write.metadata.previous-versions-max``)."""
+"""Entries of a metadata log."""
+_PROPERTIES = {"write.metadata.previous-versions-max": str(KEPT)}
 SPECS = (
-    TableSpec(name=NAME, seed_rows=16),
-    TableSpec(name=NAME, seed_rows=16, format_version=3),
-    TableSpec(name=NAME, seed_rows=16, mode="copy-on-write", partitioned=False),
+    TableSpec(name=NAME, seed_rows=16, properties=_PROPERTIES),
+    TableSpec(name=NAME, seed_rows=16, properties=_PROPERTIES, format_version=3),
+    TableSpec(name=NAME, seed_rows=16, properties=_PROPERTIES, mode="copy-on-write", partitioned=False),
 )
 TIMEOUT_S = 3600.0
 
