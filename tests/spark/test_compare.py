@@ -45,7 +45,7 @@ def test_two_catalogs_side_by_side(tmp_path: Path) -> None:
     assert "database_requests" in found["contenders"][0]["figures"]
     runs = runfolder.runs(tmp_path / "store")
     assert len(runs) == 2 and all(r.results.exists() and r.report.exists() for r in runs)
-    assert all("--session=fast --cluster=local" in r.read_plan().command for r in runs)
+    assert all("--session fast --cluster local" in r.read_plan().command for r in runs)
     assert {(r.state()["session"], r.state()["cluster"]) for r in runs} == {("fast", "local")}
     page = (tmp_path / "c" / "compare.html").read_text()
     assert all(f"../store/small/{r.path.name}/report.html" in page for r in runs)
