@@ -300,13 +300,13 @@ class TableGraph:
         low = self.t.settled(o.invoked.index)
         key = None if about.whole else about.ids[0]
         wanted: list[_Wanted] = [(("all",), rows, None) if key is None else (("id", key), rows, key)]
-        found, lost = self._matches(states, kept, wanted, low, high)
+        found, lost = self._matches(o, states, kept, wanted, low, high)
         if not found and not lost and key is None:  # no single state: perhaps each id is of another one
             by_id: dict[int, list[Row]] = {x[1]: [] for x in self._objects if x[0] == "id" and isinstance(x[1], int)}
             for r in rows:
                 by_id.setdefault(r.id, []).append(r)
             each: list[_Wanted] = [(("id", i), some, i) for i, some in by_id.items()]
-            found, lost = self._matches(states, kept, each, low, high)
+            found, lost = self._matches(o, states, kept, each, low, high)
         if found:
             scan = min(x[1] for x in found), max(x[2] for x in found)
             self._reading += [(len(self.nodes), [thing], oldest, newest) for thing, oldest, newest in found]
@@ -316,9 +316,8 @@ class TableGraph:
         if not lost:
             self.unexplained.append(o.op)
 
-    @staticmethod
     def _matches(
-        states: States, kept: list[int], wanted: list[_Wanted], low: int, high: int
+        self, o: Operation, states: States, kept: list[int], wanted: list[_Wanted], low: int, high: int
     ) -> tuple[list[tuple[Thing, int, int]], bool]:
         """For each object the oldest and the newest position on main with these rows; nothing when one never had them.
 
@@ -326,10 +325,12 @@ class TableGraph:
         """
         out: list[tuple[Thing, int, int]] = []
         for thing, rows, key in wanted:
-            positions = [kept[s.start : s.stop] for s in states.spans(rows, key)]
+            spans = states.spans(rows, key)
+            positions = [kept[s.start : s.stop] for s in spans]
             on_main = [(min(p), max(p)) for span in positions if (p := [x for x in span if x >= 0])]
             possible = [s for s in on_main if s[1] >= low and s[0] <= high]
-            if not possible and any(x < 0 for span in positions for x in span):
+            gone = [n for s in spans for n in range(s.start, s.stop) if kept[n] < 0]
+            if gone and (not possible or any(self.t.newest_until_set_back(self.t.versions[n], o) for n in gone)):
                 return [], True
             if not on_main:
                 return [], False
