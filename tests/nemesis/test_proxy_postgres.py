@@ -278,6 +278,8 @@ class TestCommits:
         raw = front.raw()
         raw.send(move("m1", "m0"))
         assert ("C", b"UPDATE 0\0") in raw.until("Z")
+        raw.send(SYNC)  # a line is there before the next request is read
+        raw.until("Z")
         assert front.location() == "m1"
         assert [r["status"] for r in front.log() if r["kind"] == "commit"] == [
             "UPDATE 1 (nemesis: not told)",
