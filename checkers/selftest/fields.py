@@ -138,7 +138,7 @@ _UNCOUNTED: dict[str, Fate] = {
 }
 _TOLD: Mapping[str, str] = {
     "equality_ids": "the rows that an equality delete hides are told themselves",
-    "split_offsets": "they say where a reader may divide the file, and a wrong place only costs",
+    "split_offsets": "nothing here compares them, though Spark does not read rows before the first one: the log lacks the row groups",
     "sort_order_id": "it says how the rows are sorted, which nothing here compares",
     "key_metadata": "no file of a run is encrypted",
 }
