@@ -420,8 +420,9 @@ class Soak:
         }
 
         arguments = (work, lease.stack, workload, folder, blank, about)
-        threading.Thread(target=self._execute, args=arguments, name=f"run of {cell.name}", daemon=True).start()
+        run = threading.Thread(target=self._execute, args=arguments, name=f"run of {cell.name}", daemon=True)
         try:
+            run.start()  # inside: whoever stops the night while `start` still waits for the thread stops the run, too
             self._until_done(work, workload, cell, lease)
         except BaseException:
             self._stopping = True

@@ -661,6 +661,28 @@ def test_whoever_stops_a_soak_has_the_page_before_anything_is_waited_for(good: P
     assert pages == [1] and whole[0].stopped and stacks.up == 0
 
 
+def test_whoever_stops_a_soak_while_a_run_begins_stops_that_run(
+    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Thread.start` waits for the new thread, and a signal can come within this wait."""
+    ended: list[bool] = []
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name.startswith("run of"):
+            raise KeyboardInterrupt
+
+    def act(cell: Cell, number: int, stop: threading.Event) -> None:
+        ended.append(stop.wait(ENOUGH))
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    night = soak(suite_file(tmp_path, SMALL), tmp_path / "night", Recorded(good, act=act), runs=4)
+    with pytest.raises(KeyboardInterrupt), night as held:
+        held.go()
+    assert ended == [True]
+
+
 # --- the disk ---------------------------------------------------------------------------------------------------------
 
 NAMES = st.frozensets(st.sampled_from(["lost-commit", "undelete", "stale-read"]), max_size=2)
