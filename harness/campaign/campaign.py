@@ -7,7 +7,7 @@ An experiment says which jobs there are, how one is made, and what line one has 
 * **It goes on where it was stopped or killed**, because lines are on disk before the next job begins. A job whose line is missing is made
   anew, and so is one that could not be made.
 * **Ctrl-C starts no further job and ends those that go on.** One that was cut short has no line; one that came to its end keeps its own.
-* **Some jobs are no list**: a search asks for them, and each answer says which is next (:class:`Questions`).
+* **Some jobs are no list**: an iterator says which is next when the one before is over, or a search asks for them (:class:`Questions`).
 * Jobs run one after the other in the caller's thread, which Ctrl-C interrupts, or several at a time in threads, which are waited for.
 """
 
@@ -20,7 +20,7 @@ import shutil
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -46,9 +46,14 @@ def fingerprint(said: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
-    """A job that came to its end, with its lines."""
+    """A job that came to its end, with its lines.
+
+    Attributes:
+        then: called when they are on disk: removes what only a job without a line needs.
+    """
 
     lines: Sequence[T]
+    then: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ class Campaign(Generic[J, T]):
     """Makes jobs.
 
     Args:
-        jobs: in their order.
+        jobs: in their order. An iterator is asked for the next one when the one before is over, so that the lines so far can decide.
         journal: gets the lines of each job at once; it is open.
         stacks: what jobs run on, closed at the end; None: each job brings its own, or the caller closes them.
         attempt: makes a job.
@@ -136,9 +141,10 @@ class Campaign(Generic[J, T]):
         at_once: how many jobs at the same time.
         hide: takes secrets out of what is said; None: those of ``stacks``.
         finished: called with the lines of each job, maybe from several threads.
+        ends: errors in a job that end the campaign, besides a full disk.
     """
 
-    jobs: Sequence[J]
+    jobs: Iterable[J]
     journal: Journal[T]
     stacks: WarmStacks[Any] | None
     attempt: Callable[[J, JobAttempt], Done[T] | CouldNotRun]
@@ -150,6 +156,7 @@ class Campaign(Generic[J, T]):
     at_once: int = 1
     hide: Redaction | None = None
     finished: Callable[[Sequence[T]], object] = lambda _: None
+    ends: tuple[type[Exception], ...] = ()
     _going: set[JobAttempt] = field(default_factory=set)
     _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -159,13 +166,11 @@ class Campaign(Generic[J, T]):
 
         Raises:
             OSError: the disk is full.
+            Exception: one of ``ends``, or what the iterator of the jobs raised.
             SecretsLeft: a log of a stack may have a secret and could be neither cleaned nor removed.
             KeyboardInterrupt: the user stopped it; the lines of finished jobs are there.
         """
-        left = [(n, job) for n, job in enumerate(self.jobs, 1) if not self.made(job)]
-        if there := len(self.jobs) - len(left):
-            self.watcher.say(f"{there} of {len(self.jobs)} {self.unit} are there already")
-        turn = iter(left)
+        turn = self._left()
         with self.stacks or contextlib.nullcontext():
             if self.at_once == 1:
                 self._work(turn)
@@ -179,44 +184,56 @@ class Campaign(Generic[J, T]):
                 for one in ended:
                     one.result()
 
-    def _work(self, turn: Iterator[tuple[int, J]]) -> None:
-        while (taken := self._taken(turn)) is not None:
-            job, attempt = taken
-            try:
-                lines = self._lines(job, attempt)
-            finally:
-                with self._lock:
-                    self._going.discard(attempt)
-            if lines:
-                self.journal.append(*lines)
-                self.finished(lines)
+    def _left(self) -> Iterator[tuple[str, J]]:
+        """The jobs that are not made, each with what it is called."""
+        if not isinstance(self.jobs, Sequence):
+            return ((self.name(job), job) for job in self.jobs if not self.made(job))
+        of = len(self.jobs)
+        left = [(f"{n}/{of} {self.name(job)}", job) for n, job in enumerate(self.jobs, 1) if not self.made(job)]
+        if len(left) < of:
+            self.watcher.say(f"{of - len(left)} of {of} {self.unit} are there already")
+        return iter(left)
 
-    def _taken(self, turn: Iterator[tuple[int, J]]) -> tuple[J, JobAttempt] | None:
+    def _work(self, turn: Iterator[tuple[str, J]]) -> None:
+        while (taken := self._taken(turn)) is not None:
+            self._make(*taken)
+
+    def _make(self, job: J, attempt: JobAttempt) -> None:
+        try:
+            done = self._done(job, attempt)
+        finally:
+            with self._lock:
+                self._going.discard(attempt)
+        if done.lines:
+            self.journal.append(*done.lines)
+            self.finished(done.lines)
+        done.then()
+
+    def _taken(self, turn: Iterator[tuple[str, J]]) -> tuple[J, JobAttempt] | None:
         """The next job; None if there is none, or none may begin."""
         with self._lock:
             found = None if self._stopped else next(turn, None)
             if found is None:
                 return None
-            number, job = found
-            said = _Said(self.watcher, f"{number}/{len(self.jobs)} {self.name(job)}", self.at_once == 1)
+            lead, job = found
             hide = self.hide or (NOTHING_HIDDEN if self.stacks is None else self.stacks.hide)
-            attempt = JobAttempt(said, hide)
+            attempt = JobAttempt(_Said(self.watcher, lead, self.at_once == 1), hide)
             self._going.add(attempt)
             return job, attempt
 
-    def _lines(self, job: J, attempt: JobAttempt) -> Sequence[T]:
+    def _done(self, job: J, attempt: JobAttempt) -> Done[T]:
         try:
-            result = attempt.outcome(lambda: self.attempt(job, attempt))
+            result = attempt.outcome(lambda: self.attempt(job, attempt), self.ends)
         except KeyboardInterrupt:
             attempt.forget()
             raise
         if isinstance(result, Done):
-            return result.lines
+            return result
         if attempt.cut_short:
             attempt.forget()
-            return ()
+            return Done(())
         attempt.watcher.say(f"cannot be run: {result.why}")
-        return self.could_not(job, attempt, result.why)
+        return Done(self.could_not(job, attempt, result.why))
 
     def _end(self) -> None:
         """Start no further job; those that go on end soon."""

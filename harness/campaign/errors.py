@@ -66,5 +66,5 @@ def keep_details(error: BaseException, logs: Path, hide: Redaction) -> None:
     if isinstance(error, TOLD):
         return
     text = "".join(traceback.format_exception(error))
-    with contextlib.suppress(OSError):
-        (logs / DETAILS).write_text(hide.text(text), encoding="utf-8")
+    with contextlib.suppress(OSError), (logs / DETAILS).open("a", encoding="utf-8") as file:
+        file.write(hide.text(text))

@@ -21,6 +21,7 @@ from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.crash import details_in
+from harness.cli.experiments import ProveOptions
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     LENGTH,
@@ -36,12 +37,15 @@ from harness.cli.options import (
     warn,
 )
 from harness.cli.run import RunOptions
+from harness.cli.shrink import ShrinkOptions, replay_command
 
 if TYPE_CHECKING:
     from checkers.nights.night import Night
     from checkers.nights.record import Line
     from harness.cli.terminal import Voice
-    from harness.experiments.soak import Order, Soak
+    from harness.experiments.soak import Soak
+    from harness.experiments.soakfinds import Commands, Job
+    from harness.experiments.soakorder import Order
     from harness.run.resolve import SuiteFile
     from workloads.file.suite import Cell, Suite
 
@@ -79,6 +83,20 @@ def repeating(file: SuiteFile, store: Path = STORE, *, records: bool = False) ->
         return run.again()
 
     return again
+
+
+def after_shrink() -> Commands:
+    """What a person types after a shrink of the night itself."""
+    from harness.experiments.soakfinds import Commands
+
+    def shrink(job: Job) -> str:
+        return ShrinkOptions(run=job.run.path, anomaly=job.anomaly, catalog=job.catalog).again()
+
+    return Commands(
+        lambda job, scenario: ProveOptions(names=[str(scenario)], iceberg=job.line.cell.iceberg).again(),
+        lambda run, job, recording: replay_command(run, recording, job.catalog, job.line.cell.iceberg),
+        shrink,
+    )
 
 
 def _size(text: str) -> int:
@@ -165,22 +183,22 @@ class SoakOptions(Options):
 
     def _seed(self) -> int:
         """The night's seed: as typed, that of the folder that goes on, or a new one."""
-        from harness.experiments.soak import seed_of
+        from harness.experiments.soakorder import seed_of
 
         found = seed_of(self.into) if self.into is not None and self.seed is None else self.seed
         return random.SystemRandom().randrange(2**31) if found is None else found
 
     def execute(self) -> int:
         from harness.cli.terminal import Voice
-        from harness.experiments import soak as soaking
+        from harness.experiments.soakorder import Order, new_folder
 
         if self.dry_run:
             return _show(self._file, self._budget, self.runs)
         seed = self._seed()
-        into = self.into or soaking.new_folder(self.store, self._suite.suite)
+        into = self.into or new_folder(self.store, self._suite.suite)
         goes_on = self.again(seed=seed, into=into, store=self.store)
         again = repeating(self._file, self.store, records=self._suite.shrink is not None)
-        order = soaking.Order(self._file, self._suite, seed, again, self._budget, self.runs, icequake=anywhere())
+        order = Order(self._file, self._suite, seed, again, self._budget, self.runs, commands=after_shrink())
         with Voice(quiet=self.quiet) as voice, details_in(into):
             voice.keep(f"{self._suite.suite}, {len(self._file.cells)} cells, seed {seed}: {into}")
             voice.keep(f"go on at any time with: {goes_on}")

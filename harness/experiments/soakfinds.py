@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -70,6 +69,23 @@ FREE = "free"
 
 
 @dataclass(frozen=True)
+class Commands:
+    """What a person types after a shrink.
+
+    Attributes:
+        prove: (job, the scenario's file) → what runs the scenario.
+        replay: (the run, job, the recording's file) → what replays the recording.
+        shrink: job → what shrinks on.
+    """
+
+    prove: Callable[[Job, Path], str] = lambda job, scenario: f"icequake prove {scenario}"
+    replay: Callable[[Failed, Job, Path], str] = lambda run, job, recording: (
+        f"icequake run --order 'replay {recording}'"
+    )
+    shrink: Callable[[Job], str] = lambda job: f"icequake shrink {job.run.path}"
+
+
+@dataclass(frozen=True)
 class Job:
     """A new anomaly that is to be replayed and shrunk.
 
@@ -79,7 +95,7 @@ class Job:
         catalog: its catalog, of a user's own one the path of its file.
         seconds: that it may take, those of earlier sessions included.
         replays: of the whole run.
-        icequake: how a person calls icequake from anywhere.
+        spent: seconds that its runs took in earlier sessions.
     """
 
     night: Path
@@ -88,7 +104,8 @@ class Job:
     catalog: str
     seconds: float
     replays: int
-    icequake: str = "icequake"
+    commands: Commands
+    spent: float = 0.0
 
     @property
     def run(self) -> RunFolder:
@@ -105,12 +122,12 @@ class Job:
         """What is known of it before anything is done."""
         return Find(self.line.cell, self.line.seed, str(self.line.folder), self.anomaly, "failed")
 
-    def spent(self) -> float:
-        """Seconds that its runs took in earlier sessions."""
-        try:
-            return sum(t.seconds for t in logged(self.into))
-        except ShrinkError:
-            return 0.0
+    def resumed(self) -> Job:
+        """The job with what its log says that was spent."""
+        spent = 0.0
+        with contextlib.suppress(ShrinkError):
+            spent = sum(t.seconds for t in logged(self.into))
+        return replace(self, spent=spent)
 
     def about(self) -> dict[str, object]:
         """What the log says is shrunk; the night's folder may be moved."""
@@ -140,7 +157,7 @@ def on_warm(
         broke=lease.end,
         secrets=lease.secrets,
         stop=stop,
-        proves=f"{job.icequake} prove",
+        proves=job.commands.prove(job, job.into / SCENARIO),
     )
 
 
@@ -195,7 +212,7 @@ def shrink(
         OSError: a file cannot be written.
     """
     began, blank = clock(), job.find()
-    left = job.seconds - job.spent()
+    left = job.seconds - job.spent
 
     def find(found: Find) -> Find:
         return replace(found, seconds=round(job.seconds - left + clock() - began, 1))
@@ -255,11 +272,9 @@ def _replays(run: Failed, asked: Trials, times: int) -> Tries:
 def _shrunk(job: Job, one: Shrink, until: _Until, blank: Find) -> Find:
     """Shrink it; write page, scenario and recording into its folder."""
     left, minimal, said = one.shrink()
-    proves = shlex.join([*shlex.split(job.icequake), "prove", str((job.into / SCENARIO).absolute())])
-    words = ["shrink", str(job.run.path.absolute()), "--anomaly", job.anomaly, "--catalog", job.catalog]
-    goes_on = shlex.join([*shlex.split(job.icequake), *words])
-    again = ["run", str(one.run.recording.workload.workload), "--order", f"replay {(job.into / RECORDING).absolute()}"]
-    replays = shlex.join([*shlex.split(job.icequake), *again, "--catalog", job.catalog])
+    proves = job.commands.prove(job, job.into / SCENARIO)
+    replays = job.commands.replay(one.run, job, job.into / RECORDING)
+    goes_on = job.commands.shrink(job)
     result = shrunk(one, left, minimal, said, proves=proves, replays=replays, goes_on=goes_on)
     render.write(shown.of(result), job.into)
     reason = "; ".join(result.not_said)

@@ -14,12 +14,19 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.file.suite import Cell
+from checkers.nights.night import Night
+from checkers.nights.record import Line
+from harness.experiments.shrink.trials import RUNS as SHRINK_RUNS
+from workloads.file.sizes import written
+from workloads.file.suite import Cell, Suite
 
+RUNS_FOLDER, COLUMNS_FOLDER, LOGS_FOLDER = "runs", "columns", "logs"
+"""Folders in that of a night."""
 BLOCK = 512
 
 
@@ -89,3 +96,102 @@ def surplus(kept: Sequence[Kept], total: int, bound: int) -> list[Kept]:
             out.append(k)
             total -= k.size
     return out
+
+
+@dataclass
+class Room:
+    """Keeps a night's folder under its bound.
+
+    Args:
+        into: the night's folder.
+        night: the night so far.
+        up: the folders of the logs of stacks that are up.
+        say: what a person reads.
+
+    Attributes:
+        size: bytes of the folder when it was last looked at.
+        largest: bytes of the largest run so far.
+    """
+
+    into: Path
+    suite: Suite
+    night: Callable[[], Night]
+    up: Callable[[], Collection[Path]]
+    say: Callable[[str], None]
+    size: int = 0
+    largest: int = 0
+
+    def folder_of(self, line: Line) -> Path | None:
+        """The folder of a run; None if it is gone, or not one of this night: what others wrote into a line is not removed."""
+        path = None if line.folder is None else self.into / line.folder
+        if path is None or not path.is_relative_to(self.into / RUNS_FOLDER):
+            return None
+        return path if ".." not in path.parts[len(self.into.parts) :] and path.is_dir() else None
+
+    def removable(self) -> list[Kept]:
+        """What may go to make room."""
+        night = self.night()
+        place = self.into / COLUMNS_FOLDER
+        columns = sorted(place.iterdir()) if place.is_dir() else []
+        return [
+            *self._runs(night),
+            *self._runs_of_finds(night),
+            *(Kept(p, size_of(p), p.name, rank=COLUMNS) for p in columns),
+        ]
+
+    def _runs(self, night: Night) -> Iterator[Kept]:
+        for line in night.lines:
+            if (path := self.folder_of(line)) is not None and line.ended != "valid":
+                names, rank = frozenset[str](), WITHOUT_VERDICT
+                if line.ended == "invalid":
+                    names, rank = frozenset(line.anomalies), NEW if night.new_of(line) else KNOWN
+                yield Kept(path, size_of(path), line.started, line.cell, names, rank)
+
+    def _runs_of_finds(self, night: Night) -> Iterator[Kept]:
+        began = {x.folder: x.started for x in night.lines}
+        for f in night.finds:
+            path = self.into / str(f.folder) / SHRINK_RUNS
+            if f.folder is not None and path.is_dir():
+                # A find whose run has no line, because somebody removed that line, is as old as can be.
+                yield Kept(path, size_of(path), began.get(f.run, ""), f.cell, rank=WITHOUT_VERDICT)
+
+    def make(self) -> str | None:
+        """Make room for another run; why there is none, with the remedy, or None."""
+        self.size, bound = size_of(self.into), self.suite.keep
+        if self.size + self.largest > bound:
+            for kept in surplus(self.removable(), self.size + self.largest, bound):
+                remove(kept.path)
+                self.say(f"removed the {_words(kept)}: the night's folder may have {written(bound)}")
+            self.drop_logs()
+            self.size = size_of(self.into)
+        if self.size + self.largest <= bound:
+            return self.little()
+        has = f"the night's folder has {self.size / 1e9:.2f} GB, all of it needed"
+        return f"{has}, and may have {written(bound)}; give a greater --keep"
+
+    def drop_logs(self, among: Iterable[Path] | None = None) -> None:
+        """Remove the logs of stacks of which no run is left; ``among``: of these only."""
+        place = self.into / LOGS_FOLDER
+        found = [*(place.iterdir() if among is None and place.is_dir() else among or ())]
+        if not found:
+            return
+        needed = {x.stack for x in self.night().lines if self.folder_of(x) is not None}
+        for path in found:
+            if path.relative_to(self.into).as_posix() not in needed and path not in self.up():
+                remove(path)
+
+    def little(self) -> str | None:
+        """That too little is free on the disk; None if there is enough."""
+        least = self.suite.free
+        for place in (self.into, Path(tempfile.gettempdir())):
+            free = shutil.disk_usage(place).free
+            if free < least:
+                return f"only {free / 1e9:.2f} GB are free at {place}, and {written(least)} must stay free; free some space"
+        return None
+
+
+def _words(kept: Kept) -> str:
+    if kept.cell is None:
+        return f"columns {kept.path.name}"
+    whose = "runs of a shrink" if kept.path.name == SHRINK_RUNS else "run"
+    return f"{whose} of {kept.cell.name} {kept.path.name}"

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from checkers.evidence import runfolder
 from checkers.evidence.journal import Form, Journal
+from checkers.evidence.runfolder import StoreError
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
 from harness.campaign.errors import DETAILS
+from harness.campaign.task import Task
 from tests.support.soaks import Heard
 
 SECRET = "geheim-12345"
@@ -153,6 +155,81 @@ def test_a_job_that_stops_itself_stops_no_other(tmp_path: Path) -> None:
         return one(n, attempt)
 
     assert sorted(counted(tmp_path, attempt, at_once=2)[0]) == [(n, None) for n in range(6)]
+
+
+def test_an_iterator_of_jobs_is_asked_for_the_next_one_when_the_one_before_has_its_line(tmp_path: Path) -> None:
+    asked: list[int] = []
+    with Journal(tmp_path / "count.jsonl", FORM) as journal:
+
+        def jobs() -> Iterator[int]:
+            while len(journal.lines) < 3:
+                asked.append(len(journal.lines))
+                yield len(journal.lines)
+
+        whole = Campaign(jobs(), journal, None, one, lambda job, attempt, why: [], Heard(), name=lambda n: f"job {n}")
+        whole.go()
+        assert asked == [0, 1, 2] and journal.lines == [(n, None) for n in range(3)]
+
+
+def test_what_a_job_removes_stays_until_its_lines_are_on_disk(tmp_path: Path) -> None:
+    seen: list[int] = []
+    path = tmp_path / "count.jsonl"
+
+    def attempt(n: int, attempt: JobAttempt) -> Done[Line]:
+        return Done([(n, None)], lambda: seen.append(path.read_text().count('"n"')))
+
+    counted(tmp_path, attempt, jobs=3)
+    assert seen == [1, 2, 3]
+
+
+def test_an_error_that_ends_a_campaign_leaves_no_line_and_the_lines_before_it(tmp_path: Path) -> None:
+    with Journal(tmp_path / "count.jsonl", FORM) as journal:
+
+        def attempt(n: int, attempt: JobAttempt) -> Done[Line]:
+            if n == 2:
+                raise StoreError("no folder")
+            return one(n, attempt)
+
+        whole = Campaign(range(4), journal, None, attempt, lambda *_: [], Heard(), ends=(StoreError,))
+        with pytest.raises(StoreError):
+            whole.go()
+        assert journal.lines == [(0, None), (1, None)]
+
+
+# --- what may end in no way -------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_does_not_end_is_left_and_one_that_ends_has_its_result() -> None:
+    over = threading.Event()
+    held = Task("held", lambda: over.wait(WAIT_S))
+    assert not held.ends(0.0) and not held.is_over
+    over.set()
+    assert held.wait(WAIT_S) and held.result() is True
+
+
+def test_what_a_task_raises_is_raised_where_its_result_is_asked_for() -> None:
+    def call() -> None:
+        raise SystemExit("a bug")
+
+    task = Task("ends", call)
+    assert task.ends(WAIT_S)
+    with pytest.raises(SystemExit, match="a bug"):
+        task.result()
+
+
+def test_whoever_stops_the_one_that_waits_for_a_task_stops_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    stop = threading.Event()
+    task = Task("waits", lambda: stop.wait(WAIT_S), stop)
+    with monkeypatch.context() as m, pytest.raises(KeyboardInterrupt):
+        m.setattr(threading.Thread, "start", interrupted)
+        task.ends(WAIT_S)
+    assert task.wait(WAIT_S) and task.result() is True
 
 
 def test_nothing_is_made_again(tmp_path: Path) -> None:

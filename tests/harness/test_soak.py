@@ -33,9 +33,22 @@ from checkers.nights import finds, record
 from checkers.nights.night import Night
 from checkers.nights.record import Line, NightError
 from checkers.selftest import recorded
+from harness.campaign.stacks import STACK_RUNS
 from harness.experiments import soakfolder
-from harness.experiments.soak import LOGS, MOST_LEFT, RUNS, STACK_RUNS, Soak, seed_of
-from harness.experiments.soakfolder import COLUMNS, KNOWN, NEW, WITHOUT_VERDICT, Kept, firsts, surplus
+from harness.experiments.soak import Soak
+from harness.experiments.soakexecution import MOST_LEFT
+from harness.experiments.soakfolder import (
+    COLUMNS,
+    KNOWN,
+    LOGS_FOLDER,
+    NEW,
+    RUNS_FOLDER,
+    WITHOUT_VERDICT,
+    Kept,
+    firsts,
+    surplus,
+)
+from harness.experiments.soakorder import seed_of
 from harness.run.judged import Judged, Publish
 from harness.run.settings import RunError, Watcher
 from tests.support.files import disk_of, fill
@@ -72,7 +85,7 @@ def of(told: list[str], what: str) -> list[str]:
 
 
 def folders(into: Path) -> list[RunFolder]:
-    return runfolder.runs(into / RUNS)
+    return runfolder.runs(into / RUNS_FOLDER)
 
 
 # --- what a night does ------------------------------------------------------------------------------------------------
@@ -242,7 +255,7 @@ def test_the_first_new_anomaly_ends_the_night_if_the_suite_says_so(good: Path, t
 
 def test_a_stack_is_started_anew_after_many_runs(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert STACK_RUNS >= 20
-    monkeypatch.setattr("harness.experiments.soak.STACK_RUNS", 3)
+    monkeypatch.setattr("harness.experiments.soakexecution.STACK_RUNS", 3)
     text = SUITE.replace("[rest, jdbc]", "[rest]").replace(", catalog: jdbc", "")
     stacks = Recorded(good)
     with soak(suite_file(tmp_path, text), tmp_path / "night", stacks, runs=7) as whole:
@@ -283,7 +296,7 @@ def test_the_logs_of_a_night_s_stacks_have_a_workload_s_secret_in_none_of_forty_
     text = SUITE.replace("workloads: [contention, quick]", f"workloads: [{tmp_path / 'quick.yaml'}]")
     night = went(tmp_path / "night", Talkative(good, lambda cell, number: True), 2, text=text)
     assert {x.ended for x in night.lines} == {"invalid"}
-    logs = [*(tmp_path / "night" / LOGS).rglob("*.log")]
+    logs = [*(tmp_path / "night" / LOGS_FOLDER).rglob("*.log")]
     assert len(logs) >= 40 and not forms_in(KEY, b"".join(p.read_bytes() for p in logs))
     assert not forms_in(KEY, (tmp_path / "night" / record.RUNS).read_bytes())
 
@@ -326,7 +339,7 @@ def test_no_run_begins_that_cannot_end_in_time_and_the_time_of_earlier_sessions_
 
 def half(into: Path, good: Path, cell: Cell, number: int, state: str, *, dead: bool = True) -> RunFolder:
     """The folder of a run whose session was killed before its line was written."""
-    folder = runfolder.create(into / RUNS, cell.workload)
+    folder = runfolder.create(into / RUNS_FOLDER, cell.workload)
     put(good, folder, cell, number, 5, "icequake run quick --seed 5", state)
     if dead:
         folder.write_state({**folder.state(), "pid": 2**22 + 1, "pid_started": 1.0})
@@ -387,7 +400,7 @@ def test_a_run_that_was_killed_is_removed_and_made_again_with_its_number_and_see
     file = suite_file(tmp_path, SMALL)
     cell = next(c for c in file.cells if c not in {x.cell for x in record.read(into)[1]})
     folder = half(into, good, cell, 0, "running")
-    early = runfolder.create(into / RUNS, "quick")  # killed before it wrote its plan
+    early = runfolder.create(into / RUNS_FOLDER, "quick")  # killed before it wrote its plan
     night = went(into, Recorded(good), 4)
     (gone,) = [x for x in night.lines if x.ended == "incomplete"]
     assert gone.reason == "its session was stopped or killed" and not folder.path.exists() and not early.path.exists()
@@ -499,7 +512,7 @@ def test_a_line_that_names_a_folder_outside_removes_nothing_there(good: Path, tm
     file = suite_file(tmp_path, SMALL)
     with soak(file, into, Recorded(good), runs=2, keep=1) as whole:
         line = Line(file.cells[0], 0, 1, "2026-01-01", "error", folder=folder.format(tmp_path))
-        whole._add(line)
+        whole._journal.append(line)
         whole.go()
     assert (precious / "thesis").exists() and (into / "precious" / "thesis").exists()
 

@@ -13,11 +13,16 @@ from typing import Any
 
 import pytest
 
+from checkers.evidence.runfolder import RunFolder
 from checkers.nights import finds
 from checkers.nights.finds import Find, due
 from checkers.nights.night import Night
 from checkers.nights.record import Line
-from harness.cli.soak import repeating
+from harness.cli.experiments import ProveOptions
+from harness.cli.run import RunOptions
+from harness.cli.shrink import ShrinkOptions
+from harness.cli.soak import after_shrink, repeating
+from harness.experiments.shrink.shrink import failed
 from harness.experiments.shrink.trials import Ran
 from harness.experiments.soak import Soak
 from harness.experiments.soakfinds import Job, recordable
@@ -116,6 +121,19 @@ def test_a_new_anomaly_is_replayed_and_shrunk_once_and_every_result_says_so(fail
     assert f"{found.folder}/{SHRUNK}" in html(page.of(night, "again"))
     assert json.loads(json.dumps(page.to_json(night)))["finds"][0]["scenario"] == found.scenario
     assert night.used >= found.used > 0
+
+
+def test_a_find_is_shown_again_by_the_line_that_its_command_types(failing: Path, tmp_path: Path) -> None:
+    into = tmp_path / "night"
+    (found,) = went(failing, into, runs=1).finds
+    assert found.command == ProveOptions(names=[str(into / str(found.scenario))], iceberg="1.12.0").again()
+    line = Line(found.cell, 1, found.seed, "t", "invalid", folder=found.run)
+    job = Job(into, line, found.anomaly, "rest", 60, 2, after_shrink())
+    shrinks = ShrinkOptions(run=into / found.run, anomaly="undelete", catalog="rest").again()
+    assert job.commands.shrink(job) == shrinks and " --anomaly undelete --catalog rest" in shrinks
+    run, recording = failed(RunFolder(into / found.run), "undelete"), into / "recording.yaml"
+    replays = RunOptions(workload="quick", catalog="rest", iceberg="1.12.0", order=f"replay {recording}").again()
+    assert job.commands.replay(run, job, recording) == replays
 
 
 def test_what_cannot_be_shrunk_is_tried_with_another_run_and_then_no_more(failing: Path, tmp_path: Path) -> None:
@@ -251,7 +269,7 @@ def test_of_a_shrink_the_runs_go_before_the_runs_that_found_something(failing: P
     whole = night_of(failing, into, runs=1, keep=1)
     with whole:
         assert whole.go().stopped is None or not runs.is_dir()
-        removable = [k.path for k in sorted(whole._removable(), key=lambda k: k.rank)]
+        removable = [k.path for k in sorted(whole.room.removable(), key=lambda k: k.rank)]
     assert not runs.is_dir() or removable[0] == runs
 
 
@@ -270,7 +288,7 @@ def test_the_runs_of_a_find_whose_run_has_no_line_can_make_room(failing: Path, t
     night = went(failing, into, runs=1)
     (into / "runs.jsonl").write_text((into / "runs.jsonl").read_text().split("\n")[0] + "\n")
     with night_of(failing, into, runs=1, keep=1) as whole:
-        assert into / str(night.finds[0].folder) / "runs" in [k.path for k in whole._removable()]
+        assert into / str(night.finds[0].folder) / "runs" in [k.path for k in whole.room.removable()]
 
 
 LINE = Line(Cell("w", "rest", "none", "1.12.0", ""), 0, 1, "t", "invalid", folder="runs/w/1")

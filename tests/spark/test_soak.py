@@ -17,7 +17,9 @@ from compose.install.installation import Installation
 from harness.cli.check import publish
 from harness.cli.soak import repeating
 from harness.experiments.shrink import rare, shrink
-from harness.experiments.soak import RUNS, Order, Soak
+from harness.experiments.soak import Soak
+from harness.experiments.soakfolder import RUNS_FOLDER
+from harness.experiments.soakorder import Order
 from harness.experiments.soakstacks import OnBench
 from harness.run.bench import Bench
 from tests.support.forgetful import AGAIN, forgetful
@@ -47,7 +49,7 @@ def test_runs_of_a_cell_share_a_stack_and_leave_their_lines(bench: Bench, tmp_pa
     assert all(x.ended in ("valid", "unknown") and x.operations and x.peak_memory > 10**8 for x in night.lines), (
         night.lines
     )
-    kept = {f.path.relative_to(into).as_posix() for f in runfolder.runs(into / RUNS)}
+    kept = {f.path.relative_to(into).as_posix() for f in runfolder.runs(into / RUNS_FOLDER)}
     assert kept == {x.folder for x in night.lines if x.ended != "valid"}
     for dataset in (into / "columns").glob("*"):
         assert [*columns.each(dataset)]

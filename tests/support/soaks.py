@@ -22,8 +22,10 @@ from checkers.nights.record import Line
 from compose.endpoints import Endpoints
 from compose.processes.service import ServiceError
 from harness.cli.check import publish
-from harness.cli.soak import repeating
-from harness.experiments.soak import Bounds, Order, Soak
+from harness.cli.soak import after_shrink, repeating
+from harness.experiments.soak import Soak
+from harness.experiments.soakexecution import Bounds
+from harness.experiments.soakorder import Order
 from harness.run.judged import Judged, Publish, judge_run
 from harness.run.resolve import SuiteFile, read_suite
 from harness.run.settings import Watcher
@@ -216,7 +218,7 @@ def soak(
 ) -> Soak:
     """A soak on such stacks."""
     suite = file.suite.model_copy(update={"shrink": None, **changed})
-    order = Order(file, suite, seed, repeating(file), lasts, runs)
+    order = Order(file, suite, seed, repeating(file), lasts, runs, commands=after_shrink())
     made = publish if whole_page else page_alone
     judge = judge_run if whole_page else judged_once
     return Soak(order, into, heard or Heard(), made, stacks.start, judge, bounds, clock, said)
