@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -187,17 +188,32 @@ def test_without_any_stack_the_night_ends_and_says_so(good: Path, tmp_path: Path
 
 
 def test_whatever_a_run_raises_the_night_goes_on(good: Path, tmp_path: Path) -> None:
-    errors = {0: RunError("table t could not be filled"), 1: HistoryError("torn"), 2: ZeroDivisionError("a bug")}
+    errors: dict[int, BaseException] = {
+        0: RunError("table t could not be filled"),
+        1: HistoryError("torn"),
+        2: ZeroDivisionError("a bug"),
+        3: SystemExit("exit"),
+        4: asyncio.CancelledError("cancelled"),
+        5: BaseExceptionGroup("several", [GeneratorExit("closed")]),
+    }
 
     def act(cell: Cell, number: int, stop: threading.Event) -> None:
         if cell.faults == "none" and number in errors:
             raise errors[number]
 
     stacks = Recorded(good, act=act)
-    night = went(tmp_path / "night", stacks, 12)
+    night = went(tmp_path / "night", stacks, 24)
     wrong = [x for x in night.lines if x.ended == "error"]
-    assert len(wrong) == 6 and len(night.runs) == 12
-    assert {x.reason for x in wrong} == {"table t could not be filled", "torn", "ZeroDivisionError: a bug"}
+    assert len(wrong) == 12 and len(night.runs) == 24 and night.code == 2
+    assert {x.reason for x in wrong} == {
+        "table t could not be filled",
+        "torn",
+        "ZeroDivisionError: a bug",
+        "SystemExit: exit",
+        "CancelledError: cancelled",
+        "BaseExceptionGroup: several (1 sub-exception)",
+    }
+    assert {x.ended for x in night.lines if x not in wrong} == {"valid"}
     bug = next(x for x in wrong if "bug" in str(x.reason))
     details = tmp_path / "night" / str(bug.folder) / "logs" / "harness-error.log"
     assert "raise errors[number]" in details.read_text()

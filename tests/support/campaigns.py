@@ -44,7 +44,8 @@ from harness.campaign.stacks import Key, WarmStacks
 from harness.experiments import compare, matrix, prove, sweep, timetofind
 from harness.experiments.shrink.log import journal_of
 from harness.experiments.shrink.shrink import Shrink, failed
-from harness.experiments.shrink.trials import Budget, Ran, Trials
+from harness.experiments.shrink.trials import Budget, Ran, Runner, Trials
+from harness.experiments.soakfinds import Job
 from harness.run.resolve import read_defect, read_scenario
 from harness.run.settings import Settings, Watcher
 from tests.harness.shrink.byrule import ByRule, needs_both
@@ -58,7 +59,7 @@ from workloads.file.anomalies import entries_of
 from workloads.file.mode import QUICK, Mode
 from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
-from workloads.file.suite import Cell
+from workloads.file.suite import Cell, Shrinking
 from workloads.file.workload import Workload
 
 RUN_S = 0.02
@@ -68,6 +69,13 @@ GONE_S = 60.0
 PREFIX = f"fake-bench-{os.getpid()}-"
 """With which the mark of a fake bench of this process, and of those that it forks, begins: others test beside it."""
 
+FINDS = """\
+suite: finds
+length: 1s
+for: 1h
+cells: {workloads: quick, catalogs: rest, faults: none, writers: 2}
+free: 1MB
+"""
 REST, JDBC = Contender("rest", "1.12.0"), Contender("jdbc", "1.12.0")
 SPEC = Workload.model_validate(
     {"workload": "small", "tables": [{"name": "t"}], "length": {"ops": 3}, "operations": {"insert": 1}}
@@ -183,22 +191,37 @@ class FakeSweep(sweep.Sweep):
 
 @dataclass
 class OnFake:
-    """Runs the candidates of a shrink by a rule, on a warm stack that is one marked process."""
+    """Runs the candidates of a shrink, on a warm stack that is one marked process."""
 
-    inner: ByRule
+    inner: Runner
     stacks: WarmStacks[None]
 
     def replay(self, r: Recording) -> Ran:
         """A run of a recording."""
         with self.stacks.lease(("rest",)):
-            time.sleep(RUN_S)
             return self.inner.replay(r)
 
     def prove(self, s: Scenario) -> Ran:
         """A run of a scenario."""
         with self.stacks.lease(("rest",)):
-            time.sleep(RUN_S)
             return self.inner.prove(s)
+
+
+@dataclass
+class Slow:
+    """A runner of the candidates of a shrink whose runs take a moment."""
+
+    inner: ByRule
+
+    def replay(self, r: Recording) -> Ran:
+        """A run of a recording."""
+        time.sleep(RUN_S)
+        return self.inner.replay(r)
+
+    def prove(self, s: Scenario) -> Ran:
+        """A run of a scenario."""
+        time.sleep(RUN_S)
+        return self.inner.prove(s)
 
 
 @dataclass
@@ -300,11 +323,28 @@ class FakeMatrix(matrix.Matrix):
 def soaked(source: Path, into: Path) -> object:
     """A night of sixteen runs; (cell, number) → how it ended."""
     file = soaks.suite_file(into.parent)
-    slow: Callable[[Cell, int, threading.Event], None] = lambda cell, number, stop: time.sleep(RUN_S)  # noqa: E731
-    stacks = Marked(source, lambda cell, number: cell.faults == "none" and number == 1, slow)
+    stacks = Marked(
+        source,
+        lambda cell, number: cell.faults == "none" and number == 1,
+        lambda cell, number, stop: time.sleep(RUN_S),
+    )
     with soaks.soak(file, into, stacks, runs=16) as whole:
         lines = whole.go().lines
     return sorted((x.cell.name, x.number, x.seed, x.ended, dict(x.anomalies)) for x in lines if x.counts)
+
+
+def found(source: Path, into: Path) -> object:
+    """A night of three runs whose anomaly is replayed and shrunk; how the runs ended, and what became of the anomaly."""
+
+    def opened(job: Job, lease: Any, *_: object) -> Any:
+        return contextlib.nullcontext(Slow(ByRule(job.into, source, needs_both)))
+
+    file = soaks.suite_file(into.parent, FINDS)
+    with soaks.soak(file, into, Marked(source), runs=3, shrink=Shrinking(budget=600, replays=2)) as whole:
+        whole.open_runner = opened
+        night = whole.go()
+    lines = sorted((x.number, x.seed, x.ended) for x in night.lines if x.counts)
+    return lines, [(f.anomaly, f.became, f.operations, f.writers, f.replays, f.reproduced) for f in night.finds]
 
 
 def compared(source: Path, into: Path) -> object:
@@ -373,7 +413,7 @@ def shrunk(source: Path, into: Path) -> object:
     logs = into / "logs"
     start: Callable[..., Any] = lambda key, logs, below: marked_process()  # noqa: E731
     with journal_of(into, {"run": "r"}) as log, WarmStacks[None](start, logs, lambda _: None) as stacks:
-        runner = OnFake(ByRule(into, source, needs_both), stacks)
+        runner = OnFake(Slow(ByRule(into, source, needs_both)), stacks)
         trials = Trials(runner, log, into, run.name, Budget(), Silent())
         recording, minimal, found = Shrink(run, into, trials, Silent(), tries=1, times=3).shrink()
     assert recording is not None
@@ -382,6 +422,7 @@ def shrunk(source: Path, into: Path) -> object:
 
 KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "soak": (soaked, "runs.jsonl"),
+    "finds": (found, "runs.jsonl"),
     "compare": (compared, "runs.jsonl"),
     "sweep": (swept, "runs.jsonl"),
     "time-to-find": (searched, "searches.jsonl"),
@@ -390,7 +431,7 @@ KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "shrink": (shrunk, "shrink.jsonl"),
 }
 """Kind → one session of it, and its journal."""
-OF_SCENARIOS = ("shrink", "prove")
+OF_SCENARIOS = ("shrink", "prove", "finds")
 """Kinds whose runs are like that of a scenario."""
 
 

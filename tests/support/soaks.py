@@ -143,10 +143,11 @@ def put(run: Path, folder: RunFolder, cell: Cell, number: int, seed: int, comman
     plan = yaml.safe_load((run / "plan.yaml").read_text())
     plan |= {"seed": seed, "command": command, "soak": {"cell": cell.to_json(), "number": number}}
     plan["catalog"] = {"name": cell.catalog}
-    shutil.copytree(run, folder.path, dirs_exist_ok=True)
-    folder.plan.write_text(yaml.safe_dump(plan))
-    folder.results.unlink(missing_ok=True)
+    # Its state is there before its plan: whoever is killed in between leaves no run that seems complete.
     folder.write_state({**json.loads((run / "run.json").read_text()), **identity(), "state": state})
+    left_out = shutil.ignore_patterns("run.json", "plan.yaml", folder.results.name)
+    shutil.copytree(run, folder.path, dirs_exist_ok=True, ignore=left_out)
+    folder.plan.write_text(yaml.safe_dump(plan))
 
 
 def spoil(folder: RunFolder) -> None:
