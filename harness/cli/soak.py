@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.command import Options
-from harness.cli.crash import details_in
 from harness.cli.experiments import ProveOptions
+from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     LENGTH,
@@ -58,8 +57,7 @@ def repeating(file: SuiteFile, store: Path = STORE, *, records: bool = False) ->
     """(cell, seed) → the command that repeats that run; ``store``: where its folder goes; ``records``: each records its order."""
     from harness.experiments import soakfinds
     from workloads.engines.engines import SPARK
-    from workloads.file.changes import counted
-    from workloads.file.suite import AND, NONE, OWN
+    from workloads.file.changes import AND, NONE, OWN, counted
     from workloads.file.workload import LIBRARY
 
     def again(cell: Cell, seed: int) -> str:
@@ -189,7 +187,6 @@ class SoakOptions(Options):
         return random.SystemRandom().randrange(2**31) if found is None else found
 
     def execute(self) -> int:
-        from harness.cli.terminal import Voice
         from harness.experiments.soakorder import Order, new_folder
 
         if self.dry_run:
@@ -199,13 +196,15 @@ class SoakOptions(Options):
         goes_on = self.again(seed=seed, into=into, store=self.store)
         again = repeating(self._file, self.store, records=self._suite.shrink is not None)
         order = Order(self._file, self._suite, seed, again, self._budget, self.runs, commands=after_shrink())
-        with Voice(quiet=self.quiet) as voice, details_in(into):
+        with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
+            voice = frame.voice
             voice.keep(f"{self._suite.suite}, {len(self._file.cells)} cells, seed {seed}: {into}")
             voice.keep(f"go on at any time with: {goes_on}")
             for cell, why in self._file.left_out.items():
                 voice.say(f"left out: {cell.name}: {why}")
             shown = _Shown(voice, goes_on, quiet=self.quiet)
             whole = self._whole(order, into, voice, shown)
+            frame.so_far = lambda: _so_far(whole, shown)
             left = self._go(whole, shown)
         code = _end(whole.night, into, goes_on, quiet=self.quiet)
         if left is not None:
@@ -227,25 +226,26 @@ class SoakOptions(Options):
 
     def _go(self, whole: Soak, shown: _Shown) -> Exception | None:
         """Run the night. Returns the error that the caller raises after it showed what the night found."""
-        from checkers.nights import record
         from compose.redaction import SecretsLeft
 
-        stopping.current().way_on = lambda: f"continue with: {shown.goes_on}"
         try:
             with whole:
                 night = whole.go()
                 if self.keep_up and night.verdict is False and whole.up is not None:
                     shown.write(night)
                     _stay_up(whole, night)
-        except KeyboardInterrupt as e:
-            # it may have been stopped before its first run, or after the last one
-            if not whole.stopped and (whole.into / record.RUNS).exists():
-                shown.meanwhile(whole.night)
-            done = f"{len(whole.night.runs)} runs are done"
-            raise stopping.Stopped(f"{done}; continue with: {shown.goes_on}") from e
         except SecretsLeft as e:
             return e
         return None
+
+
+def _so_far(whole: Soak, shown: _Shown) -> str:
+    from checkers.nights import record
+
+    # it may have been stopped before its first run, or after the last one
+    if not whole.stopped and (whole.into / record.RUNS).exists():
+        shown.meanwhile(whole.night)
+    return f"{len(whole.night.runs)} runs are done"
 
 
 class _Shown:

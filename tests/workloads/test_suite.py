@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from harness.run.resolve import SuiteFile, read_suite, read_workload
 from nemesis.faults.packages import PACKAGES
 from workloads.file import sizes, suite
+from workloads.file.changes import with_faults
 from workloads.file.mode import QUICK, Mode
-from workloads.file.suite import Cell, with_faults, with_writers, workload_of
+from workloads.file.suite import Cell, workload_of
 from workloads.file.workload import LIBRARY, WorkloadError
 
 FILE = """\
@@ -271,9 +273,10 @@ def test_faults_keep_the_pace_of_the_file() -> None:
 
 def test_a_number_of_writers_keeps_the_engines_in_turn() -> None:
     engines = read_workload(LIBRARY / "engines.yaml").workload
-    assert with_writers(engines, "3").engines == ("spark", "duckdb", "pyiceberg")
-    assert with_writers(engines, "spark=2,duckdb=1").engines == ("spark", "spark", "duckdb")
-    assert with_writers(engines, "") is engines
+    cell = Cell("engines", "rest", "own", "1.12.0", "")
+    of = {w: workload_of(engines, replace(cell, writers=w), 10.0).engines for w in ("", "3", "spark=2,pyiceberg=1")}
+    assert of["3"] == ("spark", "duckdb", "pyiceberg") and of[""] == engines.engines
+    assert of["spark=2,pyiceberg=1"] == ("spark", "spark", "pyiceberg")
 
 
 def test_values_that_do_not_go_together_are_one_line() -> None:

@@ -10,10 +10,14 @@ from nemesis.faults.lengths import seconds
 from nemesis.faults.packages import PACKAGES
 from workloads.engines.engines import ENGINES
 from workloads.file.meant import unknown
-from workloads.file.suite import AND, with_faults
-from workloads.file.workload import MOST_WRITERS, Length, Mix, Phase, Workload
+from workloads.file.workload import MOST_WRITERS, Length, Mix, Nemesis, Phase, Workload
 
 P = TypeVar("P", bound=Phase)
+
+NONE, OWN = "none", "own"
+"""Faults of a cell: none at all; those of the workload file."""
+AND = "+"
+"""Joins packages that are on together: ``lost-acks+crashes``."""
 
 
 class ChangeError(ValueError):
@@ -84,6 +88,19 @@ class Changes:
             if name not in PACKAGES:
                 raise ChangeError(f"--faults {name}: {unknown('package', name, PACKAGES)}")
         return packages
+
+
+def with_faults(workload: Workload, faults: str) -> Workload:
+    """The workload with the faults of packages (``lost-acks+crashes``), without any (``none``), or as it is (``own``).
+
+    How long faults take and how often they come stays as the file says.
+    """
+    if faults == OWN:
+        return workload
+    if faults == NONE:
+        return workload.model_copy(update={"nemesis": None})
+    paces = {} if workload.nemesis is None else {k: getattr(workload.nemesis, k) for k in ("interval", "duration")}
+    return workload.model_copy(update={"nemesis": Nemesis(packages=tuple(faults.split(AND)), **paces)})
 
 
 def names(text: str) -> list[str]:

@@ -32,20 +32,17 @@ from workloads.engines.engines import ENGINES
 from workloads.file import order as orders
 from workloads.file import parameters
 from workloads.file.anomalies import SomeEntries
+from workloads.file.changes import AND, NONE, OWN, Changes, with_faults
 from workloads.file.meant import suggest, unknown
 from workloads.file.mode import Cluster, Session
 from workloads.file.sizes import Bytes
 from workloads.file.workload import LIBRARY as WORKLOADS
-from workloads.file.workload import MOST_WRITERS, Length, Nemesis, Workload, WorkloadError, find, problems
+from workloads.file.workload import MOST_WRITERS, Length, Workload, WorkloadError, find, problems
 from workloads.file.yamlfile import Lines, Problem, entries, validated
 
 LIBRARY = WORKLOADS / "suites"
 """The folder of the suites that come with icequake."""
 
-NONE, OWN = "none", "own"
-"""Values of ``faults``: no fault; those of the workload file."""
-AND = "+"
-"""Joins packages that are on together: ``lost-acks+crashes``."""
 MOST_CELLS = 10_000
 MODE = ("session", "cluster")
 """The dimensions of :class:`workloads.file.mode.Mode`."""
@@ -412,43 +409,20 @@ def workload_path(name: str, suite: Path) -> Path:
     return beside if beside.suffix and beside.is_file() else find(name)
 
 
-def with_faults(workload: Workload, faults: str) -> Workload:
-    """The workload with the faults of packages (``lost-acks+crashes``), without any (``none``), or as it is (``own``).
-
-    How long faults take and how often they come stays as the file says.
-    """
-    if faults == OWN:
-        return workload
-    if faults == NONE:
-        return workload.model_copy(update={"nemesis": None})
-    paces = {} if workload.nemesis is None else {k: getattr(workload.nemesis, k) for k in ("interval", "duration")}
-    return workload.model_copy(update={"nemesis": Nemesis(packages=tuple(faults.split(AND)), **paces)})
-
-
-def with_writers(workload: Workload, writers: str) -> Workload:
-    """The workload with other writers: ``3`` of its engines in turn, or ``spark=2,duckdb=1``; as it is if empty."""
-    if not writers:
-        return workload
-    if writers.isdecimal():
-        return parameters.applied(workload, (("writers", writers),))
-    counts = [part.partition("=") for part in writers.split(",")]
-    engines = tuple(name for name, _, n in counts for _ in range(int(n)))
-    phases = tuple(p.model_copy(update={"writers": None}) for p in workload.phases)
-    return workload.model_copy(update={"engines": engines, "phases": phases})
-
-
 def workload_of(file: Workload, cell: Cell, length: float) -> Workload:
     """The workload of a cell's runs, which take ``length`` seconds.
 
     Raises:
         ValueError: the cell's values do not go together with the file; the message is one line.
     """
+    number = (("writers", cell.writers),) if cell.writers.isdecimal() else ()
+    teams = None if number else cell.writers or None
     try:
         base = file.model_copy(update={"length": Length(time=length), "phases": ()})
-        found = with_faults(with_writers(base, cell.writers), cell.faults)
+        base = with_faults(parameters.applied(base, number), cell.faults)
     except parameters.ParameterError as e:
         raise ValueError(str(e)) from None
-    found = found.model_copy(update={d: value for d in MODE if (value := getattr(cell, d))})
+    found = Changes(teams, session=cell.session or None, cluster=cell.cluster or None).on(base)
     if wrong := [message for _, message in problems(found)]:
         raise ValueError(wrong[0])
     return found.model_copy(update={"catalog": cell.catalog} | ({"order": cell.order} if cell.order else {}))
