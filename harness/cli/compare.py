@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.command import Options
-from harness.cli.crash import details_in
+from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     CATALOGS,
@@ -38,7 +37,7 @@ from harness.cli.options import (
 )
 from harness.cli.run import RunOptions
 from harness.cli.services import reachable, user_services
-from harness.cli.sweep import SweepOptions, VaryOption, checked, first_of, varied_of
+from harness.cli.sweep import SweepOptions, VaryOption, checked, first_of, so_far, varied_of
 
 if TYPE_CHECKING:
     from checkers.costs.comparison import Comparison, Contender
@@ -193,28 +192,21 @@ class CompareOptions(Options):
 
     def _measured(self, order: Order, into: Path, goes_on: str) -> Compare:
         from compose.redaction import secrets_of
-        from harness.cli.terminal import Voice
         from harness.experiments.compare import Compare
         from reports.compare import page
-        from reports.drawing import render
 
         spec, seed = self._spec, order.seeds[0]
-        with Voice(quiet=self.quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
+        hidden = secrets_of(spec.catalog_properties)
+        with framed(into, f"continue with: {goes_on}", quiet=self.quiet, secrets=hidden) as frame:
+            voice = frame.voice
             which = f"seed {seed}" if self.seeds == 1 else f"seeds {seed} to {order.seeds[-1]}"
             voice.keep(f"{spec.workload}, {len(self._contenders)} contenders, {which}: {into}")
             for _, release in self._releases.values():
                 say_own_jar(release, voice.say)
-            stopping.current().way_on = lambda: f"continue with: {goes_on}"
             kept_in = place_of(self.lake, self.store)
             whole = Compare(order, into, self.store, voice, keeping(kept_in, publish, voice.keep))
-            try:
-                whole.measure()
-            except KeyboardInterrupt as e:
-                compared = whole.comparison()
-                if whole.path.exists():
-                    render.write(page.of(compared, goes_on), into)
-                said = f"{len(compared.runs)} of {len(self._contenders) * self.seeds} runs are measured"
-                raise stopping.Stopped(f"{said}; continue with: {goes_on}") from e
+            frame.so_far = lambda: so_far(whole, goes_on, page.of)
+            whole.measure()
         return whole
 
     def _show(self, done: Comparison, into: Path, goes_on: str) -> int:

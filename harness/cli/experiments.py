@@ -16,6 +16,7 @@ from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.crash import details_in
+from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     ENGINES,
@@ -289,14 +290,13 @@ class MatrixOptions(Options):
 
     def _measured(self, into: Path) -> Cells:
         from compose import setup
-        from harness.cli.terminal import Voice
         from harness.experiments.matrix import Matrix
         from workloads.file.mode import QUICK
 
         cells, engines = self._cells, ",".join(self._engines) or None
         goes_on = f"the same command continues: {self.again(engine=engines, into=into, catalog=self.catalog)}"
-        stopping.current().way_on = lambda: goes_on
-        with Voice(quiet=self.quiet, unit="cells") as voice, details_in(into):
+        with framed(into, goes_on, quiet=self.quiet, unit="cells") as frame:
+            voice = frame.voice
             installation = setup.ensure_release(self._release)
             voice.keep(f"matrix of {len(cells)} cells: {into}")
             say_own_jar(self._release, voice.say)
@@ -311,10 +311,8 @@ class MatrixOptions(Options):
                 keep=self.keep_runs,
                 mode=replace(QUICK, **self.mode),
             )
-            try:
-                return whole.measure()
-            except KeyboardInterrupt as e:
-                raise stopping.Stopped(f"{whole.measured} of {len(cells)} cells are measured; {goes_on}") from e
+            frame.so_far = lambda: f"{whole.measured} of {len(cells)} cells are measured"
+            return whole.measure()
 
 
 def _other_matrix(folder: Path) -> list[Measured]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.experiments import ProveOptions
+from harness.cli.frame import Frame, framed
 from harness.cli.options import (
     CATALOG,
     LENGTH,
@@ -151,7 +151,6 @@ class ShrinkOptions(Options):
 
     def execute(self) -> int:
         from compose.redaction import secrets_of
-        from harness.cli.terminal import Voice
         from harness.experiments.shrink import trials
         from harness.experiments.shrink.log import journal_of
         from harness.experiments.shrink.shrink import measure, on_catalog
@@ -161,12 +160,13 @@ class ShrinkOptions(Options):
         found, into = on_catalog(self._failed, self._catalog), self._into
         log = journal_of(into, trials.about(found.folder.path, found.name, self._catalog, self._release.label))
         hidden = (*external.secrets, *secrets_of(revealed(found.recording.workload.catalog_properties)))
-        with log, Voice(quiet=self.quiet, unit="runs") as voice, details_in(into, hidden):
+        with log, framed(into, f"go on with: {self._goes_on}", quiet=self.quiet, unit="runs", secrets=hidden) as frame:
+            voice = frame.voice
             runner = self._runner(found, external, hidden, voice)
             voice.keep(f"{found.name} of {found.folder.path}, {measure(found.recording)}: {into}")
             say_own_jar(self._release, voice.say)
             with runner:
-                result = self._shrunk(found, runner, log, voice)
+                result = self._shrunk(found, runner, log, frame)
             return self._show(result)
 
     def _runner(self, found: Failed, external: External, hidden: tuple[str, ...], voice: Voice) -> OnBench:
@@ -190,29 +190,30 @@ class ShrinkOptions(Options):
             proves=self._proves,
         )
 
-    def _shrunk(self, found: Failed, runner: OnBench, log: Journal[Trial], voice: Voice) -> Shrunk:
-        from harness.experiments.shrink import trials
-        from harness.experiments.shrink.shrink import Shrink, shrunk
-
-        path = found.folder.path
-        goes_on = self.again(
-            run=path,
-            anomaly=found.name,
+    @cached_property
+    def _goes_on(self) -> str:
+        """The command that shrinks on."""
+        return self.again(
+            run=self._failed.folder.path,
+            anomaly=self._failed.name,
             catalog=self._catalog,
             budget=self.budget,
             tries=self.tries,
             times=self.times,
             into=self._into,
         )
+
+    def _shrunk(self, found: Failed, runner: OnBench, log: Journal[Trial], frame: Frame) -> Shrunk:
+        from harness.experiments.shrink import trials
+        from harness.experiments.shrink.shrink import Shrink, shrunk
+
+        voice, goes_on = frame.voice, self._goes_on
         budget = trials.Budget(length(self.budget), self.runs)
         asked = trials.Trials(runner, log, self._into, found.name, budget, voice, keep=self.keep_runs)
         one = Shrink(found, self._into, asked, voice, tries=self.tries, times=self.times)
-        stopping.current().way_on = lambda: _way_on(one, goes_on)
-        try:
-            left, minimal, said = one.shrink()
-            return shrunk(one, left, minimal, said, proves=self._proves, replays=self._replays, goes_on=goes_on)
-        except KeyboardInterrupt as e:
-            raise stopping.Stopped(_way_on(one, goes_on)) from e
+        frame.way_on = lambda: _way_on(one, goes_on)
+        left, minimal, said = one.shrink()
+        return shrunk(one, left, minimal, said, proves=self._proves, replays=self._replays, goes_on=goes_on)
 
     def _show(self, result: Shrunk) -> int:
         from harness.cli.terminal import show

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.command import Options
-from harness.cli.crash import details_in
+from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     CATALOGS,
@@ -43,9 +42,10 @@ from harness.cli.services import reachable, user_services
 if TYPE_CHECKING:
     from checkers.costs.comparison import Comparison, Contender
     from checkers.costs.curves import Predicted
-    from harness.experiments.compare import Order
+    from harness.experiments.compare import Compare, Order
     from harness.experiments.sweep import Sweep
     from harness.run.resolve import WorkloadFile
+    from reports.drawing.page import Page
     from workloads.file.experiment import Experiment
     from workloads.file.workload import Workload
 
@@ -95,6 +95,16 @@ def first_of(seed: int | None, into: Path | None, spec: Workload) -> int:
     there = first_seed(into) if into is not None and seed is None else seed
     found = spec.seed if there is None else there
     return random.SystemRandom().randrange(2**31) if found is None else found
+
+
+def so_far(whole: Compare, goes_on: str, page_of: Callable[[Comparison, str], Page]) -> str:
+    """Write the page of a comparison that was stopped; how much of it is measured."""
+    from reports.drawing import render
+
+    measured = whole.comparison()
+    if whole.path.exists():
+        render.write(page_of(measured, goes_on), whole.into)
+    return f"{len(measured.runs)} of {len(whole.order.turns())} runs are measured"
 
 
 @dataclass(frozen=True)
@@ -203,26 +213,18 @@ class SweepOptions(Options):
         return self._show(self._measured(order, into, goes_on).comparison(), into, goes_on)
 
     def _measured(self, order: Order, into: Path, goes_on: str) -> Sweep:
-        from harness.cli.terminal import Voice
         from harness.experiments.sweep import Sweep
-        from reports.drawing import render
         from reports.sweep import page
 
         count, seed, each = len(order.seeds), order.seeds[0], len(self._contenders)
-        with Voice(quiet=self.quiet) as voice, details_in(into):
+        with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
+            voice = frame.voice
             voice.keep(f"{self._spec.workload}, {each} combinations, {count} seeds from {seed}: {into}")
             say_own_jar(self._release, voice.say)
-            stopping.current().way_on = lambda: f"continue with: {goes_on}"
             kept_in = place_of(self.lake, self.store)
             whole = Sweep(order, into, self.store, voice, keeping(kept_in, publish, voice.keep))
-            try:
-                whole.measure()
-            except KeyboardInterrupt as e:
-                measured = whole.comparison()
-                if whole.path.exists():
-                    render.write(page.of(measured, goes_on), into)
-                so_far = f"{len(measured.runs)} of {each * count} runs are measured"
-                raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
+            frame.so_far = lambda: so_far(whole, goes_on, page.of)
+            whole.measure()
         return whole
 
     def _show(self, done: Comparison, into: Path, goes_on: str) -> int:

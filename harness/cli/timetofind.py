@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.command import Options
-from harness.cli.crash import details_in
+from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     LENGTH,
@@ -35,7 +34,7 @@ from harness.cli.options import (
 
 if TYPE_CHECKING:
     from checkers.costs.timetofind import Search
-    from harness.experiments.timetofind import Order
+    from harness.experiments.timetofind import Order, TimeToFind
     from workloads.file.defect import Defect
 
 ORDERS = "free,priority(3),coverage"
@@ -157,26 +156,27 @@ class TimeToFindOptions(Options):
         return self._show(into, goes_on)
 
     def _measure(self, plan: Order, into: Path, goes_on: str) -> None:
-        from harness.cli.terminal import Voice
         from harness.experiments.timetofind import TimeToFind
         from reports import timetofind as page
 
         kept_in = place_of(self.lake, self.store)
-        with Voice(quiet=self.quiet) as voice, details_in(into):
+        with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
+            voice = frame.voice
             keeps = keeping(kept_in, publish, voice.say)
             whole = TimeToFind(plan, into, voice, keeps, said=lambda search: voice.keep(page.line_of(search)))
             if self.report:
                 return
             voice.keep(f"{len(self._chosen)} defects, {len(plan.searches())} searches: {into}")
-            stopping.current().way_on = lambda: f"continue with: {goes_on}"
-            try:
-                whole.measure()
-            except KeyboardInterrupt as e:
-                done = whole.searches()
-                if whole.path.exists():
-                    page.write(done, length(self.budget), into)
-                so_far = f"{len(done)} of {len(plan.searches())} searches are made"
-                raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
+            frame.so_far = lambda: self._so_far(whole)
+            whole.measure()
+
+    def _so_far(self, whole: TimeToFind) -> str:
+        from reports import timetofind as page
+
+        done = whole.searches()
+        if whole.path.exists():
+            page.write(done, length(self.budget), whole.into)
+        return f"{len(done)} of {len(whole.order.searches())} searches are made"
 
     def _show(self, into: Path, goes_on: str) -> int:
         from checkers.costs import timetofind

@@ -16,7 +16,9 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import Proof
 from compose import setup
 from harness.cli import check, stopping
+from harness.cli.frame import framed
 from harness.cli.options import command
+from harness.cli.stopping import Stopped
 from harness.experiments import prove
 from harness.experiments.compare import Compare
 from harness.experiments.matrix import Matrix
@@ -165,6 +167,17 @@ def test_a_stopped_prove_shows_what_is_done_and_names_the_scenarios_that_are_lef
         f"icequake: stopped by Ctrl-C; 1 of 3 scenarios are done, their runs are in {tmp_path}/runs; run the others with: "
         f"icequake prove rest-503-lost-commit '{own}' --store {tmp_path}/runs"
     )
+
+
+def test_a_command_that_is_stopped_says_what_is_done_and_how_to_go_on(tmp_path: Path) -> None:
+    def stopped(so_far: Callable[[], str] | None) -> str:
+        with pytest.raises(Stopped) as e, framed(tmp_path, "continue with: it", quiet=True) as frame:
+            frame.so_far = so_far
+            raise KeyboardInterrupt
+        return e.value.line
+
+    assert stopped(None) == "continue with: it"
+    assert stopped(lambda: "2 of 3 runs are made") == "2 of 3 runs are made; continue with: it"
 
 
 @pytest.mark.usefixtures("installed")
