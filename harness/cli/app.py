@@ -134,8 +134,12 @@ def _main() -> int:
         return stopping.current().report(e.line)
     except (KeyboardInterrupt, typer.Abort):
         return stopping.current().report()
-    except SystemExit:  # so Click and Rich end a command whose output nobody reads any more
-        return stopping.end_closed_pipe()
+    except SystemExit as e:
+        if stopping.of_closed_pipe(e):
+            return stopping.end_closed_pipe()
+        inside = RuntimeError(f"something inside ended the program with {e.code!r}")
+        inside.__cause__ = e
+        return explain(Crash(inside), _help())
     except Exception as e:
         if isinstance(getattr(e, "error", e), BrokenPipeError) and stopping.output_closed():
             return stopping.end_closed_pipe()

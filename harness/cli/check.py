@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +17,17 @@ from harness.cli import stopping
 from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of
-from harness.cli.options import STORE, BadArgument, RunArgument, StoreOption, Value, command, run_in, warn, write_output
+from harness.cli.options import (
+    STORE,
+    BadArgument,
+    RunArgument,
+    StoreOption,
+    Value,
+    command,
+    run_in,
+    warn,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from checkers.evidence.evidence import Evidence
@@ -137,28 +147,61 @@ class CheckOptions(Options):
             return [self.store]
         return [run_in(self.store, w) for w in self.what] if self.what else [run_in(self.store, None)]
 
-    def execute(self) -> int:
-        from checkers.columns import dataset
-        from harness.cli import clienthistory
-
-        given = self._given
-        file = clienthistory.history_of(given[0], self.model)
-        if file is not None and len(given) == 1:
-            return clienthistory.show(file, self.model, self.level, self.output, typer.echo)
+    def prepare(self) -> None:
+        if self._history is not None:
+            return
         for option, value in (("--model", self.model), ("--level", self.level)):
             if value is not None:
                 raise BadArgument(
-                    f"{option} applies to history files only: the run {given[0]} is judged by what its tables promise"
+                    f"{option} applies to history files only: the run {self._given[0]} is judged by what its tables promise"
                 )
-        if len(given) > 1 or self.engine in MANY or dataset.is_dataset(given[0]):
-            from harness.cli import checkmany
+        if not self._many:
+            _ = self._run, self._place
 
-            return checkmany.show(given, self.engine, self.spark, self.output, pages=self.pages)
-        return self._one_run(given[0])
+    def look(self) -> None:
+        from checkers.judge.runfolder import load_evidence
+        from harness.cli import checkmany, clienthistory
 
-    def _one_run(self, path: Path) -> int:
+        if self._history is not None:
+            clienthistory.judged(self._history, self.model, self.level)
+        elif self._many:
+            checkmany.look(self._given, self.engine, self.spark)
+        else:
+            load_evidence(self._run.path)
+
+    def execute(self) -> int:
+        from harness.cli import checkmany, clienthistory
+
+        if self._history is not None:
+            return clienthistory.show(self._history, self.model, self.level, self.output, typer.echo)
+        if self._many:
+            return checkmany.show(self._given, self.engine, self.spark, self.output, pages=self.pages)
+        return judge(self._run, cast("Engine", self.engine), self._place)
+
+    @cached_property
+    def _history(self) -> Path | None:
+        """The history of another system; None: what is judged is a run, or several."""
+        from harness.cli import clienthistory
+
+        return clienthistory.history_of(self._given[0], self.model) if len(self._given) == 1 else None
+
+    @cached_property
+    def _many(self) -> bool:
+        """Whether each run gets a line."""
+        from checkers.columns import dataset
+
+        return len(self._given) > 1 or self.engine in MANY or dataset.is_dataset(self._given[0])
+
+    @cached_property
+    def _place(self) -> Place | None:
+        return place_of(self.lake, self.store)
+
+    @cached_property
+    def _run(self) -> RunFolder:
+        """The one run."""
         from checkers.evidence import runfolder as runs
 
+        path = self._given[0]
         if self.pages:
             raise BadArgument("--pages: the page of a single run is always written")
         if self.output is not None:
@@ -166,12 +209,11 @@ class CheckOptions(Options):
                 f"--json applies to history files and to many runs: the verdict of the run is in {path}/results.json"
             )
         try:
-            folder = runs.find(path.parent if path.is_file() else path)
+            return runs.find(path.parent if path.is_file() else path)
         except runs.StoreError as e:
             if next(runs.below(path), None) is None:
                 raise
             raise BadArgument(f"{e}; judge all runs in it with --engine process") from None
-        return judge(folder, cast("Engine", self.engine), place_of(self.lake, self.store))
 
 
 @dataclass(frozen=True)
@@ -192,16 +234,22 @@ class ExportOptions(Options):
     ] = None
     key: Annotated[str | None, typer.Option(help="The only key of --as register: TABLE/ID/OPERATION.")] = None
 
-    def execute(self) -> int:
+    def look(self) -> None:
+        self._text(lambda _: None)
+
+    def _text(self, say: Callable[[str], object]) -> str:
+        """The file's; what it leaves out is said. Raises BadArgument: there is no such form or key."""
         from checkers.clients.derived import DerivedError
         from checkers.evidence import runfolder as runs
         from harness.cli.exported import exported
 
-        folder = runs.find(run_in(self.store, self.run))
         try:
-            text = exported(folder, self.form, self.key, lambda line: typer.echo(f"icequake: {line}", err=True))
+            return exported(runs.find(run_in(self.store, self.run)), self.form, self.key, say)
         except DerivedError as e:
             raise BadArgument(str(e)) from None
+
+    def execute(self) -> int:
+        text = self._text(lambda line: typer.echo(f"icequake: {line}", err=True))
         if self.output is None:
             sys.stdout.write(text)
         else:
@@ -219,11 +267,24 @@ class ReportOptions(Options):
     run: RunArgument = None
     store: StoreOption = STORE
 
-    def execute(self) -> int:
+    def prepare(self) -> None:
+        _ = self._run
+
+    @cached_property
+    def _run(self) -> RunFolder:
         from checkers.evidence import runfolder as runs
+
+        return runs.find(run_in(self.store, self.run))
+
+    def look(self) -> None:
+        from reports.run import stored
+
+        stored.load(self._run.path)
+
+    def execute(self) -> int:
         from reports.run import page
 
-        typer.echo(str(page.write(runs.find(run_in(self.store, self.run)).path)))
+        typer.echo(str(page.write(self._run.path)))
         return 0
 
 

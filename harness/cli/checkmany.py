@@ -23,6 +23,7 @@ from reports.drawing.words import plural
 
 if TYPE_CHECKING:
     from checkers.judge.check import Engine
+    from harness.run.cluster import Cluster
 
 
 def show(
@@ -43,8 +44,7 @@ def show(
         StoreError: something is no store and no run.
         SparkError, PreflightError: Spark cannot judge.
     """
-    datasets = [w for w in what if dataset.is_dataset(w)]
-    runs = list(dict.fromkeys(r for w in what if w not in datasets for r in many.runs_below(w, warn)))
+    datasets, runs = _given(what)
     began = time.monotonic()
     total, found = len(runs), list[Told]()
     _say_way_on(found, total)
@@ -61,6 +61,29 @@ def show(
     return many.worst_code(found)
 
 
+def look(what: Sequence[Path], engine: str, master: str | None) -> None:
+    """Find the runs and judge none. Raises StoreError: something is no store and no run; BadArgument: no Spark is called so."""
+    _given(what)
+    if engine == "spark":
+        _cluster(master)
+
+
+def _given(what: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """The data sets, and the folders of the runs."""
+    datasets = [w for w in what if dataset.is_dataset(w)]
+    return datasets, list(dict.fromkeys(r for w in what if w not in datasets for r in many.runs_below(w, warn)))
+
+
+def _cluster(master: str | None) -> Cluster:
+    """The Spark at an address, not started. Raises BadArgument: it is none."""
+    from harness.run.cluster import MASTER, Cluster, MasterError
+
+    try:
+        return Cluster(master or MASTER)
+    except MasterError as e:
+        raise BadArgument(str(e)) from None
+
+
 def _told(
     runs: Sequence[str], datasets: Sequence[Path], engine: str, master: str | None, *, pages: bool
 ) -> Iterator[Told]:
@@ -71,13 +94,7 @@ def _told(
         for folder in datasets:
             yield from many.of_dataset(folder)
         return
-    from harness.run.cluster import MASTER, Cluster, MasterError
-
-    try:
-        cluster = Cluster(master or MASTER)
-    except MasterError as e:
-        raise BadArgument(str(e)) from None
-    with cluster:
+    with _cluster(master) as cluster:
         with contextlib.closing(cluster.judge(runs, publisher)) as lines:
             yield from lines
         for folder in datasets:

@@ -39,23 +39,32 @@ def show(
 ) -> int:
     """Judge the history in ``path``, print what was found, write the verdict to ``output``; return the exit code.
 
-    Raises:
-        HistoryError: the file is not a history, or the model does not know one of its operations.
-        ModelError: the model or the level does not exist or does not fit the history.
+    Raises: as :func:`judged`.
     """
-    verdict = lists.judged(path, model, level)
-    if verdict is None:
-        history = jepsen.load(path)
-        try:
-            verdict = models.judge(history, model, level)
-        except HistoryError as e:
-            raise HistoryError(f"{path}: {e}") from None
+    verdict = judged(path, model, level)
     if output is not None:
         text = json.dumps(verdict.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
         write_output(output, text + "\n")
     for line in lines(path, verdict):
         echo(line)
     return exit_code(verdict.valid)
+
+
+def judged(path: Path, model: str | None, level: str | None) -> Verdict:
+    """The verdict on the history in ``path``.
+
+    Raises:
+        HistoryError: the file is not a history, or the model does not know one of its operations.
+        ModelError: the model or the level does not exist or does not fit the history.
+    """
+    verdict = lists.judged(path, model, level)
+    if verdict is not None:
+        return verdict
+    history = jepsen.load(path)
+    try:
+        return models.judge(history, model, level)
+    except HistoryError as e:
+        raise HistoryError(f"{path}: {e}") from None
 
 
 def lines(path: Path, v: Verdict) -> list[str]:

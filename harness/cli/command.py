@@ -50,6 +50,9 @@ class Options:
     def prepare(self) -> None:
         """Read the files that the options name, and refuse what does not fit them; nothing is started and no service is asked."""
 
+    def look(self) -> None:
+        """In a dry run, read what otherwise only :meth:`execute` reads of the files that the options name, and refuse it as that does."""
+
     @classmethod
     def typed_name(cls) -> str:
         """The command as it is typed: ``time-to-find`` of ``TimeToFindOptions``."""
@@ -65,6 +68,7 @@ class Options:
             options.prepare()
             if not only_checked:
                 return options.execute()
+            options.look()
             typer.echo("can be typed; nothing was started")
             return 0
 

@@ -20,14 +20,15 @@ ALIASES = {"verbs": "faults"}
 
 @dataclass(frozen=True)
 class ListOptions(Options):
-    """List what is available: workloads, scenarios, operations, engines, faults, packages, checks, suites, catalogs, versions, runs."""
+    """List what is available: workloads, scenarios, models, operations, engines, faults, packages, checks, suites, catalogs, versions, runs."""
 
     short = "List what is available."
 
     what: Annotated[
         str,
         typer.Argument(
-            help="workloads, scenarios, operations, engines, faults, packages, checks, experiments, suites, catalogs, versions or runs."
+            help="workloads, scenarios, models, operations, engines, faults, packages, checks, experiments, suites, parameters, catalogs, "
+            "versions or runs."
         ),
         Value(choices=(*WHAT, *ALIASES)),
     ] = "workloads"
@@ -66,6 +67,13 @@ def _scenarios(_: Path) -> Iterator[Row]:
 
     for found in map(read_scenario, scenario.paths([])):
         yield found.scenario, found.description
+
+
+def _models(_: Path) -> Iterator[Row]:
+    from workloads.file import modelled
+
+    for found in modelled.find([]):
+        yield found.model, found.question, ", ".join(found.expect) or "every promise holds"
 
 
 def _operations(_: Path) -> Iterator[Row]:
@@ -205,6 +213,7 @@ def _run_row(folder: Any) -> tuple[str, str, str]:
 LISTS: dict[str, tuple[Row, Callable[[Path], Iterable[Row]]]] = {
     "workloads": (("workload", "what it does"), _workloads),
     "scenarios": (("scenario", "what it shows"), _scenarios),
+    "models": (("model", "what it asks", "what it must find"), _models),
     "operations": (("operation", "what it does", "its options"), _operations),
     "engines": (("engine", "", "what it is", "it reaches", "its operations"), _engines),
     "faults": (("fault (verb)", "what happens", "its options", "in the packages"), _faults),

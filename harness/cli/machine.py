@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from functools import cached_property
+from typing import Annotated, Any
 
 import typer
 
@@ -61,9 +62,8 @@ class SetupOptions(Options):
         ENGINE,
     ] = None
 
-    def execute(self) -> int:
-        from compose import setup as complete
-        from compose.install import engines, ensure, flink, jars, releases
+    def prepare(self) -> None:
+        from compose.install import ensure, flink, jars, releases
         from workloads.file.meant import unknown
 
         others = {*ensure.CONFS, flink.CONF, *(r.conf for r in releases.RELEASES)}
@@ -71,8 +71,18 @@ class SetupOptions(Options):
         for name in self.catalogs or ():
             if name not in known:
                 raise BadArgument(f"setup {name}: {unknown('catalog with jars of its own', name, known)}")
+        _ = self._release
+
+    @cached_property
+    def _release(self) -> Any:
+        return release_of(self.iceberg)
+
+    def execute(self) -> int:
+        from compose import setup as complete
+        from compose.install import engines, releases
+
         needed = [(name, _needs_of(name)) for name in self.engine or ()]
-        if (release := release_of(self.iceberg)) == releases.DEFAULT or self.catalogs:
+        if (release := self._release) == releases.DEFAULT or self.catalogs:
             code = complete.main(self.catalogs or [])
             if code:
                 return code

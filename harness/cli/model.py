@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Options
-from harness.cli.options import PATH, write_output
+from harness.cli.options import PATH, check_folder, write_output
 
 if TYPE_CHECKING:
     from checkers.formats.iceberg.model.explore import Bound, Explored
@@ -37,6 +37,8 @@ class ModelOptions(Options):
     ] = None
 
     def prepare(self) -> None:
+        if self.scenarios is not None:
+            check_folder("--scenarios", self.scenarios)
         _ = self._models
 
     @cached_property

@@ -257,6 +257,14 @@ def write_output(path: Path, text: str) -> None:
         raise OSError(e.errno, e.strerror, str(path)) from e
 
 
+def check_folder(option: str, path: Path) -> None:
+    """Raises BadArgument: files cannot be written into this folder, or it cannot be made."""
+    above = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        what = "cannot be written by this user" if above.is_dir() else "is no folder"
+        raise BadArgument(f"{option} {path}: {above} {what}; give a folder that can be written")
+
+
 RunArgument = Annotated[
     Path | None,
     typer.Argument(help="A run's folder, or a `latest` link; default: the store's latest run.", show_default=False),

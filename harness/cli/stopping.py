@@ -6,6 +6,7 @@ on from here: ``icequake check <folder>`` for a run.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -83,6 +84,12 @@ def output_closed() -> bool:
     for number in (1, 2):
         poll.register(number, 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def of_closed_pipe(end: SystemExit) -> bool:
+    """Whether so Click or Rich ends a command whose output nobody reads any more; Rich has put another file in its place by then."""
+    before = end.__context__
+    return output_closed() or (isinstance(before, OSError) and before.errno == errno.EPIPE)
 
 
 def end_closed_pipe() -> int:

@@ -15,6 +15,7 @@ from checkers.judge.proof import WORDS
 from checkers.judge.stories import Step, Story, Told
 from checkers.timeline.unreadable import Unreadable
 from checkers.verdict import Anomaly, Verdict
+from reports.drawing.words import tally
 from workloads.file.anomalies import Entry
 from workloads.tables import TableSpec
 
@@ -79,7 +80,7 @@ def verdict_words(results: Mapping[str, Any]) -> str:
     if valid is True:
         accepted = accepted_from_json(results)  # of a valid run every anomaly is covered: its tables do not matter
         allowed = [a.name for a in found if a.same_as is None and accepted.mark(a) == "allowed"]
-        counts = (f"{name} ×{allowed.count(name)}" for name in sorted(set(allowed)))
+        counts = (tally({name: allowed.count(name)}) for name in sorted(set(allowed)))
         return ", ".join(("valid", *(f"{c} allowed" for c in counts)))
     if valid is False:
         return f"expected {', '.join(unmet)}, not seen" if unmet else "anomalies found"

@@ -12,18 +12,20 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, NoReturn, get_type_hints
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from checkers.evidence.runfolder import RunFolder
+from checkers.formats.iceberg.model import explore
 from checkers.selftest import recorded
 from compose.external.external import External
 from harness import __version__
 from harness.cli import options, services
 from harness.cli.app import app
+from harness.cli.lists import ListOptions
 from harness.experiments.compare import Compare
 from harness.run import settings
 from harness.run.resolve import read_workload
@@ -403,6 +405,41 @@ def test_a_model_that_does_not_find_what_its_file_expects_is_1(change: str, says
     (tmp_path / "m.yaml").write_text("\n".join([*lines, change]) + "\n")
     done = inside("model", "m.yaml", cwd=tmp_path)
     assert done.returncode == 1 and says in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below"])
+def test_a_folder_for_scenarios_that_cannot_be_made_is_said_before_the_search(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(explore, "explore", lambda *_: pytest.fail("the search began"))
+    done = inside("model", "undelete", "--scenarios", folder, cwd=tmp_path)
+    assert done.returncode == 254 and done.stderr.startswith(
+        f"icequake: --scenarios {tmp_path / folder}: {tmp_path / 'file'} is no folder; give a folder that can be written"
+    )
+
+
+def test_models_are_listed_with_what_they_ask_and_must_find(tmp_path: Path) -> None:
+    done = inside("list", "models", cwd=tmp_path)
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    for m in modelled.find([]):
+        assert f"{m.model} {m.question} {', '.join(m.expect) or 'every promise holds'}" in rows
+
+
+@pytest.mark.parametrize("code", [0, 3, "nothing to do", None])
+def test_what_ends_the_program_inside_a_command_is_said_as_an_internal_error(
+    code: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(_: object) -> NoReturn:
+        sys.exit(code)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ListOptions, "execute", ends)
+    done = inside("list", cwd=tmp_path, TMPDIR=str(tmp_path))
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 255 and f"something inside ended the program with {code!r}; the details are in " in line
+    details = Path(line.partition("the details are in ")[2].partition(";")[0])
+    assert "in ends" in details.read_text()
+    details.unlink()
 
 
 def test_down_without_up_has_nothing_to_do(tmp_path: Path) -> None:

@@ -29,6 +29,10 @@ JARS = ("build/my.jar", "iceberg/spark/v4.1/spark-runtime/build/libs", "spark/v4
 JAR = "iceberg-spark-runtime-4.1_2.13-1.13.0-SNAPSHOT.jar"
 OWN_CATALOG = "name: my\nspark: {type: rest, uri: 'http://localhost:1'}\n"
 OWN_LAKE = "pyiceberg: {type: rest, uri: 'http://localhost:1'}\n"
+APPENDED = (
+    "{:type :invoke, :process 0, :f :txn, :value [[:append 1 1] [:r 2 nil]], :index 0}\n"
+    "{:type :ok, :process 0, :f :txn, :value [[:append 1 1] [:r 2 []]], :index 1}\n"
+)
 CELLS = '{"format": 1, "catalog": "rest", "versions": {}}\n'
 MEANT = {
     "--engine process|spark [--spark URL]": "--engine spark [--spark URL]",
@@ -39,7 +43,8 @@ MEANT = {
     "--against DIR": "--against store/matrix",
     "--also DIR": "--also B",
     "--as FORM": "--as register",
-    "--key K": "--key orders/5/w0-0",
+    "--key K": "--key t/0/w0-0",
+    "--key orders/5/w0-0": "--key t/0/w0-0",
     "--only KIND": "--only delete",
     "DIMENSION=VALUE": "held=refresh",
     "--only NAME": "--only commits",
@@ -158,6 +163,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in ("docs", *JARS, "store/matrix", "store/engine-matrix"):
         (here / folder).mkdir(parents=True, exist_ok=True)
     (here / "store/latest").symlink_to("snapshot-mor/latest")
+    shutil.copytree(here / "store/mixed", here / "into/mixed")
+    (here / "into/latest").symlink_to("mixed/latest")
+    shutil.copytree(failed, here / "toys")
+    for history in ("history.edn", "skew.edn"):
+        (here / history).write_text(APPENDED)
     for matrix in ("matrix", "engine-matrix"):
         (here / "store" / matrix / "cells.jsonl").write_text(CELLS)
     (here / "my.yaml").write_text(OWN_CATALOG)
@@ -187,6 +197,39 @@ def test_every_line_of_the_documents_can_be_typed(name: str, place: Path) -> Non
             if done.returncode != 0:
                 refused.append((shlex.join(words), done.stderr.strip().splitlines()[-1:]))
     assert refused == []
+
+
+WRONG = (
+    "check no-such-run",
+    "check no-such-run --engine process",
+    "check broken",
+    "check broken.edn",
+    "check history.edn --model no-such-model",
+    "check history.edn --level no-such-level",
+    "check store/latest --level serializable",
+    "check store/latest --lake no.yaml",
+    "check --engine spark --spark nonsense store",
+    "export no-such-run",
+    "export broken",
+    "export store/latest --as no-such-form",
+    "export store/latest --as register --key t/9/none",
+    "report no-such-run",
+    "setup nessy",
+    "setup --iceberg no.jar",
+)
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_dry_run_refuses_a_wrong_file_as_the_line_itself_does(line: str, place: Path) -> None:
+    broken = place / "broken"
+    if not broken.exists():
+        shutil.copytree(place / "store/mixed/latest", broken)
+        lines = (broken / "history.jsonl").read_text().splitlines()
+        (broken / "history.jsonl").write_text("\n".join([*lines[:3], "garbage", *lines[3:]]) + "\n")
+        (place / "broken.edn").write_text("{:type :invoke")
+    done, dry = inside(*shlex.split(line), cwd=place), inside(*shlex.split(line), "--dry-run", cwd=place)
+    assert done.returncode == dry.returncode == 254
+    assert done.stderr == dry.stderr and dry.stdout == "" and len(dry.stderr.splitlines()) == 1
 
 
 def test_the_documents_show_every_command() -> None:

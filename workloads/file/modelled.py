@@ -29,7 +29,10 @@ from workloads.operations.kinds import KINDS
 LIBRARY = WORKLOADS / "models"
 """The folder of the models that come with icequake."""
 MODES = ("copy-on-write", "merge-on-read")
-ONE_WAY = ("insert", "delete-partition", "equality-delete", "rewrite-data-files")
+AT_COMMIT = ("insert", "delete-partition", "equality-delete")
+"""Kinds that do what they mean on the base of their commit, and have no scan of their own."""
+COMPACTION = "rewrite-data-files"
+ONE_WAY = (*AT_COMMIT, COMPACTION)
 BOTH_WAYS = ("update-register", "delete", "merge-upsert")
 """Kinds of operations that the model knows: those that write in one way, and those whose mode the table says."""
 

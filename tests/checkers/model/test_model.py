@@ -7,10 +7,11 @@ import pytest
 
 from checkers.conflicts.validations import Rule, refusals
 from checkers.formats.iceberg.model.explore import Bound, Entry, Explored, Log, explore, logs, version_after
-from checkers.formats.iceberg.model.operations import COMPACTION, Operation, Work, attempt, committed, work
+from checkers.formats.iceberg.model.operations import Operation, Work, attempt, committed, work
 from checkers.formats.iceberg.model.scenario import scenario
 from checkers.formats.iceberg.model.table import Table, seeded
 from workloads.file import modelled
+from workloads.file.modelled import COMPACTION
 from workloads.file.scenario import parse
 
 COW, MOR = "copy-on-write", "merge-on-read"

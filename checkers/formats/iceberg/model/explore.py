@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 
 from checkers.conflicts.validations import Bounds, refusals, spark_rules
 from checkers.formats.iceberg.model import properties
-from checkers.formats.iceberg.model.operations import COMPACTION, Operation, Work, attempt, committed, work
+from checkers.formats.iceberg.model.operations import Operation, Work, attempt, committed, work
 from checkers.formats.iceberg.model.table import Table, seeded
 from workloads.engines.engine import Rule
+from workloads.file.modelled import COMPACTION
 
 
 @dataclass(frozen=True)

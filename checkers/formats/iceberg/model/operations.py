@@ -14,10 +14,7 @@ from dataclasses import dataclass, field
 from checkers.conflicts.validations import Attempt, Bounds, Effect, Filter, spark_rules
 from checkers.formats.iceberg.model.table import DataFile, EqualityDelete, PositionDeletes, Row, Table
 from workloads.engines.engine import Rule
-
-AT_COMMIT = ("insert", "delete-partition", "equality-delete")
-"""Kinds that do what they mean on the base of their commit, and have no scan of their own."""
-COMPACTION = "rewrite-data-files"
+from workloads.file.modelled import AT_COMMIT, BOTH_WAYS, COMPACTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +144,8 @@ def _compact(o: Operation, table: Table, n: int, part: int) -> Work | None:
 
 
 _WORK: Mapping[str, Callable[[Operation, Table, int, int], Work | None]] = {
-    "insert": _insert,
-    "update-register": _row_level,
-    "merge-upsert": _row_level,
-    "delete": _row_level,
-    "delete-partition": _delete_partition,
-    "equality-delete": _equality_delete,
+    **dict(zip(AT_COMMIT, (_insert, _delete_partition, _equality_delete), strict=True)),
+    **dict.fromkeys(BOTH_WAYS, _row_level),
     COMPACTION: _compact,
 }
 

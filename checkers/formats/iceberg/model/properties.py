@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from checkers.formats.iceberg.model.operations import COMPACTION, Operation, Work, meaning
+from checkers.formats.iceberg.model.operations import Operation, Work, meaning
 from checkers.formats.iceberg.model.table import Row, Table
+from workloads.file.modelled import COMPACTION
 
 DANGLING = "dangling-dv"
 """A deletion vector of a file that was gone when it was committed. In version 2 such position deletes are allowed, and delete nothing."""

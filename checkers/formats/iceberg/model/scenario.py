@@ -11,8 +11,9 @@ from typing import Any
 import yaml
 
 from checkers.formats.iceberg.model.explore import Bound, Log
-from checkers.formats.iceberg.model.operations import COMPACTION, Operation
+from checkers.formats.iceberg.model.operations import Operation
 from checkers.formats.iceberg.model.table import Table
+from workloads.file.modelled import COMPACTION
 
 MOST_WRITERS = 8
 """Writers of a scenario file."""
