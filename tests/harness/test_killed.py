@@ -18,7 +18,7 @@ KILLS = int(os.environ.get("ICEQUAKE_KILLS", "3"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_campaign_that_is_killed_again_and_again_comes_to_the_same(kind: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.campaigns", kind, str(tmp_path), str(KILLS), str(len(kind))],
+        [sys.executable, "-m", "tests.support.killed", kind, str(tmp_path), str(KILLS), str(len(kind))],
         capture_output=True,
         text=True,
         timeout=600,
