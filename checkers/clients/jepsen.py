@@ -464,7 +464,15 @@ def _load(path: Path) -> History:
         return history.read(path)
     if not first:
         raise HistoryError(f"{path}:1:1: expected a history, found an empty file")
-    return from_edn(text, str(path)) if first[0] in "{[(;#" else from_log(text, str(path))
+    if first[0] in "{[(;" or re.match(r"#[\w{_]", first):
+        return from_edn(text, str(path))
+    if any(_LOGGED.match(line.rstrip()) for line in text.split("\n")):
+        return from_log(text, str(path))
+    line = text.count("\n", 0, len(text) - len(first)) + 1
+    raise HistoryError(
+        f"{path}:{line}:1: not EDN, JSON or a log: found {shown(first.partition(chr(10))[0])}; expected events such as "
+        "{:type :invoke, :process 0, :f :read, :value nil}, one on a line; docs/history.md has the forms"
+    )
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

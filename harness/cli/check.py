@@ -165,6 +165,8 @@ class CheckOptions(Options):
             raise BadArgument(
                 f"--json applies to history files and to many runs: the verdict of the run is in {path}/results.json"
             )
+        if path.suffix and not path.exists():
+            raise BadArgument(f"{path}: no such file; give a history (EDN, JSON lines, log), or a run's folder")
         try:
             folder = runs.find(path.parent if path.is_file() else path)
         except runs.StoreError as e:

@@ -159,7 +159,7 @@ class ProveOptions(Options):
         from harness.run.settings import RunError
         from reports import proofs as shown
 
-        if len(self._scenarios) <= 3:
+        if len(self._scenarios) <= 3 and not self.quiet:
             last = {p.scenario: p for p in proofs}
             for s in self._scenarios:
                 for n, paragraph in enumerate(shown.story(s, last[s.scenario])):
@@ -167,7 +167,8 @@ class ProveOptions(Options):
                     typer.echo("\n" + _wrapped(lead + paragraph))
                 folder = last[s.scenario].folder
                 typer.echo("" if folder is None else f"\n  page  {folder}/report.html\n")
-        typer.echo(f"Spark {found['spark']}, Iceberg {self._release.label}; the runs are in {self.store}")
+        if not self.quiet:
+            typer.echo(f"Spark {found['spark']}, Iceberg {self._release.label}; the runs are in {self.store}")
         if (full := next((w for p in proofs if p.state == "not run" for w in p.why if disk.said(w)), None)) is not None:
             raise RunError(f"the disk is full; {disk.remedy(None)} ({full})")
         return 0 if all(p.as_said for p in proofs) else 1

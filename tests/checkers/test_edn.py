@@ -477,7 +477,7 @@ def test_a_file_is_known_by_how_it_begins(tmp_path: Path) -> None:
     for text in (own, LIST_APPEND, f"[{LIST_APPEND}]", "; a comment\n" + LIST_APPEND, "\ufeff" + LIST_APPEND, LOG):
         path.write_text(text, encoding="utf-8")
         assert load(path).events
-    for content, says in ((b"", "empty"), (b"\xff\xfe{", "not UTF-8"), (b"\x00", "expected lines such as")):
+    for content, says in ((b"", "empty"), (b"\xff\xfe{", "not UTF-8"), (b"\x00", "not EDN, JSON or a log")):
         path.write_bytes(content)
         with pytest.raises(HistoryError, match=says):
             load(path)
