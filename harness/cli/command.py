@@ -50,6 +50,10 @@ class Options:
     def prepare(self) -> None:
         """Read the files that the options name, and refuse what does not fit them; nothing is started and no service is asked."""
 
+    def takes(self) -> float | None:
+        """Seconds that it takes, about (:mod:`harness.cli.estimates`); None: nobody knows."""
+        return None
+
     @classmethod
     def typed_name(cls) -> str:
         """The command as it is typed: ``time-to-find`` of ``TimeToFindOptions``."""

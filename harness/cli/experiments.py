@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli import stopping
+from harness.cli import estimates, stopping
 from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.crash import details_in
@@ -85,6 +85,9 @@ class ProveOptions(Options):
     @cached_property
     def _release(self) -> Any:
         return release_of(self.iceberg)
+
+    def takes(self) -> float:
+        return estimates.STACK_S + self.times * len(self._paths) * estimates.SCENARIO_S
 
     def execute(self) -> int:
         from compose import setup
@@ -270,6 +273,10 @@ class MatrixOptions(Options):
     @cached_property
     def _release(self) -> Any:
         return release_of(self.iceberg)
+
+    def takes(self) -> float:
+        each = estimates.ENGINES_CELL_S if self._engines else estimates.CELL_S
+        return estimates.STACK_S + len(self._cells) * each
 
     def execute(self) -> int:
         from checkers.conflicts.measured import differences, read
