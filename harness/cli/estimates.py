@@ -1,4 +1,4 @@
-"""How long a command takes, by what the documents measured on two busy cores. It is said before something long begins; nothing is decided by it."""
+"""How long a command takes, by what the documents measured on two busy cores. It is said before something long begins, and decides nothing."""
 
 from __future__ import annotations
 
