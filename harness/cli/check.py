@@ -144,7 +144,7 @@ class CheckOptions(Options):
         given = self._given
         file = clienthistory.history_of(given[0], self.model)
         if file is not None and len(given) == 1:
-            return clienthistory.show(file, self.model, self.level, self.output, typer.echo)
+            return clienthistory.show(file, self.model, self.level, self.output, typer.echo, self.store)
         for option, value in (("--model", self.model), ("--level", self.level)):
             if value is not None:
                 raise BadArgument(
