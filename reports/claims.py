@@ -77,8 +77,8 @@ def _page(claims: Claims) -> Iterator[str]:
     yield "```"
     yield "icequake claims                            the claims, their verdicts and commands"
     yield 'icequake claims --verdict "does not hold"  those with a verdict'
-    yield "icequake claims 23 35 --dry-run            two claims in full"
-    yield "icequake claims 23 35                      measure two claims again, and show what came out beside what is recorded"
+    yield "icequake claims 23 35                      two claims in full, and how long it takes to measure them"
+    yield "icequake claims 23 35 --again              measure them again, and show what came out beside what is recorded"
     yield "```"
     yield ""
     yield "| verdict | claims | meaning |"

@@ -109,6 +109,7 @@ def test_every_command_can_be_typed(where: str, words: list[str]) -> None:
 def test_every_system_soaks_with_a_bound_and_the_same_store(system: str) -> None:
     (soak,) = [words for where, words in commands() if where == system and words[1] == "soak"]
     assert soak[2] == "nightly" and "--for" in soak and "--keep" in soak and "--store" in soak
+    assert soak[soak.index("--lake") + 1] == "yes", "else no night is in the trend"
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -180,7 +181,7 @@ def test_the_workflow_keeps_the_same_files_that_it_restores() -> None:
     job = github()["jobs"][NIGHT]
     by_use = {s["uses"].partition("@")[0]: s["with"] for s in job["steps"] if "uses" in s}
     saved, restored = by_use["actions/cache/save"], by_use["actions/cache/restore"]
-    assert saved["path"] == restored["path"] == "store/soak/*/runs.jsonl"
+    assert saved["path"] == restored["path"] and saved["path"].split() == ["store/soak/*/runs.jsonl", "store/lake"]
     assert saved["key"] == restored["key"] and saved["key"].startswith(restored["restore-keys"])
     assert by_use["actions/upload-artifact"]["path"] == job["env"]["NIGHT"]
 

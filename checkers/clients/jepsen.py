@@ -37,6 +37,13 @@ The first line of the output is a comment with the header, ``; icequake {…}``;
 
 A keyword in place of an ``info`` or ``fail`` value is the reason, and becomes the error. There are no times; the order is the time.
 
+**JSON lines** (any program): one object for each event, with the keys of an EDN event as strings::
+
+    {"time": 3291485317, "process": 0, "type": "invoke", "f": "txn", "value": [["append", 1, 2], ["r", 1, null]]}
+
+They are read as EDN is. What is missing is guessed, and the header says what (:data:`GUESSED`). A file whose first line has ``format`` is
+icequake's own.
+
 Every defect of a file is a ``HistoryError`` that names file, line and column, what was expected and what was found.
 """
 
@@ -65,6 +72,8 @@ HEADER = "; icequake "
 """The start of the comment with the header."""
 CONCURRENT = "without-invocations"
 """Header key of a history without invocations."""
+GUESSED = "guessed"
+"""Header key: what was guessed of a history that does not say it, a sentence each."""
 TYPES: tuple[str, ...] = get_args(EventType)
 TRANSACTIONS = ("txn",)
 """Functions whose values are lists of micro-operations."""
@@ -442,6 +451,52 @@ def from_log(text: str, file: str = "<log>") -> History:
     return History({"format": FORMAT}, tuple(builder.events))
 
 
+GUESSES = {
+    "process": "no event names its process, so all of them count as of process 0; give each client its own",
+    "f": "no event names its function, so all of them count as transactions (txn)",
+    "time": "no event has a time, so the order of the lines is the order in time",
+}
+"""Keys that an event may lack, and what is then assumed."""
+
+
+def from_json_lines(text: str, file: str = "<json>") -> History:
+    """A history as one JSON object a line, with the keys of an EDN event.
+
+    Raises:
+        HistoryError: a line is no JSON, or it is not a history.
+    """
+    number = 0
+
+    def where(at: int, message: str) -> HistoryError:
+        return HistoryError(f"{file}:{number}: {message}")
+
+    builder = _Builder(where)
+    events, keys = [], set[str]()
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                said = decoded(line.encode("utf-8", "replace"))
+            except RecordError as e:
+                raise where(0, str(e)) from None
+            keys |= {*said}
+            events.append((number, said))
+    header: dict[str, Any] = {"format": FORMAT}
+    if not any(said.get("type") == "invoke" for _, said in events):
+        builder.alone = len(events)
+        header[CONCURRENT] = True
+    for number, said in events:  # noqa: B007 - ``where`` reads it
+        builder.add(0, **read_event(where, 0, _form(said)))
+    missing = [why for key, why in GUESSES.items() if key not in keys and not (key == "time" and builder.alone)]
+    return History(header | ({GUESSED: missing} if missing else {}), tuple(builder.all_events()))
+
+
+def _form(value: Any) -> edn.Value:
+    """JSON as the EDN that says the same; its texts stay texts."""
+    if isinstance(value, dict):
+        return edn.Map(tuple((key, _form(inner)) for key, inner in value.items()))
+    return tuple(_form(one) for one in value) if isinstance(value, list) else value
+
+
 def load(path: Path) -> History:
     """A history in any known format, recognised by its start: our own JSON lines, EDN, or a log.
 
@@ -461,10 +516,27 @@ def _load(path: Path) -> History:
         raise HistoryError(f"{path}: not UTF-8 text: byte {e.start + 1} is no part of a character") from None
     first = text.lstrip()
     if first.startswith("{") and re.match(r'\{\s*"', first):
-        return history.read(path)
+        return history.read(path) if _is_own(first) else from_json_lines(text, str(path))
     if not first:
         raise HistoryError(f"{path}:1:1: expected a history, found an empty file")
-    return from_edn(text, str(path)) if first[0] in "{[(;#" else from_log(text, str(path))
+    if first[0] in "{[(;" or re.match(r"#[\w{_]", first):
+        return from_edn(text, str(path))
+    if any(_LOGGED.match(line.rstrip()) for line in text.split("\n")):
+        return from_log(text, str(path))
+    line = text.count("\n", 0, len(text) - len(first)) + 1
+    raise HistoryError(
+        f"{path}:{line}:1: not EDN, JSON or a log: found {shown(first.partition(chr(10))[0])}; expected events such as "
+        "{:type :invoke, :process 0, :f :read, :value nil}, one on a line; docs/history.md has the forms"
+    )
+
+
+def _is_own(text: str) -> bool:
+    """Whether JSON lines begin with icequake's header and not with an event; also if they begin with no JSON: its reader says what is wrong."""
+    try:
+        said = decoded(text.partition("\n")[0].encode("utf-8", "replace"))
+    except RecordError:
+        return True
+    return "type" not in said
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

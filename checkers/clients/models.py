@@ -23,7 +23,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from checkers import linearizable
-from checkers.clients.jepsen import CONCURRENT
+from checkers.clients.jepsen import CONCURRENT, GUESSED
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History, HistoryError, Operation
 from checkers.evidence.replace import replace
@@ -145,7 +145,8 @@ def _judge(h: History, model: str | None, level: str | None) -> Verdict:
     else:
         verdict = _linearizable(h, chosen)
     valid: Validity = "unknown" if h.problems and verdict.valid is True else verdict.valid
-    notes = (*h.problems, *((WITHOUT_INVOCATIONS,) if h.header.get(CONCURRENT) else ()), *verdict.notes)
+    alone = (WITHOUT_INVOCATIONS,) if h.header.get(CONCURRENT) else ()
+    notes = (*h.problems, *alone, *h.header.get(GUESSED, ()), *verdict.notes)
     told = with_model(verdict, chosen, level, model is None and chosen != ROWS, len(operations))
     return replace(told, valid=valid, notes=notes)
 

@@ -6,17 +6,18 @@ the name of its key, of its variable or of a parameter in its URL, is never show
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from compose.redaction import Redaction, forms, is_secret, secrets_of
-from workloads.file.yamlfile import FileError, KeyPath, line_of, read_text, validated
+from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, read_text, refuse, validated
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -43,39 +44,38 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a file's values stand.
+    """A file while it is read: where it is, and what is wrong with it.
 
     Attributes:
         secrets: words that must not be written to any file or shown, each → the key or the variable whose secret it is.
+        problems: what is wrong, all of which is told together.
     """
 
     path: Path
-    lines: Mapping[KeyPath, int]
-    secrets: Mapping[str, str]
+    secrets: dict[str, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
 
-    def fail(self, at: KeyPath, message: str) -> NoReturn:
-        """Raises FileError with the file and the line of a value."""
-        raise FileError(f"{self.path}:{line_of(at, self.lines)}: {message}")
+    def wrong(self, at: KeyPath, message: str) -> None:
+        """Note a problem of a value."""
+        self.problems.append((at, message))
 
     def check_keys(self, spark: Iterable[str], session: Iterable[str]) -> None:
-        """Raises FileError for a property of Spark's that stands under the wrong one of ``spark`` and ``session``."""
+        """Note each property of Spark's that stands under the wrong one of ``spark`` and ``session``."""
         for key in spark:
             if key.startswith("spark."):
                 message = "give what follows spark.sql.catalog.<name>. here, other properties in session"
-                self.fail(("spark", key), f"{key}: {message}")
+                self.wrong(("spark", key), f"{key}: {message}")
         for key in session:
             if not key.startswith("spark."):
-                self.fail(("session", key), f"{key}: Spark's properties begin with spark.")
+                self.wrong(("session", key), f"{key}: Spark's properties begin with spark.")
 
     def jars(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The paths of the jars that the file names under ``jars``. Raises FileError for one that is not there."""
-        out = []
-        for i, jar in enumerate(names):
-            found = self.path.parent / jar
-            if not found.is_file():
-                self.fail(("jars", i), f"jars: {found} is not there; give paths from this file's folder")
-            out.append(str(found.resolve()))
-        return tuple(out)
+        """The paths of the jars that the file names under ``jars``. One that is not there is noted."""
+        found = [self.path.parent / jar for jar in names]
+        for i, jar in enumerate(found):
+            if not jar.is_file():
+                self.wrong(("jars", i), f"jars: {jar} is not there; give paths from this file's folder")
+        return tuple(str(jar.resolve()) for jar in found)
 
 
 def load(
@@ -89,34 +89,65 @@ def load(
     """Read and validate a file.
 
     Args:
-        make: makes of its values what the caller wants; errors that it raises are shown without secrets.
+        make: makes of its values what the caller wants, and notes what is wrong with them.
         example: where the user finds complete examples.
         environment: the variables that ``${NAME}`` is taken from; this process's when None.
 
     Raises:
-        FileError: the file cannot be read, a key or value in it is wrong, or a variable is not set.
+        FileError: the file cannot be read, a key or value in it is wrong, or a variable is not set; each problem is a line, without secrets.
     """
-    secrets: dict[str, str] = {}
+    source = Source(path)
     known = os.environ if environment is None else environment
 
-    def prepared(data: Any, lines: Mapping[KeyPath, int]) -> Any:
-        return _filled(data, (), lines, str(path), known, secrets)
+    def prepared(data: Any, lines: Lines) -> Any:
+        return _filled(data, (), source, known)
+
+    def others(data: Any) -> list[Problem]:
+        """What is wrong besides the keys and values that the model refuses: of the file without those, if it can be read so."""
+        if (rest := _without_errors(model, data)) is not None:
+            make(rest, source)
+        return source.problems
 
     try:
-        file, lines = validated(model, read_text(path), str(path), example=example, prepare=prepared)
-        return make(file, Source(path, lines, secrets))
+        file, lines = validated(model, read_text(path), str(path), example=example, prepare=prepared, look_up=others)
+        made = make(file, source)
+        refuse(source.problems, lines, str(path))
+        return made
     except FileError as e:
-        raise FileError(Redaction(secrets).text(str(e))) from None
+        raise FileError(Redaction(source.secrets).text(str(e))) from None
 
 
-def _filled(
-    value: Any, at: KeyPath, lines: Mapping[KeyPath, int], file: str, known: Mapping[str, str], secrets: dict[str, str]
-) -> Any:
-    """The value with its variables filled in; the secrets in it are added to ``secrets``."""
+def _without_errors(model: type[Model], data: Any) -> Model | None:
+    """The file without the keys and values that are wrong; None if it cannot be one without them."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as e:
+        rest = copy.deepcopy(data)
+        for error in e.errors():
+            _remove(rest, error["loc"])
+    try:
+        return model.model_validate(rest)
+    except ValidationError:
+        return None
+
+
+def _remove(data: Any, at: KeyPath) -> None:
+    """Remove the innermost mapping's entry on a path of plain data."""
+    holder, key = None, None
+    for step in at:
+        if not isinstance(data, dict) or step not in data:
+            break
+        holder, key, data = data, step, data[step]
+    if holder is not None:
+        del holder[key]
+
+
+def _filled(value: Any, at: KeyPath, source: Source, known: Mapping[str, str]) -> Any:
+    """The value with its variables filled in; the secrets in it are added to those of the file. One that cannot be filled in is noted."""
     if isinstance(value, dict):
-        return {k: _filled(v, (*at, k), lines, file, known, secrets) for k, v in value.items()}
+        return {k: _filled(v, (*at, k), source, known) for k, v in value.items()}
     if isinstance(value, list):
-        return [_filled(v, (*at, i), lines, file, known, secrets) for i, v in enumerate(value)]
+        return [_filled(v, (*at, i), source, known) for i, v in enumerate(value)]
     if not isinstance(value, str):
         return value
     key = next((step for step in reversed(at) if isinstance(step, str)), "")
@@ -126,17 +157,18 @@ def _filled(
         if name is None:
             return "${"
         if not _NAME.fullmatch(name):
-            raise FileError(
-                f"{file}:{line_of(at, lines)}: {key}: ${{{name}}} is not the name of an environment variable"
-            )
-        if name not in known:
-            raise FileError(
-                f"{file}:{line_of(at, lines)}: {key}: the environment variable {name} is not set; export {name}=…"
-            )
-        if is_secret(name, known[name]):
-            secrets.update(forms(name, known[name]))
-        return known[name]
+            source.wrong(at, f"{key}: ${{{name}}} is not the name of an environment variable")
+        elif name not in known:
+            source.wrong(at, f"{key}: the environment variable {name} is not set; export {name}=…")
+        else:
+            if is_secret(name, known[name]):
+                source.secrets.update(forms(name, known[name]))
+            return known[name]
+        return match[0]
 
     whole = _VARIABLE.sub(fill, value)
-    secrets.update(secrets_of({key: whole}))
+    said = {
+        one: of for one, of in secrets_of({key: whole}).items() if "${" not in one
+    }  # the message on a variable names it
+    source.secrets.update(said)
     return whole

@@ -120,11 +120,12 @@ def _made(file: _File, source: Source) -> UserCatalogFile:
     jars = source.jars(file.jars)
     pyiceberg = file.pyiceberg
     complete = pyiceberg is not None and not _NAMES_A_CATALOG.isdisjoint(pyiceberg)
-    if not complete and file.spark.get("type") != "hadoop":
+    says = "type" in file.spark or "catalog-impl" in file.spark
+    if says and not complete and file.spark.get("type") != "hadoop":
         try:
             pyiceberg = {**derived(file.spark), **(pyiceberg or {})}
         except ValueError as e:
-            source.fail(("spark",), f"pyiceberg: missing, and cannot be derived from spark: {e}")
+            source.wrong(("spark",), f"pyiceberg: missing, and cannot be derived from spark: {e}")
     return UserCatalogFile(
         name=file.name or re.sub(r"[^A-Za-z0-9_-]+", "-", source.path.stem),
         file=str(source.path),
@@ -145,32 +146,35 @@ def _made(file: _File, source: Source) -> UserCatalogFile:
 
 
 def _check(file: _File, source: Source) -> None:
-    spark, commit, fail = file.spark, file.commit, source.fail
+    spark, commit, wrong = file.spark, file.commit, source.wrong
     source.check_keys(spark, file.session)
-    if "type" not in spark and "catalog-impl" not in spark:
-        fail(("spark",), "spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl (a class)")
+    if not any(key.removeprefix("spark.") in ("type", "catalog-impl") for key in spark):
+        wrong(("spark",), "spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl (a class)")
     if "s3.endpoint" in spark:
-        fail(
+        wrong(
             ("spark", "s3.endpoint"),
             "s3.endpoint: name the store by s3: http://host:port/bucket (or --s3), because icequake reads it too",
         )
     if commit is None or commit.wire == "s3":
         return
     if commit.property not in spark:
-        fail(("commit",), f"commit: spark has no key {commit.property!r}; name by property: the one with the address")
-    uri = spark[commit.property]
-    if commit.address is None and uri.startswith("https:"):
-        fail(
-            ("commit",),
-            f"commit: a proxy cannot read encrypted requests; give address: host:port, where the server of {uri} answers in plain HTTP, or "
-            "leave commit out, and no fault of connections strikes the catalog",
+        wrong(("commit",), f"commit: spark has no key {commit.property!r}; name by property: the one with the address")
+    elif commit.address is None and (message := _no_address(spark[commit.property])) is not None:
+        wrong(("commit",), f"commit: {message}")
+
+
+def _no_address(uri: str) -> str | None:
+    """Why a proxy cannot stand before this address; None if it can."""
+    if uri.startswith("https:"):
+        return (
+            f"a proxy cannot read encrypted requests; give address: host:port, where the server of {uri} answers in plain HTTP, or "
+            "leave commit out, and no fault of connections strikes the catalog"
         )
     try:
         known = split(uri).port is not None or split(uri).scheme in ("http", "postgresql", "thrift")
     except ValueError:
         known = False
-    if commit.address is None and (not known or "," in uri):
-        fail(("commit",), f"commit: {uri!r} names no single host and port; give address: host:port")
+    return None if known and "," not in uri else f"{uri!r} names no single host and port; give address: host:port"
 
 
 def derived(spark: Mapping[str, str]) -> dict[str, Any]:

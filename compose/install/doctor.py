@@ -131,14 +131,17 @@ def jar_configurations(place: Path) -> Iterator[Examined]:
         required = conf in CONFS
         remedy = setup_command(*(() if required else (conf,)))
         name = f"jars: {conf}"
+        of = next((f"Iceberg {r.iceberg}: " for r in releases.RELEASES if r.conf == conf), "")
+        if conf == releases.DEFAULT.conf:
+            of = f"Iceberg {releases.DEFAULT.iceberg} on Spark {releases.DEFAULT.spark}, the default release: "
         if wrong:
             detail = f"{', '.join(jar.name for jar in wrong[:3])}: not the SHA-256 of compose/install/jars.lock"
-            yield Examined(name, "wrong", detail, remedy, required)
+            yield Examined(name, "wrong", of + detail, remedy, required)
         elif len(there) < len(wanted):
             detail = f"{len(wanted) - len(there)} of {len(wanted)} are missing ({size} in all)"
-            yield Examined(name, "missing", detail, remedy, required)
+            yield Examined(name, "missing", of + detail, remedy, required)
         else:
-            yield Examined(name, "ok", f"{len(wanted)} verified ({size})", required=required)
+            yield Examined(name, "ok", f"{of}{len(wanted)} verified ({size})", required=required)
 
 
 def engines(place: Path) -> Iterator[Examined]:

@@ -17,6 +17,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from compose.install import ensure as install
 from compose.install.cache import SetupError, arriving, exclusive, home, sweep
 from compose.install.installation import Installation
 from compose.install.progress import Progress
+from workloads.file.meant import suggest
 
 __all__ = ["DEFAULT", "RELEASES", "Release", "UnknownRelease", "ensure", "find", "in_place"]
 
@@ -93,9 +95,16 @@ def find(iceberg: str | None) -> Release:
     for release in RELEASES:
         if release.iceberg == iceberg:
             return release
+    known = [r.iceberg for r in RELEASES]
     raise UnknownRelease(
-        f"no Iceberg release {iceberg!r}; allowed: {', '.join(r.iceberg for r in RELEASES)}, or the path of a runtime jar"
+        f"no Iceberg release {iceberg!r}{_meant(iceberg, known)}; allowed: {', '.join(known)}, or the path of a runtime jar"
     )
+
+
+def _meant(iceberg: str, known: Sequence[str]) -> str:
+    """The newest release of a series (``1.10``), or one that is written alike."""
+    series = next((r for r in known if r.startswith(f"{iceberg}.")), None)
+    return suggest(iceberg, known) if series is None else f" (did you mean {series}?)"
 
 
 def of_jar(jar: own_jar.RuntimeJar) -> Release:

@@ -173,7 +173,7 @@ class CheckOptions(Options):
         from harness.cli import checkmany, clienthistory
 
         if self._history is not None:
-            return clienthistory.show(self._history, self.model, self.level, self.output, typer.echo)
+            return clienthistory.show(self._history, self.model, self.level, self.output, typer.echo, self.store)
         if self._many:
             return checkmany.show(self._given, self.engine, self.spark, self.output, pages=self.pages)
         return judge(self._run, cast("Engine", self.engine), self._place)
@@ -208,6 +208,8 @@ class CheckOptions(Options):
             raise BadArgument(
                 f"--json applies to history files and to many runs: the verdict of the run is in {path}/results.json"
             )
+        if path.suffix and not path.exists():
+            raise BadArgument(f"{path}: no such file; give a history (EDN, JSON lines, log), or a run's folder")
         try:
             return runs.find(path.parent if path.is_file() else path)
         except runs.StoreError as e:

@@ -9,14 +9,14 @@ import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from harness.cli import stopping
+from harness.cli import estimates, stopping
 from harness.cli.command import Options
 from harness.cli.crash import Crash
 from harness.cli.options import (
@@ -70,25 +70,30 @@ def _verdicts() -> Iterable[str]:
 
 @dataclass(frozen=True)
 class ClaimsOptions(Options):
-    """What documents say of concurrent writers, and what was measured. With numbers: measure these claims again."""
+    """What documents say of concurrent writers, and what was measured. With numbers: these claims in full; --again measures them."""
 
     short = "List claims of documents, measure them."
 
     ctx: typer.Context
     numbers: Annotated[
-        list[int] | None, typer.Argument(help="Numbers of claims to measure again; default: list the claims.")
+        list[int] | None, typer.Argument(help="Numbers of claims to show in full; default: list the claims.")
     ] = None
     verdict: Annotated[
         str | None,
         typer.Option(help="Only claims with this verdict: holds, holds in part, does not hold, open, later."),
         Value(choices=_verdicts, what="verdict"),
     ] = None
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the claims in full and their commands; run nothing.")
+    anew: Annotated[
+        bool, typer.Option("--again", help="Measure these claims again, after a line that says how long it takes.")
     ] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show all claims in full; run nothing.")] = False
     output: Annotated[Path | None, typer.Option("--json", help="File for the claims as JSON.")] = None
     page: Annotated[Path | None, typer.Option(help="File for the page of all claims, as docs/claims.md.")] = None
     store: StoreOption = STORE
+
+    def check(self) -> None:
+        if self.anew and not self.numbers:
+            raise BadArgument("--again: give the numbers of the claims to measure, such as claims 23 35 --again")
 
     @cached_property
     def _program(self) -> Any:
@@ -103,7 +108,7 @@ class ClaimsOptions(Options):
         chosen = _chosen(found, self.numbers or [], self.verdict)
         again: dict[int, list[Again]] = {}
         code = 0
-        if self.numbers and not self.dry_run:
+        if self.anew and not self.dry_run:
             code = _measure(self._program, found, chosen, self.store, again)
         else:
             self._show(found, chosen)
@@ -120,13 +125,18 @@ class ClaimsOptions(Options):
         from reports import claims as shown
         from reports.drawing import render
 
-        if self.dry_run:
+        if self.numbers or self.dry_run:
             for c in chosen:
                 _tell(found, c, [_complete(self._program, command, self.store) for command in c.commands])
         else:
             console(highlight=False).print(render.table(shown.table(chosen)))
         if not self.numbers:
             typer.echo(shown.total(chosen))
+        elif how_long := _how_long(self._program, chosen):
+            numbers = (str(c.number) for c in chosen)
+            typer.echo(
+                f"measuring again takes {how_long}: {shlex.join([command(), 'claims', *numbers, '--again', *store_words(self.store)])}"
+            )
 
 
 def wrong_command(program: Any, words: Sequence[str]) -> str | None:
@@ -143,6 +153,21 @@ def wrong_command(program: Any, words: Sequence[str]) -> str | None:
         return f"{words[0]}: {str(e.format_message()).rstrip('.')}"  # type: ignore[attr-defined]
     except BadArgument as e:
         return f"{words[0]}: {e}"
+
+
+def _how_long(program: Any, chosen: Sequence[Claim]) -> str:
+    """How long the commands of claims take, each command once; empty if there is none."""
+    times = [_takes(program, words) for words in dict.fromkeys(given.words for c in chosen for given in c.commands)]
+    known = [t for t in times if t is not None]
+    return estimates.words(sum(known) if len(known) == len(times) else None) if times else ""
+
+
+def _takes(program: Any, words: Sequence[str]) -> float | None:
+    """Seconds that a command of this program takes, about; None: nobody knows. Raises TyperError, BadArgument."""
+    typed = program.commands[words[0]]
+    made: type[Options] | None = getattr(typed.callback, "options", None)
+    with typed.make_context(words[0], list(words[1:])) as ctx:
+        return None if made is None else made(**{f.name: ctx.params.get(f.name) for f in fields(made)}).takes()
 
 
 def _chosen(found: Claims, numbers: Sequence[int], verdict: str | None) -> list[Claim]:
@@ -195,10 +220,14 @@ def _measure(program: Any, found: Claims, chosen: Sequence[Claim], store: Path, 
     Raises:
         Stopped: the user stopped it.
     """
+    from reports.drawing.words import plural
+
     ran: dict[tuple[str, ...], Again] = {}
     stop = stopping.current()
+    if how_long := _how_long(program, chosen):
+        typer.echo(f"measuring {plural(len(chosen), 'claim')} again takes {how_long}")
     for n, claim in enumerate(chosen):
-        left = shlex.join([anywhere(), "claims", *(str(c.number) for c in chosen[n:]), *store_words(store)])
+        left = shlex.join([anywhere(), "claims", *(str(c.number) for c in chosen[n:]), "--again", *store_words(store)])
         stopped = f"{n} of {len(chosen)} claims are measured; measure the others with: {left}"
         for given in claim.commands:
             if given.words not in ran:

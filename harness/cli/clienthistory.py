@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import textwrap
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.clients import jepsen, lists, models
-from checkers.evidence.history import HistoryError
+from checkers.evidence.history import History, HistoryError
 from checkers.verdict import Verdict, exit_code
 from harness.cli.options import write_output
 
@@ -36,22 +37,38 @@ def show(
     level: str | None,
     output: Path | None,
     echo: Callable[[str], object],
+    store: Path | None = None,
 ) -> int:
     """Judge the history in ``path``, print what was found, write the verdict to ``output``; return the exit code.
 
+    Args:
+        store: its page is written there, into a folder of its own; None: no page.
+
     Raises: as :func:`judged`.
     """
-    verdict = judged(path, model, level)
+    verdict, history = judged(path, model, level)
+    if history is None and path.stat().st_size <= DRAWN:
+        history = jepsen.load(path)
     if output is not None:
         text = json.dumps(verdict.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
         write_output(output, text + "\n")
     for line in lines(path, verdict):
         echo(line)
+    if store is not None:
+        from reports import clients
+        from reports.drawing import render
+
+        page = render.write(clients.of(path.name, verdict, history), _folder(store, path))
+        echo(f"\n  page  {page}")
     return exit_code(verdict.valid)
 
 
-def judged(path: Path, model: str | None, level: str | None) -> Verdict:
-    """The verdict on the history in ``path``.
+DRAWN = 2_000_000
+"""Bytes of a history in which nothing is found and that is read once more for its page."""
+
+
+def judged(path: Path, model: str | None, level: str | None) -> tuple[Verdict, History | None]:
+    """The verdict on the history in ``path``, and the history if it had to be read whole.
 
     Raises:
         HistoryError: the file is not a history, or the model does not know one of its operations.
@@ -59,12 +76,20 @@ def judged(path: Path, model: str | None, level: str | None) -> Verdict:
     """
     verdict = lists.judged(path, model, level)
     if verdict is not None:
-        return verdict
+        return verdict, None
     history = jepsen.load(path)
     try:
-        return models.judge(history, model, level)
+        return models.judge(history, model, level), history
     except HistoryError as e:
         raise HistoryError(f"{path}: {e}") from None
+
+
+def _folder(store: Path, path: Path) -> Path:
+    """Where the page of a history is: one folder for each file, as Jepsen calls every history the same."""
+    whole = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    into = store / "check" / f"{path.stem}-{whole}"
+    into.mkdir(parents=True, exist_ok=True)
+    return into
 
 
 def lines(path: Path, v: Verdict) -> list[str]:

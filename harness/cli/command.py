@@ -53,6 +53,10 @@ class Options:
     def look(self) -> None:
         """In a dry run, read what otherwise only :meth:`execute` reads of the files that the options name, and refuse it as that does."""
 
+    def takes(self) -> float | None:
+        """Seconds that it takes, about (:mod:`harness.cli.estimates`); None: nobody knows."""
+        return None
+
     @classmethod
     def typed_name(cls) -> str:
         """The command as it is typed: ``time-to-find`` of ``TimeToFindOptions``."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli import estimates
 from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.frame import framed
@@ -169,6 +170,11 @@ class CompareOptions(Options):
             return self.like(RunOptions, **one).again()
         one |= {"experiment": self.workload, "vary": [f"{k}={v}" for k, v in c.varied], "seeds": 1, "into": None}
         return self.like(SweepOptions, **one).again()
+
+    def takes(self) -> float:
+        return (
+            len(self._contenders) * self.seeds * (estimates.COLD_RUN_S + estimates.load_s(self._spec)) / self.parallel
+        )
 
     def execute(self) -> int:
         from harness.experiments import compare as comparing

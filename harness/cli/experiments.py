@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli import stopping
+from harness.cli import estimates, stopping
 from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.crash import details_in
@@ -87,6 +87,9 @@ class ProveOptions(Options):
     def _release(self) -> Any:
         return release_of(self.iceberg)
 
+    def takes(self) -> float:
+        return estimates.STACK_S + self.times * len(self._paths) * estimates.SCENARIO_S
+
     def execute(self) -> int:
         from compose import setup
         from compose.redaction import SecretsLeft
@@ -160,7 +163,7 @@ class ProveOptions(Options):
         from harness.run.settings import RunError
         from reports import proofs as shown
 
-        if len(self._scenarios) <= 3:
+        if len(self._scenarios) <= 3 and not self.quiet:
             last = {p.scenario: p for p in proofs}
             for s in self._scenarios:
                 for n, paragraph in enumerate(shown.story(s, last[s.scenario])):
@@ -168,7 +171,8 @@ class ProveOptions(Options):
                     typer.echo("\n" + _wrapped(lead + paragraph))
                 folder = last[s.scenario].folder
                 typer.echo("" if folder is None else f"\n  page  {folder}/report.html\n")
-        typer.echo(f"Spark {found['spark']}, Iceberg {self._release.label}; the runs are in {self.store}")
+        if not self.quiet:
+            typer.echo(f"Spark {found['spark']}, Iceberg {self._release.label}; the runs are in {self.store}")
         if (full := next((w for p in proofs if p.state == "not run" for w in p.why if disk.said(w)), None)) is not None:
             raise RunError(f"the disk is full; {disk.remedy(None)} ({full})")
         return 0 if all(p.as_said for p in proofs) else 1
@@ -270,6 +274,10 @@ class MatrixOptions(Options):
     @cached_property
     def _release(self) -> Any:
         return release_of(self.iceberg)
+
+    def takes(self) -> float:
+        each = estimates.ENGINES_CELL_S if self._engines else estimates.CELL_S
+        return estimates.STACK_S + len(self._cells) * each
 
     def execute(self) -> int:
         from checkers.conflicts.measured import differences, read

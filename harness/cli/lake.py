@@ -16,7 +16,7 @@ import typer
 from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.failures import HARNESS_FAILED, report_failure
-from harness.cli.options import PATH, STORE, BadArgument, StoreOption, Value, command, write_output
+from harness.cli.options import PATH, STORE, BadArgument, StoreOption, Value, command, warn, write_output
 
 if TYPE_CHECKING:
     from checkers.costs.trend import Trend
@@ -83,7 +83,7 @@ class LakeOptions(Options):
     action: Annotated[str, typer.Argument(help="init, add, show or compact."), Value(choices=ACTIONS, what="action")]
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="Of add: stores, or folders of runs; default: the store.", show_default=False),
+        typer.Argument(help="Of add: stores, nights, or folders of runs; default: the store.", show_default=False),
     ] = None
     store: StoreOption = STORE
     where: WhichOption = None
@@ -123,11 +123,17 @@ def _compact(found: Any) -> int:
 
 def _folders(paths: list[Path] | None, store: Path) -> list[RunFolder]:
     """The runs to add. They are looked for before the lake is made: a mistyped store gets none. Raises BadArgument, StoreError."""
-    from harness.lake.folders import folders_in
+    from harness.lake.folders import folders_in, is_night, left_of_night
 
     if not paths and not store.is_dir():
         raise BadArgument(f"there is no store {store}; name stores or folders of runs, or give --store")
-    return folders_in(paths or [store])
+    found = folders_in(paths or [store])
+    for night in filter(is_night, paths or []):
+        left, ran = left_of_night(night)
+        if left < ran:
+            gone = f"the folders of {ran - left} of its {ran} runs are gone, so the lake gets {left}"
+            warn(f"{night}: {gone}; a lake that is made before a night gets all of its runs")
+    return found
 
 
 def _add(found: Any, folders: list[RunFolder], *, again: bool, quiet: bool) -> int:

@@ -12,6 +12,7 @@ from harness.cli.command import Options
 from harness.cli.failures import HARNESS_FAILED
 from harness.cli.options import (
     ENGINE,
+    NEVER,
     OUR_CATALOG,
     BadArgument,
     ClusterOption,
@@ -126,6 +127,14 @@ class UpOptions(Options):
     ] = None
     session: SessionOption = None
     cluster: ClusterOption = None
+    docker: Annotated[bool, typer.Option("--docker", hidden=True), NEVER] = False
+
+    def check(self) -> None:
+        if self.docker:
+            raise BadArgument(
+                "--docker: `up` keeps processes of this machine. A catalog in containers is kept by `docker compose -f "
+                "compose/docker/compose.yaml --profile nessie up --wait`; a run uses it by `--catalog compose/docker/catalogs/nessie.yaml`"
+            )
 
     def execute(self) -> int:
         from compose.catalogs.registry import CATALOGS, DEFAULT

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from harness.cli import estimates
 from harness.cli.check import judge, verdict_if_stopped, way_on
 from harness.cli.command import Options
 from harness.cli.crash import details_in
@@ -171,6 +172,9 @@ class RunOptions(Options):
 
     def _on_catalog(self, spec: Workload) -> Workload:
         return spec if self.catalog is None else spec.model_copy(update={"catalog": self.catalog})
+
+    def takes(self) -> float:
+        return estimates.COLD_RUN_S + estimates.load_s(self._ordered[0])
 
     def execute(self) -> int:
         from compose import setup

@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 
 def ports_of(pairs: list[str]) -> dict[str, int]:
     from compose.stack.stack import port_names
+    from workloads.file.meant import unknown
 
     allowed = port_names()
     ports = {}
     for pair in pairs:
-        name, _, number = pair.partition("=")
-        if name not in allowed or not number.isdecimal() or not 1 <= int(number) <= 65535:
+        name, equals, number = pair.partition("=")
+        if not equals:
             raise BadArgument(f"--port {pair}: give SERVICE=PORT; services: {', '.join(allowed)}")
+        if name not in allowed:
+            raise BadArgument(f"--port {pair}: {unknown('service', name, allowed)}")
+        if not number.isdecimal() or not 1 <= int(number) <= 65535:
+            raise BadArgument(f"--port {pair}: {number or 'nothing'} is no port; give a number from 1 to 65535")
         ports[name] = int(number)
     return ports
 

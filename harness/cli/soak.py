@@ -186,11 +186,20 @@ class SoakOptions(Options):
         found = seed_of(self.into) if self.into is not None and self.seed is None else self.seed
         return random.SystemRandom().randrange(2**31) if found is None else found
 
+    def _without_lake(self) -> str | None:
+        """What the user should know of a store without a lake; None if there is one, or none is wanted."""
+        if self.lake is not None or place_of(None, self.store) is not None:
+            return None
+        return "no lake: this night will not be in `trend`; `icequake lake init`, or --lake yes, makes one"
+
     def execute(self) -> int:
         from harness.experiments.soakorder import Order, new_folder
 
         if self.dry_run:
-            return _show(self._file, self._budget, self.runs)
+            code = _show(self._file, self._budget, self.runs)
+            if (missing := self._without_lake()) is not None:
+                typer.echo(missing)
+            return code
         seed = self._seed()
         into = self.into or new_folder(self.store, self._suite.suite)
         goes_on = self.again(seed=seed, into=into, store=self.store)
@@ -200,6 +209,8 @@ class SoakOptions(Options):
             voice = frame.voice
             voice.keep(f"{self._suite.suite}, {len(self._file.cells)} cells, seed {seed}: {into}")
             voice.keep(f"go on at any time with: {goes_on}")
+            if (missing := self._without_lake()) is not None:
+                voice.keep(missing)
             for cell, why in self._file.left_out.items():
                 voice.say(f"left out: {cell.name}: {why}")
             shown = _Shown(voice, goes_on, quiet=self.quiet)

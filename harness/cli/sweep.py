@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli import estimates
 from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.frame import framed
@@ -191,6 +192,10 @@ class SweepOptions(Options):
         """The command that makes one run of a combination alone."""
         vary = [f"{k}={v}" for k, v in c.varied]
         return self.again(vary=vary, catalog=c.catalog, seed=seed, seeds=1, into=None, simulate=False)
+
+    def takes(self) -> float:
+        runs = len(self._contenders) * (self.seeds or self._read[1].seeds)
+        return estimates.STACK_S * len(self._catalogs) + runs * (estimates.WARM_RUN_S + estimates.load_s(self._spec))
 
     def execute(self) -> int:
         from harness.experiments import compare as comparing

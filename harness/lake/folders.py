@@ -17,6 +17,8 @@ from checkers.evidence.runfolder import RunFolder, mapping_in
 from checkers.judge.proof import WORDS
 from checkers.judge.runfolder import Outcome, Results, load_evidence
 from checkers.lake.rows import Rows, Told, name_of, requests_of, rows_of, started_of
+from checkers.nights import record
+from checkers.nights.record import RUNS
 from checkers.verdict import Verdict
 from harness.lake.errors import Collision
 from harness.lake.lake import Lake, opened
@@ -119,7 +121,7 @@ class Added:
 
 
 def folders_in(paths: Iterable[Path]) -> list[RunFolder]:
-    """The runs that paths mean: stores, and folders of runs; each once.
+    """The runs that paths mean: stores, nights of a soak, and folders of runs; each once.
 
     Raises:
         StoreError: a path is neither.
@@ -127,11 +129,23 @@ def folders_in(paths: Iterable[Path]) -> list[RunFolder]:
     found: dict[Path, RunFolder] = {}
     for path in paths:
         if not path.is_dir():
-            raise runfolder.StoreError(f"{path}: no such folder; give stores, or folders of runs")
+            raise runfolder.StoreError(f"{path}: no such folder; give stores, nights, or folders of runs")
         one = [runfolder.find(path)] if (path / "plan.yaml").exists() or (path / "history.jsonl").exists() else None
-        for run in one or [RunFolder(r.path.resolve()) for r in runfolder.runs(path)]:
+        for run in one or [
+            RunFolder(r.path.resolve()) for r in runfolder.runs(path / "runs" if is_night(path) else path)
+        ]:
             found.setdefault(run.path, run)
     return list(found.values())
+
+
+def is_night(folder: Path) -> bool:
+    """Whether a folder is that of a soak's night, which keeps its runs in a folder of their own."""
+    return (folder / RUNS).is_file()
+
+
+def left_of_night(night: Path) -> tuple[int, int]:
+    """Of a night's runs, how many folders are there, and how many runs there were. Raises NightError."""
+    return len(folders_in([night])), len(record.read(night)[1])
 
 
 def add_all(

@@ -96,10 +96,10 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Place:
 def _made(file: _File, source: Source) -> Place:
     if not {"type", "py-catalog-impl", "uri"} & {*file.pyiceberg}:
         message = "needs type (sql, rest, hive, glue, dynamodb), uri or py-catalog-impl (a class)"
-        source.fail(("pyiceberg",), f"pyiceberg: {message}")
+        source.wrong(("pyiceberg",), f"pyiceberg: {message}")
     for key, value in file.pyiceberg.items():
         if not isinstance(value, str | int | float | bool):
-            source.fail(("pyiceberg", key), f"pyiceberg: {key}: must be a word, a number, true or false")
+            source.wrong(("pyiceberg", key), f"pyiceberg: {key}: must be a word, a number, true or false")
     source.check_keys(file.spark, file.session)
     told = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in file.pyiceberg.items()}
     jars = source.jars(file.jars)

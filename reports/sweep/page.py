@@ -161,6 +161,7 @@ def of(
             Section("Every number", "numbers", tables.points(c)),
             *foretold,
             Section("What was not tested", "untested", [silent], "Not tested", terminal="Not tested:"),
+            Section("Which to choose", "choice", [Text(sweepwords.choice(c), "list")], terminal=""),
             comparing.runs_section(c, "point", lambda one: sweepwords.point(c, one)),
         ],
         to_json(c, predicted),
@@ -227,6 +228,7 @@ def to_json(c: Comparison, predicted: Sequence[Predicted] = ()) -> dict[str, Any
             for p in predicted
         ],
         "findings": sweepwords.findings(c, predicted),
+        "choice": sweepwords.choice(c),
         "untested": sweepwords.untested(c),
         "runs": [r.to_json() for r in c.runs],
     }

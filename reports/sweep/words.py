@@ -7,9 +7,10 @@ from statistics import median
 
 from checkers.costs import curves
 from checkers.costs.attempts import MANY, PHASES, CommitsMeasured, merged
-from checkers.costs.comparison import FEWEST, Comparison, Contender, chance, varied_label
+from checkers.costs.comparison import FEWEST, Comparison, Contender, apart, chance, varied_label
 from checkers.costs.curves import Axis, Ceiling, Knee, Line, Predicted, Silence
-from checkers.costs.measures import BY_KEY
+from checkers.costs.measures import BY_KEY, Figure
+from checkers.evidence.replace import replace
 from reports.compare import words as comparewords
 from reports.drawing import words
 from reports.drawing.figures import shown, spread
@@ -66,6 +67,63 @@ def findings(c: Comparison, predicted: Sequence[Predicted] = ()) -> list[str]:
     out += [*_one_commit(c), *_fair(c), *_whom(c), *silences(c), *predictions(predicted)]
     out.append(comparewords.rule(c) if x is None else rule(c))
     return out
+
+
+# --- which to choose ---------------------------------------------------------------------------------------------------
+
+DECIDING = {"commits_per_s": "commits a second", "aborted": "failed writes", "write_p95_ms": "the p95 of writes"}
+"""Figures by which a point is chosen: what gets done, what was in vain, how long the slowest wait."""
+LOAD = ("writers", "interval", "swap-latency")
+"""Parameters that say how much is asked of a table. Nobody chooses among their values, only at one of them."""
+
+
+def choice(c: Comparison) -> list[str]:
+    """Which values to choose at each load, on each catalog and release; or that the runs do not say. A sentence for each of these."""
+    groups: dict[Contender, list[Contender]] = {}
+    for x in c.contenders:
+        groups.setdefault(replace(x, varied=tuple((k, v) for k, v in x.varied if k in LOAD)), []).append(x)
+    if all(len(found) == 1 for found in groups.values()):
+        return ["No choice: only the load was varied, and no setting."]
+    out = []
+    for at, found in groups.items():
+        where = curves.label(at, list(groups))
+        said = _choice(c, found)
+        out.append(f"{where}: {said}" if where else f"{said[:1].upper()}{said[1:]}")
+    return out
+
+
+def _choice(c: Comparison, found: Sequence[Contender]) -> str:
+    """The point that is best in one of :data:`DECIDING` and worse in none, each by more than noise."""
+    valid = [x for x in found if c.valid(x) is True]
+    if len(valid) < 2:
+        return f"no choice: {'no point is valid' if not valid else f'only {_setting(valid[0], found)} is valid'}."
+    if min(len(c.measured(x)) for x in valid) < FEWEST:
+        return f"no choice: with fewer than {FEWEST} runs of a point nothing can be told from noise."
+    best = {x: [name for k, name in DECIDING.items() if _beats(c, BY_KEY[k], x, valid)] for x in valid}
+    for x, names in best.items():
+        rivals = [y for y in valid if y is not x]
+        if names and not any(_beats(c, BY_KEY[k], y, [x, y]) for k in DECIDING for y in rivals):
+            return f"choose {_setting(x, found)}: best in {' and '.join(names)}, by more than noise, and worse in nothing that decides."
+    ahead = "; ".join(f"{_setting(x, found)} is best in {' and '.join(names)}" for x, names in best.items() if names)
+    if ahead:
+        return f"no choice: {ahead}, and worse in another figure."
+    return f"no choice: noise. In {', '.join(DECIDING.values())} no point is apart from all others."
+
+
+def _beats(c: Comparison, f: Figure, x: Contender, points: Sequence[Contender]) -> bool:
+    """Whether a point is better in a figure than each of the others, by more than noise."""
+    mine = c.spreads.get((f.key, x))
+    others = [c.spreads.get((f.key, y)) for y in points if y is not x]
+    if mine is None or None in others:
+        return False
+    return all(
+        apart(mine, o) is True and (mine.median > o.median) == (f.better == "more") for o in others if o is not None
+    )
+
+
+def _setting(x: Contender, points: Sequence[Contender]) -> str:
+    """The values of a point that others at the same load have not."""
+    return curves.label(x, points) or varied_label(x.varied)
 
 
 # --- throughput -------------------------------------------------------------------------------------------------------

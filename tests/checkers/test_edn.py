@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from checkers.clients import edn, jepsen
 from checkers.clients.edn import Char, EdnError, Keyword, List, Map, Set, Symbol, Tagged
 from checkers.clients.jepsen import from_edn, from_log, load, to_edn
+from checkers.clients.models import judge
 from checkers.evidence import history
 from checkers.evidence.history import Event, History, HistoryError
 from tests.support.simulator import simulate
@@ -477,12 +479,53 @@ def test_a_file_is_known_by_how_it_begins(tmp_path: Path) -> None:
     for text in (own, LIST_APPEND, f"[{LIST_APPEND}]", "; a comment\n" + LIST_APPEND, "\ufeff" + LIST_APPEND, LOG):
         path.write_text(text, encoding="utf-8")
         assert load(path).events
-    for content, says in ((b"", "empty"), (b"\xff\xfe{", "not UTF-8"), (b"\x00", "expected lines such as")):
+    for content, says in ((b"", "empty"), (b"\xff\xfe{", "not UTF-8"), (b"\x00", "not EDN, JSON or a log")):
         path.write_bytes(content)
         with pytest.raises(HistoryError, match=says):
             load(path)
     with pytest.raises(HistoryError, match="cannot be read"):
         load(tmp_path / "nothing")
+
+
+PLAIN = """\
+{"time": 10, "process": 0, "type": "invoke", "f": "txn", "value": [["append", "x", 1], ["r", "y", null]]}
+{"time": 11, "process": 1, "type": "invoke", "f": "txn", "value": [["append", "y", 1], ["r", "x", null]]}
+{"time": 12, "process": 0, "type": "ok", "f": "txn", "value": [["append", "x", 1], ["r", "y", []]]}
+{"time": 13, "process": 1, "type": "ok", "f": "txn", "value": [["append", "y", 1], ["r", "x", []]]}
+"""
+
+
+def test_plain_json_lines_are_judged_as_the_same_history_in_edn(tmp_path: Path) -> None:
+    (tmp_path / "plain.jsonl").write_text(PLAIN)
+    told = load(tmp_path / "plain.jsonl")
+    as_edn = from_edn(to_edn(told, header=False))
+    assert told.events == as_edn.events and jepsen.GUESSED not in told.header
+    assert judge(told, level="serializable") == judge(as_edn, level="serializable")
+    assert [a.name for a in judge(told, level="serializable").anomalies] == ["G2-item"]
+
+
+def test_what_json_lines_do_not_say_is_guessed_and_said() -> None:
+    events = [json.loads(line) for line in PLAIN.splitlines()[::2]]
+    bare = "\n".join(json.dumps({"type": e["type"], "value": e["value"]}) for e in events)
+    told = jepsen.from_json_lines(bare)
+    assert [(e.process, e.f, e.time) for e in told.events] == [(0, "txn", 0), (0, "txn", 1)]
+    assert judge(told).notes[:3] == tuple(jepsen.GUESSES.values())
+    alone = jepsen.from_json_lines(bare.splitlines()[1])
+    assert alone.header[jepsen.CONCURRENT] and judge(alone).valid is True
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("nonsense", "h.jsonl:2: "),
+        ('{"process": 0}', "h.jsonl:2: expected an event with :type"),
+        ('{"type": "done", "process": 0}', "h.jsonl:2: expected :type :invoke, :ok, :fail or :info"),
+        ('{"type": "ok", "process": 7}', "h.jsonl:2: expected an :invoke of process 7"),
+    ],
+)
+def test_a_wrong_json_line_is_told_by_its_number(line: str, says: str) -> None:
+    with pytest.raises(HistoryError, match=re.escape(says)):
+        jepsen.from_json_lines(PLAIN.splitlines()[0] + "\n" + line, "h.jsonl")
 
 
 def test_what_edn_cannot_carry_is_told_by_its_event() -> None:

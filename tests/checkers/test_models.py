@@ -36,6 +36,12 @@ STALE_READ = """
 """
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is that of the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 def icequake(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     monkeypatch.setattr("sys.argv", ["icequake", *map(str, arguments)])
     return app._main()
@@ -210,6 +216,11 @@ def test_the_command_line_judges_a_file(
     assert icequake(monkeypatch, "check", file, "--json", tmp_path / "v.json") == 1
     out = capsys.readouterr().out
     assert f"✕ {file}: Anomalies found" in out
+    page = Path(out.splitlines()[-1].removeprefix("  page  "))
+    assert page.is_relative_to(tmp_path / "store" / "check") and json.loads(page.with_suffix(".json").read_text())
+    text = page.read_text()
+    assert "Anomalies found" in text and "<svg" in text and "T1 did not observe" in text
+    assert "append" in text and "process 0" in text, "what each operation asked, and on whose line"
     assert "strict-serializable forbids G2-item" in out
     assert json.loads((tmp_path / "v.json").read_text())["anomalies"][0]["name"] == "G2-item"
 

@@ -16,7 +16,18 @@ from pathlib import Path
 
 import pytest
 
-from compose.install import bootstrap, cache, doctor, ensure, installation, jars, jdk, minio_build, postgres_files
+from compose.install import (
+    bootstrap,
+    cache,
+    doctor,
+    ensure,
+    installation,
+    jars,
+    jdk,
+    minio_build,
+    postgres_files,
+    releases,
+)
 from compose.install.cache import SetupError
 from compose.install.progress import Lines, Step, for_stream, sizes
 
@@ -600,6 +611,11 @@ def test_the_doctor_looks_at_every_part_and_changes_nothing(home: Path, tmp_path
         assert findings[part].remedy == "icequake setup"
     assert findings["jars: nessie"].remedy == "icequake setup nessie"
     assert findings["jars: spark-1.10.1"].remedy == "icequake setup --iceberg 1.10.1"
+    default = releases.DEFAULT
+    assert findings["jars: spark"].detail.startswith(
+        f"Iceberg {default.iceberg} on Spark {default.spark}, the default release: "
+    )
+    assert findings["jars: spark-1.10.1"].detail.startswith("Iceberg 1.10.1: ")
     assert findings["python"].state == findings["loopback"].state == "ok"
     assert not home.exists() and not (tmp_path / "store").exists()
 

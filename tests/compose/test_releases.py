@@ -63,7 +63,7 @@ def test_an_unknown_release_is_answered_with_those_there_are() -> None:
         releases.find("1.10")
     assert (
         str(said.value)
-        == f"no Iceberg release '1.10'; allowed: {', '.join(r.iceberg for r in RELEASES)}, or the path of a runtime jar"
+        == f"no Iceberg release '1.10' (did you mean 1.10.2?); allowed: {', '.join(r.iceberg for r in RELEASES)}, or the path of a runtime jar"
     )
 
 

@@ -90,6 +90,47 @@ def test_a_bad_file_names_file_line_key_and_remedy(change: tuple[str, str], says
     assert "\n" not in str(error.value) and SECRET not in str(error.value)
 
 
+MANY = """\
+spark:
+  uri: https://lake
+  credential: ${NOBODY}
+  spark.x: y
+session: {x: "1"}
+commit: {wire: http}
+jars: [a.jar, b.jar]
+foo: 1
+guard: lok
+"""
+
+
+def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileError) as error:
+        described(tmp_path, MANY)
+    told = [line.removeprefix(f"{tmp_path}/my.yaml:") for line in str(error.value).splitlines()]
+    assert [line.split(": ")[:2] for line in told] == [
+        ["1", "spark"],
+        ["3", "credential"],
+        ["4", "spark.x"],
+        ["5", "x"],
+        ["6", "commit"],
+        ["7", "jars"],
+        ["7", "jars"],
+        ["8", "unknown key 'foo'; allowed"],
+        ["9", "guard"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["spark: {type: rest, uri: ${X}}", "spark: {uri: http://${X}/a, type: rest}", "spark:\n  {uri: ${X},\n type: a}"],
+)
+def test_a_variable_on_a_line_in_braces_is_told_to_be_quoted(text: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r'a variable between \{ and \} must be put in quotes: "\$\{NAME\}"'):
+        described(tmp_path, text)
+    quoted = "spark: {type: rest, uri: '${X}'}"
+    assert described(tmp_path, quoted, X="http://lake").uri == "http://lake"
+
+
 def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     file = tmp_path / "the lake.yml"
     file.write_text("spark: {type: rest, uri: http://lake, rest.sigv4-enabled: false}")

@@ -108,6 +108,7 @@ def test_claims_with_one_verdict_are_listed_alone(tmp_path: Path) -> None:
         (["--verdict", "perhaps"], "--verdict perhaps: unknown verdict 'perhaps'; allowed: holds, holds in part, does not hold, open, later"),
         (["99"], "there is no claim 99; the claims are 1 to 85"),
         (["one"], "must be a whole number"),
+        (["--again"], "--again: give the numbers of the claims to measure, such as claims 23 35 --again"),
     ],
 )  # fmt: skip
 def test_what_is_no_claim_is_refused(arguments: list[str], says: str, tmp_path: Path) -> None:
@@ -116,20 +117,38 @@ def test_what_is_no_claim_is_refused(arguments: list[str], says: str, tmp_path: 
 
 
 def test_a_claim_is_shown_in_full_and_nothing_runs(tmp_path: Path) -> None:
-    done = inside("claims", "23", "17", "--dry-run", "--store", "runs", cwd=tmp_path)
+    done = inside("claims", "23", "17", "--store", "runs", cwd=tmp_path)
     assert done.returncode == 0 and not list(tmp_path.iterdir())
     assert done.stdout.startswith("23. ") and "\n17. " in done.stdout
     assert f"    icequake prove undelete --times 20 --store {tmp_path}/runs\n" in done.stdout
     assert re.search(rf"    icequake matrix .* --into {tmp_path}/runs/claims/matrix-\d{{8}}T\d{{6}}Z\n", done.stdout), (
         "it begins anew"
     )
+    assert done.stdout.splitlines()[-1] == (
+        f"measuring again takes about 12 minutes: icequake claims 23 17 --again --store {tmp_path}/runs"
+    )
     assert "Jack Vanlightly" in done.stdout and "Verdict: holds. 2026-11-21, Spark 4.1.4" in done.stdout
+
+
+def test_how_long_a_claim_takes_is_said_as_it_was_measured(tmp_path: Path) -> None:
+    """docs/sweep.md: 50 runs in 22 minutes; docs/matrix.md: all cells in 45."""
+    for number, minutes in (("65", 22), ("21", 46)):
+        last = inside("claims", number, cwd=tmp_path).stdout.splitlines()[-1]
+        assert last == f"measuring again takes about {minutes} minutes: icequake claims {number} --again"
+
+
+def test_how_long_it_takes_is_known_of_every_command_of_the_library() -> None:
+    every = [given.words for c in claims.load().all for given in c.commands]
+    assert [words for words in every if not command._takes(PROGRAM, words)] == []
 
 
 @pytest.mark.usefixtures("mine")
 def test_what_came_out_stands_beside_what_is_recorded(tmp_path: Path) -> None:
-    done = inside("claims", "1", "4", "--json", "out.json", cwd=tmp_path)
+    done = inside("claims", "1", "4", "--again", "--json", "out.json", cwd=tmp_path)
     assert done.returncode == 0
+    assert (
+        done.stdout.splitlines()[0] == "measuring 2 claims again takes an unknown time"
+    )  # `list` says nothing of its time
     ran = [line for line in done.stdout.splitlines() if ": icequake " in line]
     assert ran == ["claim 1: icequake list operations"], "one command runs once"
     _, _, end = done.stdout.partition("claim 1, holds: Operations are listed.\n")
@@ -142,7 +161,7 @@ def test_what_came_out_stands_beside_what_is_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("mine")
 def test_a_command_that_ends_otherwise_than_recorded_is_told(tmp_path: Path) -> None:
-    done = inside("claims", "1", "2", cwd=tmp_path)
+    done = inside("claims", "1", "2", "--again", cwd=tmp_path)
     assert done.returncode == 1
     assert "now       exit code 0, as recorded, in" in done.stdout
     assert "now       exit code 0, recorded was 1, in" in done.stdout
@@ -150,7 +169,7 @@ def test_a_command_that_ends_otherwise_than_recorded_is_told(tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("mine")
 def test_a_claim_without_a_command_leaves_it_undecided(tmp_path: Path) -> None:
-    done = inside("claims", "3", cwd=tmp_path)
+    done = inside("claims", "3", "--again", cwd=tmp_path)
     assert done.returncode == 2
     assert (
         "recorded  nothing yet. nothing measures it." in done.stdout
@@ -160,7 +179,7 @@ def test_a_claim_without_a_command_leaves_it_undecided(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("mine")
 def test_a_command_that_fails_does_not_keep_the_others_from_running(tmp_path: Path) -> None:
-    done = inside("claims", "5", "1", cwd=tmp_path)
+    done = inside("claims", "5", "1", "--again", cwd=tmp_path)
     assert done.returncode == 255
     assert "there is no store" in done.stderr
     assert (
@@ -190,7 +209,7 @@ def wait() -> int:
 
 claims.LIBRARY = Path(sys.argv[1])
 OWN_LINE = sys.argv[2]
-sys.argv = ["icequake", "claims", "1", "2", "3", "--store", "runs"]
+sys.argv = ["icequake", "claims", "1", "2", "3", "--again", "--store", "runs"]
 app.main()
 """
 
@@ -221,5 +240,5 @@ def test_a_stopped_command_shows_what_is_done_and_names_the_claims_that_are_left
     assert "claim 1, holds: Operations are listed.\n" in out and "claim 2" not in out
     assert err.splitlines()[-1] == (
         f"icequake: stopped by {name}; {own + '; ' * bool(own)}1 of 3 claims are measured; measure the others with: "
-        f"icequake claims 2 3 --store {tmp_path}/runs"
+        f"icequake claims 2 3 --again --store {tmp_path}/runs"
     )

@@ -20,11 +20,13 @@ from typer.testing import CliRunner
 
 from checkers.evidence.runfolder import RunFolder
 from checkers.formats.iceberg.model import explore
+from checkers.judge.proof import Proof
 from checkers.selftest import recorded
 from compose.external.external import External
 from harness import __version__
 from harness.cli import options, services
 from harness.cli.app import app
+from harness.cli.experiments import ProveOptions
 from harness.cli.lists import ListOptions
 from harness.experiments.compare import Compare
 from harness.run import settings
@@ -81,7 +83,22 @@ def last_line(stderr: str) -> str:
             "--port spark-master-ui: cluster: local starts no spark-master; leave it out",
         ),
         (["run", "quick", "--port", "rest"], "give SERVICE=PORT"),
-        (["run", "quick", "--port", "web=80"], "services: minio"),
+        (["run", "quick", "--port", "web=80"], "unknown service 'web'; allowed: minio"),
+        (
+            ["run", "quick", "--port", "rest=99999"],
+            "--port rest=99999: 99999 is no port; give a number from 1 to 65535",
+        ),
+        (["run", "quick", "--port", "rest="], "--port rest=: nothing is no port; give a number from 1 to 65535"),
+        (["run", "duckdb"], "an engine, not a workload; `icequake run quick --writers spark=1,duckdb=1` lets it write"),
+        (["run", "spark"], "`icequake run quick --writers spark=2`"),
+        (["run", workload.LIBRARY / "suites/smoke.yaml"], "a suite file, not a workload file; `icequake soak "),
+        (["soak", workload.LIBRARY / "quick.yaml"], "this is a workload file, not a suite file; `icequake run "),
+        (["prove", workload.LIBRARY / "quick.yaml"], "this is a workload file, not a scenario file; `icequake run "),
+        (
+            ["run", "quick", "--catalog", workload.LIBRARY / "quick.yaml"],
+            "a workload file, not the file of a catalog; ",
+        ),
+        (["up", "--docker"], "docker compose -f compose/docker/compose.yaml --profile nessie up --wait"),
         (["run", "quick", "--writers", "0"], "--writers 0: must be 1 to 64 in all"),
         (["run", "quick", "--writers", "65"], "--writers 65: must be 1 to 64 in all"),
         (["run", "quick", "--writers", "duckdbb=1"], "unknown engine 'duckdbb' (did you mean duckdb?)"),
@@ -94,7 +111,11 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--writers", "spark="], "give a number, or how many of each engine: spark=3,duckdb=1"),
         (["run", "quick", "--nemesis", "all"], "--nemesis"),
         (["run", "quick", "--stop-on-anomaly", "--no-online"], "leave --no-online out"),
-        (["run", "quick", "--iceberg", "1.10"], "allowed: 1.12.0, 1.11.0, 1.10.2, 1.10.1"),
+        (
+            ["run", "quick", "--iceberg", "1.10"],
+            "'1.10' (did you mean 1.10.2?); allowed: 1.12.0, 1.11.0, 1.10.2, 1.10.1",
+        ),
+        (["run", "quick", "--iceberg", "1.12"], "no Iceberg release '1.12' (did you mean 1.12.0?)"),
         (["prove", "undelete", "--iceberg", "latest"], "no Iceberg release 'latest'"),
         (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload uses a newer one in events"),
         (["setup", "--iceberg", "0.1"], "no Iceberg release '0.1'"),
@@ -102,6 +123,11 @@ def last_line(stderr: str) -> str:
         (["list", "songs"], "allowed: workloads, scenarios, models, operations"),
         (["explain", "lost-comit"], "did you mean lost-commit?"),
         (["check", "nowhere"], "no such run"),
+        (
+            ["check", "nofile.edn"],
+            "nofile.edn: no such file; give a history (EDN, JSON lines, log), or a run's folder",
+        ),
+        (["check", ROOT / "README.md"], 'README.md:1:1: not EDN, JSON or a log: found "# icequake"'),
         (["report", "nowhere"], "no such run"),
         (
             ["matrix", "--against", "nowhere"],
@@ -111,7 +137,7 @@ def last_line(stderr: str) -> str:
         (["matrix", "--engine", "spark,duckdb", "--catalog", "jdbc"], "DuckDB cannot reach the catalog jdbc"),
     ],
 )
-def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp_path: Path) -> None:
+def test_bad_arguments_are_one_line_and_254(arguments: list[str | Path], says: str, tmp_path: Path) -> None:
     done = inside(*arguments, cwd=tmp_path)
     assert done.returncode == 254, done.stdout + done.stderr
     assert says in last_line(done.stderr)
@@ -440,6 +466,18 @@ def test_what_ends_the_program_inside_a_command_is_said_as_an_internal_error(
     details = Path(line.partition("the details are in ")[2].partition(";")[0])
     assert "in ends" in details.read_text()
     details.unlink()
+
+
+@pytest.mark.parametrize(("quiet", "tells"), [(False, True), (True, False)])
+def test_a_quiet_proof_prints_its_table_only(quiet: bool, tells: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    proven = ProveOptions(names=["undelete"], quiet=quiet)
+    proofs, found = [Proof("undelete", "reproduced")], {"spark": "4.1.4"}
+    proven._show(proofs, found)
+    assert proven._end(proofs, found) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[0] for line in printed.splitlines()[:2]] == ["scenario", "undelete"]
+    assert ("a deleted row came back" in printed) == tells and ("the runs are in store" in printed) == tells
+    assert (len(printed.splitlines()) == 2) == quiet
 
 
 def test_down_without_up_has_nothing_to_do(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from checkers.judge.runfolder import load_evidence
 from checkers.lake import rows as lakerows
 from checkers.lake.rows import NotARun, night_of, requests_of
 from checkers.lake.tables import BY_NAME, RUNS, TABLES, VERSION, documented
+from checkers.nights.record import Line, _encoded
 from compose.install.installation import Installation
 from compose.processes.ports import Ports
 from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
@@ -40,6 +41,7 @@ from tests.support.lakes import adding, content, copied, files_on_disk
 from tests.support.peers import PATIENCE
 from tests.support.refusing import refusing
 from tests.support.runs import ROOT
+from workloads.file.suite import Cell
 from workloads.file.yamlfile import FileError
 
 DAY = date(2026, 11, 20)
@@ -555,7 +557,7 @@ def test_what_cannot_be_read_is_said_and_skipped(one_run: Path, tmp_path: Path) 
 
 
 def test_a_path_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no such folder; give stores, or folders of runs"):
+    with pytest.raises(StoreError, match="no such folder; give stores, nights, or folders of runs"):
         folders_in([tmp_path / "none"])
 
 
@@ -724,6 +726,23 @@ def test_a_store_is_added_by_one_command_and_shown_by_another(one_run: Path, tmp
     assert code == 0 and f"version {VERSION}" in said
     code, said = typed("lake", "compact", "--store", str(tmp_path))
     assert (code, said.strip()) == (0, f"0 days of tables rewritten in {tmp_path / 'lake'}")
+
+
+def test_a_night_that_was_made_without_a_lake_is_added_and_what_it_kept_no_folder_of_is_said(
+    one_run: Path, tmp_path: Path
+) -> None:
+    night = tmp_path / "soak" / "night"
+    copied(one_run, night / "runs")
+    cell = Cell("quick", "rest", "none", "1.12.0", "2")
+    lines = [_encoded(Line(cell, n, n, "2026-11-22T01:00:00Z", "valid")) for n in range(3)]
+    header = {"format": 1, "suite": "night", "seed": 1, "length": 30.0, "cells": [cell.to_json()]}
+    (night / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
+    with pytest.MonkeyPatch.context() as patch:
+        warned: list[str] = []
+        patch.setattr("harness.cli.lake.warn", warned.append)
+        code, said = typed("lake", "add", str(night), "--store", str(tmp_path), "--quiet")
+    assert (code, said.strip()) == (0, f"{tmp_path / 'lake'}: 1 added, 0 already there, 0 skipped")
+    assert [w.partition(",")[0] for w in warned] == [f"{night}: the folders of 2 of its 3 runs are gone"]
 
 
 def test_a_run_that_is_judged_again_is_replaced_in_the_lake(one_run: Path, tmp_path: Path) -> None:

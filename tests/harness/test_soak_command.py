@@ -56,11 +56,24 @@ def test_a_dry_run_shows_the_cells_and_starts_nothing(tmp_path: Path) -> None:
     path.write_text(SUITE.replace("[2]", "[2, {spark: 1, duckdb: 1}]"))
     done = CliRunner().invoke(app, ["soak", str(path), "--dry-run", "--store", str(tmp_path / "store")])
     assert done.exception is None and not (tmp_path / "store").exists()
-    rows = done.output.splitlines()
+    *rows, last = done.output.splitlines()
     assert rows[0].split() == [*suite.DIMENSIONS, "Spark", "writers"]
     assert "contention rest none 1.12.0 2 – – – 2" in [" ".join(r.split()) for r in rows]
+    assert last == "no lake: this night will not be in `trend`; `icequake lake init`, or --lake yes, makes one"
     assert any(r.startswith("left out: quick/jdbc/none/1.12.0/spark=1,duckdb=1: ") for r in rows)
     assert "cells on 2 stacks, 1 s of load each: a round has " in rows[-1] and rows[-1].endswith("1:00:00 in all")
+
+
+@pytest.mark.parametrize("option", [(), ("--lake", "no"), ("--lake", "yes")])
+def test_a_night_says_nothing_of_a_lake_that_is_there_or_that_nobody_wants(
+    tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(SUITE)
+    if not option:
+        (tmp_path / "lake").mkdir()
+        (tmp_path / "lake" / "catalog.sqlite").write_bytes(b"")
+    typed = ["soak", str(tmp_path / "tiny.yaml"), "--dry-run", "--store", str(tmp_path), *option]
+    assert "no lake" not in CliRunner().invoke(app, typed).output
 
 
 def test_the_suites_of_the_library_are_listed() -> None:

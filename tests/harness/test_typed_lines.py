@@ -151,6 +151,14 @@ def words_of(choices: list[list[str]]) -> list[str]:
     return [first for first, *_ in choices]
 
 
+def files_of_tutorial() -> dict[str, str]:
+    """The files that the tutorial tells its reader to save."""
+    text = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    named = {"workload: ": "mine.yaml", "suite: ": "night.yaml", "name: ": "own.yaml"}
+    return {name: block for block in blocks for key, name in named.items() if block.startswith(key)}
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the documents' lines name."""
@@ -171,6 +179,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for matrix in ("matrix", "engine-matrix"):
         (here / "store" / matrix / "cells.jsonl").write_text(CELLS)
     (here / "my.yaml").write_text(OWN_CATALOG)
+    for name, text in files_of_tutorial().items():
+        (here / name).write_text(text)
     (here / "lake.yaml").write_text(OWN_LAKE)
     (here / "store/shrink/undelete-snapshot-mor-…").mkdir(parents=True)
     (here / "found").mkdir()
@@ -230,6 +240,14 @@ def test_a_dry_run_refuses_a_wrong_file_as_the_line_itself_does(line: str, place
     done, dry = inside(*shlex.split(line), cwd=place), inside(*shlex.split(line), "--dry-run", cwd=place)
     assert done.returncode == dry.returncode == 254
     assert done.stderr == dry.stderr and dry.stdout == "" and len(dry.stderr.splitlines()) == 1
+
+
+def test_the_files_of_the_tutorial_are_read_as_it_shows_them(place: Path) -> None:
+    """Its workload, its suite and its catalog; the suite names the workload."""
+    assert set(files_of_tutorial()) == {"mine.yaml", "night.yaml", "own.yaml"}
+    for words in (["run", "mine.yaml", "--catalog", "own.yaml"], ["soak", "night.yaml"]):
+        done = inside(*words, "--dry-run", cwd=place)
+        assert done.returncode == 0, done.stderr
 
 
 def test_the_documents_show_every_command() -> None:

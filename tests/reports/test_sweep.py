@@ -317,6 +317,50 @@ def test_a_sweep_of_names_is_ranked_and_held_against_its_first_point(race: Compa
     assert len(re.findall(r"backoff=(?:none|exponential\+jitter) \d+\.\d %", limits)) == 2
 
 
+def of_points(**points: tuple[float, ...]) -> Comparison:
+    """A sweep of a policy: the throughput of each run of a point."""
+    runs = []
+    for backoff, values in points.items():
+        for seed, value in enumerate(values):
+            measured = simulated(1, 2, 4).run.measures()
+            figures = {**measured.figures, "commits_per_s": value, "aborted": 0.1, "write_p95_ms": 100.0}
+            runs.append(point(seed, replace(measured, figures=figures), ("writers", "2"), ("backoff", backoff)))
+    return swept(*runs)
+
+
+@pytest.mark.parametrize(
+    ("points", "says"),
+    [
+        (
+            {"linear": (9.0, 9.5, 9.2), "none": (5.0, 5.5, 5.2)},
+            "Choose backoff=linear: best in commits a second, by more than noise, and worse in nothing that decides.",
+        ),
+        (
+            {"linear": (9.0, 5.1, 9.2), "none": (5.0, 5.5, 5.2)},
+            "No choice: noise. In commits a second, failed writes, the p95 of writes no point is apart from all others.",
+        ),
+        (
+            {"linear": (9.0, 9.5), "none": (5.0, 5.5)},
+            "No choice: with fewer than 3 runs of a point nothing can be told from noise.",
+        ),
+        ({"linear": (9.0, 9.5, 9.2)}, "No choice: only the load was varied, and no setting."),
+    ],
+)
+def test_a_sweep_ends_with_the_point_to_choose_or_with_why_there_is_none(
+    points: dict[str, tuple[float, ...]], says: str
+) -> None:
+    c = of_points(**points)
+    assert words.choice(c) == [says]
+    told = [part for part in terminal(page.of(c)) if isinstance(part, str)]
+    assert " ".join(" ".join(told).split()).endswith(says)
+
+
+def test_a_choice_is_made_at_each_load(race: Comparison) -> None:
+    said = words.choice(race)
+    assert [s.partition(": ")[0] for s in said] == [f"writers={w}" for w in WRITERS]
+    assert all(s.partition(": ")[2].startswith(("choose backoff=", "no choice: ")) for s in said)
+
+
 def test_what_was_not_tested_follows_from_the_runs(race: Comparison) -> None:
     said = " ".join(words.untested(race))
     for part in (

@@ -160,7 +160,12 @@ WRONG = [
         12,
         "faults: crashes+crashes: a package is given twice",
     ),
-    ("[1.12.0, 1.11.0]", "[1.12.0, 1.11.9]", 13, "iceberg: no Iceberg release '1.11.9'; allowed: 1.12.0"),
+    (
+        "[1.12.0, 1.11.0]",
+        "[1.12.0, 1.11.9]",
+        13,
+        "iceberg: no Iceberg release '1.11.9' (did you mean 1.11.0?); allowed: 1.12.0",
+    ),
     ("[2, {spark", "[0, {spark", 14, "must be a number from 1 to 64"),
     ("duckdb: 1}]", "dukdb: 1}]", 14, "unknown engine 'dukdb' (did you mean duckdb?)"),
     ("duckdb: 1}]", "duckdb: none}]", 14, "duckdb: must be a whole number from 1 to 64"),

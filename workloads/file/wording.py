@@ -18,6 +18,8 @@ from workloads.file.plainyaml import TooMuch
 TABS = "this line is indented with a tab; use spaces, not tabs"
 NO_KEY = "this line has no key and value; write key: value, with a space after the colon"
 
+_BARE_VARIABLE = re.compile(r"""[:,\[{]\s*[^\s"',\[{]*\$\{""")
+"""A variable in a value without quotes: YAML takes its brace for that of a mapping."""
 _CLOSES = {"sequence": ("[", "]"), "mapping": ("{", "}")}
 
 
@@ -51,6 +53,8 @@ def _told(error: yaml.MarkedYAMLError, line: int, column: int, began: int, lines
         return line, TABS
     if match := re.match(r"expected ',' or '[\]}]'", problem):
         opening, closing = _CLOSES["sequence" if match[0].endswith("]'") else "mapping"]
+        if _BARE_VARIABLE.search("\n".join(lines[began - 1 : line])):
+            return line, f'a variable between {opening} and {closing} must be put in quotes: "${{NAME}}"'
         return (
             began,
             f"the {opening} of this line is not closed by {closing}, or a comma or quotes are missing before line {line}",

@@ -672,6 +672,11 @@ def find(name: str) -> Path:
             return candidate
     if (LIBRARY / "scenarios" / f"{name}.yaml").is_file():
         raise WorkloadError(f"{name} is a scenario, not a workload; `icequake prove {name}` runs it")
+    if name in ENGINES:
+        writers = "spark=2" if name == SPARK else f"spark=1,{name}=1"
+        raise WorkloadError(
+            f"{name} is an engine, not a workload; `icequake run quick --writers {writers}` lets it write"
+        )
     library = sorted(p.stem for p in LIBRARY.glob("*.yaml"))
     raise WorkloadError(f"{name}: no such workload file{suggest(name, library)}; in the library: {', '.join(library)}")
 

@@ -212,6 +212,15 @@ def line_of(location: KeyPath, lines: Lines) -> int:
 
 M = TypeVar("M", bound=BaseModel)
 
+KINDS: Mapping[str, tuple[str, str]] = {
+    "workload": ("a workload file", "`icequake run {}` runs it"),
+    "suite": ("a suite file", "`icequake soak {}` runs it"),
+    "scenario": ("a scenario file", "`icequake prove {}` runs it"),
+    "defect": ("a defect file", "`icequake time-to-find` looks for the defects of the library"),
+    "spark": ("the file of a catalog", "`icequake run WORKLOAD --catalog {}` uses it"),
+}
+"""The key by which a file of each kind is known → what such a file is called, and what one does with it."""
+
 LookUp = Callable[[Any], Iterable[Problem]]
 """Looks up the names in the plain data of a file that need nothing else of the file; the data may be of any shape."""
 
@@ -255,6 +264,7 @@ def validated(
     data, lines = _parse_yaml(text, file, example)
     if not isinstance(data, dict):
         raise FileError(f"{file}:1: must be a mapping with the keys {', '.join(_allowed_keys((), root))}")
+    _another_kind(data, root, file)
     data = prepare(data, lines)
     whole, other = dict(_true_for(int, data, root)), dict(_true_for(float, data, root))
     problems: list[Problem] = []
@@ -270,6 +280,15 @@ def validated(
         refuse([*problems, *look_up(data)], lines, file)
     assert model is not None, "every error of pydantic gives a problem"
     return model, lines
+
+
+def _another_kind(data: Mapping[str, Any], root: type[BaseModel], file: str) -> None:
+    """Raises FileError: the file is of another kind than ``root``. All of its keys would be unknown, and none of them is the mistake."""
+    wanted = [key for key in KINDS if key in root.model_fields]
+    if wanted and not any(key in data for key in wanted):
+        for key, (title, use) in KINDS.items():
+            if key in data:
+                raise FileError(f"{file}: this is {title}, not {KINDS[wanted[-1]][0]}; {use.format(file)}")
 
 
 def read_text(path: Path) -> str:
