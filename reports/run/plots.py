@@ -48,6 +48,11 @@ def legend_mark(shape: str, class_: str) -> Markup:
     return svg.drawing(12, 12, "", [svg.marks(shape, [(6, 6)], 3.4, class_)], "key")
 
 
+def legend_area(class_: str) -> Markup:
+    """A filled square, for a legend of areas."""
+    return svg.drawing(12, 12, "", [svg.rect(0, 0, 12, 12, f"area {class_}")], "key")
+
+
 # --- time -------------------------------------------------------------------------------------------------------------
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.judge.known import Known
 from checkers.judge.stories import UNREADABLE, Step, Story, unreadable_words
 from reports.drawing import words
-from reports.run.anomalies import Card, link
+from reports.drawing.page import Block, Group, Pairs, Text, joined, link, outside, tag
+from reports.run.anomalies import Named, safe
 from reports.run.plan_view import table_specs
 from reports.run.stored import Stored
 
@@ -47,7 +50,7 @@ class StoryView:
     known: tuple[KnownLine, ...]
 
 
-def stories(run: Stored, cards: Iterable[Card] = ()) -> list[StoryView]:
+def stories(run: Stored, cards: Iterable[Named] = ()) -> list[StoryView]:
     """The stories of a run; an unreadable table without one is a story of its own."""
     shown = list(cards)
     told = run.told
@@ -72,12 +75,12 @@ def known(run: Stored) -> list[KnownLine]:
     return [_known(k) for k in run.told.known]
 
 
-def _line(table: str, step: Step, cards: Iterable[Card]) -> Line:
+def _line(table: str, step: Step, cards: Iterable[Named]) -> Line:
     if step.name == UNREADABLE:
         return Line(UNREADABLE, step.count, f"{table}: {step.text}")
     mine = [c for c in cards if (c.anomaly.name, c.anomaly.table) == (step.name, table)]
     card = next((c for c in mine if {*c.anomaly.ops} & {*step.ops}), mine[0] if mine else None)
-    return Line(step.name, step.count, step.text, f"#anomaly-{card.n}" if card is not None else "")
+    return Line(step.name, step.count, step.text, f"#{card.anchor}" if card is not None else "")
 
 
 def _struck(run: Stored, story: Story) -> list[str]:
@@ -92,7 +95,30 @@ def _struck(run: Stored, story: Story) -> list[str]:
 
 
 def _known(k: Known) -> KnownLine:
-    return KnownLine(f"icequake prove {words.shorten(k.scenario, 60)}", link(k.link), words.link_label(k.link))
+    return KnownLine(f"icequake prove {words.shorten(k.scenario, 60)}", safe(k.link), words.link_label(k.link))
+
+
+def blocks(run: Stored, cards: Iterable[Named]) -> list[Block]:
+    """What a scenario is about, the stories, and the known defects, for the page."""
+    facts = [(name, outside(text, href)) for name, text, href in scenario_facts(run)]
+    out: list[Block] = [Pairs(facts, "about")] if facts else []
+    for s in stories(run, cards):
+        head = Text([tag("b", f"One story on table {words.shorten(s.table, 60)}")])
+        steps = Text([*s.struck, *map(_step, s.lines)], "steps")
+        out.append(Group([[head, steps, *_known_text(s.known)]], "story"))
+    return out + _known_text(known(run))
+
+
+def _step(line: Line) -> Markup:
+    name = words.shorten(line.name, 60)
+    times = f" ×{words.grouped(line.count)}" if line.count > 1 else ""
+    said = tag("span", words.shorten(line.text, 500), "wrap")
+    return joined((link(name, line.href) if line.href else tag("b", name), times, " ", said))
+
+
+def _known_text(found: Sequence[KnownLine]) -> list[Block]:
+    lines = [joined(("known: ", tag("code", k.command), ", ", outside(k.label, k.href))) for k in found]
+    return [Text(lines, "note")] if lines else []
 
 
 def scenario_facts(run: Stored) -> list[tuple[str, str, str | None]]:
@@ -108,7 +134,7 @@ def scenario_facts(run: Stored) -> list[tuple[str, str, str | None]]:
     out += [("affected releases", str(told.get("affected") or "not recorded"), None)]
     out += [("this release", f"Iceberg {ran}", None)] if ran else []
     if isinstance(told.get("link"), str):
-        out += [("discussion", words.link_label(told["link"]), link(told["link"]))]
+        out += [("discussion", words.link_label(told["link"]), safe(told["link"]))]
     without = "none known" if told.get("anomalies") else "none needed"
     out += [("remedy", str(told.get("remedy") or without), None)]
     return [(name, words.shorten(text, 400), href) for name, text, href in out]

@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from checkers.costs import figures
 from checkers.evidence import error_chain
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
 from reports.drawing import words
+from reports.drawing.page import Block, Plot, Text, joined, tag
+from reports.drawing.svg import element
+from reports.run.operations import anchor_id
 
 MOST = 2000
 ROW = 15
@@ -163,3 +168,40 @@ def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
         name, message = error_chain.most_specific(o.error)
         lines.append(words.shorten(f"{error_chain.short_class(name)}: {' '.join(message.split())}", 200))
     return "\n".join(words.shorten(line, 200) for line in lines)
+
+
+def blocks(found: Timeline | None) -> list[Block]:
+    """The section of the timeline."""
+    if found is None:
+        return [Text(["The history has no operations."], "muted")]
+    shown, total = words.grouped(found.shown), words.grouped(found.total)
+    which = (
+        f"{shown} of {total} operations are shown: those of the anomalies above with their neighbours, then the first ones."
+        if found.shown < found.total
+        else f"All {total} operations are shown."
+    )
+    note = (
+        f"One column for each writer, time downwards in the order of events, not to scale. {which} Operations of anomalies are outlined; "
+        "a dashed lower edge means that the outcome is unknown."
+    )
+    printed = tag("span", " In print: only the beginning.", "print-only")
+    return [Text([joined((note, printed))], "note"), Plot(_drawn(found))]
+
+
+def _drawn(found: Timeline) -> Markup:
+    """Boxes that the style sheet places: one column for each lane, as wide as there is room."""
+    heads = [tag("span", f"writer {words.shorten(lane, 24)}") for lane in found.lanes]
+    marks = [tag("div", f"⋯ {c.text} ⋯", "left-out", style=f"top:{c.top}px") for c in found.cuts]
+    marks += [tag("div", t.text, "at", style=f"top:{t.top}px") for t in found.times]
+    inner = [*marks, *map(_box, found.boxes)]
+    field = element("div", *inner, class_="field", style=f"height:{found.height + 8}px")
+    width = 150 if len(found.lanes) < 12 else 90
+    style = f"--lanes:{len(found.lanes)};--lane:{width}px;--gutter:84px"
+    return element("div", element("div", *heads, class_="heads"), field, class_="timeline", style=style, tabindex=0)
+
+
+def _box(b: Box) -> Markup:
+    text = [tag("b", b.label), *([tag("small", b.second)] if b.second else [])]
+    style = f"--n:{b.lane};top:{b.top}px;height:{b.height}px"
+    marked = " marked" if b.marked else ""
+    return element("div", *text, id=anchor_id(b.op), class_=f"op {b.outcome}{marked}", style=style, title=b.title)

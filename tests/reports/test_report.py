@@ -24,7 +24,7 @@ from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
-from reports.run import anomalies, page, plots, stored, timeline
+from reports.run import anomalies, card, page, plots, stored, timeline
 from reports.run import bands as measure
 from reports.run import banner as banner_module
 from reports.run.stored import Stored
@@ -528,7 +528,7 @@ def test_lone_surrogates_do_not_stop_the_page_from_being_saved(run: Path) -> Non
     ],
 )
 def test_only_web_links_are_links(target: str | None, safe: bool) -> None:
-    assert (anomalies.link(target) is not None) == safe
+    assert (anomalies.safe(target) is not None) == safe
 
 
 # --- size -------------------------------------------------------------------------------------------------------------
@@ -780,4 +780,4 @@ def test_a_transfer_is_an_update_and_a_kind_of_another_system_is_maintenance() -
 
 @pytest.mark.parametrize(("ids", "says"), [((7,), "the rows of id 7;"), ((7, 9), "the rows of ids 7, 9;")])
 def test_the_note_of_a_minimal_history_says_that_its_numbers_are_ids(ids: tuple[int, ...], says: str) -> None:
-    assert says in anomalies._minimal_note(undelete(minimal=MinimalHistory(("w1-0", "w0-0"), ids, complete=True)))
+    assert says in card._minimal_note(undelete(minimal=MinimalHistory(("w1-0", "w0-0"), ids, complete=True)))

@@ -25,7 +25,7 @@ from checkers.verdict import Anomaly, Validity, Verdict
 from harness.cli.check import publish
 from harness.run.judged import judge_run
 from reports.drawing import words
-from reports.run import anomalies, banner, junit, page, stored, summary, timeline
+from reports.run import banner, junit, operations, page, stored, summary, timeline
 from reports.run.results import verdict_words
 from tests.support.unreadable import broken
 from workloads.file import scenario
@@ -334,8 +334,8 @@ def test_a_badge_is_a_label_and_no_url(tmp_path: Path) -> None:
 def test_a_process_that_is_not_its_writers_first_names_the_writer(tmp_path: Path) -> None:
     loaded = stored.load(run(tmp_path, said()))
     assert loaded.writers == 3, "the operation w3-0 is one of the nemesis's own writer"
-    rows = [anomalies.op_row(o, ()) for o in loaded.operations]
-    assert [r.process for r in rows] == ["0", "1", "13: writer 1, restarted", "3"]
+    rows = [operations.process(o) for o in loaded.operations]
+    assert rows == ["0", "1", "13: writer 1, restarted", "3"]
     lanes = timeline.timeline(loaded.operations, loaded.writers, (), {})
     assert lanes is not None
     assert {b.op: lanes.lanes[b.lane] for b in lanes.boxes} == {"w0-1": "0", "w1-1": "1", "w1-2": "1", "w3-0": "3"}
