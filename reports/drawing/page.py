@@ -68,6 +68,7 @@ class TableRow:
         anchor: by which the page links to it.
         head: if not empty, the row has no cells: it is the head of the rows that follow.
         below: a line below the row, as wide as the table.
+        of: what it is about: who points at something of the same, sees it marked.
         terminal: whether a terminal shows it.
     """
 
@@ -76,6 +77,7 @@ class TableRow:
     mark: str = ""
     head: str = ""
     below: str = ""
+    of: str = ""
     terminal: bool = True
 
 
@@ -127,10 +129,13 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Text:
     """Paragraphs; those of a ``list`` get a mark each, of ``steps`` a number, of ``chips`` a frame, of ``figures`` only room between them, and
-    ``problems`` are a list in a frame; a ``note`` is small and explains what stands above it, and lines end where those of ``why`` do."""
+    ``problems`` are a list in a frame; a ``note`` is small and explains what stands above it, and lines end where those of ``why`` do, and
+    a ``consequence`` is what matters."""
 
     paragraphs: Sequence[str]
-    form: Literal["plain", "list", "steps", "chips", "figures", "problems", "note", "muted", "why"] = "plain"
+    form: Literal["plain", "list", "steps", "chips", "figures", "problems", "note", "muted", "why", "consequence"] = (
+        "plain"
+    )
     most: int = 3000
     kind: ClassVar[str] = "text"
 
@@ -197,11 +202,11 @@ class Group:
 
     Attributes:
         form: empty: equal columns, as many as there is room for; ``single``: below each other; ``named``: the first part is the name of the
-            second; ``story``: in a frame.
+            second; ``aside``: the second part stands beside the first on a wide screen, and is half as wide; ``story``: in a frame.
     """
 
     parts: Sequence[Sequence[Block]]
-    form: Literal["", "single", "named", "story"] = ""
+    form: Literal["", "single", "named", "aside", "story"] = ""
     kind: ClassVar[str] = "group"
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from markupsafe import Markup
 
-from checkers.costs import figures
 from checkers.evidence.change_requests import ChangeRequest
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
+from checkers.names import Meaning, meaning
+from checkers.timeline import explain
 from checkers.verdict import Anomaly
 from reports.drawing import page, words
 from reports.drawing.page import (
     Block,
     FileText,
     Fold,
+    Group,
     Pairs,
-    Plot,
     Table,
     TableColumn,
     TableRow,
@@ -29,9 +30,10 @@ from reports.drawing.page import (
     tag,
 )
 from reports.drawing.svg import element
-from reports.run import operations, plots
+from reports.run import operations, picture, statements, values
 from reports.run.anomalies import Named, safe
-from reports.run.operations import Shown
+from reports.run.bands import Band
+from reports.run.operations import Shown, shortened, snapshot
 
 FULL_CARDS = 10
 """Number of cards with full-length texts; later cards get half the length."""
@@ -45,38 +47,45 @@ MOST_EVIDENCE = 800
 MOST_REQUESTS = 16
 
 
-def card(shown: Shown, named: Named, involved: Sequence[Operation], related: Sequence[Named]) -> page.Card:
+def card(
+    shown: Shown, named: Named, involved: Sequence[Operation], related: Sequence[Named], bands: Sequence[Band]
+) -> page.Card:
     """The card of one anomaly.
 
     Args:
         involved: its operations that the history has, in its order of them.
         related: other cards with operations of it.
+        bands: when faults were on.
     """
     a, n = named.anomaly, named.n
     room = 1 if n <= FULL_CARDS else 2
     cut = " … (cut; the whole text is in results.json)" if len(a.explanation) > MOST_TEXT // room else ""
-    why = (a.explanation[: MOST_TEXT // room] or "The checker gave no explanation.") + cut
-    blocks: list[Block] = [Text([why], "why")]
-    few = involved[:MOST_OPS]
-    drawing = plots.operations_timeline(few, _marks(few, shown.commits, shown.origin_ms), f"Operations of anomaly {n}")
-    blocks += [Plot(drawing)] if drawing is not None else []
+    why = shortened((a.explanation[: MOST_TEXT // room] or "The checker gave no explanation.") + cut)
+    means = meaning(a.name)
+    few = sorted(involved[:MOST_OPS], key=lambda o: o.start)
+    seen: list[Block] = [Text([why], "why")]
+    seen += picture.blocks(picture.interleaving(shown, few, bands), f"Operations of anomaly {n}")
     if few:
-        blocks.append(operations.table(shown, sorted(few, key=lambda o: o.start)))
-        blocks += _more(len(involved) - MOST_OPS, "operation", ", in results.json.")
-    blocks += _snapshots(shown, a, few)
-    blocks += [Pairs(pairs, "about")] if (pairs := _about(shown, a, related)) else []
-    blocks += _requests(shown, a)
-    blocks += _minimal(shown, a)
+        seen += [operations.table(shown, few), *_more(len(involved) - MOST_OPS, "operation", ", in results.json.")]
+    seen += [*_snapshots(shown, a, few), *_requests(shown, a), *_minimal(shown, a)]
     if room == 1 and a.trail:
-        blocks.append(Fold("From operation to row", [FileText("\n".join(words.shorten(x, 600) for x in _trail(a)))]))
+        trail = "\n".join(words.shorten(x, 600) for x in _trail(a))
+        seen.append(Fold("From operation to row", [FileText(shortened(trail))]))
     if a.evidence:
-        blocks.append(Fold("Evidence", [FileText(words.compact(a.evidence, MOST_EVIDENCE // room))]))
-    return page.Card(_head(shown, named), blocks, named.anchor, "documented" if a.documented else "", n <= OPEN_CARDS)
+        seen.append(Fold("Evidence", values.blocks(a.evidence, MOST_EVIDENCE // room)))
+    beside: list[Block] = [Pairs(_about(shown, a, few, means, related), "about"), *_name(a.name, means)]
+    beside += statements.blocks(shown.run, few)
+    consequence: list[Block] = [Text([means.sentence], "consequence")] if means is not None else []
+    blocks = [*consequence, Group([seen, beside], "aside")]
+    return page.Card(
+        _head(shown, named, few), blocks, named.anchor, "documented" if a.documented else "", n <= OPEN_CARDS
+    )
 
 
-def _head(shown: Shown, named: Named) -> Markup:
+def _head(shown: Shown, named: Named, involved: Sequence[Operation]) -> Markup:
     a = named.anomaly
     parts: list[str] = [muted(str(named.n)), tag("b", words.shorten(a.name, 80))]
+    parts += [tag("span", who, "tag engine") for who in _engines(involved)]
     if a.documented:
         text, href = words.link_label(a.documented), safe(a.documented)
         said = f"documented: {text if href else words.shorten(text, 120)}"
@@ -91,25 +100,60 @@ def _head(shown: Shown, named: Named) -> Markup:
     return joined(parts, " ")
 
 
+def _engines(involved: Iterable[Operation]) -> list[str]:
+    """Who executed the operations."""
+    return list(dict.fromkeys(explain.engine(o) for o in involved))[:4]
+
+
+def _name(name: str, means: Meaning | None) -> list[Block]:
+    """What the name of an anomaly means, for who opens it."""
+    if means is None:
+        return []
+    facts = [("for example", f"{means.example}.")] if means.example else []
+    facts += [("harm", str(means.harm)), ("usually at fault", str(means.culprit))]
+    facts += [("more", tag("code", f"icequake explain {words.shorten(name, 60)}"))]
+    return [Fold(f"What “{words.shorten(name, 60)}” means", [Text([means.sentence]), Pairs(facts, "about")])]
+
+
 def _more(count: int, what: str, end: str = ".") -> list[Block]:
     return [Text([f"and {words.plural(count, f'more {what}')}{end}"], "note")] if count > 0 else []
 
 
-def _about(shown: Shown, a: Anomaly, related: Sequence[Named]) -> list[tuple[str, str]]:
+def _about(
+    shown: Shown, a: Anomaly, involved: Sequence[Operation], means: Meaning | None, related: Sequence[Named]
+) -> list[tuple[str, str]]:
+    """Who, what and where."""
     absent = [op for op in dict.fromkeys(a.ops) if op not in shown.operations][:MOST_OPS]
+    others = (link(f"{m.n} {words.shorten(m.anomaly.name, 40)}", f"#{m.anchor}") for m in related)
     pairs = [
-        ("keys", _listed(a.keys, ", ")),
-        ("files", _listed(a.files, Markup("<br>"))),
+        ("who", ", ".join(_engines(involved))),
+        ("table", words.shorten(a.table or "", 60)),
+        ("operations", joined((shown.link(o.op) for o in involved), ", ")),
+        ("keys", _listed([_key(k) for k in a.keys[: MOST_NAMES + 1]], len(a.keys), ", ")),
+        ("snapshots", _listed([snapshot(s) for s in a.snapshots[: MOST_NAMES + 1]], len(a.snapshots), ", ")),
+        ("files", _listed([words.shorten(f, 160) for f in a.files[: MOST_NAMES + 1]], len(a.files), Markup("<br>"))),
         ("not in the history", joined((words.shorten(op, 60) for op in absent), ", ")),
-        ("same operations in", joined((link(f"{m.n} {words.shorten(m.anomaly.name, 40)}", f"#{m.anchor}") for m in related), ", ")),
-    ]  # fmt: skip
-    return [(name, said if name.startswith("same") else tag("span", said, "mono")) for name, said in pairs if said]
+        ("same operations in", joined(others, ", ")),
+        ("remedy", _with_code(means.remedy) if means is not None else ""),
+    ]
+    mono = ("operations", "keys", "snapshots", "files", "not in the history")
+    return [(name, tag("span", said, "mono") if name in mono else said) for name, said in pairs if said]
 
 
-def _listed(items: Sequence[object], by: str) -> Markup:
+def _with_code(text: str) -> Markup:
+    """A text with its words between backticks as code."""
+    return joined(tag("code", part) if n % 2 else part for n, part in enumerate(text.split("`")))
+
+
+def _key(key: object) -> Markup:
+    """A key, by which one may filter the timeline."""
+    return tag("a", words.shorten(str(key), 40), href="#timeline", data_pick=f"k{words.shorten(str(key), 40)}")
+
+
+def _listed(items: Sequence[str], of: int, by: str) -> Markup:
     """The first items of a list, and how many more there are."""
-    more = [f"and {words.grouped(len(items) - MOST_NAMES)} more"] if len(items) > MOST_NAMES else []
-    return joined((*(words.shorten(str(i), 160) for i in items[:MOST_NAMES]), *more), by)
+    more = [f"and {words.grouped(of - MOST_NAMES)} more"] if of > MOST_NAMES else []
+    return joined((*items[:MOST_NAMES], *more), by)
 
 
 # --- snapshots --------------------------------------------------------------------------------------------------------
@@ -143,7 +187,7 @@ def _snapshot(shown: Shown, log: TableLog, c: Commit, keys: Sequence[int]) -> Ta
     off = [] if c.snapshot_id in shown.mains[log.table] else [tag("span", "not on main", "tag")]
     return TableRow(
         [
-            joined((str(c.snapshot_id), *off), " "),
+            joined((snapshot(c.snapshot_id), *off), " "),
             words.grouped(c.sequence_number),
             c.operation,
             "–" if c.op is None else shown.link(c.op),
@@ -151,7 +195,8 @@ def _snapshot(shown: Shown, log: TableLog, c: Commit, keys: Sequence[int]) -> Ta
             words.milliseconds(at),
             _files(c) or "–",
             _changes(c, keys, log.columns),
-        ]
+        ],
+        of=c.op or "",
     )
 
 
@@ -219,7 +264,9 @@ def _request(shown: Shown, r: ChangeRequest) -> TableRow:
     service = "" if r.service == "catalog" else f" ({words.shorten(r.service, 20)})"
     struck = tag("b", words.shorten(", ".join(r.faults), 80)) if r.faults else "–"
     at, took = words.milliseconds(r.time / 1e6), words.milliseconds(r.ms)
-    return TableRow([at, shown.link(r.op), r.kind + service, r.base or "–", r.new or "–", r.status, took, struck])
+    kind = r.kind + service + (", held" if r.held else "")
+    old, new = shortened(words.shorten(r.base, 60) or "–"), shortened(words.shorten(r.new, 60) or "–")
+    return TableRow([at, shown.link(r.op), kind, old, new, r.status, took, struck], of=r.op)
 
 
 def _minimal(shown: Shown, a: Anomaly) -> list[Block]:
@@ -256,19 +303,4 @@ def _trail(a: Anomaly) -> Iterator[str]:
             )
             for r in s["rows"]:
                 by = f", by {r['by']}" if r["by"] else ""
-                yield f"    {r['sign']} {words.compact(r['row'], 120)} → {r['file']} position {r['position']}{by}"
-
-
-def _marks(
-    operations: Sequence[Operation], commits: Mapping[str, Sequence[tuple[str, Commit]]], origin_ms: float | None
-) -> list[plots.CommitMark]:
-    if origin_ms is None:
-        return []
-    out = []
-    for o in operations:
-        for _, c in commits.get(o.op, ()):
-            at = c.timestamp_ms - origin_ms
-            if o.end is not None:  # the timestamp has whole ms of the writer's clock: keep it on its bar
-                at = min(max(at, figures.ms(o.start)), figures.ms(o.end))
-            out.append(plots.CommitMark(o.op, at, f"seq {c.sequence_number}"))
-    return out
+                yield f"    {r['sign']} {words.plainly([r['row']], 120)} → {r['file']} position {r['position']}{by}"

@@ -4,71 +4,58 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
+from checkers.retries import Retries
 from checkers.verdict import Verdict
 from reports.drawing import words
 from reports.drawing.page import (
     SYMBOLS,
     Block,
     Group,
-    Table,
-    TableColumn,
-    TableRow,
+    Heading,
     Text,
     badge,
-    counted,
     joined,
     muted,
     tag,
 )
-from reports.run import stored
-from reports.run.plan_view import MOST_TABLES, cell
+from reports.run import retries_view, stored, values
+from reports.run.plan_view import cell
 from reports.run.stored import Stored
 
 MOST_NOTES = 20
 MOST_STATS = 40
+MOST_TABLES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """A checker's statistics: figures by name, and tables (name, columns, rows) where there are figures for many things."""
+def statistics(stats: Mapping[str, Any]) -> list[Block]:
+    """A checker's statistics: figures by name, and tables where there are figures for many things.
 
-    figures: tuple[tuple[str, str], ...]
-    tables: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]], ...]
-    more: int
-
-
-def _name(key: object) -> str:
-    return words.shorten(str(key).replace("_", " "), 80)
-
-
-def statistics(stats: Mapping[str, Any]) -> Statistics:
-    """A checker's statistics in a suitable form.
-
-    A mapping to mappings is a table, a mapping to words becomes counts of each word, any other is unfolded one level.
+    A mapping to words becomes counts of each word, any other that is no table is unfolded one level.
     """
     figures: list[tuple[str, str]] = []
-    tables = []
+    tables: list[Block] = []
     for key, value in stats.items():
         if value is None or value in ({}, [], ""):
             continue
         inner = list(value.values()) if isinstance(value, Mapping) else []
-        if inner and all(isinstance(v, Mapping) for v in inner):
-            columns = list(dict.fromkeys(str(c) for v in inner for c in v))[:16]
-            rows = [(_name(k), *(cell(v.get(c)) for c in columns)) for k, v in list(value.items())[:MOST_TABLES]]
-            tables.append((_name(key), tuple(_name(c) for c in columns), tuple(rows)))
+        if (found := values.table(value, values.name(key), "fit")) is not None:
+            tables += [found] if inner else [Heading(values.name(key)), found]
         elif inner and all(isinstance(v, str) for v in inner):
             counts = Counter(inner).most_common(8)
-            figures.append((_name(key), ", ".join(f"{words.shorten(k, 60)} {words.grouped(n)}" for k, n in counts)))
+            said = ", ".join(f"{words.shorten(k, 60)} {words.grouped(n)}" for k, n in counts)
+            figures.append((values.name(key), said))
         elif 0 < len(inner) <= 12:
-            figures += [(f"{_name(key)}: {_name(k)}", cell(v)) for k, v in value.items()]
+            figures += [(f"{values.name(key)}: {values.name(k)}", cell(v)) for k, v in value.items()]
         else:
-            figures.append((_name(key), cell(value)))
-    return Statistics(tuple(figures[:MOST_STATS]), tuple(tables[:8]), max(0, len(figures) - MOST_STATS))
+            figures.append((values.name(key), cell(value)))
+    shown = [joined((muted(k), " ", v)) for k, v in figures[:MOST_STATS]]
+    more = len(figures) - MOST_STATS
+    shown += [muted(f"and {words.plural(more, 'other figure')}")] if more > 0 else []
+    return [*([Text(shown, "figures")] if shown else []), *tables[:MOST_TABLES]]
 
 
 SAID = {"valid": "valid", "invalid": "violated", "unknown": "unknown"}
@@ -91,19 +78,13 @@ def _name_of(v: Verdict, run: Stored) -> Text:
 
 
 def _body(v: Verdict) -> list[Block]:
-    names, stats = list(stored.anomaly_names(v.anomalies).items()), statistics(v.stats)
+    names = list(stored.anomaly_names(v.anomalies).items())
     out: list[Block] = []
     if names:
         found = [tag("span", joined((tag("b", words.shorten(n, 60)), " ", words.grouped(k)))) for n, k in names[:20]]
         more = [muted(f"and {words.plural(len(names) - 20, 'other name')}")] if len(names) > 20 else []
         out.append(Text([*found, *more], "figures"))
-    if stats.figures:
-        figures = [joined((muted(k), " ", v)) for k, v in stats.figures]
-        more = [muted(f"and {words.plural(stats.more, 'other figure')}")] if stats.more else []
-        out.append(Text([*figures, *more], "figures"))
-    for name, columns, rows in stats.tables:
-        heads = [TableColumn(name), *(TableColumn(c, right=True) for c in columns)]
-        out.append(Table(heads, [TableRow([first, *map(counted, rest)]) for first, *rest in rows], form="fit"))
+    out += retries_view.blocks(v.stats) if v.checker == Retries.name else statistics(v.stats)
     out += [Text([words.shorten(n, 1000) for n in v.notes[:MOST_NOTES]])] if v.notes else []
     if len(v.notes) > MOST_NOTES:
         out.append(Text([f"and {words.plural(len(v.notes) - MOST_NOTES, 'more note')}"], "note"))

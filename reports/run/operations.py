@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from checkers.costs import figures
 from checkers.evidence import error_chain
@@ -15,6 +16,7 @@ from checkers.evidence.tablelog import Commit, TableLog
 from checkers.timeline import explain
 from reports.drawing import words
 from reports.drawing.page import Table, TableCell, TableColumn, TableRow, joined, link, muted, tag
+from reports.drawing.svg import element
 from reports.run.stored import Stored
 
 OUTCOMES = {"ok": "●", "fail": "✕", "info": "?"}
@@ -48,6 +50,11 @@ class Shown:
         """An operation's id, which leads to its box if there is one."""
         return link(words.shorten(op, 60), anchor(op) if op in self.boxes else None)
 
+    def scanned(self, o: Operation) -> int | None:
+        """The snapshot that an operation read first of those that it did not make itself; None: nobody saw it."""
+        found = (s.snapshot for s in self.run.scans.get(o.op, ()))
+        return next((s for s in found if s in self.snapshots and self.snapshots[s][1].op != o.op), None)
+
 
 def anchor_id(op: str) -> str:
     """The id of an operation's box in the page (ids have no white space)."""
@@ -64,8 +71,30 @@ def process(o: Operation) -> str:
     return explain.process(o).removeprefix("process ")
 
 
+SHORT = 6
+"""Digits of a snapshot's id that are shown; who points at them or copies them gets all."""
+_SNAPSHOT = re.compile(r"(?<![\w./-])\d{15,19}(?![\w-])")
+
+
+def snapshot(id: int | str) -> Markup:
+    """The id of a snapshot, short, by which one may filter the timeline."""
+    whole = str(id)
+    rest = tag("i", whole[SHORT:])
+    return element("a", whole[:SHORT], rest, href="#timeline", class_="id", title=whole, data_pick=f"s{whole}")
+
+
+def shortened(text: str) -> Markup:
+    """A text in which the ids of snapshots are short."""
+    parts, at = [], 0
+    for found in _SNAPSHOT.finditer(text):
+        parts += [escape(text[at : found.start()]), snapshot(found[0])]
+        at = found.end()
+    return Markup("").join((*parts, escape(text[at:])))
+
+
 _COLUMNS = (
     TableColumn("operation", mark="name mono"),
+    TableColumn("engine", most=24),
     TableColumn("process", most=24),
     TableColumn("kind", mark="nowrap", most=40),
     TableColumn("arguments", mark="mono wrap"),
@@ -73,6 +102,7 @@ _COLUMNS = (
     TableColumn("ended, ms", right=True),
     TableColumn("took, ms", right=True),
     TableColumn("outcome"),
+    TableColumn("read", title="The snapshot that it scanned, as the object store saw it"),
     TableColumn("committed as"),
     TableColumn("events", mark="muted nowrap"),
 )
@@ -81,7 +111,7 @@ _TABLE = TableColumn("table", most=40)
 
 def table(shown: Shown, operations: Iterable[Operation], *, tables: bool = False) -> Table:
     """Operations as rows; ``tables``: also on which table each was."""
-    columns = (*_COLUMNS[:3], _TABLE, *_COLUMNS[3:]) if tables else _COLUMNS
+    columns = (*_COLUMNS[:4], _TABLE, *_COLUMNS[4:]) if tables else _COLUMNS
     return Table(columns, [_row(shown, o, tables) for o in operations])
 
 
@@ -94,6 +124,7 @@ def _row(shown: Shown, o: Operation, tables: bool) -> TableRow:
         ended.append(muted(f", {words.shorten(shown.resolutions[o.op], 40)}"))
     cells: list[str | TableCell] = [
         shown.link(o.op),
+        explain.engine(o),
         process(o),
         o.f,
         *([o.table or ""] if tables else []),
@@ -102,10 +133,11 @@ def _row(shown: Shown, o: Operation, tables: bool) -> TableRow:
         words.milliseconds(None if o.completed is None else figures.ms(o.completed.time)),
         words.milliseconds(figures.latency_ms(o)),
         joined(ended),
+        snapshot(scan) if (scan := shown.scanned(o)) is not None else "–",
         snapshots or "–",
         ", ".join(map(str, o.indices)),
     ]
-    return TableRow(cells, below=_said(o))
+    return TableRow(cells, below=_said(o), of=o.op)
 
 
 def _said(o: Operation) -> str | Markup:

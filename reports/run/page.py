@@ -45,7 +45,7 @@ def of(run: Stored) -> Page:
     involved = {m.n: [operations[op] for op in dict.fromkeys(m.anomaly.ops) if op in operations] for m in named}
     commits = run.commits_by_op()
     marked = {o.op for found in involved.values() for o in found[: card.MOST_OPS]}
-    lanes = timeline.timeline(run.operations, run.writers, marked, commits)
+    lanes = timeline.timeline(run.operations, run.writers, marked, commits, run.scans)
     shown = Shown(
         run,
         operations,
@@ -60,10 +60,10 @@ def of(run: Stored) -> Page:
     for m in named:
         for op in dict.fromkeys(m.anomaly.ops):
             sharing.setdefault(op, []).append(m)
-    cards = []
+    cards, (bands, _) = [], over_time.windows(run)
     for m in named:
         related = sorted({other.n for op in m.anomaly.ops for other in sharing[op]} - {m.n})[:8]
-        cards.append(card.card(shown, m, involved[m.n], [named[n - 1] for n in related]))
+        cards.append(card.card(shown, m, involved[m.n], [named[n - 1] for n in related], bands))
     return Page(
         "report",
         run.workload,

@@ -25,15 +25,8 @@ def table_specs(run: Stored) -> list[dict[str, Any]]:
 
 
 def cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None or value in ({}, [], ()):
-        return "–"
-    if isinstance(value, Mapping):
-        return words.arguments(value, 240)
-    if isinstance(value, list | tuple) and all(isinstance(v, str | int | float) for v in value):
-        return words.shorten(", ".join(map(str, value)), 240)
-    return words.grouped(value) if isinstance(value, int | float) else words.compact(value, 240).strip('"')
+    """A value of a plan or of statistics in words."""
+    return words.grouped(value) if isinstance(value, int) and not isinstance(value, bool) else words.plainly(value)
 
 
 def table_of(items: list[dict[str, Any]], *, fit: bool = False) -> Table | None:

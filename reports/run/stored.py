@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence import history, runfolder, tablelog, tablelog_file
-from checkers.evidence.change_requests import ChangeRequest, change_requests
+from checkers.evidence.change_requests import ChangeRequest, Scan, change_requests, scans
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, Operation
 from checkers.evidence.lenient import mapping, strings
@@ -60,6 +60,8 @@ class Stored:
     problems: tuple[str, ...]
     change_requests: dict[str, list[ChangeRequest]] = field(default_factory=dict)
     """Operation id → its change requests."""
+    scans: dict[str, list[Scan]] = field(default_factory=dict)
+    """Operation id → the snapshots that it read."""
     accepted: Accepted = NOTHING_ACCEPTED
     """The anomalies that the workload expects or allows, as the results say."""
 
@@ -287,6 +289,7 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
         files_of(folder),
         tuple(problems),
         change_requests(folder / "proxy.jsonl"),
+        scans(folder / "proxy.jsonl"),
         accepted_from_json(results or {}, plan.tables or ()),
     )
 

@@ -5,13 +5,15 @@ Boxes have ``op-<id>`` anchors, so that an anomaly's table links to its operatio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.evidence import error_chain
+from checkers.evidence.change_requests import Scan
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
@@ -21,13 +23,14 @@ from reports.drawing.svg import element
 from reports.run.operations import anchor_id
 
 MOST = 2000
+MOST_KEYS = 12
 ROW = 15
 """Pixels for each event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One operation: its lane (from 0), its position in px, its text and its tooltip."""
+    """One operation: its lane (from 0), its position in px, its text, its tooltip, and the keys and snapshots it is about."""
 
     op: str
     lane: int
@@ -37,6 +40,7 @@ class Box:
     label: str
     second: str
     title: str
+    about: str
     marked: bool
 
 
@@ -90,7 +94,8 @@ def timeline(
     operations: Sequence[Operation],
     writers: int,
     marked: Collection[str],
-    commits: dict[str, list[tuple[str, Commit]]],
+    commits: Mapping[str, list[tuple[str, Commit]]],
+    scans: Mapping[str, Sequence[Scan]] = MappingProxyType({}),
 ) -> Timeline | None:
     """The timeline of ``operations`` (in the order of invocation); None if there are none."""
     if not operations:
@@ -134,6 +139,7 @@ def timeline(
             label=words.shorten(f"{o.f} {words.arguments(o.value, 60)}".strip(), 72),
             second=_second(o) if bottom.get(k, 0) - top[k] >= 2 * ROW else "",
             title=_title(o, commits.get(o.op, [])),
+            about=_about(o, commits.get(o.op, []), scans.get(o.op, ())),
             marked=o.op in marked,
         )
         for k, o in enumerate(shown)
@@ -141,6 +147,15 @@ def timeline(
     engines = {lane_of(o, writers): o.engine for o in shown if o.mixed}
     heads = tuple(f"{lane} {engines[lane]}" if lane in engines else str(lane) for lane in lanes)
     return Timeline(heads, tuple(boxes), tuple(times), tuple(cuts), at, len(shown), len(operations))
+
+
+def _about(o: Operation, commits: Sequence[tuple[str, Commit]], scans: Sequence[Scan]) -> str:
+    """What the field above the timeline is compared with: ``k7`` for a key, ``s…`` for a snapshot that it read or made."""
+    value = o.value if isinstance(o.value, Mapping) else {}
+    ids = found if isinstance(found := value.get("ids"), list) else [value.get("id")]
+    keys = [f"k{i}" for i in ids[:MOST_KEYS] if type(i) is int]
+    snapshots = dict.fromkeys([*(c.snapshot_id for _, c in commits), *(s.snapshot for s in scans[:3])])
+    return " ".join((*keys, *(f"s{s}" for s in snapshots)))
 
 
 def _second(o: Operation) -> str:
@@ -204,4 +219,6 @@ def _box(b: Box) -> Markup:
     text = [tag("b", b.label), *([tag("small", b.second)] if b.second else [])]
     style = f"--n:{b.lane};top:{b.top}px;height:{b.height}px"
     marked = " marked" if b.marked else ""
-    return element("div", *text, id=anchor_id(b.op), class_=f"op {b.outcome}{marked}", style=style, title=b.title)
+    return element(
+        "div", *text, id=anchor_id(b.op), class_=f"op {b.outcome}{marked}", style=style, title=b.title, data_f=b.about
+    )

@@ -24,7 +24,7 @@ from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
-from reports.run import anomalies, card, page, plots, stored, timeline
+from reports.run import anomalies, card, operations, page, picture, plots, stored, timeline
 from reports.run import bands as measure
 from reports.run import banner as banner_module
 from reports.run.stored import Stored
@@ -316,7 +316,7 @@ def test_a_page_answers_the_question_first_and_shows_the_evidence(run: Path) -> 
         "5.5 s",
         "3.4 GB",
         "All 5 operations are shown.",
-        'returned 1 row: [[7, "w0-0", 0, "x", 3]]',
+        "returned 1 row: (7, w0-0, 0, x, 3)",
     ):
         assert expected in text, expected
     assert {"history.jsonl", "plan.yaml", "results.json", "tablelog/orders.jsonl", "logs/a%20b%26c.log"} <= set(
@@ -721,7 +721,7 @@ def test_numbers_are_grouped_and_shares_do_not_lie() -> None:
 
 
 def test_a_broken_scale_is_monotonic_and_cuts_what_is_idle() -> None:
-    scale = plots.BrokenScale([(0, 100), (50, 120), (60_000, 60_100)], 0, 1000)
+    scale = picture.BrokenScale([(0, 100), (50, 120), (60_000, 60_100)], 0, 1000)
     assert len(scale.segments) == 2
     places = [scale(t) for t in range(-10, 60_200, 10)]
     assert places == sorted(places) and places[0] >= 0 and places[-1] <= 1000
@@ -781,3 +781,116 @@ def test_a_transfer_is_an_update_and_a_kind_of_another_system_is_maintenance() -
 @pytest.mark.parametrize(("ids", "says"), [((7,), "the rows of id 7;"), ((7, 9), "the rows of ids 7, 9;")])
 def test_the_note_of_a_minimal_history_says_that_its_numbers_are_ids(ids: tuple[int, ...], says: str) -> None:
     assert says in card._minimal_note(undelete(minimal=MinimalHistory(("w1-0", "w0-0"), ids, complete=True)))
+
+
+# --- a card -----------------------------------------------------------------------------------------------------------
+
+
+def with_proxies(run: Path) -> Path:
+    """The run with what proxies saw: two operations read the first snapshot, and the commit of one was held and struck."""
+    scan = {"service": "store", "kind": "read", "what": "GET /b/t/metadata/snap-100-3-u.avro"}
+    lines: list[dict[str, Any]] = [
+        {"time": 500_000_000, "writer": 1, **scan, "op": "w1-0", "nth": 1, "status": "206", "ms": 2.0},
+        {"time": 9_150_000_000, "writer": 1, **scan, "op": "w1-2", "nth": 1, "status": "206", "ms": 2.0},
+        {
+            "time": 600_000_000,
+            "writer": 1,
+            "service": "catalog",
+            "kind": "commit",
+            "what": "POST /v1/t",
+            "table": "orders",
+            "op": "w1-0",
+            "nth": 1,
+            "base": "100",
+            "new": "200",
+            "status": "409",
+            "ms": 250.0,
+            "held": True,
+            "faults": ["drop-reply"],
+        },
+    ]
+    (run / "proxy.jsonl").write_text("".join(json.dumps(r, separators=(",", ":")) + "\n" for r in lines))
+    return run
+
+
+def test_the_picture_shows_what_each_operation_read_what_was_held_and_which_fault_was_on(run: Path) -> None:
+    loaded = stored.load(with_proxies(run))
+    assert {op: [s.snapshot for s in found] for op, found in loaded.scans.items()} == {"w1-0": [100], "w1-2": [100]}
+    html = page.render(loaded)
+    read(html)
+    assert "w1-0 read snapshot 100 at 500\u202fms" in html or "w1-0 read snapshot 100 at 500 ms" in html
+    assert "its commit was held from 600 ms to 850 ms" in html and "was struck by drop-reply" in html
+    at = html.index('class="row" data-op="w1-0"')
+    assert 'class="held"' in html[at : html.index("</g>", at)] and 'class="struck"' in html[at : html.index("</g>", at)]
+    assert 'class="reads" data-op="w1-0"' in html and "partition: 0.5 to 2.5 s" in html
+
+
+def test_a_card_has_the_statements_the_meaning_of_its_name_and_who_executed_it(run: Path) -> None:
+    html = page.render(run)
+    card_of = html[html.index('id="anomaly-1"') :]
+    for expected in (
+        "CREATE TABLE orders (id BIGINT, val STRING, cnt BIGINT, log STRING, part INT) USING iceberg PARTITIONED BY (part)",
+        "&#39;write.delete.mode&#39; = &#39;merge-on-read&#39;",
+        "-- w1-0\nDELETE FROM orders WHERE id = 7",
+        "UPDATE orders SET val = &#39;w0-0&#39; WHERE id = 7",
+        "What “undelete” means",
+        "icequake explain undelete",
+        '<span class="tag engine">Spark</span>',
+    ):
+        assert expected in card_of, expected
+
+
+def test_the_id_of_a_snapshot_is_short_and_all_of_it_is_there_to_copy() -> None:
+    shown = operations.shortened("snapshot 7953581547370397458 of data/12345678901234567.parquet, id 7, <b>")
+    assert str(shown).startswith('snapshot <a href="#timeline" class="id" title="7953581547370397458"')
+    assert ">795358<i>1547370397458</i></a> of data/12345678901234567.parquet, id 7, &lt;b&gt;" in shown
+
+
+def test_the_timeline_knows_the_keys_and_the_snapshots_of_each_operation(run: Path) -> None:
+    html = page.render(with_proxies(run))
+    assert 'data-f="k7 s200 s100"' in html, "it deleted key 7, made snapshot 200, and read 100"
+    assert 'data-pick="k7"' in html
+
+
+def test_no_json_is_on_the_page(run: Path) -> None:
+    stats = {
+        "metrics": {"latency_p50_ms": 300.0, "latency_p99_ms": 2000.0},
+        "attempts": {"by_writer": {"w0": {"1": 4, "3": 1}}},
+        "conflicts": {"pairs": [{"aborted": "delete", "by": "insert", "because": "time", "count": 2, "table": "t"}]},
+        "spurious": {
+            "aborted": 64,
+            "judged": 64,
+            "spurious": 36,
+            "by_kind": {"delete": {"judged": 64, "spurious": 36}},
+        },
+        "success": {"committed": 1, "aborted": 3},
+        "wasted": {"seconds": 9.3, "share": 0.06, "attempts": 70},
+        "backoff_ms": {"committed": 10_500.0, "exhausted": 0},
+        "faults": {"windows": 1, "inside": {"per_second": 6.4, "seconds": 20}, "outside": {"per_second": 5.7}},
+    }
+    nested = {
+        "cycle": [{"after": "w1", "why": ["a", 1]}],
+        "left": {"a": {"b": [1, {"c": None}]}},
+        "n": [[1, "x"], True],
+    }
+    found = undelete(evidence=nested)
+    write_results(run, False, [Verdict("retries", True, (), stats), Verdict("x", False, (found,), {"a": nested})])
+    html = page.render(run)
+    text = read(html).text
+    for said in (
+        "36 of 64 aborts were spurious",
+        "1 of 4 operations that met a conflict committed in the end (25.0 %)",
+        "Conflicts cost 9.3 s of work (6.0 % of all that writers worked) and 70 attempts of commits.",
+        "delete insert t None it committed meanwhile 2",
+        "while a fault was on 20 s 0 6.40",
+    ):
+        assert said in text, said
+    assert '{"' not in text and '["' not in text and "{'" not in text
+
+
+@pytest.mark.parametrize(
+    "stats", [{"conflicts": 3, "faults": {"windows": "x"}}, {"attempts": {"by_writer": {"w": 3}}}, {}]
+)
+def test_statistics_of_another_form_are_shown_as_far_as_they_go(run: Path, stats: dict[str, Any]) -> None:
+    write_results(run, True, [Verdict("retries", True, (), stats)])
+    read(page.render(run))
