@@ -1,4 +1,4 @@
-"""The stories of a run: findings that have one cause, the cause first; and what a scenario is about."""
+"""The stories of a run, as page, terminal and JUnit file show them; and what a scenario is about."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.costs import figures
+from checkers.judge import by_engine as engines
+from checkers.judge import stories
+from checkers.judge.by_engine import Did, version_of
 from checkers.judge.known import Known
-from checkers.judge.stories import UNREADABLE, Step, Story, unreadable_words
+from checkers.judge.stories import UNREADABLE, Step, Story
+from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.run.anomalies import Card, link
 from reports.run.plan_view import table_specs
@@ -39,43 +43,86 @@ class KnownLine:
 
 @dataclass(frozen=True, slots=True)
 class StoryView:
-    """A story, for page and terminal; ``struck``: what faults did to the requests of the operation at fault, before everything else."""
+    """A story, for page and terminal; ``struck``: what faults did to the requests of the operation at fault, before everything else.
 
-    table: str
+    ``who`` is with its version; ``mark``: what the workload says of all its anomalies, ``expected`` or ``allowed``.
+    """
+
+    story: Story
+    who: str
+    mark: str
     struck: tuple[str, ...]
     lines: tuple[Line, ...]
     known: tuple[KnownLine, ...]
 
 
-def stories(run: Stored, cards: Iterable[Card] = ()) -> list[StoryView]:
-    """The stories of a run; an unreadable table without one is a story of its own."""
+@dataclass(frozen=True, slots=True)
+class ShapeView:
+    """Stories of one shape: those told in full, and one line for each other, below ``alike`` (``12 more like this``)."""
+
+    told: tuple[StoryView, ...]
+    more: tuple[StoryView, ...]
+    alike: str
+
+
+def shapes(run: Stored, cards: Iterable[Card] = ()) -> list[ShapeView]:
+    """The stories of a run by shape, the gravest first."""
     shown = list(cards)
-    told = run.told
-    out = [
-        StoryView(
-            s.table,
+
+    def view(s: Story) -> StoryView:
+        version = version_of(s.engine, run.plan.versions) if s.engine else ""
+        return StoryView(
+            s,
+            version or s.who,
+            mark(run, s),
             tuple(_struck(run, s)),
-            tuple(_line(s.table, step, shown) for step in s.steps),
+            tuple(_line(s.table or "", step, shown) for step in s.steps),
             tuple(map(_known, s.known)),
         )
-        for s in told.stories
+
+    return [
+        ShapeView(tuple(map(view, shape.told)), tuple(map(view, shape.more)), shape.alike)
+        for shape in stories.shapes(run.told.stories)
     ]
-    ended = {s.table for s in told.stories if any(step.name == UNREADABLE for step in s.steps)}
-    for u in told.unreadable:
-        if u.table not in ended:
-            out.append(StoryView(u.table, (), (Line(UNREADABLE, 1, f"{u.table}: {unreadable_words(u)}"),), ()))
-    return out
 
 
-def known(run: Stored) -> list[KnownLine]:
-    """The known defects that anomalies outside the stories look like."""
-    return [_known(k) for k in run.told.known]
+def anomalies_of(run: Stored, story: Story) -> list[Anomaly]:
+    """The anomalies of a story."""
+    by = {v.checker: v.anomalies for v in run.verdicts}
+    return [by[checker][n] for checker, n in story.anomalies if 0 <= n < len(by.get(checker, ()))]
+
+
+def mark(run: Stored, story: Story) -> str:
+    """``expected`` or ``allowed`` if the workload says that of all anomalies of a story; else empty."""
+    marks = {run.mark(a) for a in anomalies_of(run, story)}
+    return marks.pop() if len(marks) == 1 else ""
+
+
+def unmarked(run: Stored) -> list[Story]:
+    """The stories that the workload does not expect or allow; all of them if it does so with each."""
+    own = [s for s in run.told.stories if not mark(run, s)]
+    return own or [*run.told.stories]
+
+
+def headline(run: Stored) -> tuple[str, ...]:
+    """What happened to data, counted, the gravest first; without what the workload expects or allows, if there is something else."""
+    return stories.headline(unmarked(run))
+
+
+def who(run: Stored) -> str:
+    """``DuckDB 57, the catalog server 2``: who did it, by number of findings; empty for none."""
+    return ", ".join(f"{name} {words.grouped(n)}" for name, n in stories.who(unmarked(run)).items())
+
+
+def by_engine(run: Stored) -> tuple[Did, ...]:
+    """What each engine did, and who else is blamed."""
+    return engines.by_engine(run.operations, run.logs, run.told.stories, run.plan.versions)
 
 
 def _line(table: str, step: Step, cards: Iterable[Card]) -> Line:
     if step.name == UNREADABLE:
         return Line(UNREADABLE, step.count, f"{table}: {step.text}")
-    mine = [c for c in cards if (c.anomaly.name, c.anomaly.table) == (step.name, table)]
+    mine = [c for c in cards if (c.anomaly.name, c.anomaly.table or "") == (step.name, table)]
     card = next((c for c in mine if {*c.anomaly.ops} & {*step.ops}), mine[0] if mine else None)
     return Line(step.name, step.count, step.text, f"#anomaly-{card.n}" if card is not None else "")
 
