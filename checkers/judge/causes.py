@@ -106,8 +106,8 @@ def _asked(value: object) -> frozenset[int]:
     return frozenset(k for ids in said if isinstance(ids, list) for k in ids if isinstance(k, int))
 
 
-def groups(found: Sequence[Anomaly], facts_of: Callable[[str | None], Facts]) -> list[list[Anomaly]]:
-    """The anomalies in groups of one cause: each is in exactly one. Groups and their anomalies are in the order of ``found``."""
+def groups(found: Sequence[Anomaly], facts_of: Callable[[str | None], Facts]) -> list[list[int]]:
+    """The places of the anomalies in groups of one cause: each is in exactly one. Groups and their places are in the order of ``found``."""
     union, index = _Union(len(found)), _Index(found, facts_of)
     lost = {(a.table, op): i for i, a in enumerate(found) if a.keys for op in facts_of(a.table).lost(a)}
     joins: list[int] = []
@@ -126,9 +126,9 @@ def groups(found: Sequence[Anomaly], facts_of: Callable[[str | None], Facts]) ->
             continue
         union.add(i, [(a.table, ("other words", a.ops[0]))] if a.ops else ())
         index.add(i)
-    out: dict[int, list[Anomaly]] = {}
-    for i, a in enumerate(found):
-        out.setdefault(union.root(i), []).append(a)
+    out: dict[int, list[int]] = {}
+    for i in range(len(found)):
+        out.setdefault(union.root(i), []).append(i)
     return list(out.values())
 
 

@@ -2,9 +2,10 @@
 
 A client whose commit was applied but not acknowledged may believe that it failed (``false-failure``), then delete the files of its commit
 (``missing-file``); then nobody can read the table (:mod:`checkers.timeline.unreadable`). Three findings, one cause
-(:mod:`checkers.judge.causes`), one story. Every anomaly is in exactly one story; a single one is a story, too. Page, terminal and JUnit file say
-the same of a run, because it is said here: the headline, who did it, and the words of each story. Nothing here is a verdict: anomalies
-are judged as before.
+(:mod:`checkers.judge.causes`), one story. Every anomaly is in exactly one story; a single one is a story, too.
+
+Page, terminal and JUnit file say the same of a run, because it is said here: the headline, who did it, and the words of each story.
+Nothing here is a verdict: anomalies are judged as before.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ GRAVEST = ("lost-commit", "lost-table", "half-transaction", "resurrected-row", "
 """Of names with the same harm, those that a story is named after first; the others in the order of their anomalies."""
 ALIKE = 3
 """Stories of one shape that are told in full."""
-SERVER, CATALOG, STORE, NOBODY = "the catalog server", "the catalog", "the object store", "nobody known"
+SERVER, CATALOG, STORE, NOBODY = "the catalog server", "the catalog", "the object store", "unknown"
 """Who did it, besides engines."""
 
 
@@ -124,7 +125,7 @@ class Told:
 
     Attributes:
         unreadable: tables that were unreadable at the end, by time.
-        stories: the gravest first.
+        stories: the gravest first; of the same harm, what is documented as possible last.
         problem: why there are no stories, if telling them failed; else empty.
     """
 
@@ -170,9 +171,9 @@ def headline(stories: Sequence[Story]) -> tuple[str, ...]:
             counts[(s.harm, s.name)] += max((step.most for step in s.steps if step.name == s.name), default=1)
         if s.name != UNREADABLE and any(step.name == UNREADABLE for step in s.steps):
             counts[(Harm.UNREADABLE, UNREADABLE)] += 1
-    said = [(h.gravity, -n, counted(name, n)) for (h, name), n in counts.items()]
-    said += [(Harm.METADATA.gravity, -len(names), _ways(by, len(names))) for by, names in ways.items()]
-    return tuple(text for _, _, text in sorted(said))
+    said = [(h, counted(name, n)) for (h, name), n in counts.items()]
+    said += [(Harm.METADATA, _ways(by, len(names))) for by, names in ways.items()]
+    return tuple(text for _, text in sorted(said, key=lambda s: s[0].gravity))
 
 
 def counted(name: str, n: int) -> str:
@@ -228,13 +229,16 @@ def tell(
 def _tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None, broken: tuple[Unreadable, ...]) -> Told:
     teller = _Teller(evidence, ran, broken)
     found = [(a, (v.checker, n)) for v in verdicts if v.checker != "expect" for n, a in enumerate(v.anomalies)]
-    places = {id(a): place for a, place in found}
     together = groups([a for a, _ in found], teller.facts)
     ends = {u.table: u for u in teller.unreadable}
-    stories = [teller.story(g, tuple(places[id(a)] for a in g), teller.end_of(g, ends)) for g in together]
+    stories: list[Story] = []
+    for group in together:
+        these = [found[i][0] for i in group]
+        stories.append(teller.story(these, tuple(found[i][1] for i in group), teller.end_of(these, ends)))
     stories += [teller.story([], (), u) for u in ends.values()]  # those that no group is about
-    order = {s: n for n, s in enumerate(stories)}
-    return Told(teller.unreadable, tuple(sorted(stories, key=lambda s: (s.harm.gravity, _rank(s.name), order[s]))))
+    documented = {n for n, group in enumerate(together) if all(found[i][0].documented is not None for i in group)}
+    order = sorted(enumerate(stories), key=lambda s: (s[1].harm.gravity, s[0] in documented, _rank(s[1].name), s[0]))
+    return Told(teller.unreadable, tuple(s for _, s in order))
 
 
 def _rank(name: str) -> int:

@@ -45,7 +45,7 @@ def _banner(run: Stored) -> Banner:
     early = "" if run.complete else f" {_ended(run)} Later anomalies may be missing."
     if run.complete and run.scenario and run.reproduced in _SCENARIOS:
         return _scenario(run, scope)
-    happened = stories_view.headline(run)
+    happened = stories_view.headline(run) or (f"{words.plural(len(found), 'anomaly', 'anomalies')} found",)
     if run.valid is False and unmet:
         others = "" if not found else f"; {_first(happened, 1)}"
         seen = f" They found {_listing(names)}." if names else ""
@@ -63,9 +63,14 @@ def _banner(run: Stored) -> Banner:
         if documented:
             which = "All of them are" if documented == len(found) else f"{words.grouped(documented)} of them are"
             tail = f" {which} documented as possible." if len(found) > 1 else " It is documented as possible."
-        events = f"{words.plural(len(found), 'anomaly', 'anomalies')} of {words.plural(len(run.told.stories), 'event')}"
-        sentence = f"In {scope}, {checkers} found {events}: {_listing(names)}.{confirmation}{tail}{early}"
-        return Banner("invalid", _first(happened) or words.plural(len(found), "anomaly", "anomalies"), sentence)
+        events = words.plural(len(run.told.stories), "event")
+        of = (
+            f"{words.plural(len(found), 'anomaly', 'anomalies')} of {events}: "
+            if len(found) > len(run.told.stories) > 0
+            else ""
+        )
+        sentence = f"In {scope}, {checkers} found {of}{_listing(names)}.{confirmation}{tail}{early}"
+        return Banner("invalid", _first(happened), sentence)
     if not run.complete:
         checked = (
             "It was not checked."

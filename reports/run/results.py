@@ -33,7 +33,7 @@ def told_from_json(r: Mapping[str, Any]) -> Told:
             )
             for u in mappings(r.get("unreadable"))
         ),
-        tuple(map(_story, mappings(r.get("stories")))),
+        tuple(_story(s) for s in mappings(r.get("stories")) if s.get("headline")),
         str(r.get("stories_problem") or ""),
     )
 

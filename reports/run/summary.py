@@ -113,7 +113,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         gravest = [
             a for s in stories_view.unmarked(run)[:1] for a in stories_view.anomalies_of(run, s) if a.name == s.name
         ]
-        first = (gravest or own)[0]
+        first = (gravest or sorted(own, key=lambda a: bool(run.mark(a))))[0]
         if first.explanation:
             out += ["", paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
             out += wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
