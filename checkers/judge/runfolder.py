@@ -12,6 +12,7 @@ from checkers.evidence import history, proxylog, tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import UnpairedError
 from checkers.evidence.own_retries import attempts_by_op, counted
+from checkers.evidence.plan import Plan
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import UNREADABLE, RunFolder, StoreError, load_kinds, replace_file
 from checkers.evidence.uncollected import uncollected
@@ -174,7 +175,11 @@ def load_ran(folder: Path) -> Ran:
     Raises:
         StoreError: the plan cannot be read.
     """
-    plan = RunFolder(folder).read_plan()
+    return ran_of(RunFolder(folder).read_plan())
+
+
+def ran_of(plan: Plan) -> Ran:
+    """What a run ran, by its plan."""
     catalog = plan.catalog.name if plan.catalog is not None else ""
     return Ran(plan.workload, catalog, plan.versions.get("iceberg", "unknown"))
 

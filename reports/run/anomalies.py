@@ -1,27 +1,13 @@
-"""The anomalies of a run: which of them have cards, and the section of the page that shows these."""
+"""The anomalies of a run that no story tells: which of them have cards; and which links may be followed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from checkers.verdict import Anomaly
 
 MOST_CARDS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """An anomaly that has a card, and the number of it, from 1."""
-
-    n: int
-    anomaly: Anomaly
-
-    @property
-    def anchor(self) -> str:
-        """The id of its card in the page."""
-        return f"anomaly-{self.n}"
 
 
 def safe(target: str | None) -> str | None:

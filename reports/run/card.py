@@ -1,8 +1,10 @@
-"""One anomaly as a card: what was found, why it is a contradiction, and what the operations involved did."""
+"""One story, or one anomaly, as a card: what happened, why it is a contradiction, and what the operations involved did."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 from markupsafe import Markup
 
@@ -30,10 +32,11 @@ from reports.drawing.page import (
     tag,
 )
 from reports.drawing.svg import element
-from reports.run import operations, picture, statements, values
-from reports.run.anomalies import Named, safe
+from reports.run import operations, picture, statements, stories_view, values
+from reports.run.anomalies import safe
 from reports.run.bands import Band
 from reports.run.operations import Shown, shortened, snapshot
+from reports.run.stories_view import StoryView
 
 FULL_CARDS = 10
 """Number of cards with full-length texts; later cards get half the length."""
@@ -45,57 +48,128 @@ MOST_NAMES = 12
 MOST_TEXT = 2000
 MOST_EVIDENCE = 800
 MOST_REQUESTS = 16
+MOST_OTHERS = 8
+"""Other anomalies of a story that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a card is about.
+
+    Attributes:
+        n: number of the card, from 1.
+        anomaly: that is explained first; None for a table that is unreadable without an anomaly.
+        others: the other anomalies of its story.
+        view: its story; None for an anomaly that no story tells.
+    """
+
+    n: int
+    anomaly: Anomaly | None
+    others: tuple[Anomaly, ...] = ()
+    view: StoryView | None = None
+
+    @property
+    def anchor(self) -> str:
+        """The id of the card in the page."""
+        return f"anomaly-{self.n}"
+
+    @property
+    def name(self) -> str:
+        """The name of what was found."""
+        return self.view.story.name if self.view is not None else self.anomaly.name if self.anomaly is not None else ""
+
+    @property
+    def shown(self) -> tuple[Anomaly, ...]:
+        """The anomalies that the card shows."""
+        return (*((self.anomaly,) if self.anomaly is not None else ()), *self.others[:MOST_OTHERS])
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The operations involved, those at fault first."""
+        told = self.view.story.ops if self.view is not None else ()
+        return tuple(dict.fromkeys((*(self.anomaly.ops if self.anomaly is not None else ()), *told)))
 
 
 def card(
-    shown: Shown, named: Named, involved: Sequence[Operation], related: Sequence[Named], bands: Sequence[Band]
+    shown: Shown, found: Found, involved: Sequence[Operation], related: Sequence[Found], bands: Sequence[Band]
 ) -> page.Card:
-    """The card of one anomaly.
+    """The card of a story, or of an anomaly that no story tells.
 
     Args:
         involved: its operations that the history has, in its order of them.
         related: other cards with operations of it.
         bands: when faults were on.
     """
-    a, n = named.anomaly, named.n
-    room = 1 if n <= FULL_CARDS else 2
-    cut = " … (cut; the whole text is in results.json)" if len(a.explanation) > MOST_TEXT // room else ""
-    why = shortened((a.explanation[: MOST_TEXT // room] or "The checker gave no explanation.") + cut)
-    means = meaning(a.name)
+    a, view = found.anomaly, found.view
+    most = MOST_TEXT if found.n <= FULL_CARDS else MOST_TEXT // 2
+    means = meaning(found.name)
     few = sorted(involved[:MOST_OPS], key=lambda o: o.start)
-    seen: list[Block] = [Text([why], "why")]
-    seen += picture.blocks(picture.interleaving(shown, few, bands), f"Operations of anomaly {n}")
+    seen: list[Block] = [] if view is None else stories_view.what_happened(view)
+    seen += [] if a is None else [_why(a, most)]
+    seen += picture.blocks(picture.interleaving(shown, few, bands), f"Operations of anomaly {found.n}")
     if few:
         seen += [operations.table(shown, few), *_more(len(involved) - MOST_OPS, "operation", ", in results.json.")]
-    seen += [*_snapshots(shown, a, few), *_requests(shown, a), *_minimal(shown, a)]
-    if room == 1 and a.trail:
-        trail = "\n".join(words.shorten(x, 600) for x in _trail(a))
-        seen.append(Fold("From operation to row", [FileText(shortened(trail))]))
-    if a.evidence:
-        seen.append(Fold("Evidence", values.blocks(a.evidence, MOST_EVIDENCE // room)))
-    beside: list[Block] = [Pairs(_about(shown, a, few, means, related), "about"), *_name(a.name, means)]
+    if a is not None:
+        seen += [*_snapshots(shown, a, few), *_requests(shown, a), *_minimal(shown, a)]
+        seen += _trail_of(a) if found.n <= FULL_CARDS else []
+        seen += _evidence(a, most)
+    seen += [block for other in found.others[:MOST_OTHERS] for block in _other(other, most)]
+    seen += _more(len(found.others) - MOST_OTHERS, "anomaly of this", ", in results.json.")
+    beside: list[Block] = [Pairs(_about(shown, found, few, means, related), "about"), *_name(found.name, means)]
+    beside += [] if view is None else stories_view.known_defects(view)
     beside += statements.blocks(shown.run, few)
-    consequence: list[Block] = [Text([means.sentence], "consequence")] if means is not None else []
+    sentence = view.story.consequence if view is not None else means.sentence if means is not None else ""
+    consequence: list[Block] = [Text([sentence], "consequence")] if sentence else []
+    mark = "documented" if a is not None and a.documented else ""
     blocks = [*consequence, Group([seen, beside], "aside")]
-    return page.Card(
-        _head(shown, named, few), blocks, named.anchor, "documented" if a.documented else "", n <= OPEN_CARDS
-    )
+    return page.Card(_head(shown, found, few), blocks, found.anchor, mark, found.n <= OPEN_CARDS)
 
 
-def _head(shown: Shown, named: Named, involved: Sequence[Operation]) -> Markup:
-    a = named.anomaly
-    parts: list[str] = [muted(str(named.n)), tag("b", words.shorten(a.name, 80))]
-    parts += [tag("span", who, "tag engine") for who in _engines(involved)]
-    if a.documented:
+def _why(a: Anomaly, most: int) -> Text:
+    cut = " … (cut; the whole text is in results.json)" if len(a.explanation) > most else ""
+    return Text([shortened((a.explanation[:most] or "The checker gave no explanation.") + cut)], "why")
+
+
+def _trail_of(a: Anomaly) -> list[Block]:
+    trail = "\n".join(words.shorten(x, 600) for x in _trail(a))
+    return [Fold("From operation to row", [FileText(shortened(trail))])] if trail else []
+
+
+def _evidence(a: Anomaly, most: int) -> list[Block]:
+    return [Fold("Evidence", values.blocks(a.evidence, most * MOST_EVIDENCE // MOST_TEXT))] if a.evidence else []
+
+
+def _other(a: Anomaly, most: int) -> list[Block]:
+    """Another anomaly of the same story, in its own words."""
+    confirms = f", confirms {words.shorten(a.same_as, 60)}" if a.same_as else ""
+    name = f"{words.shorten(a.name, 80)}, found by {words.shorten(a.checker, 40)}{confirms}"
+    return [Fold(name, [_why(a, most // 2), *_evidence(a, most // 2)])]
+
+
+def _head(shown: Shown, found: Found, involved: Sequence[Operation]) -> Markup:
+    a, view = found.anomaly, found.view
+    name = words.shorten(found.name, 80)
+    parts: list[str] = [muted(str(found.n))]
+    if view is None:
+        parts += [tag("b", name), *(tag("span", who, "tag engine") for who in _engines(involved))]
+    else:
+        parts += [
+            tag("b", words.shorten(view.story.headline, 300)),
+            tag("span", words.shorten(view.who, 120), "tag engine"),
+        ]
+    if a is not None and a.documented:
         text, href = words.link_label(a.documented), safe(a.documented)
         said = f"documented: {text if href else words.shorten(text, 120)}"
         parts.append(outside(said, href, "tag") if href else tag("span", said, "tag"))
-    if mark := shown.run.mark(a):
+    if mark := view.mark if view is not None else shown.run.mark(a) if a is not None else "":
         parts.append(tag("span", mark, "tag"))
-    where = [Markup("table ") + tag("b", words.shorten(a.table, 60)) + " · "] if a.table else []
-    where.append(Markup("found by ") + words.shorten(a.checker, 40))
-    if a.same_as:
-        where.append(Markup(", confirms ") + tag("b", words.shorten(a.same_as, 60)))
+    table = view.story.table if view is not None else a.table if a is not None else None
+    where = [Markup("table ") + tag("b", words.shorten(table, 60)) + " · "] if table else []
+    where += [] if view is None else [tag("b", name) + ", "]
+    if a is not None:
+        where.append(Markup("found by ") + words.shorten(a.checker, 40))
+        if a.same_as and view is None:
+            where.append(Markup(", confirms ") + tag("b", words.shorten(a.same_as, 60)))
     parts.append(element("span", *where, class_="where"))
     return joined(parts, " ")
 
@@ -120,18 +194,26 @@ def _more(count: int, what: str, end: str = ".") -> list[Block]:
 
 
 def _about(
-    shown: Shown, a: Anomaly, involved: Sequence[Operation], means: Meaning | None, related: Sequence[Named]
+    shown: Shown, found: Found, involved: Sequence[Operation], means: Meaning | None, related: Sequence[Found]
 ) -> list[tuple[str, str]]:
     """Who, what and where."""
-    absent = [op for op in dict.fromkeys(a.ops) if op not in shown.operations][:MOST_OPS]
-    others = (link(f"{m.n} {words.shorten(m.anomaly.name, 40)}", f"#{m.anchor}") for m in related)
+    absent = [op for op in found.ops if op not in shown.operations][:MOST_OPS]
+    others = (link(f"{m.n} {words.shorten(m.name, 40)}", f"#{m.anchor}") for m in related)
+    story, a = found.view.story if found.view is not None else None, found.anomaly
+    keys = dict.fromkeys((*(story.keys if story is not None else ()), *(a.keys if a is not None else ())))
+    snapshots = dict.fromkeys(
+        (*(story.snapshots if story is not None else ()), *(a.snapshots if a is not None else ()))
+    )
+    files = dict.fromkeys(f for one in found.shown for f in one.files)
+    table = story.table if story is not None else a.table if a is not None else ""
     pairs = [
-        ("who", ", ".join(_engines(involved))),
-        ("table", words.shorten(a.table or "", 60)),
+        ("who", ", ".join(_engines(involved)) if found.view is None else words.shorten(found.view.who, 120)),
+        ("harm", str(story.harm if story is not None else means.harm if means is not None else "")),
+        ("table", words.shorten(table or "", 60)),
         ("operations", joined((shown.link(o.op) for o in involved), ", ")),
-        ("keys", _listed([_key(k) for k in a.keys[: MOST_NAMES + 1]], len(a.keys), ", ")),
-        ("snapshots", _listed([snapshot(s) for s in a.snapshots[: MOST_NAMES + 1]], len(a.snapshots), ", ")),
-        ("files", _listed([words.shorten(f, 160) for f in a.files[: MOST_NAMES + 1]], len(a.files), Markup("<br>"))),
+        ("keys", _listed(map(_key, keys), len(keys), ", ")),
+        ("snapshots", _listed(map(snapshot, snapshots), len(snapshots), ", ")),
+        ("files", _listed((words.shorten(f, 160) for f in files), len(files), Markup("<br>"))),
         ("not in the history", joined((words.shorten(op, 60) for op in absent), ", ")),
         ("same operations in", joined(others, ", ")),
         ("remedy", _with_code(means.remedy) if means is not None else ""),
@@ -150,10 +232,10 @@ def _key(key: object) -> Markup:
     return tag("a", words.shorten(str(key), 40), href="#timeline", data_pick=f"k{words.shorten(str(key), 40)}")
 
 
-def _listed(items: Sequence[str], of: int, by: str) -> Markup:
+def _listed(items: Iterable[str], of: int, by: str) -> Markup:
     """The first items of a list, and how many more there are."""
     more = [f"and {words.grouped(of - MOST_NAMES)} more"] if of > MOST_NAMES else []
-    return joined((*items[:MOST_NAMES], *more), by)
+    return joined((*islice(items, MOST_NAMES), *more), by)
 
 
 # --- snapshots --------------------------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import render as renderer
 from reports.drawing import words
-from reports.drawing.page import Block, Cards, Fold, Page, Section, Text, joined, link, muted, tag
+from reports.drawing.page import Block, Fold, Page, Section, Text, joined, link, muted, tag
 from reports.run import (
     card,
+    cards,
     checks_view,
     conflicts_view,
     over_time,
@@ -27,9 +28,9 @@ from reports.run import (
     tallies,
     timeline,
 )
-from reports.run.anomalies import Named, choose
 from reports.run.bands import clock_origin_ms
 from reports.run.banner import banner
+from reports.run.card import Found
 from reports.run.operations import Shown
 from reports.run.stored import Stored
 
@@ -40,11 +41,10 @@ MOST_PROBLEMS = 20
 
 def of(run: Stored) -> Page:
     """The page of a run; anything missing or broken in it is said there."""
-    named = [Named(n, a) for n, a in enumerate(choose(run.anomalies), 1)]
+    found = cards.found(run)
     operations = {o.op: o for o in run.operations}
-    involved = {m.n: [operations[op] for op in dict.fromkeys(m.anomaly.ops) if op in operations] for m in named}
     commits = run.commits_by_op()
-    marked = {o.op for found in involved.values() for o in found[: card.MOST_OPS]}
+    marked = {op for f in found for op in f.ops[: card.MOST_OPS]}
     lanes = timeline.timeline(run.operations, run.writers, marked, commits, run.scans)
     shown = Shown(
         run,
@@ -56,20 +56,12 @@ def of(run: Stored) -> Page:
         {b.op for b in lanes.boxes} if lanes else (),
         run.resolutions,
     )
-    sharing: dict[str, list[Named]] = {}
-    for m in named:
-        for op in dict.fromkeys(m.anomaly.ops):
-            sharing.setdefault(op, []).append(m)
-    cards, (bands, _) = [], over_time.windows(run)
-    for m in named:
-        related = sorted({other.n for op in m.anomaly.ops for other in sharing[op]} - {m.n})[:8]
-        cards.append(card.card(shown, m, involved[m.n], [named[n - 1] for n in related], bands))
     return Page(
         "report",
         run.workload,
         banner(run),
         [
-            Section("Anomalies", "anomalies", [Cards(cards), *_left_out(run, named)]),
+            Section("Anomalies", "anomalies", cards.blocks(shown, found)),
             Section("What ran", "plan", plan_view.blocks(run)),
             Section("Operations", "operations", tallies.blocks(shown)),
             Section("Over time", "time", over_time.blocks(shown)),
@@ -82,40 +74,27 @@ def of(run: Stored) -> Page:
         command=("Run it again", run.command) if run.command else None,
         footer=f"icequake{_version()} · this page needs no network and no other file",
         place=run.folder.name,
-        told=_told(run, named),
-        below=stories_view.blocks(run, named),
+        told=_told(run, found),
+        below=stories_view.blocks(run),
         rest=[*_files(run), *_problems(run)],
     )
 
 
-def _left_out(run: Stored, named: list[Named]) -> list[Block]:
-    """What is said instead of cards, or of anomalies without one."""
-    if not run.anomalies:
-        return [Text(["The run was not checked." if run.results is None else "None."], "muted")]
-    shown = {id(m.anomaly) for m in named}
-    rest = stored.anomaly_names(a for a in run.anomalies if id(a) not in shown)
-    if not rest:
-        return []
-    counts = ", ".join(f"{words.shorten(name, 60)} {words.grouped(n)}" for name, n in list(rest.items())[:30])
-    said = f"{len(named)} of {words.grouped(len(run.anomalies))} anomalies are shown. Not shown, all in "
-    return [Text([joined((said, link("results.json", "results.json"), f": {counts}."))], "note")]
-
-
-def _told(run: Stored, named: list[Named]) -> list[Block]:
+def _told(run: Stored, found: list[Found]) -> list[Block]:
     """Notes, the names of the anomalies, and what the workload's entries cover."""
     out: list[Block] = [Text([tag("span", note, "wrap") for note in run.notes], "note")] if run.notes else []
     names = stored.anomaly_names(run.anomalies)
-    chips = [_chip(run, name, n, named) for name, n in list(names.items())[:MOST_NAMES]]
+    chips = [_chip(run, name, n, found) for name, n in list(names.items())[:MOST_NAMES]]
     more = [words.plural(len(names) - MOST_NAMES, "more name")] if len(names) > MOST_NAMES else []
     out += [Text([*chips, *more], "chips")] if chips else []
+    out += [Text([f"who: {who}"], "note")] if (who := stories_view.who(run)) else []
     covered = [f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies)]
     return out + ([Text(covered, "note")] if covered else [])
 
 
-def _chip(run: Stored, name: str, count: int, named: list[Named]) -> Markup:
+def _chip(run: Stored, name: str, count: int, cards_of: list[Found]) -> Markup:
     found = [a for a in run.anomalies if a.name == name]
-    first = next((f"#{m.anchor}" for m in named if m.anomaly.name == name), None)
-    parts = [link(words.shorten(name, 60), first), tag("b", words.grouped(count))]
+    parts = [link(words.shorten(name, 60), cards.first_of(name, cards_of)), tag("b", words.grouped(count))]
     parts += [joined((" ", tag("small", "documented")))] if all(a.documented for a in found) else []
     marks = {run.mark(a) for a in found}
     parts += [joined((" ", tag("small", mark))) for mark in marks if mark and len(marks) == 1]

@@ -107,10 +107,10 @@ def test_a_defect_is_named_for_the_checker_that_finds_it(checker: str, named: li
     assert [k.scenario for k in found] == named
 
 
-def test_a_single_anomaly_has_no_story_and_still_its_known_defect() -> None:
-    found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=("w0-1",))] * 2
+def test_a_single_anomaly_is_a_story_with_its_known_defect() -> None:
+    found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=(op,)) for op in ("w0-1", "w0-2")]
     told = tell(recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], Ran("mine", "rest", "1.12.0"))
-    assert told.stories == () and [k.scenario for k in told.known] == ["undelete"]
+    assert len(told.stories) == 2 and [k.scenario for k in told.known] == ["undelete"]
     elsewhere = tell(recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], Ran("mine", "my.yaml", "1"))
     assert elsewhere.known == told.known, "it is Iceberg's, on any catalog"
 
@@ -127,18 +127,28 @@ def groups(*found: Anomaly) -> list[list[str]]:
 
 
 def test_what_has_different_causes_is_not_one_story() -> None:
-    assert groups(anomaly("false-failure", "w0-1"), anomaly("missing-file", "w1-1", files=("a",))) == []
-    assert groups(anomaly("false-failure", "w0-1"), anomaly("missing-file", "w0-1", table="u")) == []
-    assert groups(anomaly("undelete", "w0-1", keys=(1,)), anomaly("write-skew", "w0-1", keys=(1,))) == []
+    failed = anomaly("false-failure", "w0-1")
+    assert groups(failed, anomaly("missing-file", "w1-1", files=("a",))) == [["false-failure"], ["missing-file"]]
+    assert groups(failed, anomaly("missing-file", "w0-1", table="u")) == [["false-failure"], ["missing-file"]]
+    assert groups(anomaly("undelete", "w0-1", keys=(1,)), anomaly("write-skew", "w1-1", keys=(1,))) == [
+        ["undelete"],
+        ["write-skew"],
+    ]
 
 
 def test_what_a_lost_commit_makes_of_its_rows_belongs_to_it() -> None:
     lost = anomaly("lost-commit", "w0-1", "w1-1", keys=(7,))
-    seen = anomaly("lost-write", "w2-1", "w0-1", checker="reads", keys=(7,))
-    assert groups(seen, lost) == [["lost-commit", "lost-write"]]
-    assert groups(replace(seen, keys=(8,)), lost) == [], "other rows"
-    assert groups(replace(seen, ops=("w2-1",)), lost) == [], "another operation"
-    assert groups(replace(seen, same_as="lost-commit"), lost) == [], "a second opinion is no finding of its own"
+    seen = anomaly("stale-read", "w2-1", "w0-1", checker="reads", keys=(7,))
+    assert groups(seen, lost) == [["lost-commit", "stale-read"]]
+    assert len(groups(replace(seen, keys=(8,)), lost)) == 2, "other rows"
+    assert len(groups(replace(seen, ops=("w2-1",)), lost)) == 2, "another operation"
+
+
+def test_a_second_opinion_is_inside_the_story_that_it_confirms_and_connects_none() -> None:
+    one, other = (anomaly("undelete", op, checker="replay", keys=(k,)) for op, k in (("w0-1", 1), ("w0-2", 2)))
+    again = anomaly("nonlinearizable", "w3-1", checker="linearizable", keys=(1, 2), same_as="undelete")
+    assert groups(one, other, again) == [["nonlinearizable", "undelete"], ["undelete"]]
+    assert groups(again) == [["nonlinearizable"]], "alone, it is a story of its own"
 
 
 def test_the_same_missing_file_found_twice_is_one_story() -> None:

@@ -34,6 +34,8 @@ from workloads.operations.kinds import KINDS
 EPOCH_MS = 1_700_000_000_000
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&<b>évil 冰\u202e\n\x00{{ 7 * 7 }}"
 DOCUMENTED = "https://iceberg.apache.org/docs/latest/reliability/"
+KNOWN = "https://github.com/apache/iceberg/issues/10720"
+"""Where the scenario that the anomaly of :func:`write_run` looks like is discussed."""
 
 
 # --- small runs -------------------------------------------------------------------------------------------------------
@@ -279,7 +281,7 @@ def read(html: str) -> Page:
         if href.startswith("#"):
             assert href[1:] in seen.ids or unquote(href[1:]) in seen.ids, f"{href} leads nowhere"
         elif href.startswith("http"):
-            assert href == DOCUMENTED
+            assert href in (DOCUMENTED, KNOWN)
         else:
             assert "//" not in href and not href.startswith("/") and ":" not in href.split("/")[0]
     return seen
@@ -293,7 +295,8 @@ def test_a_page_answers_the_question_first_and_shows_the_evidence(run: Path) -> 
     assert path == run / "report.html"
     seen = read(path.read_text())
     text = seen.text
-    assert text.index("1 anomaly found") < text.index("What ran")
+    assert text.index("1 delete that left its row") < text.index("DELETE w1-0 did not delete id 7")
+    assert text.index("DELETE w1-0 did not delete id 7") < text.index("Operation mix")
     for expected in (
         "In 5 operations on 1 table, 4 checkers found undelete. It is documented as possible.",
         "icequake run mixed --seed 42",
@@ -339,11 +342,11 @@ def html_time_of_partition(path: Path) -> str:
     [
         (True, "complete", [Verdict("reads", True)], "valid", "Valid"),
         (True, "complete", [Verdict("reads", True, (undelete(),))], "valid", "Valid"),
-        (False, "complete", [Verdict("reads", False, (undelete(),) * 3)], "invalid", "3 anomalies found"),
+        (False, "complete", [Verdict("reads", False, (undelete(),) * 3)], "invalid", "3 deletes that left their rows"),
         (False, "complete", [Verdict("retries", False)], "invalid", "Not valid"),
         ("unknown", "complete", [Verdict("reads", "unknown")], "unknown", "Unknown"),
         (True, "failed", [Verdict("reads", True)], "incomplete", "Incomplete"),
-        (False, "failed", [Verdict("reads", False, (undelete(),))], "invalid", "1 anomaly found"),
+        (False, "failed", [Verdict("reads", False, (undelete(),))], "invalid", "1 delete that left its row"),
         (None, "complete", [], "incomplete", "Not checked"),
         (None, "interrupted", [], "incomplete", "Incomplete"),
         ("maybe", "complete", [], "unknown", "Unknown"),
@@ -835,7 +838,7 @@ def test_a_card_has_the_statements_the_meaning_of_its_name_and_who_executed_it(r
         "UPDATE orders SET val = &#39;w0-0&#39; WHERE id = 7",
         "What “undelete” means",
         "icequake explain undelete",
-        '<span class="tag engine">Spark</span>',
+        '<span class="tag engine">Spark 4.1.4, Iceberg 1.12.0</span>',
     ):
         assert expected in card_of, expected
 
