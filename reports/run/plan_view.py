@@ -11,6 +11,7 @@ from compose.redaction import masked
 from reports.drawing import words
 from reports.drawing.page import Block, Group, Heading, Pairs, Table, TableColumn, TableRow, Text, bar
 from reports.drawing.svg import element
+from reports.run import values
 from reports.run.stored import Stored
 
 MOST_KINDS = 80
@@ -134,10 +135,16 @@ def timings_of(run: Stored) -> Table | None:
     )
 
 
+MOST_VALUES = 40
+_SAID = frozenset(("started", "timings", "command", "operations", "pid", "pid_started"))
+"""Keys of ``run.json`` that the page has elsewhere, or that say nothing to a person."""
+
+
 def run_rest(run: Stored) -> list[tuple[str, str]]:
+    """The single values of ``run.json``."""
     out = []
-    for key, value in list(run.run.items())[:40]:
-        if key in ("started", "timings", "command", "operations", "pid", "pid_started"):
+    for key, value in list(run.run.items())[:MOST_VALUES]:
+        if key in _SAID or (isinstance(value, Mapping) and value):
             continue
         if key.endswith("_bytes") and isinstance(value, int | float):
             out.append((key.removesuffix("_bytes").replace("_", " "), words.size(float(value))))
@@ -172,4 +179,8 @@ def _rest(run: Stored) -> list[Block]:
     parts += [("Rest of the plan", Pairs(plan))] if (plan := plan_rest(run)) else []
     parts += [("Time by stage", timings)] if timings is not None else []
     parts += [("The run itself", Pairs(said))] if (said := run_rest(run)) else []
-    return [block for name, shown in parts for block in (Heading(name), shown)]
+    for key, value in list(run.run.items())[:MOST_VALUES]:
+        if isinstance(value, Mapping) and value and key not in _SAID:
+            parts += [(words.shorten(key.replace("_", " "), 60), block) for block in values.blocks(value)[:1]]
+            parts += [("", block) for block in values.blocks(value)[1:]]
+    return [block for name, shown in parts for block in ([Heading(name), shown] if name else [shown])]

@@ -56,8 +56,8 @@ def _sentences(stats: Mapping[str, Any]) -> list[str]:
         out.append(f"{won} that met a conflict committed in the end ({share}).")
     seconds, attempts = number(wasted.get("seconds")) or 0.0, _n(wasted, "attempts")
     if seconds or attempts:
-        share = number(wasted.get("share"))
-        of = "" if share is None else f" ({words.share(share, 1)} of all that writers worked)"
+        part = number(wasted.get("share"))
+        of = "" if part is None else f" ({words.share(part, 1)} of all that writers worked)"
         out.append(
             f"Conflicts cost {words.duration(1000 * seconds)} of work{of} and {words.plural(attempts, 'attempt')} of commits."
         )

@@ -32,10 +32,11 @@ def blocks(said: Mapping[str, Any], most: int = 400) -> list[Block]:
 
 def table(value: Any, head: str = "", form: Literal["", "fit"] = "") -> Table | None:
     """A list of mappings, or a mapping to mappings, as rows below their keys; None of anything else. ``head``: above a mapping's keys."""
+    rows: list[tuple[str | None, Mapping[str, Any]]]
     if isinstance(value, Mapping) and value and all(isinstance(v, Mapping) for v in value.values()):
-        rows = [((name(k),), v) for k, v in value.items()]
+        rows = [(name(k), v) for k, v in value.items()]
     elif isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
-        rows = [((), v) for v in value]
+        rows = [(None, v) for v in value]
     else:
         return None
     keys = list(dict.fromkeys(k for _, v in rows for k in v))[:MOST_COLUMNS]
@@ -43,8 +44,10 @@ def table(value: Any, head: str = "", form: Literal["", "fit"] = "") -> Table | 
     columns = [
         TableColumn(name(k), right=r, mark="" if r else "wrap", most=300) for k, r in zip(keys, right, strict=True)
     ]
-    first = [TableColumn(head)] if rows[0][0] else []
-    shown = [TableRow([*lead, *(_cell(v.get(k)) for k in keys)]) for lead, v in rows[:MOST_ROWS]]
+    first = [] if rows[0][0] is None else [TableColumn(head)]
+    shown = [
+        TableRow([*([] if lead is None else [lead]), *(_cell(v.get(k)) for k in keys)]) for lead, v in rows[:MOST_ROWS]
+    ]
     return Table([*first, *columns], shown, form=form)
 
 

@@ -42,7 +42,7 @@ if (timeline) {
     boxes.forEach(function (box) {
       var tokens = box.dataset.f.split(" "), text = box.textContent;
       var fits = words.every(function (w) {
-        return /^k\d/.test(w) ? tokens.includes(w) : tokens.some(function (t) { return t[0] === "s" && t.slice(1).startsWith(w.replace(/^s/, "")) && w.length > 3; }) || text.includes(w);
+        return /^k\d/.test(w) ? tokens.includes(w) : tokens.some(function (t) { return t === "s" + w || (w.length > 3 && t.startsWith("s" + w)); }) || text.includes(w);
       });
       box.classList.toggle("out", !fits);
       if (fits) { kept++; first = first || box; }
