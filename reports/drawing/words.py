@@ -150,9 +150,15 @@ def arguments(value: Any, most: int = 160) -> str:
     if value is None or value == {}:
         return ""
     if isinstance(value, Mapping):
-        parts = [f"{k}={v if isinstance(v, str) else compact(v, most)}" for k, v in list(value.items())[:20]]
-        return shorten(" ".join(parts), most)
-    return compact(value, most)
+        return shorten(" ".join(f"{k}={_argument(v, most)}" for k, v in list(value.items())[:20]), most)
+    return plainly(value, most)
+
+
+def _argument(value: Any, most: int) -> str:
+    """A list in square brackets, anything else in words."""
+    if isinstance(value, list):
+        return f"[{', '.join(plainly(v, most) for v in value[:40])}{', …' if len(value) > 40 else ''}]"
+    return plainly(value, most)
 
 
 def result(value: Any, most: int = 160) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from checkers.evidence.lenient import number
+from checkers.load import Load
 from checkers.retries import Retries
 from checkers.verdict import Verdict
 from reports.drawing import words
@@ -22,13 +24,16 @@ from reports.drawing.page import (
     muted,
     tag,
 )
-from reports.run import retries_view, stored, values
+from reports.run import load_view, retries_view, stored, values
+from reports.run.operations import shortened
 from reports.run.plan_view import cell
 from reports.run.stored import Stored
 
 MOST_NOTES = 20
 MOST_STATS = 40
 MOST_TABLES = 8
+SECONDS = frozenset(("longest_without_progress", "op_timeout", "progress", "slack", "slowest", "seconds"))
+"""Names of statistics that are lengths of time in s."""
 
 
 def statistics(stats: Mapping[str, Any]) -> list[Block]:
@@ -51,11 +56,16 @@ def statistics(stats: Mapping[str, Any]) -> list[Block]:
         elif 0 < len(inner) <= 12:
             figures += [(f"{values.name(key)}: {values.name(k)}", cell(v)) for k, v in value.items()]
         else:
-            figures.append((values.name(key), cell(value)))
+            figures.append((values.name(key), _figure(key, value)))
     shown = [joined((muted(k), " ", v)) for k, v in figures[:MOST_STATS]]
     more = len(figures) - MOST_STATS
     shown += [muted(f"and {words.plural(more, 'other figure')}")] if more > 0 else []
     return [*([Text(shown, "figures")] if shown else []), *tables[:MOST_TABLES]]
+
+
+def _figure(key: str, value: Any) -> str:
+    seconds = number(value) if key in SECONDS else None
+    return cell(value) if seconds is None else words.duration(1000 * seconds)
 
 
 SAID = {"valid": "valid", "invalid": "violated", "unknown": "unknown"}
@@ -84,8 +94,9 @@ def _body(v: Verdict) -> list[Block]:
         found = [tag("span", joined((tag("b", words.shorten(n, 60)), " ", words.grouped(k)))) for n, k in names[:20]]
         more = [muted(f"and {words.plural(len(names) - 20, 'other name')}")] if len(names) > 20 else []
         out.append(Text([*found, *more], "figures"))
-    out += retries_view.blocks(v.stats) if v.checker == Retries.name else statistics(v.stats)
-    out += [Text([words.shorten(n, 1000) for n in v.notes[:MOST_NOTES]])] if v.notes else []
+    view = {Retries.name: retries_view.blocks, Load.name: load_view.blocks}.get(v.checker, statistics)
+    out += view(v.stats)
+    out += [Text([shortened(words.shorten(n, 1000)) for n in v.notes[:MOST_NOTES]])] if v.notes else []
     if len(v.notes) > MOST_NOTES:
         out.append(Text([f"and {words.plural(len(v.notes) - MOST_NOTES, 'more note')}"], "note"))
     return out or [Text(["No figures and no notes."], "muted")]

@@ -20,7 +20,7 @@ from reports.run.operations import Shown
 
 WIDTH = 900.0
 """As wide as the room beside the facts of a card on a wide screen, so that its texts are not made smaller there."""
-LANE, LEFT, RIGHT, TOP = 30.0, 96.0, 84.0, 34.0
+LANE, LEFT, RIGHT, TOP = 36.0, 96.0, 84.0, 34.0
 MOST_BARS = 12
 MOST_READS = 3
 """Arrows of one operation: the first is what it scanned, later ones what its retries read."""

@@ -184,7 +184,7 @@ def what_happened(view: StoryView) -> list[Block]:
 
 
 def _step(line: Line) -> Markup:
-    times = f" ×{words.grouped(line.count)} " if line.count > 1 else " "
+    times = f" ×{words.grouped(line.count)} " if line.count > 1 and not line.text[:1].isdigit() else " "
     said = tag("span", words.shorten(line.text, 500), "wrap")
     return joined((tag("b", words.shorten(line.name, 60)), times, said))
 

@@ -41,8 +41,10 @@ def table(value: Any, head: str = "", form: Literal["", "fit"] = "") -> Table | 
         return None
     keys = list(dict.fromkeys(k for _, v in rows for k in v))[:MOST_COLUMNS]
     right = [all(_numeric(v.get(k)) for _, v in rows) for k in keys]
+    long = [any(len(words.plainly(v.get(k), 300)) > 40 for _, v in rows[:MOST_ROWS]) for k in keys]
     columns = [
-        TableColumn(name(k), right=r, mark="" if r else "wrap", most=300) for k, r in zip(keys, right, strict=True)
+        TableColumn(name(k), right=r, mark="wrap" if w else "", most=300)
+        for k, r, w in zip(keys, right, long, strict=True)
     ]
     first = [] if rows[0][0] is None else [TableColumn(head)]
     shown = [
