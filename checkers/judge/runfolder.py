@@ -17,7 +17,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import UNREADABLE, RunFolder, StoreError, load_kinds, replace_file
 from checkers.evidence.uncollected import uncollected
 from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
-from checkers.judge.known import Ran
+from checkers.judge.known import CatalogType, Ran
 from checkers.judge.stories import NOTHING_TOLD, Told
 from checkers.timeline.timeline import named
 from checkers.verdict import Anomaly, Validity, Verdict
@@ -180,8 +180,9 @@ def load_ran(folder: Path) -> Ran:
 
 def ran_of(plan: Plan) -> Ran:
     """What a run ran, by its plan."""
-    catalog = plan.catalog.name if plan.catalog is not None else ""
-    return Ran(plan.workload, catalog, plan.versions.get("iceberg", "unknown"))
+    c = plan.catalog
+    own = CatalogType(c.type, c.guard or "") if c is not None and c.type is not None else None
+    return Ran(plan.workload, c.name if c is not None else "", plan.versions.get("iceberg", "unknown"), own)
 
 
 def write_results(results: Results, path: Path) -> None:

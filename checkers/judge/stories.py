@@ -11,7 +11,7 @@ Nothing here is a verdict: anomalies are judged as before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -196,6 +196,22 @@ def who(stories: Iterable[Story]) -> dict[str, int]:
     for s in stories:
         counts[s.who] += s.count
     return dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])))
+
+
+def who_words(stories: Iterable[Story]) -> str:
+    """``DuckDB 57, the catalog server 2``; empty for no story."""
+    return ", ".join(f"{name} {n}" for name, n in who(stories).items())
+
+
+def anomalies_of(story: Story, verdicts: Iterable[Verdict]) -> list[Anomaly]:
+    """The anomalies of a story."""
+    by = {v.checker: v.anomalies for v in verdicts}
+    return [by[checker][n] for checker, n in story.anomalies if 0 <= n < len(by.get(checker, ()))]
+
+
+def unaccepted(stories: Iterable[Story], verdicts: Sequence[Verdict], mark: Callable[[Anomaly], str]) -> list[Story]:
+    """The stories that a workload does not expect or allow: ``mark`` says nothing of one of their anomalies."""
+    return [s for s in stories if not (s.anomalies and all(map(mark, anomalies_of(s, verdicts))))]
 
 
 def shapes(stories: Iterable[Story]) -> tuple[Shape, ...]:

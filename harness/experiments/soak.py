@@ -38,6 +38,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.journal import Journal
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import FULL, RunFolder
+from checkers.judge import stories
 from checkers.nights import finds, night, record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
@@ -799,6 +800,7 @@ def judged_line(line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
     results, evidence = judged.results, judged.evidence
     measured = measures.measure(evidence, results, measures.requests(folder.proxy))
     seen = record.failing(results)
+    told = stories.unaccepted(results.told.stories, results.verdicts, results.accepted.mark)
     ended: Ended = "unknown" if results.valid == "unknown" else "valid" if results.valid else "invalid"
     if ended != "invalid" and (line.reason is not None or not results.complete):
         ended = "error"
@@ -815,6 +817,8 @@ def judged_line(line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
         reason=reason,
         anomalies=record.tally(seen),
         seen=seen,
+        headline=stories.headline(told),
+        who=stories.who_words(told),
         operations=measured.operations,
         commits=measured.commits,
         figures=record.figures_of(measured),

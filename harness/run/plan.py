@@ -21,7 +21,7 @@ from workloads.file.workload import Phase, Workload
 def catalog_of_plan(name: str, external: External) -> PlannedCatalog:
     """The catalog ``name``, or the user's own, as a plan describes it."""
     if external.catalog is not None:
-        return PlannedCatalog(name=external.catalog.name)
+        return PlannedCatalog(name=external.catalog.name, type=external.catalog.kind, guard=external.catalog.guard)
     if user_file.is_file(name) or name not in CATALOGS:
         return PlannedCatalog(name=name)
     entry = CATALOGS[name]

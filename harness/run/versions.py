@@ -33,8 +33,8 @@ def versions(
     """Name → version: icequake, spark, iceberg (of the writers), java, python, system, and each server of ``ours``; ``unknown`` if it
     cannot be determined. Of a user's runtime jar also ``iceberg-commit``, if the jar says it, and ``iceberg-jar``: its SHA-256.
 
-    ``engines``: of the writers; what theirs consists of, by the names in their ``software``. ``ours``: names of the servers that are started here; the versions of others are not known. ``images``: of those in containers, whose
-    version is the image's name.
+    ``engines``: of the writers; what theirs consists of, by the names in their ``software``. ``ours``: names of the servers that are started
+    here; the versions of others are not known. ``images``: of those in containers, whose version is the image's name.
     """
     images = images or {}
     servers = {server.name: server.version for catalog in CATALOGS.values() for server in catalog.servers}

@@ -14,7 +14,6 @@ from checkers.judge import stories
 from checkers.judge.by_engine import Did, version_of
 from checkers.judge.known import Known
 from checkers.judge.stories import UNREADABLE, Step, Story
-from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.drawing.page import (
     Block,
@@ -99,22 +98,15 @@ def shapes(run: Stored) -> list[ShapeView]:
     ]
 
 
-def anomalies_of(run: Stored, story: Story) -> list[Anomaly]:
-    """The anomalies of a story."""
-    by = {v.checker: v.anomalies for v in run.verdicts}
-    return [by[checker][n] for checker, n in story.anomalies if 0 <= n < len(by.get(checker, ()))]
-
-
 def mark(run: Stored, story: Story) -> str:
     """``expected`` or ``allowed`` if the workload says that of all anomalies of a story; else empty."""
-    marks = {run.mark(a) for a in anomalies_of(run, story)}
+    marks = {run.mark(a) for a in stories.anomalies_of(story, run.verdicts)}
     return marks.pop() if len(marks) == 1 else ""
 
 
 def unmarked(run: Stored) -> list[Story]:
     """The stories that the workload does not expect or allow; all of them if it does so with each."""
-    own = [s for s in run.told.stories if not mark(run, s)]
-    return own or [*run.told.stories]
+    return stories.unaccepted(run.told.stories, run.verdicts, run.mark) or [*run.told.stories]
 
 
 def headline(run: Stored) -> tuple[str, ...]:
@@ -124,7 +116,7 @@ def headline(run: Stored) -> tuple[str, ...]:
 
 def who(run: Stored) -> str:
     """``DuckDB 57, the catalog server 2``: who did it, by number of findings; empty for none."""
-    return ", ".join(f"{name} {words.grouped(n)}" for name, n in stories.who(unmarked(run)).items())
+    return stories.who_words(unmarked(run))
 
 
 def by_engine(run: Stored) -> tuple[Did, ...]:

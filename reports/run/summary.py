@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from checkers.costs import figures
+from checkers.judge import stories
 from checkers.judge.stories import UNREADABLE
 from checkers.timeline import explain
 from checkers.verdict import own_findings
@@ -111,7 +112,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         if len(names) > MOST_NAMES:
             out.append(f"  {'':>{count_width}} and {words.plural(len(names) - MOST_NAMES, 'more name')}")
         gravest = [
-            a for s in stories_view.unmarked(run)[:1] for a in stories_view.anomalies_of(run, s) if a.name == s.name
+            a for s in stories_view.unmarked(run)[:1] for a in stories.anomalies_of(s, run.verdicts) if a.name == s.name
         ]
         first = (gravest or sorted(own, key=lambda a: bool(run.mark(a))))[0]
         if first.explanation:

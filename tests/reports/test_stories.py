@@ -199,6 +199,11 @@ def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> N
     assert lines[at + 3] == "t: unreadable since 9.0 s (file metadata/a.avro); 565 later operations say nothing"
     assert lines[at + 4] == "known: icequake prove jdbc-unreadable, https://github.com/apache/iceberg/pull/10140"
     assert "false-failure, the first one:" in lines, "the cause is explained first"
+    assert lines[-1] == "who         Spark 2"
+    xml = ET.fromstring(junit.render(folder))
+    properties = {x.get("name"): x.get("value") for x in xml.iter("property")}
+    assert (properties["verdict"], properties["who"]) == (lines[1].removeprefix("✕ mine: "), "Spark 2")
+    assert f"{STORY.headline}, on t. {STORY.consequence} By Spark." in [x.text for x in xml.iter("system-out")][0]  # type: ignore[operator]
     html = page.render(folder)
     cause, effect, end_at = (
         html.index(x) for x in ("reported as failed, but", "the client that believed", "565 later operations")
