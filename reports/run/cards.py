@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from checkers.evidence.history import Operation
+from checkers.judge.stories import anomalies_of
 from reports.drawing import page, words
 from reports.drawing.page import Block, Cards, Fold, Text, joined, link
 from reports.run import card, over_time, stored, stories_view
@@ -24,7 +25,7 @@ def found(run: Stored) -> list[Found]:
     told: set[int] = set()
     for shape in stories_view.shapes(run):
         for view in (*shape.told, *shape.more):
-            these = stories_view.anomalies_of(run, view.story)
+            these = anomalies_of(view.story, run.verdicts)
             told |= set(map(id, these))
             if view in shape.told and len(out) < MOST_CARDS:
                 lead = next((a for a in these if a.name == view.story.name), these[0] if these else None)
