@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from checkers.verdict import Verdict
+from compose.install.browser import REMEDY
 from reports.run import page
 from tests.reports.test_report import many, undelete, with_proxies, write_results, write_run
 from tests.support.browser import CHROMIUM, Browser
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the path: apt install chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=REMEDY)
 WIDTHS = (420, 1000, 1600)
 
 LOW_CONTRAST = """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from compose.install import browser
+
+CHROMIUM = browser.found()
 """Where the browser is; None: nowhere on the path."""
 LONGEST = 60.0
 """Seconds after which an answer that has not come is an error."""
