@@ -39,7 +39,7 @@ from reports.run.operations import Shown, shortened, snapshot
 from reports.run.stories_view import StoryView
 
 FULL_CARDS = 10
-"""Number of cards with full-length texts; later cards get half the length."""
+"""Number of cards with full-length texts and lists of operations; later cards get half of that."""
 OPEN_CARDS = 5
 MOST_OPS = 12
 MOST_SNAPSHOTS = 8
@@ -101,14 +101,15 @@ def card(
         bands: when faults were on.
     """
     a, view = found.anomaly, found.view
-    most = MOST_TEXT if found.n <= FULL_CARDS else MOST_TEXT // 2
+    room = 1 if found.n <= FULL_CARDS else 2
+    most, most_ops = MOST_TEXT // room, MOST_OPS // room
     means = meaning(found.name)
-    few = sorted(involved[:MOST_OPS], key=lambda o: o.start)
+    few = sorted(involved[:most_ops], key=lambda o: o.start)
     seen: list[Block] = [] if view is None else stories_view.what_happened(view)
     seen += [] if a is None else [_why(a, most)]
     seen += picture.blocks(picture.interleaving(shown, few, bands), f"Operations of anomaly {found.n}")
     if few:
-        seen += [operations.table(shown, few), *_more(len(involved) - MOST_OPS, "operation", ", in results.json.")]
+        seen += [operations.table(shown, few), *_more(len(involved) - most_ops, "operation", ", in results.json.")]
     if a is not None:
         seen += [*_snapshots(shown, a, few), *_requests(shown, a), *_minimal(shown, a)]
         seen += _trail_of(a) if found.n <= FULL_CARDS else []

@@ -23,7 +23,7 @@ from reports.drawing.svg import element
 from reports.run.operations import anchor_id
 
 MOST = 2000
-MOST_KEYS = 12
+MOST_KEYS = 8
 ROW = 15
 """Pixels for each event."""
 
