@@ -10,7 +10,14 @@ import pytest
 
 from checkers.verdict import Verdict
 from compose.install.browser import REMEDY
+from reports.coverage import page as coverage_page
+from reports.drawing.render import html
 from reports.run import page
+from reports.serve import pages as serve_pages
+from reports.serve.index import Filter
+from reports.soak import page as night_page
+from tests.reports import test_soak
+from tests.reports.test_coverage_page import SOME
 from tests.reports.test_report import many, undelete, with_proxies, write_results, write_run
 from tests.support.browser import CHROMIUM, Browser
 
@@ -69,18 +76,34 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page.write(run)
 
 
+@pytest.fixture(scope="module")
+def pages(written: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """That page, those of a night and of coverage, and the list of a store's runs."""
+    folder = tmp_path_factory.mktemp("pages")
+    found = {
+        "soak": html(night_page.of(test_soak.a_night(folder, test_soak.NEW, test_soak.OLD), test_soak.AGAIN)),
+        "coverage": html(coverage_page.of(SOME, "a store", ["run 1: cannot be read"])),
+        "runs": serve_pages.runs([], Filter(), 1, "store"),
+    }
+    for name, text in found.items():
+        (folder / f"{name}.html").write_text(text)
+    return {"run": written, **{name: folder / f"{name}.html" for name in found}}
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["run", "soak", "coverage", "runs"])
 def test_a_page_fits_every_width_can_be_read_and_asks_for_nothing(
-    browser: Browser, written: Path, width: int, dark: bool
+    browser: Browser, pages: dict[str, Path], name: str, width: int, dark: bool
 ) -> None:
+    written = pages[name]
     with browser.page(written, width=width, dark=dark) as shown:
         shown.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         assert shown.errors == []
         assert shown.requests == [written.resolve().as_uri()]
         assert shown.evaluate("document.documentElement.scrollWidth") <= width, "the page itself scrolls sideways"
         assert shown.evaluate(LOW_CONTRAST) == []
-        tallest = "Math.max(...Array.from(document.querySelectorAll('tr'), r => r.getBoundingClientRect().height))"
+        tallest = "Math.max(0, ...Array.from(document.querySelectorAll('tr'), r => r.getBoundingClientRect().height))"
         assert shown.evaluate(tallest) < 260, "a long cell clips"
 
 
@@ -136,6 +159,14 @@ def test_a_key_and_a_snapshot_filter_the_timeline(browser: Browser, written: Pat
         assert "3 of 5" in shown.evaluate("document.querySelector('.filter').textContent")
 
 
+def test_who_copies_a_short_id_copies_all_of_it(browser: Browser, written: Path) -> None:
+    copied = """(() => { const id = document.createElement('span'); id.className = 'id'; id.innerHTML = '260114<i>6157855945355</i>';
+        document.querySelector('.why').append(id); getSelection().selectAllChildren(id);
+        return [getSelection().toString(), id.getBoundingClientRect().width < 80]; })()"""
+    with browser.page(written) as shown:
+        assert shown.evaluate(copied) == ["2601146157855945355", True]
+
+
 def test_without_scripts_everything_is_there(browser: Browser, written: Path) -> None:
     with browser.page(written, scripts=False) as shown:
         assert shown.errors == [] and shown.evaluate("document.querySelector('.filter') === null")
@@ -146,9 +177,9 @@ def test_without_scripts_everything_is_there(browser: Browser, written: Path) ->
 
 @pytest.mark.slow
 def test_the_page_of_ten_thousand_operations_opens(browser: Browser, tmp_path: Path) -> None:
-    html = page.render(many(10_000, {"ids": [1, 2, 3]}))
-    assert len(html.encode()) <= 3_000_000
-    (tmp_path / "report.html").write_text(html)
+    text = page.render(many(10_000, {"ids": [1, 2, 3]}))
+    assert len(text.encode()) <= 3_000_000
+    (tmp_path / "report.html").write_text(text)
     with browser.page(tmp_path / "report.html", width=1600) as shown:
         assert shown.errors == [] and len(shown.requests) == 1
         assert shown.evaluate("document.querySelectorAll('.timeline .op').length") == 2000
