@@ -786,7 +786,7 @@ _SAID: Mapping[str, tuple[str, str, str]] = {
     "resurrected-row": (
         "deleted row came back",
         "deleted rows came back",
-        "{op} brought back a deleted row{ids_named}",
+        "{op} brought back what had been deleted{ids_named}",
     ),
     "duplicate-row": ("row doubled", "rows doubled", "{op} made two rows of one{ids_named}"),
     "write-skew": (

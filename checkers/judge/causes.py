@@ -9,7 +9,7 @@ Each anomaly is in exactly one group. Anomalies of one table belong together if
 * both are requests that the catalog server accepted and did not carry out.
 
 Others only join a group and connect none: what a lost commit made of its rows (it names its operation and one of its rows), and what says in
-other words what another checker found (``isolation`` and ``linearizable``: the same rows, and the group's operation if one fits). If they
+other words what another checker found (``isolation`` and ``linearizable``: the same rows or first operation). If they
 find no group, they are one by their own operation.
 
 Who wrote a manifest or manifest list, its name says (``SnapshotProducer``: ``<commit UUID>-m0.avro`` and
@@ -81,7 +81,8 @@ class Facts:
         if a.name == "lost-commit":
             return frozenset(op for op in (self.victim(a),) if op is not None)
         if a.name in ("lost-update", "lost-swap") and a.checker == pointer.Pointer.name:
-            return frozenset(map(str, a.evidence.get(pointer.LOST, ())))
+            named = a.evidence.get(pointer.LOST, a.ops[:1] if a.name == "lost-swap" else ())
+            return frozenset(map(str, named))
         return frozenset()
 
     def causes(self, a: Anomaly) -> set[Hashable]:
@@ -167,23 +168,24 @@ class _Union:
 
 
 class _Index:
-    """Which anomaly says first what a second opinion says, by its table and rows."""
+    """Which anomaly says first what a second opinion says, by its table, rows and first operation."""
 
     def __init__(self, found: Sequence[Anomaly], facts_of: Callable[[str | None], Facts]) -> None:
         self._found, self._facts_of = found, facts_of
-        self._by_key: dict[tuple[str | None, int], list[int]] = {}
+        self._by_key: dict[tuple[str | None, int | str], list[int]] = {}
 
     def add(self, i: int) -> None:
         """Remember an anomaly, by its rows and by those that its operation changed."""
         a = self._found[i]
         facts = self._facts_of(a.table)
         ops = facts.at_fault(a) or facts.lost(a) or a.ops[:1]
-        for k in {*a.keys, *(k for op in ops for k in facts.keys.get(op, ()))}:
+        rows = {*a.keys, *(k for op in ops for k in facts.keys.get(op, ()))}
+        for k in (*rows, *a.ops[:1]):
             self._by_key.setdefault((a.table, k), []).append(i)
 
     def best(self, a: Anomaly) -> int | None:
-        """The anomaly with the same rows that says the same: by its name if that is told, and by its operations as far as they fit."""
-        near = dict.fromkeys(i for k in a.keys for i in self._by_key.get((a.table, k), ())[:_NEAR])
+        """The anomaly with the same rows or the same first operation that says the same: by its name if that is told, and by its operations."""
+        near = dict.fromkeys(i for k in (*a.keys, *a.ops[:1]) for i in self._by_key.get((a.table, k), ())[:_NEAR])
         ops = {*a.ops}
 
         def fit(i: int) -> tuple[bool, int, bool]:

@@ -11,7 +11,7 @@ Nothing here is a verdict: anomalies are judged as before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -34,9 +34,13 @@ ORDER = ("lost-swap", "lost-update", "false-failure", "duplicate-commit", "lost-
 """What comes first in a story: a cause before its effects. Other names follow."""
 GRAVEST = ("lost-commit", "lost-table", "half-transaction", "resurrected-row", "undelete")
 """Of names with the same harm, those that a story is named after first; the others in the order of their anomalies."""
+SERVERS = frozenset({"rest", "nessie"})
+"""Types of catalogs (``checkers.judge.known``) whose server decides about a commit; of others it is the client, by a database or a store."""
+ROWS_COUNTED = frozenset({"resurrected-row", "duplicate-row", "nonlinearizable"})
+"""Names of which a headline counts the rows."""
 ALIKE = 3
 """Stories of one shape that are told in full."""
-SERVER, CATALOG, STORE, NOBODY = "the catalog server", "the catalog", "the object store", "unknown"
+SERVER, CATALOG, NOBODY = "the catalog server", "the catalog", "unknown"
 """Who did it, besides engines."""
 
 
@@ -46,7 +50,7 @@ class Step:
 
     Attributes:
         checkers: that found it.
-        count: number of anomalies; ``most``: of the checker that found most of them.
+        count: number of anomalies; ``most``: of the checker that found most of them, or of rows (:data:`ROWS_COUNTED`).
         ops: the operations at fault, at most four.
         text: one sentence without full stop.
     """
@@ -172,7 +176,7 @@ def headline(stories: Sequence[Story]) -> tuple[str, ...]:
         if s.name != UNREADABLE and any(step.name == UNREADABLE for step in s.steps):
             counts[(Harm.UNREADABLE, UNREADABLE)] += 1
     said = [(h, counted(name, n)) for (h, name), n in counts.items()]
-    said += [(Harm.METADATA, _ways(by, len(names))) for by, names in ways.items()]
+    said += [(Harm.METADATA, _ways(by, names)) for by, names in ways.items()]
     return tuple(text for _, text in sorted(said, key=lambda s: s[0].gravity))
 
 
@@ -185,9 +189,11 @@ def counted(name: str, n: int) -> str:
     return explain.count(n, one, many) if one else f"{n} × {name}"
 
 
-def _ways(by: str, n: int) -> str:
-    whose = f"{by}'s snapshots" if by not in (SERVER, CATALOG, STORE, NOBODY) else f"snapshots ({by})"
-    return f"metadata of {whose} contradicts the files in {explain.count(n, 'way')}"
+def _ways(by: str, names: Collection[str]) -> str:
+    ways = explain.count(len(names), "way")
+    if any(_meant(name) is not Culprit.ENGINE for name in names):
+        return f"metadata is wrong in {ways} ({by})"
+    return f"metadata of {by}'s snapshots contradicts the files in {ways}"
 
 
 def who(stories: Iterable[Story]) -> dict[str, int]:
@@ -336,15 +342,22 @@ class _Teller:
 
     def _culprit(self, group: Sequence[Anomaly], lead: Sequence[Anomaly], facts: Facts) -> tuple[str, str]:
         """Who did it, and the name of the engine if it was one."""
+        kind = None if self.ran is None else self.ran.catalog_type
+        decides = kind is None or kind.type in SERVERS
         if any(a.evidence.get("culprit") == "server" or pointer.ANSWER in a.evidence for a in group):
-            return SERVER, ""
+            return (SERVER if decides else CATALOG), ""
         if any(a.checker == pointer.Pointer.name and _meant(a.name) is Culprit.CATALOG for a in group):
             return CATALOG, ""
         at_fault = [op for a in lead for op in sorted(facts.at_fault(a))] or [op for a in lead for op in a.ops[:1]]
         o = next((self.operations[op] for op in at_fault if op in self.operations), None)
-        if o is not None:
-            return explain.engine(o), o.engine
-        return {Culprit.STORE: STORE, Culprit.CATALOG: CATALOG}.get(_meant(lead[0].name) if lead else None, NOBODY), ""
+        if o is None:
+            return (CATALOG if lead and _meant(lead[0].name) is Culprit.CATALOG else NOBODY), ""
+        if lead and _meant(lead[0].name) is Culprit.MAKER and decides and kind is not None:
+            return (
+                f"{explain.engine(o)} or {SERVER}",
+                "",
+            )  # the server writes the file, and the client says what goes into it
+        return explain.engine(o), o.engine
 
     def _headline(
         self, name: str, lead: Sequence[Anomaly], facts: Facts, table: str | None, by: str, keys: Sequence[int]
@@ -352,6 +365,8 @@ class _Teller:
         if name == UNREADABLE:
             return f"nobody can read {table}"
         means = meaning(name)
+        if name.startswith("G") and means is not None and lead[0].ops:
+            return f"{explain.listing(map(self._statement, lead[0].ops))}: {means.counted[0]}"
         if len(lead) > 1 and name == "lost-commit":
             movers = [self._statement(op) for op in dict.fromkeys(op for a in lead for op in sorted(facts.at_fault(a)))]
             why = f"{by} accepted them and did not make them" if by == SERVER else ""
@@ -380,7 +395,7 @@ class _Teller:
         kind = KINDS.get(o.f) if o is not None else None
         if o is None:
             return f"operation {op}"
-        if kind is None or kind.verb in ("maintenance", "alter"):
+        if kind is None or kind.two_tables or kind.verb in ("maintenance", "alter"):
             return f"{o.f} {op}"
         return f"the read {op}" if kind.verb == "read" else f"{kind.verb.upper()} {op}"
 
@@ -413,7 +428,12 @@ def _consequence(
     of = f" of {table}" if table else ""
     means = meaning(name)
     if end is not None:
-        later = f"; none of the {explain.count(end.later, 'operation')} after that succeeded" if end.later else ""
+        after = (
+            "the next operation failed"
+            if end.later == 1
+            else f"none of the {end.later} operations after that succeeded"
+        )
+        later = f"; {after}" if end.later else ""
         return f"Nobody can read {end.table} from {end.since / 1e9:.1f} s on: {file_words(end.file)} is gone{later}."
     if name == "lost-commit":
         what = f"What {'it' if len(lead) == 1 else 'they'} wrote{f' to {_ids(keys)}' if keys else ''}"
@@ -466,7 +486,8 @@ def _step(
     else:
         text = f"{explain.count(len(found), 'anomaly', 'anomalies')}" + (f" of {who}" if who else "")
     by = Counter(a.checker for a in found)
-    return Step(name, tuple(by), len(found), ops[: explain.MOST], text, max(by.values()))
+    rows = len({k for a in found for k in a.keys}) if name in ROWS_COUNTED else 0
+    return Step(name, tuple(by), len(found), ops[: explain.MOST], text, max(rows, *by.values()))
 
 
 def _first(a: Anomaly, facts: Facts) -> str | None:

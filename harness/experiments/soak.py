@@ -61,6 +61,7 @@ from harness.experiments.soakstacks import (
 )
 from harness.experiments.soakturns import MOST_TRIES, Turns
 from harness.run.judged import Judge, Judged, Publish, judge_run
+from harness.run.recorded import recordable
 from harness.run.resolve import SuiteFile
 from harness.run.settings import Watcher
 from workloads.file.sizes import written
@@ -444,7 +445,7 @@ class Soak:
     def _workload(self, cell: Cell) -> Workload:
         """What runs of a cell do."""
         workload = self.order.file.workloads[cell]
-        return workload if self.order.suite.shrink is None else soakfinds.recordable(workload)
+        return workload if self.order.suite.shrink is None else recordable(workload)
 
     def _execute(
         self,

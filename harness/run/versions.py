@@ -46,7 +46,7 @@ def versions(
         ),
         "iceberg": version_in_names(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.+-]+)\.jar", jars.get("spark", ())),
         **_own_jar(installation),
-        **_of_engines(engines),
+        **of_engines(engines),
         "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -64,7 +64,7 @@ def _own_jar(installation: Installation) -> dict[str, str]:
     return {**commit, "iceberg-jar": f"sha256:{own.sha256}"}
 
 
-def _of_engines(names: Iterable[str]) -> dict[str, str]:
+def of_engines(names: Iterable[str]) -> dict[str, str]:
     """What engines consist of, besides what every run has."""
     found: dict[str, str] = {}
     for engine in {ENGINES[n] for n in names}:

@@ -356,3 +356,34 @@ def test_wrong_metadata_is_counted_by_who_made_it_and_never_beside_what_it_is_in
         "metadata of Spark's snapshots contradicts the files in 2 ways",
     )
     assert [s.count for s in told.stories] == [2, 1, 2] and who(told.stories) == {"Spark": 5}
+
+
+@pytest.mark.parametrize(
+    ("found", "catalog", "who_did_it"),
+    [
+        (anomaly("lost-commit", "w0-1", table="orders", evidence={"culprit": "server"}), "rest", "the catalog server"),
+        (anomaly("lost-commit", "w0-1", table="orders", evidence={"culprit": "server"}), "hive-nolock", "the catalog"),
+        (anomaly("lost-update", "w0-1", checker="pointer", table="orders"), "glue", "the catalog"),
+        (anomaly("undelete", "w0-1", checker="replay", table="orders"), "rest", "Spark"),
+        (anomaly("vanished-schema", "w0-1", checker="metadata", table="orders"), "jdbc", "Spark"),
+        (
+            anomaly("vanished-schema", "w0-1", checker="metadata", table="orders"),
+            "nessie",
+            "Spark or the catalog server",
+        ),
+        (anomaly("undelete", "gone-1", checker="replay", table="orders"), "rest", "unknown"),
+    ],
+)
+def test_who_did_it_is_the_engine_of_the_operation_at_fault_unless_the_catalog_answered_wrongly(
+    found: Anomaly, catalog: str, who_did_it: str
+) -> None:
+    verdict = Verdict(found.checker, False, (found,))
+    (story,) = tell(recorded.load("quick-120"), [verdict], Ran("mine", catalog, "1.12.0")).stories
+    assert story.who == who_did_it
+    assert story.engine == ("spark" if who_did_it == "Spark" else "")
+
+
+def test_a_read_that_two_checkers_call_by_two_names_is_one_story() -> None:
+    old = anomaly("stale-read", "w0-2", "w1-0", checker="reads", keys=(0,))
+    again = anomaly("G-single-realtime", "w0-2", "w1-0", checker="isolation", keys=(10,))
+    assert groups(old, again) == [["G-single-realtime", "stale-read"]]

@@ -203,7 +203,7 @@ def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> N
     xml = ET.fromstring(junit.render(folder))
     properties = {x.get("name"): x.get("value") for x in xml.iter("property")}
     assert (properties["verdict"], properties["who"]) == (lines[1].removeprefix("✕ mine: "), "Spark 2")
-    assert f"{STORY.headline}, on t. {STORY.consequence} By Spark." in [x.text for x in xml.iter("system-out")][0]  # type: ignore[operator]
+    assert f"{STORY.headline}, on t. {STORY.consequence} By Spark." in next(x.text for x in xml.iter("system-out"))  # type: ignore[operator]
     html = page.render(folder)
     cause, effect, end_at = (
         html.index(x) for x in ("reported as failed, but", "the client that believed", "565 later operations")

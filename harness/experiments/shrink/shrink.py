@@ -89,7 +89,7 @@ def failed(folder: RunFolder, name: str | None) -> Failed:
     """
     if not folder.proxy.exists():
         raise RunError(
-            f"{folder.path}: the run has no proxy log, so the order of its requests is not known; a run with a nemesis or an order has one"
+            f"{folder.path}: the run has no proxy log, so the order of its requests is not known; make it again with --order free"
         )
     evidence = load_evidence(folder.path)
     results = check(evidence, ALL, load_promises(folder.path), ran=load_ran(folder.path))
