@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,8 @@ from checkers.evidence.tablelog import Capture, RowChange, TableLog
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.judge.stories import Step, Story, Told
+from checkers.names import Harm
 from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
 from reports.run import anomalies, card, operations, page, picture, plots, stored, timeline
@@ -897,3 +900,53 @@ def test_no_json_is_on_the_page(run: Path) -> None:
 def test_statistics_of_another_form_are_shown_as_far_as_they_go(run: Path, stats: dict[str, Any]) -> None:
     write_results(run, True, [Verdict("retries", True, (), stats)])
     read(page.render(run))
+
+
+# --- stories on the page ----------------------------------------------------------------------------------------------
+
+
+def lost(n: int, table: str = "orders") -> Story:
+    """The ``n``-th of some stories of one shape, about the ``n``-th anomaly of the checker ``commits``."""
+    return Story(
+        table=table,
+        name="lost-commit",
+        headline=f"INSERT w9-{n} was acknowledged, and the table does not have it",
+        consequence="What it wrote is gone.",
+        harm=Harm.ROWS,
+        who="DuckDB",
+        engine="duckdb",
+        ops=(f"w9-{n}",),
+        snapshots=(),
+        keys=(n,),
+        count=1,
+        steps=(Step("lost-commit", ("commits",), 1, (f"w9-{n}",), f"insert w9-{n}: gone"),),
+        anomalies=(("commits", n), ("linearizable", n)),
+    )
+
+
+def test_an_event_is_one_card_and_after_the_third_of_a_shape_there_is_a_line_for_each(run: Path) -> None:
+    found = tuple(undelete(name="lost-commit", checker="commits", ops=(f"w9-{n}",), keys=(n,)) for n in range(5))
+    again = tuple(replace(a, name="nonlinearizable", checker="linearizable", same_as="lost-commit") for a in found)
+    verdicts = (Verdict("commits", False, found), Verdict("linearizable", False, again))
+    told = Told((), tuple(map(lost, range(5))))
+    html = page.render(replace(stored.load(run), verdicts=verdicts, told=told))
+    seen = read(html)
+    assert [i for i in seen.ids if i.startswith("anomaly-")] == ["anomaly-1", "anomaly-2", "anomaly-3"]
+    assert "2 more like this" in seen.text
+    at = html.index("2 more like this")
+    assert html.index("INSERT w9-2 was acknowledged") < at < html.index("INSERT w9-3 was acknowledged")
+    assert seen.text.count("INSERT w9-4 was acknowledged") == 1
+    first = html[html.index('id="anomaly-1"') : html.index('id="anomaly-2"')]
+    assert "nonlinearizable, found by linearizable, confirms lost-commit" in first, "a second name is inside the event"
+    assert "6 of 10 anomalies are shown" in seen.text
+    assert "who: DuckDB 5" in seen.text and '<span class="tag engine">DuckDB</span>' in html
+
+
+def test_what_each_engine_did_is_on_the_first_screen_of_a_run_of_several(run: Path) -> None:
+    loaded = stored.load(run)
+    assert "By engine" not in read(page.render(replace(loaded, told=Told()))).text, (
+        "one engine, and nobody else is blamed"
+    )
+    text = read(page.render(replace(loaded, told=Told((), (lost(0),))))).text
+    assert text.index("By engine") < text.index("Run it again")
+    assert "Spark Spark 4.1.4, Iceberg 1.12.0 5 2 1 2 0" in text
