@@ -93,7 +93,7 @@ def shortened(text: str) -> Markup:
 
 
 _COLUMNS = (
-    TableColumn("operation", mark="name mono"),
+    TableColumn("operation", mark="mono nowrap"),
     TableColumn("engine", most=24),
     TableColumn("process", most=24),
     TableColumn("kind", mark="nowrap", most=40),
