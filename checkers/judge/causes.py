@@ -172,7 +172,7 @@ class _Index:
 
     def __init__(self, found: Sequence[Anomaly], facts_of: Callable[[str | None], Facts]) -> None:
         self._found, self._facts_of = found, facts_of
-        self._by_key: dict[tuple[str | None, int | str], list[int]] = {}
+        self._by_key: dict[tuple[str | None, int | str | tuple[str, str]], list[int]] = {}
 
     def add(self, i: int) -> None:
         """Remember an anomaly, by its rows and by those that its operation changed."""
@@ -180,12 +180,15 @@ class _Index:
         facts = self._facts_of(a.table)
         ops = facts.at_fault(a) or facts.lost(a) or a.ops[:1]
         rows = {*a.keys, *(k for op in ops for k in facts.keys.get(op, ()))}
-        for k in (*rows, *a.ops[:1]):
+        keys: list[int | str | tuple[str, str]] = [*rows, *a.ops[:1], *(("lost", op) for op in facts.lost(a))]
+        for k in keys:
             self._by_key.setdefault((a.table, k), []).append(i)
 
     def best(self, a: Anomaly) -> int | None:
-        """The anomaly with the same rows or the same first operation that says the same: by its name if that is told, and by its operations."""
-        near = dict.fromkeys(i for k in (*a.keys, *a.ops[:1]) for i in self._by_key.get((a.table, k), ())[:_NEAR])
+        """The anomaly with the same rows, the same first operation, or the lost commit of one of them, that says the same: by its name if
+        that is told, and by its operations."""
+        keys: list[int | str | tuple[str, str]] = [*a.keys, *a.ops[:1], *(("lost", op) for op in a.ops)]
+        near = dict.fromkeys(i for k in keys for i in self._by_key.get((a.table, k), ())[:_NEAR])
         ops = {*a.ops}
 
         def fit(i: int) -> tuple[bool, int, bool]:

@@ -11,7 +11,7 @@ Nothing here is a verdict: anomalies are judged as before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -167,16 +167,17 @@ def headline(stories: Sequence[Story]) -> tuple[str, ...]:
     ``metadata of DuckDB's snapshots contradicts the files in 5 ways``.
     """
     counts: Counter[tuple[Harm, str]] = Counter()
-    ways: dict[str, set[str]] = {}
+    ways: dict[tuple[str, bool], set[str]] = {}
     for s in stories:
         if s.harm is Harm.METADATA:
-            ways.setdefault(s.who, set()).update(step.name for step in s.steps)
+            for step in s.steps:
+                ways.setdefault((s.who, _meant(step.name) is Culprit.ENGINE), set()).add(step.name)
         else:
             counts[(s.harm, s.name)] += max((step.most for step in s.steps if step.name == s.name), default=1)
         if s.name != UNREADABLE and any(step.name == UNREADABLE for step in s.steps):
             counts[(Harm.UNREADABLE, UNREADABLE)] += 1
     said = [(h, counted(name, n)) for (h, name), n in counts.items()]
-    said += [(Harm.METADATA, _ways(by, names)) for by, names in ways.items()]
+    said += [(Harm.METADATA, _ways(by, len(names), of_files)) for (by, of_files), names in ways.items()]
     return tuple(text for _, text in sorted(said, key=lambda s: s[0].gravity))
 
 
@@ -189,11 +190,11 @@ def counted(name: str, n: int) -> str:
     return explain.count(n, one, many) if one else f"{n} × {name}"
 
 
-def _ways(by: str, names: Collection[str]) -> str:
-    ways = explain.count(len(names), "way")
-    if any(_meant(name) is not Culprit.ENGINE for name in names):
-        return f"metadata is wrong in {ways} ({by})"
-    return f"metadata of {by}'s snapshots contradicts the files in {ways}"
+def _ways(by: str, n: int, of_files: bool) -> str:
+    ways = explain.count(n, "way")
+    if of_files:
+        return f"metadata of {by}'s snapshots contradicts the files in {ways}"
+    return f"metadata of the table is wrong in {ways} ({by})"
 
 
 def who(stories: Iterable[Story]) -> dict[str, int]:
@@ -485,9 +486,9 @@ def _step(
         text = f"{who}: committed more than once"
     else:
         text = f"{explain.count(len(found), 'anomaly', 'anomalies')}" + (f" of {who}" if who else "")
-    by = Counter(a.checker for a in found)
+    checkers = Counter(a.checker for a in found)
     rows = len({k for a in found for k in a.keys}) if name in ROWS_COUNTED else 0
-    return Step(name, tuple(by), len(found), ops[: explain.MOST], text, max(rows, *by.values()))
+    return Step(name, tuple(checkers), len(found), ops[: explain.MOST], text, max(rows, *checkers.values()))
 
 
 def _first(a: Anomaly, facts: Facts) -> str | None:

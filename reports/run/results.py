@@ -43,17 +43,20 @@ def _story(r: Mapping[str, Any]) -> Story:
     harm = next((h for h in Harm if h.name.lower() == r.get("harm")), Harm.PROMISE)
     places = r.get("anomalies")
     return Story(
-        None if table is None else str(table),
-        *(str(r.get(key) or "") for key in ("name", "headline", "consequence")),
-        harm,
-        *(str(r.get(key) or "") for key in ("who", "engine")),
-        strings(r.get("ops")),
-        integers(r.get("snapshots")),
-        integers(r.get("keys")),
-        integer(r.get("count")) or 0,
-        tuple(map(_story_step, mappings(r.get("steps")))),
-        tuple((str(p[0]), p[1]) for p in (places if isinstance(places, list) else ()) if _is_place(p)),
-        _known(r.get("known")),
+        table=None if table is None else str(table),
+        name=str(r.get("name") or ""),
+        headline=str(r.get("headline") or ""),
+        consequence=str(r.get("consequence") or ""),
+        harm=harm,
+        who=str(r.get("who") or ""),
+        engine=str(r.get("engine") or ""),
+        ops=strings(r.get("ops")),
+        snapshots=integers(r.get("snapshots")),
+        keys=integers(r.get("keys")),
+        count=integer(r.get("count")) or 0,
+        steps=tuple(map(_story_step, mappings(r.get("steps")))),
+        anomalies=tuple((str(p[0]), p[1]) for p in (places if isinstance(places, list) else ()) if _is_place(p)),
+        known=_known(r.get("known")),
     )
 
 
