@@ -2,7 +2,7 @@
 # $ICEQUAKE_HOME (default: the platform's cache folder). `make doctor` says what is there and what is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-fast test-plain test-spark test-docker lint format bench doctor lock clean
+.PHONY: help setup run test test-all test-fast test-plain test-spark test-docker lint format bench doctor lock clean browser
 
 # The first Python that is new enough; python3 if none is, so that the message about it is ours.
 PYTHON ?= $(or $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -53,7 +53,10 @@ test: setup ## All tests but the nightly ones; those in containers only where a 
 test-all: LEFT_OUT =
 # Chooses the simulated runs of a night.
 test-all: export ICEQUAKE_NIGHT ?= $(shell date +%j)
-test-all: test ## All tests, the nightly ones too
+test-all: browser test ## All tests, the nightly ones too; brings Chromium for those of pages where it may
+
+browser: # Skipped in one line where none can be had.
+	@$(BOOTSTRAP) python -m compose.install.browser
 
 test-fast: ## The tests that need no Spark, without the slow ones
 	@$(BOOTSTRAP) pytest -m "not spark and not slow $(LEFT_OUT)" -n $(JOBS) --dist worksteal --durations=20

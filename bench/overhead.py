@@ -35,6 +35,7 @@ from harness.run.tables import CREATE_NAMESPACE, create_table
 from harness.writers.driver import CATALOG, launcher
 from harness.writers.slot import Writer, request
 from workloads import generator
+from workloads.engines.engines import SPARK
 from workloads.file import workload as schema
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
@@ -53,7 +54,7 @@ def workload() -> Workload:
             "operations": {
                 k: v.model_copy(update={"tables": None}) for k, v in quick.operations.items() if k != "expire-snapshots"
             },
-            "writers": WRITERS,
+            "engines": (SPARK,) * WRITERS,
             "length": schema.Length(ops=OPERATIONS),
         }
     )

@@ -28,6 +28,17 @@ class Harm(StrEnum):
     """Time, requests or storage; nothing that a query returns."""
 
     @property
+    def rows(self) -> str:
+        """What it means for a table's rows, in a sentence; ``{of}`` (`` of orders``) is to fill in."""
+        return {
+            Harm.ROWS: "Queries{of} return wrong rows.",
+            Harm.UNREADABLE: "Queries{of} that need it fail; the rows may still exist.",
+            Harm.PROMISE: "The rows{of} are right; whoever was shown or told otherwise may have acted on it.",
+            Harm.METADATA: "The rows{of} are right today; who trusts the metadata (a planner, expiry, another engine) may lose some.",
+            Harm.COST: "No row is wrong; it cost time or storage.",
+        }[self]
+
+    @property
     def gravity(self) -> int:
         """0 for the gravest."""
         return list(Harm).index(self)
@@ -55,6 +66,9 @@ class Meaning:
         culprit: who is usually at fault.
         remedy: what to do about it.
         example: a history of at most three rows that shows it; empty if the sentence needs none.
+        counted: what a headline counts, one and many of them.
+        headline: what one operation did, with ``{op}`` and ``{ids}`` (`` of id 7``, or empty) to fill in; empty: the sentence says it.
+        rows: what it means for the table's rows, as :attr:`Harm.rows`; empty: what its harm says.
     """
 
     sentence: str
@@ -62,6 +76,9 @@ class Meaning:
     culprit: Culprit
     remedy: str
     example: str = ""
+    counted: tuple[str, str] = ("", "")
+    headline: str = ""
+    rows: str = ""
 
 
 ROWS, UNREADABLE, PROMISE, METADATA, COST = Harm
@@ -722,6 +739,231 @@ _MEANINGS: Mapping[str, Meaning] = {
     "kept-row-id": Meaning("A file that was kept got another first row id.", METADATA, ENGINE, _FORMAT),
 }
 
+_SAID: Mapping[str, tuple[str, str, str]] = {
+    "lost-commit": (
+        "acknowledged commit lost",
+        "acknowledged commits lost",
+        "{op} was acknowledged, and the table does not have it",
+    ),
+    "duplicate-commit": (
+        "operation in the table more than once",
+        "operations in the table more than once",
+        "{op} is in the table more than once",
+    ),
+    "false-failure": (
+        "operation reported as failed, though the table has it",
+        "operations reported as failed, though the table has them",
+        "{op} was reported as failed, and the table has its effect",
+    ),
+    "unknown-commit": (
+        "snapshot that its operation cannot have made",
+        "snapshots that their operations cannot have made",
+        "a snapshot names {op}, which cannot have made it",
+    ),
+    "commit-order": (
+        "commit in the wrong order",
+        "commits in the wrong order",
+        "{op} is at the wrong place of the table's history",
+    ),
+    "lost-table": ("table lost by the catalog", "tables lost by the catalog", "the catalog has lost the table"),
+    "lost-rollback": (
+        "acknowledged rollback that did not happen",
+        "acknowledged rollbacks that did not happen",
+        "{op} was acknowledged, and the table was not set back",
+    ),
+    "stale-pointer": (
+        "answer with an old version of the table",
+        "answers with an old version of the table",
+        "{op} got an old version of the table from the catalog",
+    ),
+    "wrong-result": (
+        "procedure with wrong numbers",
+        "procedures with wrong numbers",
+        "{op} answered with wrong numbers",
+    ),
+    "undelete": ("delete that left its row", "deletes that left their rows", "{op} did not delete{ids}"),
+    "lost-update": ("update lost", "updates lost", "{op} wiped out what another operation had written{of_ids}"),
+    "resurrected-row": (
+        "deleted row came back",
+        "deleted rows came back",
+        "{op} brought back what had been deleted{ids_named}",
+    ),
+    "duplicate-row": ("row doubled", "rows doubled", "{op} made two rows of one{ids_named}"),
+    "write-skew": (
+        "write on rows that had changed meanwhile",
+        "writes on rows that had changed meanwhile",
+        "{op} committed though what it had read{of_ids} had changed meanwhile",
+    ),
+    "stale-scan": (
+        "write that missed earlier writes",
+        "writes that missed earlier writes",
+        "{op} did not see a write{of_ids} that had been acknowledged before",
+    ),
+    "vanished-read": (
+        "write or read of rows that the table lost",
+        "writes or reads of rows that the table lost",
+        "{op} used rows that are no part of the table any more{ids_named}",
+    ),
+    "compaction-changed-rows": (
+        "rewrite that changed rows",
+        "rewrites that changed rows",
+        "{op} changed rows, and may only move them",
+    ),
+    "maintenance-changed-rows": (
+        "maintenance that changed rows",
+        "maintenance runs that changed rows",
+        "{op} changed rows, and may change none",
+    ),
+    "wrong-rows": (
+        "statement with wrong rows",
+        "statements with wrong rows",
+        "{op} changed other rows than its statement says{ids_named}",
+    ),
+    "missing-file": (
+        "commit whose files are gone",
+        "commits whose files are gone",
+        "files of {op} are gone, and the table needs them",
+    ),
+    "dirty-read": (
+        "read of rows that were never committed",
+        "reads of rows that were never committed",
+        "{op} saw rows that were never committed{ids_named}",
+    ),
+    "fractured-read": (
+        "read of half a change",
+        "reads of half a change",
+        "{op} saw one part of a change and not the other{ids_named}",
+    ),
+    "phantom-value": (
+        "read of a value that nobody wrote",
+        "reads of values that nobody wrote",
+        "{op} returned a value that nobody wrote{ids_named}",
+    ),
+    "stale-read": ("stale read", "stale reads", "{op} did not see a write that had been acknowledged before"),
+    "non-monotonic-read": (
+        "read that went back in time",
+        "reads that went back in time",
+        "{op} saw an older state than its reader had seen before",
+    ),
+    "read-your-writes": (
+        "read without its writer's own write",
+        "reads without their writer's own write",
+        "{op} did not find what its own writer had written",
+    ),
+    "future-read": ("read of a later write", "reads of later writes", "{op} saw a write that began only afterwards"),
+    "no-state-read": (
+        "read of rows that are no state of the table",
+        "reads of rows that are no state of the table",
+        "{op} saw rows that are no state of the table",
+    ),
+    "wrong-time-travel": (
+        "wrong answer of time travel",
+        "wrong answers of time travel",
+        "{op} returned another state than the one of the past that it asked for",
+    ),
+    "G0": ("circle of overwrites", "circles of overwrites", ""),
+    "G1a": ("read of a failed write", "reads of failed writes", ""),
+    "G1b": ("read of an intermediate value", "reads of intermediate values", ""),
+    "G1c": ("circle of reads and writes", "circles of reads and writes", ""),
+    "G-single": ("read skew", "read skews", ""),
+    "G-nonadjacent": ("circle that snapshot isolation forbids", "circles that snapshot isolation forbids", ""),
+    "G2-item": ("write skew", "write skews", ""),
+    "G2": ("write skew by condition", "write skews by condition", ""),
+    "garbage-read": ("read of what nobody wrote", "reads of what nobody wrote", ""),
+    "duplicate-elements": ("list with an element twice", "lists with an element twice", ""),
+    "incompatible-order": ("list read in two orders", "lists read in two orders", ""),
+    "dirty-update": ("value made of a failed write", "values made of failed writes", ""),
+    "internal": ("transaction that contradicts itself", "transactions that contradict themselves", ""),
+    "causality": ("read that missed its own cause", "reads that missed their own cause", ""),
+    "non-monotonic-write": ("write in the wrong order", "writes in the wrong order", ""),
+    "writes-follow-reads": ("write older than what was read", "writes older than what was read", ""),
+    "nonlinearizable": (
+        "row whose history no order explains",
+        "rows whose history no order explains",
+        "no order of the operations explains what {op} did or saw{of_ids}",
+    ),
+    "stuck-operation": ("operation that never ended", "operations that never ended", "{op} never ended"),
+    "overdue-operation": ("operation that ended late", "operations that ended late", "{op} ended long after its time"),
+    "no-progress": ("time without progress", "times without progress", ""),
+    "half-transaction": (
+        "transaction half done",
+        "transactions half done",
+        "{op} is in one of its two tables, and not in the other",
+    ),
+    "lost-swap": (
+        "commit that the catalog accepted and did not make",
+        "commits that the catalog accepted and did not make",
+        "the catalog accepted {op} and did not make it",
+    ),
+    "unknown-base": (
+        "commit accepted on a version that was not current",
+        "commits accepted on versions that were not current",
+        "the catalog accepted {op} on a version that was not the current one",
+    ),
+    "swap-order": ("swap of the pointer in the wrong order", "swaps of the pointer in the wrong order", ""),
+    "swap-time": ("request outside the time of its operation", "requests outside the time of their operation", ""),
+    "foreign-swap": (
+        "swap to another operation's version",
+        "swaps to other operations' versions",
+        "{op} put another operation's version in place",
+    ),
+    "metadata-fork": (
+        "fork of the table's versions",
+        "forks of the table's versions",
+        "{op} made its version from an old one, and what lay between is passed over",
+    ),
+    "missing-metadata-file": ("metadata file gone", "metadata files gone", ""),
+    "corrupt-metadata-file": ("corrupt metadata file", "corrupt metadata files", ""),
+    "dangling-ref": ("branch or tag without its snapshot", "branches or tags without their snapshot", ""),
+    "main-not-moved": (
+        "commit that did not move its branch",
+        "commits that did not move their branch",
+        "{op} added its snapshot and did not move its branch to it",
+    ),
+    "schema-evolution": ("forbidden change of a column", "forbidden changes of columns", ""),
+    "unknown-type": ("column of an unknown type", "columns of unknown types", ""),
+    "unknown-format-version": ("unknown format version", "unknown format versions", ""),
+    "dangling-id": (
+        "current schema, spec or order that is not listed",
+        "current schemas, specs or orders not listed",
+        "",
+    ),
+    "corrupt-file": ("corrupt file", "corrupt files", ""),
+    "duplicate-path": (
+        "file that is read twice",
+        "files that are read twice",
+        "{op} made a file live twice: its rows are read twice",
+    ),
+    "several-dvs": ("data file with two deletion vectors", "data files with two deletion vectors", ""),
+    "foreign-file": ("snapshot with another one's file", "snapshots with other ones' files", ""),
+    "data-sequence-number": ("file that older deletes hide", "files that older deletes hide", ""),
+    "file-partition": ("file in the wrong partition", "files in the wrong partition", ""),
+    "pruned-rows": ("file whose rows scans miss", "files whose rows scans miss", ""),
+    "file-format": ("file of another format than its entry says", "files of other formats than their entries say", ""),
+    "file-size": ("file of another size than its entry says", "files of other sizes than their entries say", ""),
+    "vector-place": ("deletion vector at the wrong place", "deletion vectors at the wrong place", ""),
+    "delete-partition": ("delete in the wrong partition", "deletes in the wrong partition", ""),
+    "referenced-file": ("delete that names the wrong file", "deletes that name the wrong file", ""),
+}
+"""Name → what a headline counts, one and many, and what one operation did. Names of wrong metadata are counted together, as ways in which it
+is wrong (:mod:`checkers.judge.stories`)."""
+
+_COMPUTED = "What it wrote was computed without that: the rows{of} are those of no order of the two."
+_IN_ROWS: Mapping[str, str] = {
+    "false-failure": "Its rows{of} are there; whoever runs it again writes them twice.",
+    "duplicate-commit": "Queries{of} return its rows twice.",
+    "undelete": "Queries{of} still return the row that it deleted.",
+    "resurrected-row": "Queries{of} return rows that were deleted.",
+    "duplicate-row": "Queries{of} return the row twice.",
+    "duplicate-path": "Queries{of} return the rows of that file twice.",
+    "lost-update": "The value that is there{of} was computed without the other one's: that change is gone.",
+    "write-skew": _COMPUTED,
+    "stale-scan": _COMPUTED,
+    "vanished-read": "What was made of these rows has no source in the table any more.",
+    "half-transaction": "One table has the change and the other one does not: sums over both are wrong.",
+}
+"""Name → what it means for the table's rows, where its harm says too little."""
+
 _SUFFIXES: Mapping[str, str] = {
     "predicate": "the circle needs what a condition selects, not only rows",
     "process": "the circle needs the order of one writer's own operations",
@@ -730,17 +972,24 @@ _SUFFIXES: Mapping[str, str] = {
 """Suffix of one of Adya's names → what the circle needs besides the dependencies of the name."""
 
 
+def _named(name: str) -> Meaning | None:
+    found, (one, many, headline) = _MEANINGS.get(name), _SAID.get(name, ("", "", ""))
+    return (
+        found if found is None else replace(found, counted=(one, many), headline=headline, rows=_IN_ROWS.get(name, ""))
+    )
+
+
 def meaning(name: str) -> Meaning | None:
     """What a name tells; None if no checker of icequake has it. A suffix of Adya's names is added to the sentence.
 
     >>> meaning("G2-item-realtime").sentence.endswith("one operation had ended before the other began).")
     True
     """
-    found = _MEANINGS.get(name)
+    found = _named(name)
     if found is not None or not name.startswith("G"):
         return found
     base, *suffixes = re.split("-(?=predicate|process|realtime)", name)
-    found = _MEANINGS.get(base)
+    found = _named(base)
     if found is None or not all(s in _SUFFIXES for s in suffixes):
         return None
     more = "; ".join(_SUFFIXES[s] for s in suffixes)

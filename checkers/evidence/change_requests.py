@@ -1,9 +1,12 @@
-"""The requests of a run's ``proxy.jsonl`` that asked for a change of a table, whatever the answer, and the faults that struck them."""
+"""The requests of a run's ``proxy.jsonl`` that asked for a change of a table, whatever the answer, and the faults that struck them; and
+the snapshots that operations read."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from checkers.evidence.record import decoded
 from workloads.file.opened import lines
@@ -17,6 +20,7 @@ class ChangeRequest:
         time: ns since the start of the run; ``ms``: how long it took.
         base: what the commit builds on, ``new``: what replaces it: snapshot ids, or metadata files.
         faults: that struck it.
+        held: whether it waited on its way, as the script of a scenario or the chosen order said.
     """
 
     time: int
@@ -30,6 +34,7 @@ class ChangeRequest:
     new: str
     status: str
     faults: tuple[str, ...]
+    held: bool = False
 
 
 _CHANGES = (b'"kind":"commit"', b'"kind":"create"', b'"kind":"drop"')
@@ -56,6 +61,7 @@ def change_requests(path: Path) -> dict[str, list[ChangeRequest]]:
                     _last_part(r.get("new")),
                     str(r["status"]),
                     tuple(map(str, faults)) if isinstance(faults := r.get("faults"), list) else (),
+                    r.get("held") is True,
                 )
             except (ValueError, KeyError, TypeError, OverflowError):
                 continue
@@ -63,6 +69,32 @@ def change_requests(path: Path) -> dict[str, list[ChangeRequest]]:
     except OSError:
         pass
     return out
+
+
+class Scan(NamedTuple):
+    """When an operation first read the manifest list of a snapshot: ns since the start of the run, and the snapshot's id."""
+
+    time: int
+    snapshot: int
+
+
+_SCAN = re.compile(rb'"time":(\d{1,19}),.*"what":"(?:GET|HEAD) [^"]*/snap-(\d{1,19})-[^"]*\.avro","op":"([^"\\]+)"')
+
+
+def scans(path: Path) -> dict[str, list[Scan]]:
+    """Operation id → the snapshots whose manifest lists it read from the object store, each once, in the order of the log.
+
+    The first is the one that it scanned, unless it is its own. Without a proxy before the store there are none.
+    """
+    out: dict[str, dict[int, Scan]] = {}
+    try:
+        for line in lines(path):
+            if b"/snap-" in line and (found := _SCAN.search(line)) is not None:
+                scan = Scan(int(found[1]), int(found[2]))
+                out.setdefault(found[3].decode(errors="replace"), {}).setdefault(scan.snapshot, scan)
+    except OSError:
+        pass
+    return {op: list(read.values()) for op, read in out.items()}
 
 
 def _last_part(value: object) -> str:

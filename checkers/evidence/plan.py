@@ -32,10 +32,12 @@ class PlannedCatalog(_Part):
         name: of the entry in ``compose.catalogs``, or the name in the user's own file.
         summary: one line that describes it; empty if the plan has none.
         guard: how it guards against concurrent commits, such as ``compare-and-swap`` or ``none``; None if the plan does not say.
+        type: of Iceberg's client for a user's own catalog, such as ``rest``, or the class that implements it; None of others.
         services: names of its servers that the run started.
     """
 
     name: str
+    type: str | None = None
     summary: str = ""
     guard: str | None = None
     services: tuple[str, ...] = ()

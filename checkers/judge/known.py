@@ -1,20 +1,23 @@
-"""Known defects that anomalies of a run look like: scenarios of the library that show the same anomalies under the same conditions.
+"""Known defects: scenarios of the library that show the anomalies of one story under the same conditions.
 
-A scenario is one operation sequence with a known outcome (``workloads/scenarios``). It is named beside anomalies if
+This is the one rule for *known*: page, terminal, and a night's verdict go by it. A scenario is one operation sequence with a known outcome
+(``workloads/scenarios``), and a track record of the defect. The anomalies of a story are known if such scenarios together show each of them
+(what clients saw of them follows from these), and each of these scenarios shows no other, and
 
-* it is about the run's catalog, or about Iceberg on any (it names no catalog and has no fault),
-* the run's Iceberg is in its range (``since``, ``fixed``),
-* every anomaly that it shows is among the anomalies (of one that several checkers find, what one of them finds is enough), and
-* what it needs was there: its special operations, and those of other engines than Spark, were invoked on the table by the same engines,
-  and its fault's verb was among the faults of the same service. Operations by transaction are there
-  if proxies saw an anomaly's commit come by that endpoint, whoever sent it.
+* **catalog:** it is about a catalog of the same type and guard, or about Iceberg on any (it names no catalog and has no fault). What it
+  says of a REST server by name is about that server; its faults on REST are about Iceberg's client, and so about every REST catalog;
+* **release:** the run's Iceberg is in its range (``since``, ``fixed``);
+* **engine:** an operation of each anomaly was executed by one of its engines, and its special operations, and those of other engines than
+  Spark, were invoked on the table by the same engines. Operations by transaction are there if proxies saw an anomaly's commit come by that
+  endpoint, whoever sent it;
+* **fault:** each of its faults, by verb and service, was on while an operation of the anomalies ran.
 
-It is a hint to a person, not a verdict: the same anomalies can have another cause.
+All of that is looked up in the run's evidence. It is still a hint to a person: the same anomalies can have another cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,9 @@ import yaml
 from checkers import pointer
 from checkers.evidence import history
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import LATEST
 from checkers.judge.releases import newer, surely_has
+from checkers.timeline.fault_windows import windows
 from checkers.timeline.two_tables import tables_of
 from checkers.verdict import Anomaly
 from workloads.engines.engines import ENGINES, SPARK
@@ -38,12 +43,50 @@ MOST = 2
 
 
 @dataclass(frozen=True, slots=True)
+class CatalogType:
+    """What a catalog is to a defect: ``type`` of Iceberg's client, or the class that implements it, and how it guards its commits."""
+
+    type: str
+    guard: str
+
+
+_CAS, _LOCK, _NONE = "compare-and-swap", "lock", "none"
+CATALOG_TYPES: Mapping[str, CatalogType] = {
+    "rest": CatalogType("rest", _CAS),
+    "jdbc": CatalogType("jdbc", _CAS),
+    "jdbc-sqlite": CatalogType("jdbc", _CAS),
+    "hive": CatalogType("hive", _LOCK),
+    "hive-cas": CatalogType("hive", _CAS),
+    "hive-nolock": CatalogType("hive", _NONE),
+    "nessie": CatalogType("rest", _CAS),
+    "nessie-native": CatalogType("nessie", _CAS),
+    "hadoop": CatalogType("hadoop", _NONE),
+    "hadoop-locked": CatalogType("hadoop", _LOCK),
+    "hadoop-conditional": CatalogType("hadoop", _CAS),
+    "glue": CatalogType("glue", _NONE),
+    "glue-cas": CatalogType("glue", _CAS),
+    "dynamodb": CatalogType("org.apache.iceberg.aws.dynamodb.DynamoDbCatalog", _CAS),
+    "polaris": CatalogType("rest", _CAS),
+}
+"""The catalogs that come with icequake; ``compose.catalogs`` has them, which stands beside the checkers."""
+OBSERVERS = frozenset({"isolation", "linearizable", "reads"})
+"""Checkers of what clients saw: of a defect that another checker found, it follows."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run ran: the workload, the catalog's name, the version of Iceberg (``unknown`` if the plan has none)."""
+    """What a run ran: the workload, the catalog's name, the version of Iceberg (``unknown`` if the plan has none), and what type of catalog
+    a user's own is (None: the plan does not say)."""
 
     workload: str
     catalog: str
     iceberg: str
+    own: CatalogType | None = None
+
+    @property
+    def catalog_type(self) -> CatalogType | None:
+        """The type of its catalog, if that is known."""
+        return self.own or CATALOG_TYPES.get(self.catalog)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,63 +109,94 @@ class Known:
 
 
 def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence) -> tuple[Known, ...]:
-    """The best-fitting scenarios for anomalies that have one cause, at most :data:`MOST`; none for a run that is a scenario itself.
+    """The scenarios that together show the anomalies of one story, at most :data:`MOST`; none if they are not known, or the run is a scenario.
 
     Those that explain most of the names come first, then those whose operation ends with the same error as the run's, then by name. Of
     several with the same link and anomalies, only the first by name.
     """
-    if ran is None or not found:
-        return ()
     library = _library(LIBRARY)
-    if ran.workload in library:
+    told = [a for a in found if a.checker not in OBSERVERS] or [*found]
+    if ran is None or not found or ran.workload in library:
         return ()
-    operations = {o.op: o for o in evidence.history.operations()}
-    tables = {a.table for a in found}
-    kinds = {(o.f, o.engine) for o in operations.values() if tables & {*tables_of(o), None}}
-    struck = _faults(evidence.history)
-    errors = {
-        c.rsplit(".", 1)[-1] for a in found for op in a.ops[:1] if op in operations for c in _classes(operations[op])
-    }
-    by_endpoint = any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in found)
+    happened = _Happened.of(told, evidence)
     fits = []
     for name, s in library.items():
         entries = entries_of(*(s.get("anomalies") or ()))
-        shown = {e.name for e in entries}
-        if (
-            not shown
-            or not shown <= {e.name for e in entries if any(map(e.named, found))}
-            or not _of_catalog(s, ran.catalog)
-            or not _in_range(s, ran.iceberg)
-        ):
-            continue
-        steps = s["operations"]
-        engines = s.get("engines") or {}
+        shown = {e.name for e in entries if any(map(e.named, found))}
+        if shown and shown == {e.name for e in entries} and _fits(s, ran) and happened.by(s):
+            fits.append((-len(shown), happened.ends_otherwise(s), name, Known(name, s["link"], tuple(sorted(shown)))))
+    best = sorted(fits, key=lambda f: f[:3])
+    left, chosen = {a.name for a in told}, dict[tuple[str, tuple[str, ...]], Known]()
+    for fit in best:
+        if fit[:2] == best[0][:2] or left & {*fit[3].anomalies}:
+            chosen.setdefault((fit[3].link, fit[3].anomalies), fit[3])
+            left -= {*fit[3].anomalies}
+    return () if left else tuple(chosen.values())[:MOST]
+
+
+def _fits(s: Mapping[str, Any], ran: Ran) -> bool:
+    return _of_catalog(s, ran) and _in_range(s, ran.iceberg)
+
+
+@dataclass(frozen=True)
+class _Happened:
+    """What happened to the anomalies of a story, as far as a defect can ask for it.
+
+    Attributes:
+        engines: of each anomaly's operations, if the history has any.
+        kinds: the operations on their tables: kind and engine.
+        faults: verb and service of those that were on while an operation of theirs ran; one on their tables if they name none.
+        errors: classes, without their packages, by which the first operation of each ended.
+        by_endpoint: whether a commit came by the endpoint of transactions.
+    """
+
+    engines: Sequence[frozenset[str]]
+    kinds: frozenset[tuple[str, str]]
+    faults: frozenset[tuple[str, str]]
+    errors: frozenset[str]
+    by_endpoint: bool
+
+    @staticmethod
+    def of(found: Sequence[Anomaly], evidence: Evidence) -> _Happened:
+        """From the evidence of their run."""
+        operations = {o.op: o for o in evidence.history.operations()}
+        tables = {a.table for a in found}
+        ran = [[operations[op] for op in a.ops if op in operations] for a in found]
+        on_tables = [o for o in operations.values() if tables & {*tables_of(o), None}]
+        mine = {o.op: o for these in ran for o in these} or {o.op: o for o in on_tables}
+        first = [operations[op] for a in found for op in a.ops[:1] if op in operations]
+        return _Happened(
+            [frozenset(o.engine for o in these) for these in ran if these],
+            frozenset((o.f, o.engine) for o in on_tables),
+            frozenset(_faults(evidence.history, [*mine.values()])),
+            frozenset(c.rsplit(".", 1)[-1] for o in first for c in _classes(o)),
+            any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in found),
+        )
+
+    def by(self, s: Mapping[str, Any]) -> bool:
+        """Whether a scenario's engines, special operations and faults were there."""
+        steps, engines = s["operations"], s.get("engines") or {}
         executed = {(step["do"], str(engines.get(str(step["writer"]), SPARK))) for step in steps}
+        sent = self.by_endpoint and any(_by_transaction(do) for do, _ in executed)
         special = {
             (do, engine)
             for do, engine in executed
-            if engine != SPARK or not (_ordinary(do) or (by_endpoint and _by_transaction(do)))
+            if engine != SPARK or not (_ordinary(do) or (sent and _by_transaction(do)))
         }
         faults = {
             (step["fault"].get("verb", "answer"), step.get("service", "catalog")) for step in steps if step.get("fault")
         }
-        if not special <= kinds or not faults <= struck:
-            continue
-        ends = {e["error"] for step in steps if isinstance(e := step.get("expect"), Mapping) and e.get("error")}
-        fits.append(
-            (
-                -len(shown),
-                not ends & errors if ends else bool(errors),
-                name,
-                Known(name, s["link"], tuple(sorted(shown))),
-            )
+        theirs = {engine for _, engine in executed}
+        return (
+            special <= self.kinds and faults <= self.faults and (sent or all(theirs & these for these in self.engines))
         )
-    best = sorted(fits, key=lambda f: f[:3])
-    alike: dict[tuple[str, tuple[str, ...]], Known] = {}
-    for shown_, other, _, k in best:
-        if (shown_, other) == best[0][:2]:
-            alike.setdefault((k.link, k.anomalies), k)
-    return tuple(alike.values())[:MOST]
+
+    def ends_otherwise(self, s: Mapping[str, Any]) -> bool:
+        """Whether the scenario's operation ends with another error."""
+        ends = {
+            e["error"] for step in s["operations"] if isinstance(e := step.get("expect"), Mapping) and e.get("error")
+        }
+        return not ends & self.errors if ends else bool(self.errors)
 
 
 _ANY = TableSpec(name="any")
@@ -135,10 +209,15 @@ def _library(folder: Path) -> dict[str, dict[str, Any]]:
     return {s["scenario"]: s for s in found}
 
 
-def _of_catalog(s: Mapping[str, Any], catalog: str) -> bool:
-    """Whether a scenario is about a catalog. A fault strikes one catalog's protocol; without it the operations alone may be to blame."""
-    anywhere = "catalog" not in s and not any(step.get("fault") for step in s["operations"])
-    return anywhere or s.get("catalog", "rest") == catalog
+def _of_catalog(s: Mapping[str, Any], ran: Ran) -> bool:
+    """Whether a scenario is about a run's catalog. A fault strikes one protocol; without it the operations alone may be to blame."""
+    named = s.get("catalog")
+    if named is None and not any(step.get("fault") for step in s["operations"]):
+        return True
+    wanted = CATALOG_TYPES[named or "rest"]
+    if wanted != ran.catalog_type:
+        return False
+    return named is None or wanted.type != "rest" or named == ran.catalog  # one server's defect is not another's
 
 
 def _ordinary(kind: str) -> bool:
@@ -160,15 +239,18 @@ def _classes(o: history.Operation) -> Iterable[str]:
     return (link[0] for link in o.error or () if link)
 
 
-def _faults(told: history.History) -> set[tuple[str, str]]:
-    """The faults that were begun: verb and service."""
-    found = set()
+def _faults(told: history.History, operations: Sequence[history.Operation]) -> Iterator[tuple[str, str]]:
+    """The faults that were on while one of the operations ran: verb and service."""
+    kinds: dict[str, set[tuple[str, str]]] = {}
     for e in told.events:
         if e.process == history.NEMESIS and e.f.startswith("start-") and isinstance(e.value, Mapping):
             fault = e.value.get("fault")
             if isinstance(fault, Mapping) and "verb" in fault:
-                found.add((str(fault["verb"]), str(fault.get("service") or "catalog")))
-    return found
+                kind = str(fault["verb"]), str(fault.get("service") or "catalog")
+                kinds.setdefault(e.f.removeprefix("start-"), set()).add(kind)
+    for window in windows(told.events) if kinds else ():
+        if any(window.overlaps(o.start, LATEST if o.end is None else o.end) for o in operations):
+            yield from kinds.get(window.name, ())
 
 
 def _in_range(s: Mapping[str, Any], iceberg: str) -> bool:

@@ -12,11 +12,12 @@ from checkers.evidence import history, proxylog, tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import UnpairedError
 from checkers.evidence.own_retries import attempts_by_op, counted
+from checkers.evidence.plan import Plan
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import UNREADABLE, RunFolder, StoreError, load_kinds, replace_file
 from checkers.evidence.uncollected import uncollected
 from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
-from checkers.judge.known import Ran
+from checkers.judge.known import CatalogType, Ran
 from checkers.judge.stories import NOTHING_TOLD, Told
 from checkers.timeline.timeline import named
 from checkers.verdict import Anomaly, Validity, Verdict
@@ -174,9 +175,14 @@ def load_ran(folder: Path) -> Ran:
     Raises:
         StoreError: the plan cannot be read.
     """
-    plan = RunFolder(folder).read_plan()
-    catalog = plan.catalog.name if plan.catalog is not None else ""
-    return Ran(plan.workload, catalog, plan.versions.get("iceberg", "unknown"))
+    return ran_of(RunFolder(folder).read_plan())
+
+
+def ran_of(plan: Plan) -> Ran:
+    """What a run ran, by its plan."""
+    c = plan.catalog
+    own = CatalogType(c.type, c.guard or "") if c is not None and c.type is not None else None
+    return Ran(plan.workload, c.name if c is not None else "", plan.versions.get("iceberg", "unknown"), own)
 
 
 def write_results(results: Results, path: Path) -> None:

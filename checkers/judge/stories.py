@@ -1,45 +1,47 @@
-"""Stories: the anomalies of a run that have one cause, the cause first, and the known defects that they look like.
+"""Stories: what happened in a run, each with all anomalies that say it, the gravest first.
 
 A client whose commit was applied but not acknowledged may believe that it failed (``false-failure``), then delete the files of its commit
-(``missing-file``); then nobody can read the table (:mod:`checkers.timeline.unreadable`). Three findings, one cause. Anomalies of one table
-belong together if
+(``missing-file``); then nobody can read the table (:mod:`checkers.timeline.unreadable`). Three findings, one cause
+(:mod:`checkers.judge.causes`), one story. Every anomaly is in exactly one story; a single one is a story, too.
 
-* the operation at fault is the same. It is the one that a ``false-failure`` or ``duplicate-commit`` names first, the one that wrote a missing
-  file, and the one that removed another's commit from main (``lost-commit``); or
-* the same file is missing; or
-* one is a lost commit, and the other is about rows of that commit and names its operation; or
-* both are requests that the catalog server accepted and did not carry out.
-
-Who wrote a manifest or manifest list, its name says (``SnapshotProducer``: ``<commit UUID>-m0.avro`` and
-``snap-<snapshot>-<attempt>-<commit UUID>.avro``); later snapshots use the same manifests. Of other files it is the operation that the
-``missing-file`` names first. Nothing here is a verdict: anomalies are counted and judged as before.
+Page, terminal and JUnit file say the same of a run, because it is said here: the headline, who did it, and the words of each story.
+Nothing here is a verdict: anomalies are judged as before.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from checkers import pointer
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation, UnpairedError
-from checkers.evidence.tableformat import format_of
+from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, groups
 from checkers.judge.known import Known, Ran, known_defects
+from checkers.names import Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
 from checkers.timeline.unreadable import Unreadable, file_words, same_file, unreadable
-from checkers.verdict import Anomaly, Verdict
+from checkers.verdict import Anomaly, Verdict, own_findings
 from workloads.operations.kinds import KINDS
 
 UNREADABLE = "unreadable"
 """Name of the last step of a story about a table that nobody can read any more."""
-AT_FAULT = ("false-failure", "duplicate-commit")
-"""Anomalies whose first operation is the one at fault."""
 ORDER = ("lost-swap", "lost-update", "false-failure", "duplicate-commit", "lost-commit", "missing-file")
 """What comes first in a story: a cause before its effects. Other names follow."""
-MOST = 20
-"""Stories per run."""
+GRAVEST = ("lost-commit", "lost-table", "half-transaction", "resurrected-row", "undelete")
+"""Of names with the same harm, those that a story is named after first; the others in the order of their anomalies."""
+SERVERS = frozenset({"rest", "nessie"})
+"""Types of catalogs (``checkers.judge.known``) whose server decides about a commit; of others it is the client, by a database or a store."""
+ROWS_COUNTED = frozenset({"resurrected-row", "duplicate-row", "nonlinearizable"})
+"""Names of which a headline counts the rows."""
+ALIKE = 3
+"""Stories of one shape that are told in full."""
+SERVER, CATALOG, NOBODY = "the catalog server", "the catalog", "unknown"
+"""Who did it, besides engines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Step:
 
     Attributes:
         checkers: that found it.
-        count: number of anomalies.
+        count: number of anomalies; ``most``: of the checker that found most of them, or of rows (:data:`ROWS_COUNTED`).
         ops: the operations at fault, at most four.
         text: one sentence without full stop.
     """
@@ -58,50 +60,87 @@ class Step:
     count: int
     ops: tuple[str, ...]
     text: str
+    most: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return {
-            "name": self.name,
-            "checkers": list(self.checkers),
-            "count": self.count,
-            "ops": list(self.ops),
-            "text": self.text,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Findings on one table that have one cause, the cause first; ``known``: the defects that they look like."""
+    """What happened once, with all anomalies that say it.
 
-    table: str
+    Attributes:
+        table: None if it concerns none, or several.
+        name: of the gravest anomaly, or ``unreadable``.
+        headline: what happened, in plain words, without full stop.
+        consequence: one sentence: what that means for the rows.
+        who: an engine's title, or another one who did it (:data:`SERVER` …).
+        engine: name of that engine (``workloads.engines``); empty if it was none.
+        ops: the operations involved, that at fault first, at most four; ``snapshots``, ``keys``: likewise.
+        count: number of findings; second opinions of them do not count.
+        steps: the anomalies by name, a cause before its effects.
+        anomalies: each one's checker, and its place among the anomalies of that checker's verdict.
+        known: the defects that they look like.
+    """
+
+    table: str | None
+    name: str
+    headline: str
+    consequence: str
+    harm: Harm
+    who: str
+    engine: str
+    ops: tuple[str, ...]
+    snapshots: tuple[int, ...]
+    keys: tuple[int, ...]
+    count: int
     steps: tuple[Step, ...]
+    anomalies: tuple[tuple[str, int], ...]
     known: tuple[Known, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         return {
-            "table": self.table,
+            **asdict(self),
+            "harm": self.harm.name.lower(),
             "steps": [s.to_json() for s in self.steps],
             "known": [k.to_json() for k in self.known],
         }
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """Stories of one shape: the same name, the same one who did it. ``told`` are told in full, of ``more`` one line each."""
+
+    told: tuple[Story, ...]
+    more: tuple[Story, ...]
+
+    @property
+    def alike(self) -> str:
+        """``12 more like this``; empty for none."""
+        return f"{len(self.more)} more like this" if self.more else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
-    """What the findings of a run have in common.
+    """What happened in a run.
 
     Attributes:
         unreadable: tables that were unreadable at the end, by time.
-        stories: of two findings or more, the first anomaly's first.
-        known: defects that the anomalies outside the stories look like.
+        stories: the gravest first; of the same harm, what is documented as possible last.
         problem: why there are no stories, if telling them failed; else empty.
     """
 
     unreadable: tuple[Unreadable, ...] = ()
     stories: tuple[Story, ...] = ()
-    known: tuple[Known, ...] = ()
     problem: str = ""
+
+    @property
+    def known(self) -> tuple[Known, ...]:
+        """The known defects that the stories look like, each once."""
+        return tuple(dict.fromkeys(k for s in self.stories for k in s.known))
 
     def to_json(self) -> dict[str, Any]:
         """The keys of ``results.json``."""
@@ -109,7 +148,8 @@ class Told:
             **({"stories_problem": self.problem} if self.problem else {}),
             "unreadable": [u.to_json() for u in self.unreadable],
             "stories": [s.to_json() for s in self.stories],
-            "known": [k.to_json() for k in self.known],
+            "headline": list(headline(self.stories)),
+            "who": who(self.stories),
         }
 
 
@@ -117,137 +157,289 @@ NOTHING_TOLD = Told()
 """A run without findings."""
 
 
-def tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None) -> Told:
-    """The stories of a run. ``ran``: what it ran on; without it no defect is looked up. Never raises: verdicts are worth more than stories."""
+# --- a run's headline, its culprits, and the shapes of its stories
+
+
+def headline(stories: Sequence[Story]) -> tuple[str, ...]:
+    """What happened to data, counted, the gravest first: ``17 acknowledged commits lost``, ``2 deleted rows came back``.
+
+    Each story counts once, for its gravest name: as often as a checker found that. Wrong metadata is counted by who made it:
+    ``metadata of DuckDB's snapshots contradicts the files in 5 ways``.
+    """
+    counts: Counter[tuple[Harm, str]] = Counter()
+    ways: dict[tuple[str, bool], set[str]] = {}
+    for s in stories:
+        if s.harm is Harm.METADATA:
+            for step in s.steps:
+                ways.setdefault((s.who, _meant(step.name) is Culprit.ENGINE), set()).add(step.name)
+        else:
+            counts[(s.harm, s.name)] += max((step.most for step in s.steps if step.name == s.name), default=1)
+        if s.name != UNREADABLE and any(step.name == UNREADABLE for step in s.steps):
+            counts[(Harm.UNREADABLE, UNREADABLE)] += 1
+    said = [(h, counted(name, n)) for (h, name), n in counts.items()]
+    said += [(Harm.METADATA, _ways(by, len(names), of_files)) for (by, of_files), names in ways.items()]
+    return tuple(text for _, text in sorted(said, key=lambda s: s[0].gravity))
+
+
+def counted(name: str, n: int) -> str:
+    """``17 acknowledged commits lost``; of a name that nobody explains ``3 × name``."""
+    if name == UNREADABLE:
+        return explain.count(n, "table that nobody can read", "tables that nobody can read")
+    means = meaning(name)
+    one, many = means.counted if means is not None else ("", "")
+    return explain.count(n, one, many) if one else f"{n} × {name}"
+
+
+def _ways(by: str, n: int, of_files: bool) -> str:
+    ways = explain.count(n, "way")
+    if of_files:
+        return f"metadata of {by}'s snapshots contradicts the files in {ways}"
+    return f"metadata of the table is wrong in {ways} ({by})"
+
+
+def who(stories: Iterable[Story]) -> dict[str, int]:
+    """Who did it: how many findings of each, the most first: ``{"DuckDB": 57, "the catalog server": 2}``."""
+    counts: Counter[str] = Counter()
+    for s in stories:
+        counts[s.who] += s.count
+    return dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])))
+
+
+def who_words(stories: Iterable[Story]) -> str:
+    """``DuckDB 57, the catalog server 2``; empty for no story."""
+    return ", ".join(f"{name} {n}" for name, n in who(stories).items())
+
+
+def anomalies_of(story: Story, verdicts: Iterable[Verdict]) -> list[Anomaly]:
+    """The anomalies of a story."""
+    by = {v.checker: v.anomalies for v in verdicts}
+    return [by[checker][n] for checker, n in story.anomalies if 0 <= n < len(by.get(checker, ()))]
+
+
+def unaccepted(stories: Iterable[Story], verdicts: Sequence[Verdict], mark: Callable[[Anomaly], str]) -> list[Story]:
+    """The stories that a workload does not expect or allow: ``mark`` says nothing of one of their anomalies."""
+    return [s for s in stories if not (s.anomalies and all(map(mark, anomalies_of(s, verdicts))))]
+
+
+def shapes(stories: Iterable[Story]) -> tuple[Shape, ...]:
+    """The stories by shape, in their order: :data:`ALIKE` of each in full."""
+    alike: dict[tuple[str, str], list[Story]] = {}
+    for s in stories:
+        alike.setdefault((s.name, s.who), []).append(s)
+    return tuple(Shape(tuple(these[:ALIKE]), tuple(these[ALIKE:])) for these in alike.values())
+
+
+# --- telling
+
+
+def tell(
+    evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None, broken: tuple[Unreadable, ...] | None = None
+) -> Told:
+    """The stories of a run. Never raises: verdicts are worth more than stories.
+
+    Args:
+        ran: what it ran on; without it no defect is looked up.
+        broken: the tables that were unreadable at the end, if that is known already.
+    """
     try:
-        return _tell(evidence, verdicts, ran)
+        return _tell(evidence, verdicts, ran, unreadable(evidence) if broken is None else broken)
     except UnpairedError:  # said by the verdict of the history
         return NOTHING_TOLD
     except Exception as e:
         return Told(problem=f"the stories could not be told: {type(e).__name__}: {e}")
 
 
-def _tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None) -> Told:
-    broken = unreadable(evidence)
-    found = [a for v in verdicts for a in v.anomalies if a.same_as is None]
-    operations = {o.op: o for o in evidence.history.operations()}
+def _tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None, broken: tuple[Unreadable, ...]) -> Told:
+    teller = _Teller(evidence, ran, broken)
+    found = [(a, (v.checker, n)) for v in verdicts if v.checker != "expect" for n, a in enumerate(v.anomalies)]
+    together = groups([a for a, _ in found], teller.facts)
+    ends = {u.table: u for u in teller.unreadable}
     stories: list[Story] = []
-    single: list[Anomaly] = [a for a in found if a.table is None]
-    for table in sorted({*(a.table for a in found if a.table is not None), *(u.table for u in broken)}):
-        mine = [a for a in found if a.table == table]
-        end = next((u for u in broken if u.table == table), None)
-        groups = _groups(mine, _Facts.of(evidence, table))
-        last = _group_of(end, groups) if end is not None else None
-        for group in groups:
-            if len(group) == 1 and group is not last:
-                single += group
-                continue
-            stories.append(_story(table, group, end if group is last else None, operations, evidence, ran))
-        if end is not None and last is None:
-            stories.append(_story(table, [], end, operations, evidence, ran))
-    names = dict.fromkeys(a.name for a in single)
-    known = [k for name in names for k in known_defects(ran, [a for a in single if a.name == name], evidence)]
-    return Told(broken, tuple(stories[:MOST]), tuple(dict.fromkeys(known)))
+    for group in together:
+        these = [found[i][0] for i in group]
+        stories.append(teller.story(these, tuple(found[i][1] for i in group), teller.end_of(these, ends)))
+    stories += [teller.story([], (), u) for u in ends.values()]  # those that no group is about
+    documented = {n for n, group in enumerate(together) if all(found[i][0].documented is not None for i in group)}
+    order = sorted(enumerate(stories), key=lambda s: (s[1].harm.gravity, s[0] in documented, _rank(s[1].name), s[0]))
+    return Told(teller.unreadable, tuple(s for _, s in order))
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """Snapshot → its operation, and what names a commit's files → its operation, of one table."""
-
-    makers: Mapping[int, str]
-    commits: Mapping[str, str]
-    maker_of: Callable[[str], str | None]
-
-    @staticmethod
-    def of(evidence: Evidence, table: str) -> _Facts:
-        log = evidence.logs.get(table)
-        if log is None:
-            return _Facts({}, {}, lambda _: None)
-        made = [(c, c.op) for c in log.commits if c.op is not None]
-        maker_of = format_of(log).maker_of
-        by_files = {who: op for c, op in made for f in c.own_files if (who := maker_of(f)) is not None}
-        return _Facts({c.snapshot_id: op for c, op in made}, by_files, maker_of)
-
-    def victim(self, a: Anomaly) -> str | None:
-        """The operation whose commit a ``lost-commit`` says is lost: the maker of its first snapshot, or the only operation."""
-        made = self.makers.get(a.snapshots[0]) if a.snapshots else None
-        return made or (a.ops[0] if a.ops else None)
-
-    def at_fault(self, a: Anomaly) -> frozenset[str]:
-        """The operations at fault."""
-        if a.name in AT_FAULT:
-            return frozenset(a.ops[:1])
-        if a.name == "missing-file":
-            wrote = {self.commits.get(self.maker_of(f) or "") for f in a.files} - {None}
-            return frozenset(op for op in wrote if op is not None) or frozenset(a.ops[:1])
-        if a.name == "lost-commit":
-            return frozenset(a.ops) - {self.victim(a)}
-        return frozenset()
-
-    def lost(self, a: Anomaly) -> frozenset[str]:
-        """The operations whose commits are lost."""
-        if a.name == "lost-commit":
-            return frozenset(op for op in (self.victim(a),) if op is not None)
-        if a.name in ("lost-update", "lost-swap") and a.checker == pointer.Pointer.name:
-            return frozenset(map(str, a.evidence.get(pointer.LOST, ())))
-        return frozenset()
+def _rank(name: str) -> int:
+    return GRAVEST.index(name) if name in GRAVEST else len(GRAVEST)
 
 
-def _linked(a: Anomaly, b: Anomaly, facts: _Facts) -> bool:
-    """Whether two anomalies of one table have one cause."""
-    if facts.at_fault(a) & facts.at_fault(b):
-        return True
-    if a.name == b.name == "missing-file" and any(same_file(x, y) or same_file(y, x) for x in a.files for y in b.files):
-        return True
-    if a.name == b.name == "lost-swap" and pointer.ANSWER in a.evidence and pointer.ANSWER in b.evidence:
-        return True
-    if facts.lost(a) and facts.lost(b):
-        return bool(facts.lost(a) & facts.lost(b))
-    for lost, other in ((a, b), (b, a)):
-        gone = facts.lost(lost)
-        if gone & set(other.ops) and not facts.at_fault(other) and set(lost.keys) & set(other.keys):
-            return True
-    return False
+class _Teller:
+    """Tells the stories of one run; what they need of it is looked up once."""
+
+    def __init__(self, evidence: Evidence, ran: Ran | None, broken: tuple[Unreadable, ...]) -> None:
+        self.evidence, self.ran, self.unreadable = evidence, ran, broken
+        self.operations = {o.op: o for o in evidence.history.operations()}
+        by_table: dict[str | None, list[Operation]] = {}
+        for o in self.operations.values():
+            for t in tables_of(o):
+                by_table.setdefault(t, []).append(o)
+        self.facts = lru_cache(None)(lambda table: Facts.of(evidence, table, by_table.get(table, ())))
+        self.cleaned = {t for o in self.operations.values() if _deletes_live_files(o) for t in tables_of(o)}
+        self._known: dict[object, tuple[Known, ...]] = {}
+
+    def end_of(self, group: Sequence[Anomaly], ends: dict[str, Unreadable]) -> Unreadable | None:
+        """Takes from ``ends`` the table that became unreadable by a file of the group."""
+        gone = [a for a in group if a.name in MISSING and a.table in ends]
+        for a in gone:
+            if any(same_file(f, ends[a.table].file) for f in a.files):  # type: ignore[index]
+                return ends.pop(str(a.table))
+        return None
+
+    def story(self, group: Sequence[Anomaly], places: tuple[tuple[str, int], ...], end: Unreadable | None) -> Story:
+        tables = dict.fromkeys(a.table for a in group) or dict.fromkeys([end.table if end is not None else None])
+        table = next(iter(tables)) if len(tables) == 1 else None
+        facts = self.facts(table)
+        names = sorted({a.name for a in group}, key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n))
+        failed = {op for a in group if a.name == "false-failure" for op in a.ops[:1]}
+        steps = [
+            _step(
+                name,
+                [a for a in group if a.name == name],
+                facts,
+                self.operations,
+                failed,
+                cleaned=table in self.cleaned,
+            )
+            for name in names
+        ]
+        if end is not None:
+            steps.append(Step(UNREADABLE, (), 1, (end.op,), unreadable_words(end)))
+        first = _gravest(group)
+        name, harm = (UNREADABLE, Harm.UNREADABLE) if first is None else (first.name, _harm(first.name))
+        lead = [a for a in group if a.name == name]
+        ops = tuple(dict.fromkeys(op for a in (*lead, *group) for op in a.ops)) or ((end.op,) if end else ())
+        by, engine = self._culprit(group, lead, facts)
+        keys = tuple(dict.fromkeys(k for a in lead for k in a.keys))
+        return Story(
+            table,
+            name,
+            self._headline(name, lead, facts, table, by, keys),
+            _consequence(harm, name, keys, lead, table, end),
+            harm,
+            by,
+            engine,
+            ops[: explain.MOST],
+            tuple(dict.fromkeys(s for a in (*lead, *group) for s in a.snapshots))[: explain.MOST],
+            keys[: explain.MOST],
+            len(own_findings(group)) or (end is not None),
+            tuple(steps),
+            places,
+            self._defects(group, ops),
+        )
+
+    def _defects(self, group: Sequence[Anomaly], ops: Sequence[str]) -> tuple[Known, ...]:
+        """The defects that they look like; looked up once for stories that look the same."""
+        o = self.operations.get(ops[0]) if ops else None
+        error = tuple(link[0] for link in (o.error or ()) if link) if o is not None else ()
+        looks = (frozenset((a.checker, a.name, a.table, str(a.evidence.get(pointer.ENDPOINT))) for a in group), error)
+        if looks not in self._known:
+            self._known[looks] = known_defects(self.ran, group, self.evidence)
+        return self._known[looks]
+
+    def _culprit(self, group: Sequence[Anomaly], lead: Sequence[Anomaly], facts: Facts) -> tuple[str, str]:
+        """Who did it, and the name of the engine if it was one."""
+        kind = None if self.ran is None else self.ran.catalog_type
+        decides = kind is None or kind.type in SERVERS
+        if any(a.evidence.get("culprit") == "server" or pointer.ANSWER in a.evidence for a in group):
+            return (SERVER if decides else CATALOG), ""
+        if any(a.checker == pointer.Pointer.name and _meant(a.name) is Culprit.CATALOG for a in group):
+            return CATALOG, ""
+        at_fault = [op for a in lead for op in sorted(facts.at_fault(a))] or [op for a in lead for op in a.ops[:1]]
+        o = next((self.operations[op] for op in at_fault if op in self.operations), None)
+        if o is None:
+            return (CATALOG if lead and _meant(lead[0].name) is Culprit.CATALOG else NOBODY), ""
+        if lead and _meant(lead[0].name) is Culprit.MAKER and decides and kind is not None:
+            return (
+                f"{explain.engine(o)} or {SERVER}",
+                "",
+            )  # the server writes the file, and the client says what goes into it
+        return explain.engine(o), o.engine
+
+    def _headline(
+        self, name: str, lead: Sequence[Anomaly], facts: Facts, table: str | None, by: str, keys: Sequence[int]
+    ) -> str:
+        if name == UNREADABLE:
+            return f"nobody can read {table}"
+        means = meaning(name)
+        if name.startswith("G") and means is not None and lead[0].ops:
+            return f"{explain.listing(map(self._statement, lead[0].ops))}: {means.counted[0]}"
+        if len(lead) > 1 and name == "lost-commit":
+            movers = [self._statement(op) for op in dict.fromkeys(op for a in lead for op in sorted(facts.at_fault(a)))]
+            why = f"{by} accepted them and did not make them" if by == SERVER else ""
+            why = why or (f"{explain.listing(movers)} put the table back to a state before them" if movers else "")
+            return counted(name, len(lead)) + (f": {why}" if why else "")
+        if means is None:
+            return f"{name} on {table}" if table else name
+        op = next((_first(a, facts) for a in lead), None)
+        doer = self._statement(op) if op is not None else ""
+        if name == "lost-commit":
+            doer = self._statement(facts.victim(lead[0]) or op or "")
+        if _harm(name) is Harm.METADATA or not means.headline or not doer:
+            sentence = means.sentence.removesuffix(".")
+            return f"{doer}: {sentence[0].lower()}{sentence[1:]}" if doer else sentence
+        ids = _ids(keys)
+        return means.headline.format(
+            op=doer,
+            ids=f" {ids}" if ids else " its row",
+            of_ids=f" of {ids}" if ids else "",
+            ids_named=f": {ids}" if ids else "",
+        )
+
+    def _statement(self, op: str) -> str:
+        """``DELETE w2-14``, ``rewrite-data-files w0-3``, ``the read w1-7``."""
+        o = self.operations.get(op)
+        kind = KINDS.get(o.f) if o is not None else None
+        if o is None:
+            return f"operation {op}"
+        if kind is None or kind.two_tables or kind.verb in ("maintenance", "alter"):
+            return f"{o.f} {op}"
+        return f"the read {op}" if kind.verb == "read" else f"{kind.verb.upper()} {op}"
 
 
-def _groups(found: Sequence[Anomaly], facts: _Facts) -> list[list[Anomaly]]:
-    """The anomalies in groups of one cause, in the order of their first one."""
-    groups: list[list[Anomaly]] = []
-    for a in found:
-        near = [g for g in groups if any(_linked(a, b, facts) for b in g)]
-        joined = [*(b for g in near for b in g), a]
-        groups = [g for g in groups if not any(g is n for n in near)]
-        groups.append(joined)
-    place = {id(a): n for n, a in enumerate(found)}
-    return sorted(groups, key=lambda g: min(place[id(a)] for a in g))
+def _meant(name: str) -> Culprit | None:
+    means = meaning(name)
+    return None if means is None else means.culprit
 
 
-def _group_of(end: Unreadable, groups: Sequence[list[Anomaly]]) -> list[Anomaly] | None:
-    """The group in which the file is missing that made the table unreadable."""
-    for group in groups:
-        if any(a.name == "missing-file" and any(same_file(f, end.file) for f in a.files) for a in group):
-            return group
-    return None
+def _harm(name: str) -> Harm:
+    """How bad a name is; one that nobody explains breaks a promise."""
+    means = meaning(name)
+    return Harm.PROMISE if means is None else means.harm
 
 
-def _story(
-    table: str,
-    group: Sequence[Anomaly],
-    end: Unreadable | None,
-    operations: Mapping[str, Operation],
-    evidence: Evidence,
-    ran: Ran | None,
-) -> Story:
-    facts = _Facts.of(evidence, table)
-    names = sorted({a.name for a in group}, key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n))
-    cleaned = any(table in tables_of(o) and _deletes_live_files(o) for o in operations.values())
-    failed = {op for a in group if a.name == "false-failure" for op in a.ops[:1]}
-    steps = [
-        _step(name, [a for a in group if a.name == name], facts, operations, failed, cleaned=cleaned) for name in names
-    ]
+def _gravest(group: Sequence[Anomaly]) -> Anomaly | None:
+    """The anomaly that a story is named after: a second opinion only if there is nothing else."""
+    own = [a for a in group if a.checker not in SECOND_OPINIONS] or group
+    return min(own, key=lambda a: (_harm(a.name).gravity, _rank(a.name)), default=None)
+
+
+def _ids(keys: Sequence[int]) -> str:
+    return "" if not keys else f"id{'s' if len(keys) > 1 else ''} {explain.listing(keys)}"
+
+
+def _consequence(
+    harm: Harm, name: str, keys: Sequence[int], lead: Sequence[Anomaly], table: str | None, end: Unreadable | None
+) -> str:
+    """One sentence: what it means for the rows."""
+    of = f" of {table}" if table else ""
+    means = meaning(name)
     if end is not None:
-        steps.append(Step(UNREADABLE, (), 1, (end.op,), unreadable_words(end)))
-    return Story(table, tuple(steps), known_defects(ran, group, evidence))
+        after = (
+            "the next operation failed"
+            if end.later == 1
+            else f"none of the {end.later} operations after that succeeded"
+        )
+        later = f"; {after}" if end.later else ""
+        return f"Nobody can read {end.table} from {end.since / 1e9:.1f} s on: {file_words(end.file)} is gone{later}."
+    if name == "lost-commit":
+        what = f"What {'it' if len(lead) == 1 else 'they'} wrote{f' to {_ids(keys)}' if keys else ''}"
+        return f"{what} is not in the table, and whoever wrote it believes that it is."
+    return ((means.rows if means is not None else "") or harm.rows).format(of=of)
 
 
 def _deletes_live_files(o: Operation) -> bool:
@@ -265,7 +457,7 @@ def unreadable_words(u: Unreadable) -> str:
 def _step(
     name: str,
     found: Sequence[Anomaly],
-    facts: _Facts,
+    facts: Facts,
     operations: Mapping[str, Operation],
     failed: Iterable[str],
     *,
@@ -294,10 +486,12 @@ def _step(
         text = f"{who}: committed more than once"
     else:
         text = f"{explain.count(len(found), 'anomaly', 'anomalies')}" + (f" of {who}" if who else "")
-    return Step(name, tuple(dict.fromkeys(a.checker for a in found)), len(found), ops[: explain.MOST], text)
+    checkers = Counter(a.checker for a in found)
+    rows = len({k for a in found for k in a.keys}) if name in ROWS_COUNTED else 0
+    return Step(name, tuple(checkers), len(found), ops[: explain.MOST], text, max(rows, *checkers.values()))
 
 
-def _first(a: Anomaly, facts: _Facts) -> str | None:
+def _first(a: Anomaly, facts: Facts) -> str | None:
     at_fault = sorted(facts.at_fault(a))
     return at_fault[0] if at_fault else a.ops[0] if a.ops else None
 

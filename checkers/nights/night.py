@@ -58,9 +58,9 @@ class Night:
     stopped: str | None = None
     finds: tuple[Find, ...] = ()
 
-    def known_of(self, seen: Seen, cell: Cell) -> Known | None:
-        """The known anomaly that one of a cell is."""
-        return next((k for k in self.suite.known if _explains(k, seen, cell)), None)
+    def known_of(self, seen: Seen, cell: Cell) -> str | None:
+        """Where the known anomaly is discussed that one of a cell is: an entry of the suite, or a defect of the library; None if it is new."""
+        return next((k.link for k in self.suite.known if _explains(k, seen, cell)), seen.known)
 
     def new_of(self, line: Line) -> dict[str, int]:
         """The anomalies of a run that nobody knows, by name."""

@@ -40,6 +40,7 @@ class Seen:
         documented: whether Iceberg documents them as possible.
         same_as: the name of the anomaly that they confirm.
         strict: whether their table promises more than others of the run.
+        known: where the known defect is discussed that they are (:mod:`checkers.judge.known`); None if they are not known.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Seen:
     same_as: str | None = None
     strict: bool = False
     count: int = 1
+    known: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Line:
         started: wall clock, ISO format.
         ended: how it ended.
         anomalies: name → how many, those that fail the run only.
+        headline: what happened to data, the gravest first; ``who``: who did it (:mod:`checkers.judge.stories`); without what the workload
+            expects or allows. Both are empty in a line of an older icequake.
         seen: the same, by all that a suite's ``known`` can ask for; empty in a line of an older icequake.
         reason: why there is no verdict, or why the run was cut short.
         operations, commits: of the workload's phases.
@@ -94,6 +98,8 @@ class Line:
     command: str | None = None
     used: float = 0.0
     seen: tuple[Seen, ...] = ()
+    headline: tuple[str, ...] = ()
+    who: str = ""
 
     @property
     def kinds(self) -> tuple[Seen, ...]:
@@ -137,12 +143,26 @@ def failing(results: Results) -> tuple[Seen, ...]:
     """The anomalies that fail a run: without those that only confirm another, and those that the workload expects or allows."""
     if results.valid is not False:
         return ()
-    accepted = results.accepted
+    accepted, known = results.accepted, _links(results)
     found = Counter(
-        Seen(a.name, a.checker, a.table, a.documented is not None, a.same_as, a.table in accepted.strict)
+        Seen(
+            a.name,
+            a.checker,
+            a.table,
+            a.documented is not None,
+            a.same_as,
+            a.table in accepted.strict,
+            known=known.get(id(a)),
+        )
         for a in own_findings([a for a in results.anomalies if not accepted.mark(a)])
     )
     return tuple(replace(s, count=n) for s, n in found.items()) or (Seen(NOT_VALID),)
+
+
+def _links(results: Results) -> dict[int, str]:
+    """Anomaly, by its ``id()`` → where the known defect is discussed that its story is."""
+    by = {v.checker: v.anomalies for v in results.verdicts}
+    return {id(by[c][n]): s.known[0].link for s in results.told.stories if s.known for c, n in s.anomalies}
 
 
 def tally(seen: Iterable[Seen]) -> dict[str, int]:

@@ -6,6 +6,8 @@ Python packages come from a lock file with hashes into an environment of their o
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +39,7 @@ class Extra:
         megabytes: how much it downloads.
         install: puts it into the cache (the argument), unless it is there, and says where. Raises SetupError.
         in_place: whether it is there.
+        versions: of its software, if it is installed, by their names in a run's plan.
         damaged: its files that are not those of its lock; it reads all of them.
     """
 
@@ -44,28 +47,52 @@ class Extra:
     megabytes: int
     install: Callable[[Path], Files]
     in_place: Callable[[Path], bool]
+    versions: Callable[[Path], Mapping[str, str]] = field(default=lambda place: {})
     damaged: Callable[[Path], Sequence[Path]] = field(default=lambda place: ())
 
 
-def _packages(name: str) -> tuple[Callable[[Path], Files], Callable[[Path], bool]]:
-    """How the packages of a lock file are installed, and how to see that they are."""
-    lock = Path(__file__).with_name(f"engine-{name}.lock")
+DUCKDB = Path(__file__).with_name("engine-duckdb.lock")
 
-    def install(place: Path) -> Files:
-        python = releases.environment(place, lock)
-        folders = tuple(str(p) for p in sorted(python.parent.parent.glob("lib/python*/site-packages")))
-        if not folders:
-            raise SetupError(
-                f"no packages in {python.parent.parent}; remove that folder and run the same command again"
-            )
-        return Files(python_path=folders)
 
-    return install, lambda place: (releases.environment_path(place, lock) / "bin" / "python").exists()
+def _duckdb(place: Path) -> Files:
+    python = releases.environment(place, DUCKDB)
+    folders = tuple(str(p) for p in sorted(python.parent.parent.glob(_SITE)))
+    if not folders:
+        raise SetupError(f"no packages in {python.parent.parent}; remove that folder and run the same command again")
+    return Files(python_path=folders)
+
+
+_SITE = "lib/python*/site-packages"
+
+
+def _duckdb_in_place(place: Path) -> bool:
+    return (releases.environment_path(place, DUCKDB) / "bin" / "python").exists()
+
+
+def _duckdb_versions(place: Path) -> Mapping[str, str]:
+    """DuckDB's release, and the commit that its Iceberg extension was built of."""
+    pinned = re.search(r"^duckdb==(\S+)", DUCKDB.read_text(encoding="utf-8"), re.MULTILINE)
+    extension = "duckdb_extension_iceberg/extensions/*/iceberg.duckdb_extension"
+    built = [v for p in releases.environment_path(place, DUCKDB).glob(f"{_SITE}/{extension}") if (v := _built_of(p))]
+    return {**({"duckdb": pinned[1]} if pinned else {}), **({"duckdb-iceberg": built[0]} if built else {})}
+
+
+def _built_of(extension: Path) -> str:
+    """The version that a DuckDB extension says of itself: the fifth of the eight fields before its signature, which ends the file."""
+    field, signature = 32, 256
+    with extension.open("rb") as f:
+        f.seek(-(signature + 8 * field), os.SEEK_END)
+        fields = f.read(8 * field)
+    return fields[4 * field : 5 * field].rstrip(b"\0").decode("ascii", "replace")
 
 
 def _flink(place: Path) -> Files:
     found = flink.ensure(place)
     return Files(plain={"java": str(found.java), "class_path": found.class_path, "main": flink.MAIN})
+
+
+def _flink_versions(place: Path) -> Mapping[str, str]:
+    return {"flink": flink.read_lock().version, "flink-iceberg": flink.runtime().version}
 
 
 def _committer(place: Path) -> Files:
@@ -75,8 +102,8 @@ def _committer(place: Path) -> Files:
 
 EXTRAS: Mapping[str, Extra] = {
     "committer": Extra("Iceberg's Java client as a writer", 0, _committer, committers.in_place),
-    "duckdb": Extra("DuckDB with its Iceberg extension", 51, *_packages("duckdb")),
-    "flink": Extra("Flink with its Iceberg runtime", 350, _flink, flink.in_place, flink.damaged),
+    "duckdb": Extra("DuckDB with its Iceberg extension", 51, _duckdb, _duckdb_in_place, _duckdb_versions),
+    "flink": Extra("Flink with its Iceberg runtime", 350, _flink, flink.in_place, _flink_versions, flink.damaged),
 }
 """Name → what can be installed; an engine names it in ``Guest.needs``."""
 

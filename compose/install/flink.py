@@ -111,8 +111,12 @@ def ensure(place: Path, *, progress: Progress | None = None) -> Flink:
             if not folder.is_dir():
                 _fetch(lock, folder, progress)
             install.compile_folder(SOURCES, kit.javac, libraries, classes)
-    runtime = next(jar for jar in iceberg if jar.artifact.startswith("iceberg-flink-runtime"))
-    return Flink(kit.java, os.pathsep.join(map(str, (classes, *libraries))), lock.version, runtime.version)
+    return Flink(kit.java, os.pathsep.join(map(str, (classes, *libraries))), lock.version, runtime().version)
+
+
+def runtime() -> jars.Jar:
+    """Iceberg's runtime for it."""
+    return next(j for j in jars.of([CONF], jars.read_lock()) if j.artifact.startswith("iceberg-flink-runtime"))
 
 
 def damaged(place: Path) -> list[Path]:

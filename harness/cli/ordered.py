@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from checkers.evidence.runfolder import RunFolder
     from harness.run.ordering import Replaying
     from harness.run.resolve import WorkloadFile
+    from harness.run.settings import Settings, StandingStack
     from workloads.file.recording import Recording
     from workloads.file.workload import Workload
 
@@ -60,6 +61,26 @@ def ordered(
         raise BadArgument(f"{option} does not go with a replay: the recording says it")
     replaying = Replaying(recording, stop, str(found.resolve()))
     return replaying.workload().model_copy(update={"order": f"replay {found.resolve()}"}), replaying
+
+
+def recorded(spec: Workload, settings: Settings, standing: StandingStack | None) -> Workload:
+    """The workload of a run that records its order, so that it can be replayed and shrunk, where that costs next to nothing.
+
+    Proxies before the catalog record it. With them a run starts drivers of its own, so one that uses the warm ones of a stack that is up does
+    without, as do runs on a user's services and in containers, unless they ask for it.
+    """
+    from compose.catalogs.registry import CATALOGS
+    from harness.run.recorded import recordable
+
+    plain = standing is None and not settings.external and not settings.docker
+    return recordable(spec) if plain and CATALOGS[spec.catalog].wire not in (None, "s3") else spec
+
+
+def not_recorded(folder: RunFolder) -> list[str]:
+    """The way to a run that can be shrunk, if this one cannot because its order is not known."""
+    if folder.proxy.exists():
+        return []
+    return ["not recorded; a run with --order free can be replayed and shrunk"]
 
 
 def _recording(

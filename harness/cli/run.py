@@ -37,7 +37,7 @@ from harness.cli.options import (
     say_own_jar,
     warn,
 )
-from harness.cli.ordered import order_words, ordered
+from harness.cli.ordered import not_recorded, order_words, ordered, recorded
 from harness.cli.services import (
     for_containers,
     on_cluster,
@@ -242,11 +242,12 @@ class RunOptions(Options):
         kept = nullcontext() if own_stack else kept_stack.use(installation.home, spec, release, voice.keep)
         with verdict_if_stopped(folder):
             with kept as standing, details_in(folder.path):
+                spec = recorded(spec, settings, standing)
                 one = Run(spec, folder, installation, settings, standing=standing, watcher=voice)
                 _executed(one, folder, settings.external)
             voice.say("checking")
             code = judge(folder, lake=place_of(self.lake, self.store))
-        for sentence in order_words(folder):
+        for sentence in (*order_words(folder), *(not_recorded(folder) if code == 1 else ())):
             typer.echo(f"  order       {sentence}")
         _say_left(settings.external, one.left)
         _say_notes(one.notes)

@@ -55,7 +55,7 @@ PAGE_AGAIN = 300.0
 
 def repeating(file: SuiteFile, store: Path = STORE, *, records: bool = False) -> Callable[[Cell, int], str]:
     """(cell, seed) → the command that repeats that run; ``store``: where its folder goes; ``records``: each records its order."""
-    from harness.experiments import soakfinds
+    from harness.run.recorded import recordable
     from workloads.engines.engines import SPARK
     from workloads.file.changes import AND, NONE, OWN, counted
     from workloads.file.workload import LIBRARY
@@ -75,7 +75,7 @@ def repeating(file: SuiteFile, store: Path = STORE, *, records: bool = False) ->
             iceberg=cell.iceberg,
             faults=None if cell.faults in (NONE, OWN) else cell.faults.replace(AND, ","),
             no_nemesis=cell.faults == NONE,
-            order=(soakfinds.recordable(workload).order if records else cell.order) or None,
+            order=(recordable(workload).order if records else cell.order) or None,
             **mode,
         )
         return run.again()

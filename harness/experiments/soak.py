@@ -58,6 +58,7 @@ from harness.experiments.soakstacks import (
 )
 from harness.experiments.soakturns import Turns
 from harness.run.judged import Judge, Judged, Publish, judge_run
+from harness.run.recorded import recordable
 from harness.run.settings import RunError, Watcher
 from workloads.file.suite import Cell, as_header
 from workloads.file.workload import Workload
@@ -331,7 +332,7 @@ class Soak:
     def _workload(self, cell: Cell) -> Workload:
         """What runs of a cell do."""
         workload = self.order.file.workloads[cell]
-        return workload if self.order.suite.shrink is None else soakfinds.recordable(workload)
+        return workload if self.order.suite.shrink is None else recordable(workload)
 
     def _task(self, turn: Turn, blank: Line, stack: WarmStack, folder: RunFolder, stop: threading.Event) -> Task[None]:
         """The run of a turn."""

@@ -50,7 +50,6 @@ from reports.drawing import render
 from workloads.file.recording import FILE as RECORDING
 from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
-from workloads.file.workload import Workload
 
 SHRINKS = "shrinks"
 """The folder of the shrinks, in that of a night."""
@@ -64,8 +63,6 @@ LEAST = 5.0
 """Seconds with which nothing is begun."""
 RUNS = trials.RUNS
 """The folder of the runs of a shrink, in its folder."""
-FREE = "free"
-"""The order of a run that nobody decides, but which is recorded."""
 
 
 @dataclass(frozen=True)
@@ -159,16 +156,6 @@ def on_warm(
         stop=stop,
         proves=job.commands.prove(job, job.into / SCENARIO),
     )
-
-
-def recordable(workload: Workload) -> Workload:
-    """The workload with its order of requests recorded, so that each of its runs can be replayed.
-
-    A run with faults or an order is recorded in any case.
-    """
-    if workload.nemesis is not None or workload.order is not None:
-        return workload
-    return workload.model_copy(update={"order": FREE})
 
 
 class _Until:

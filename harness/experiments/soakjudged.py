@@ -14,6 +14,7 @@ from checkers.coverage.ledger import Ledger, name_of
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
+from checkers.judge import stories
 from checkers.nights import record
 from checkers.nights.record import Ended, Line
 from checkers.timeline.timeline import timelines
@@ -26,6 +27,7 @@ def judged_line(line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
     results, evidence = judged.results, judged.evidence
     measured = measures.measure(evidence, results, measures.requests(folder.proxy))
     seen = record.failing(results)
+    told = stories.unaccepted(results.told.stories, results.verdicts, results.accepted.mark)
     ended: Ended = "unknown" if results.valid == "unknown" else "valid" if results.valid else "invalid"
     if ended != "invalid" and (line.reason is not None or not results.complete):
         ended = "error"
@@ -42,6 +44,8 @@ def judged_line(line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
         reason=reason,
         anomalies=record.tally(seen),
         seen=seen,
+        headline=stories.headline(told),
+        who=stories.who_words(told),
         operations=measured.operations,
         commits=measured.commits,
         figures=record.figures_of(measured),

@@ -21,7 +21,7 @@ from workloads.file.workload import Phase, Workload
 def catalog_of_plan(name: str, external: External) -> PlannedCatalog:
     """The catalog ``name``, or the user's own, as a plan describes it."""
     if external.catalog is not None:
-        return PlannedCatalog(name=external.catalog.name)
+        return PlannedCatalog(name=external.catalog.name, type=external.catalog.kind, guard=external.catalog.guard)
     if user_file.is_file(name) or name not in CATALOGS:
         return PlannedCatalog(name=name)
     entry = CATALOGS[name]
@@ -42,7 +42,7 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
             "external": run.hide.value(run.external.plain),
             "catalog_properties": masked(w.catalog_properties),
             "namespace": run.namespace,
-            "versions": versions(run.installation, our_servers(run) | images.keys(), images),
+            "versions": versions(run.installation, our_servers(run) | images.keys(), images, w.engines),
             "tables": [t.model_dump() for t in w.tables],
             "writers": w.writers,
             "engines": list(w.engines) if {*w.engines} != {SPARK} else [],

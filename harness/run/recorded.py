@@ -35,6 +35,7 @@ from nemesis.faults.verb import ConnectionVerb
 from nemesis.order.moment import POLLS, Moment
 from workloads.file import recording as recordings
 from workloads.file.opened import lines
+from workloads.file.order import FREE
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
 from workloads.file.workload import Workload
 from workloads.operations.kinds import KINDS
@@ -48,6 +49,16 @@ AROUND = ("setup", "final-reads")
 _WRITER = re.compile(r"w(\d+)-\d+")
 _AGAIN = ": sent"
 """In the ``faults`` of a line, of logs without the key ``again``."""
+
+
+def recordable(workload: Workload) -> Workload:
+    """The workload with its order of requests recorded, so that each of its runs can be replayed.
+
+    A run with faults or an order is recorded in any case.
+    """
+    if workload.nemesis is not None or workload.order is not None:
+        return workload
+    return workload.model_copy(update={"order": FREE})
 
 
 @dataclass(frozen=True, slots=True)

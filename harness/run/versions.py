@@ -5,13 +5,17 @@ from __future__ import annotations
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 
 from compose.catalogs.registry import CATALOGS, DEFAULT
+from compose.install.cache import home
+from compose.install.engines import EXTRAS
 from compose.install.installation import UNKNOWN_VERSION, Installation, version_in_names
 from compose.install.releases import Release
 from compose.servers import minio
+from workloads.engines.engine import Foreign
+from workloads.engines.engines import ENGINES
 from workloads.file.workload import Workload
 from workloads.operations.kinds import KINDS
 
@@ -21,13 +25,16 @@ EMBEDDED = frozenset({STORE, *CATALOGS[DEFAULT].services})
 
 
 def versions(
-    installation: Installation, ours: frozenset[str] = EMBEDDED, images: Mapping[str, str] | None = None
+    installation: Installation,
+    ours: frozenset[str] = EMBEDDED,
+    images: Mapping[str, str] | None = None,
+    engines: Iterable[str] = (),
 ) -> dict[str, str]:
     """Name → version: icequake, spark, iceberg (of the writers), java, python, system, and each server of ``ours``; ``unknown`` if it
     cannot be determined. Of a user's runtime jar also ``iceberg-commit``, if the jar says it, and ``iceberg-jar``: its SHA-256.
 
-    ``ours``: names of the servers that are started here; the versions of others are not known. ``images``: of those in containers, whose
-    version is the image's name.
+    ``engines``: of the writers; what theirs consists of, by the names in their ``software``. ``ours``: names of the servers that are started
+    here; the versions of others are not known. ``images``: of those in containers, whose version is the image's name.
     """
     images = images or {}
     servers = {server.name: server.version for catalog in CATALOGS.values() for server in catalog.servers}
@@ -39,6 +46,7 @@ def versions(
         ),
         "iceberg": version_in_names(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.+-]+)\.jar", jars.get("spark", ())),
         **_own_jar(installation),
+        **of_engines(engines),
         "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -54,6 +62,16 @@ def _own_jar(installation: Installation) -> dict[str, str]:
         return {}
     commit = {"iceberg-commit": f"{own.commit} (after {own.tag})" if own.tag else own.commit} if own.commit else {}
     return {**commit, "iceberg-jar": f"sha256:{own.sha256}"}
+
+
+def of_engines(names: Iterable[str]) -> dict[str, str]:
+    """What engines consist of, besides what every run has."""
+    found: dict[str, str] = {}
+    for engine in {ENGINES[n] for n in names}:
+        needs = engine.needs if isinstance(engine, Foreign) else None
+        found |= EXTRAS[needs].versions(home()) if needs is not None else {}
+        found |= {"pyiceberg": _package("pyiceberg")} if "pyiceberg" in engine.software.values() else {}
+    return dict(sorted(found.items()))
 
 
 def cannot_run(release: Release, workload: Workload) -> str | None:

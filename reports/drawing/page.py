@@ -9,7 +9,7 @@ columns that have a name for it (:attr:`TableColumn.terminal`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 from markupsafe import Markup, escape
 
 from reports.drawing.svg import element
+from reports.drawing.words import grouped
 
 SYMBOLS = {"valid": "✓", "invalid": "✕", "unknown": "?", "incomplete": "…", "reproduced": "!", "measured": "i"}
 """Status of a banner → the symbol before its headline."""
@@ -66,6 +67,8 @@ class TableRow:
         cells: one for each column; a bare text is a cell with nothing else.
         anchor: by which the page links to it.
         head: if not empty, the row has no cells: it is the head of the rows that follow.
+        below: a line below the row, as wide as the table.
+        of: what it is about: who points at something of the same, sees it marked.
         terminal: whether a terminal shows it.
     """
 
@@ -73,6 +76,8 @@ class TableRow:
     anchor: str = ""
     mark: str = ""
     head: str = ""
+    below: str = ""
+    of: str = ""
     terminal: bool = True
 
 
@@ -104,13 +109,14 @@ class Table:
 
     Attributes:
         empty: what is said when there is no row.
-        form: ``wide``: the first column stays where it is while the others scroll; ``squares``: small drawn cells below upright names.
+        form: ``wide``: the first column stays where it is while the others scroll; ``squares``: small drawn cells below upright names;
+            ``fit``: no wider than its texts.
     """
 
     columns: Sequence[TableColumn]
     rows: Sequence[TableRow]
     empty: str = "None."
-    form: Literal["", "wide", "squares"] = ""
+    form: Literal["", "wide", "squares", "fit"] = ""
     kind: ClassVar[str] = "table"
 
     def __post_init__(self) -> None:
@@ -122,10 +128,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Paragraphs; those of a ``list`` get a mark each, a ``note`` is small and explains what stands above it."""
+    """Paragraphs; those of a ``list`` get a mark each, of ``steps`` a number, of ``chips`` a frame, of ``figures`` only room between them, and
+    ``problems`` are a list in a frame; a ``note`` is small and explains what stands above it, and lines end where those of ``why`` do, and
+    a ``consequence`` is what matters."""
 
     paragraphs: Sequence[str]
-    form: Literal["plain", "list", "note", "muted"] = "plain"
+    form: Literal["plain", "list", "steps", "chips", "figures", "problems", "note", "muted", "why", "consequence"] = (
+        "plain"
+    )
     most: int = 3000
     kind: ClassVar[str] = "text"
 
@@ -161,9 +171,10 @@ class Legend:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Names and what each is."""
+    """Names and what each is; ``form``: in two columns of a table, or close to each other as in a description of what stands above."""
 
     rows: Sequence[tuple[str, str]]
+    form: Literal["", "about"] = ""
     kind: ClassVar[str] = "pairs"
 
 
@@ -177,11 +188,45 @@ class FileText:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Blocks that are shown when one opens them."""
+    """Blocks that are shown when one opens them; ``open``: one did already."""
 
     name: str
     blocks: Sequence[Block]
+    open: bool = False
     kind: ClassVar[str] = "fold"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Blocks that belong together: each part a column beside the others.
+
+    Attributes:
+        form: empty: equal columns, as many as there is room for; ``single``: below each other; ``named``: the first part is the name of the
+            second; ``aside``: the second part stands beside the first on a wide screen, and is half as wide; ``story``: in a frame.
+    """
+
+    parts: Sequence[Sequence[Block]]
+    form: Literal["", "single", "named", "aside", "story"] = ""
+    kind: ClassVar[str] = "group"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One finding: its head, and blocks that are shown when one opens it; ``mark``: classes of the style sheet."""
+
+    head: str
+    blocks: Sequence[Block]
+    anchor: str
+    mark: str = ""
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Findings, the gravest first."""
+
+    cards: Sequence[Card]
+    kind: ClassVar[str] = "cards"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +259,17 @@ class Form:
     kind: ClassVar[str] = "form"
 
 
-Block = Form | Table | Text | Plot | Plots | Legend | Pairs | FileText | Fold | Heading
+Block = Form | Table | Text | Plot | Plots | Legend | Pairs | FileText | Fold | Heading | Group | Cards
+
+
+def inside(block: Block) -> Iterator[Block]:
+    """The blocks that a block holds."""
+    if isinstance(block, Fold | Form):
+        yield from block.blocks
+    elif isinstance(block, Group):
+        yield from (b for part in block.parts for b in part)
+    elif isinstance(block, Cards):
+        yield from (b for card in block.cards for b in card.blocks)
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -274,11 +329,12 @@ class Page:
 
     Attributes:
         file: the name of its files, without their endings.
-        name: what it is the page of.
+        name: what it is the page of; ``place``: where that lies.
         data: its JSON values; None: they are in a file that was there before the page.
-        facts: names and values below the banner.
+        told: what belongs to the answer, below its sentence; ``below``: the same, below the banner.
+        facts: names and values below that.
         lead: what it is about, in a sentence.
-        command: what one types to go on or to see it again, below its label.
+        command: what one types to go on or to see it again, below its label; ``rest``: what follows it, before the sections.
         footer: where its numbers come from.
         dense: its JSON is written on one line.
         suite: its cases for a CI server; None: there is none.
@@ -295,6 +351,19 @@ class Page:
     footer: str = ""
     dense: bool = False
     suite: JUnitSuite | None = field(default=None, repr=False)
+    place: str = ""
+    told: Sequence[Block] = ()
+    below: Sequence[Block] = ()
+    rest: Sequence[Block] = ()
+
+    @property
+    def blocks(self) -> Iterator[Block]:
+        """All its blocks, also those inside others."""
+        left = [*self.told, *self.below, *self.rest, *(b for s in self.sections for b in s.blocks)]
+        while left:
+            block = left.pop()
+            left += inside(block)
+            yield block
 
 
 def plain_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -315,6 +384,11 @@ def link(text: str, href: str | None, mark: str = "") -> str:
     return text if href is None else tag("a", text, mark, href=href)
 
 
+def outside(text: str, href: str | None, mark: str = "") -> str:
+    """A link out of the store, which is not told where one comes from; the text alone if there is no address."""
+    return text if href is None else tag("a", text, mark, href=href, rel="noreferrer")
+
+
 def badge(status: str, text: str) -> Markup:
     """A verdict, coloured as its ``status``."""
     return tag("span", text, f"v {status}")
@@ -323,6 +397,11 @@ def badge(status: str, text: str) -> Markup:
 def muted(text: str) -> Markup:
     """What matters less."""
     return tag("span", text, "muted")
+
+
+def counted(count: int | str) -> TableCell:
+    """A number of a table, which is pale if it is 0."""
+    return TableCell(grouped(count), mark="zero" if count in (0, "0") else "")
 
 
 def bar(percent: float, mark: str = "") -> Markup:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -22,8 +22,7 @@ from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.page import (
     SYMBOLS,
-    Block,
-    Fold,
+    Cards,
     Form,
     Heading,
     JUnitSuite,
@@ -66,30 +65,28 @@ def data(page: Page) -> str:
 
 def html(page: Page) -> str:
     """The page as one file that asks nothing of any other."""
-    blocks = [b for s in page.sections for b in _with_inner(s.blocks)]
-    sorts = any(c.sort for b in blocks if isinstance(b, Table) for c in b.columns)
-    asks = any(isinstance(b, Form) for b in blocks)
-    template, style, script, digest = _made()
+    asks = sorts = opens = False
+    for block in page.blocks:
+        asks |= isinstance(block, Form)
+        sorts |= isinstance(block, Table) and any(c.sort for c in block.columns)
+        opens |= isinstance(block, Cards)
+    template, style, sort, cards = _made()
+    script = sort * sorts + cards * opens
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return words.printable(
-        template.render(page=page, style=style, script=script if sorts else "", script_hash=digest, asks=asks)
+        template.render(
+            page=page, style=style, script=Markup(script), script_hash=f"sha256-{digest}", opens=opens, asks=asks
+        )
     )
 
 
-def _with_inner(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Blocks, and those inside them."""
-    for block in blocks:
-        yield block
-        if isinstance(block, Fold | Form):
-            yield from _with_inner(block.blocks)
-
-
 @cache
-def _made() -> tuple[Template, Markup, Markup, str]:
-    """The template, the style, and the script with its hash: read once, because a server shows many pages."""
-    style, more, script = ((TEMPLATES / name).read_text("utf-8") for name in ("page.css", "document.css", "sort.js"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def _made() -> tuple[Template, Markup, str, str]:
+    """The template, the style, and the scripts of tables and of cards: read once, because a server shows many pages."""
+    files = ("page.css", "document.css", "sort.js", "page.js")
+    style, more, sort, cards = ((TEMPLATES / name).read_text("utf-8") for name in files)
     template = environment(cell=cell, plain=plain, symbols=SYMBOLS).get_template("document.html")
-    return template, Markup(style + more), Markup(script), f"sha256-{digest}"
+    return template, Markup(style + more), sort, cards
 
 
 def cell(value: str | TableCell) -> TableCell:

@@ -123,14 +123,42 @@ def compact(value: Any, most: int = 400) -> str:
     return shorten(text, most)
 
 
+def plainly(value: Any, most: int = 240) -> str:
+    """Any JSON value in words, bounded: ``yes``, ``a, b``, ``ids 3, 7; part 2``; what is inside another one in parentheses."""
+    try:
+        return shorten(_plainly(value), most)
+    except RecursionError:
+        return "…"
+
+
+def _plainly(value: Any, depth: int = 0) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or (isinstance(value, Mapping | list | tuple) and not value):
+        return "–"
+    if isinstance(value, Mapping):
+        said = "; ".join(f"{str(k).replace('_', ' ')} {_plainly(v, depth + 1)}" for k, v in list(value.items())[:40])
+    elif isinstance(value, list | tuple):
+        said = ", ".join(_plainly(v, depth + 1) for v in value[:40]) + (", …" if len(value) > 40 else "")
+    else:
+        return grouped(value) if isinstance(value, float) else str(value)
+    return f"({said})" if depth else said
+
+
 def arguments(value: Any, most: int = 160) -> str:
     """An operation's arguments: ``ids=[3, 7] part=2``."""
     if value is None or value == {}:
         return ""
     if isinstance(value, Mapping):
-        parts = [f"{k}={v if isinstance(v, str) else compact(v, most)}" for k, v in list(value.items())[:20]]
-        return shorten(" ".join(parts), most)
-    return compact(value, most)
+        return shorten(" ".join(f"{k}={_argument(v, most)}" for k, v in list(value.items())[:20]), most)
+    return plainly(value, most)
+
+
+def _argument(value: Any, most: int) -> str:
+    """A list in square brackets, anything else in words."""
+    if isinstance(value, list):
+        return f"[{', '.join(plainly(v, most) for v in value[:40])}{', …' if len(value) > 40 else ''}]"
+    return plainly(value, most)
 
 
 def result(value: Any, most: int = 160) -> str:
@@ -140,7 +168,7 @@ def result(value: Any, most: int = 160) -> str:
         return f"{result(value['rows'], most)} {rest}".strip()
     if isinstance(value, list) and all(isinstance(v, list | Mapping) for v in value):
         count = plural(len(value), "row")
-        return f"{count}: {compact(value, most)}" if 0 < len(value) <= 3 else count
+        return f"{count}: {shorten(', '.join(_plainly(v, 1) for v in value), most)}" if 0 < len(value) <= 3 else count
     return "" if value is None else arguments(value, most)
 
 

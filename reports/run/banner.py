@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from checkers.evidence.lenient import mapping, strings
 from checkers.verdict import own_findings
 from reports.drawing import words
 from reports.drawing.page import Banner
-from reports.run import load_view, stored
+from reports.run import load_view, stored, stories_view
 from reports.run.plan_view import table_specs
 from reports.run.results import is_unmet, unmet_expectations
 from reports.run.stored import Stored
@@ -18,6 +18,12 @@ from reports.run.stored import Stored
 def _listing(names: Mapping[str, int], most: int = 6) -> str:
     more = f" and {words.plural(len(names) - most, 'other kind')}" if len(names) > most else ""
     return words.tally(dict(list(names.items())[:most])) + more
+
+
+def _first(happened: Sequence[str], most: int = 3) -> str:
+    """The gravest of what happened to data, and how much else did."""
+    more = len(happened) - most
+    return "; ".join(happened[:most]) + (f"; and {words.plural(more, 'other kind')} of harm" if more > 0 else "")
 
 
 def banner(run: Stored) -> Banner:
@@ -39,8 +45,9 @@ def _banner(run: Stored) -> Banner:
     early = "" if run.complete else f" {_ended(run)} Later anomalies may be missing."
     if run.complete and run.scenario and run.reproduced in _SCENARIOS:
         return _scenario(run, scope)
+    happened = stories_view.headline(run) or (f"{words.plural(len(found), 'anomaly', 'anomalies')} found",)
     if run.valid is False and unmet:
-        others = "" if not found else f"; {words.plural(len(found), 'anomaly', 'anomalies')} found"
+        others = "" if not found else f"; {_first(happened, 1)}"
         seen = f" They found {_listing(names)}." if names else ""
         sentence = (
             f"The workload expects {', '.join(unmet)}, and {checkers} did not find it in {scope}.{seen} What happens only by chance "
@@ -51,14 +58,19 @@ def _banner(run: Stored) -> Banner:
         if not found:
             failed = ", ".join(v.checker for v in run.verdicts if v.valid is False) or "the run"
             return Banner("invalid", "Not valid", f"No anomaly is listed, yet this failed: {failed}.{early}")
-        count = words.plural(len(found), "anomaly", "anomalies")
         documented = sum(a.documented is not None for a in found)
         tail = ""
         if documented:
             which = "All of them are" if documented == len(found) else f"{words.grouped(documented)} of them are"
             tail = f" {which} documented as possible." if len(found) > 1 else " It is documented as possible."
-        sentence = f"In {scope}, {checkers} found {_listing(names)}.{confirmation}{tail}{early}"
-        return Banner("invalid", f"{count} found", sentence)
+        events = words.plural(len(run.told.stories), "event")
+        of = (
+            f"{words.plural(len(found), 'anomaly', 'anomalies')} of {events}: "
+            if len(found) > len(run.told.stories) > 0
+            else ""
+        )
+        sentence = f"In {scope}, {checkers} found {of}{_listing(names)}.{confirmation}{tail}{early}"
+        return Banner("invalid", _first(happened), sentence)
     if not run.complete:
         checked = (
             "It was not checked."

@@ -16,7 +16,7 @@ from checkers.verdict import Verdict
 from reports.drawing import words
 from reports.drawing.page import JUnitCase, JUnitSuite
 from reports.drawing.render import JUNIT, junit
-from reports.run import banner, stored
+from reports.run import banner, stored, stories_view
 from reports.run.results import unmet_expectations
 from reports.run.stored import Stored
 
@@ -50,6 +50,7 @@ def suite(run: Stored) -> JUnitSuite:
         run.end_ns / 1e9,
         {
             "verdict": banner.banner(run).headline,
+            "who": stories_view.who(run) or None,
             "seed": run.plan.seed,
             "command": run.command,
             "operations": total.count,
@@ -65,7 +66,17 @@ def suite(run: Stored) -> JUnitSuite:
 def _run(run: Stored) -> JUnitCase:
     """Whether the run reached its end and was checked."""
     verdict, problems = banner.banner(run), "\n".join(run.problems)
-    said = [*run.notes, *(f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies))]
+    told = [
+        f"{s.headline}{f', on {s.table}' if s.table else ''}. {s.consequence} By {s.who}."
+        for s in stories_view.unmarked(run)
+    ]
+    more = [f"and {words.plural(len(told) - MOST_EXPLAINED, 'more event')}"] if len(told) > MOST_EXPLAINED else []
+    said = [
+        *told[:MOST_EXPLAINED],
+        *more,
+        *run.notes,
+        *(f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies)),
+    ]
     case = JUnitCase("run", out="\n".join(said), seconds=f"{run.end_ns / 1e9:.3f}")
     if not run.complete or run.results is None:
         message = f"{verdict.headline}: {verdict.sentence}"

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from checkers.costs import figures
 from checkers.evidence import error_chain, outcome
 from checkers.evidence.history import Operation
-from checkers.evidence.lenient import mapping
+from checkers.evidence.lenient import integer, mapping, number
 from checkers.load import Load
 from reports.drawing import words
+from reports.drawing.page import Block, Heading, Table, TableColumn, TableRow, Text, bar, counted, joined, muted
+from reports.drawing.svg import element
 from reports.run.stored import Stored
 
 MOST = 2
 """Errors that are named."""
 MOST_TEXT = 120
 MOST_KINDS = 4
+MOST_TABLES = 64
 
 
 def errors(run: Stored) -> tuple[tuple[str, str], ...]:
@@ -92,3 +97,59 @@ def untested(run: Stored) -> list[str]:
         needs = ", ".join(f"{words.shorten(name, 40)} ({words.grouped(s)} s)" for name, s in beyond.items())
         found.append(f"what takes longer: {needs}")
     return found
+
+
+# --- the checker's statistics on the page -----------------------------------------------------------------------------
+
+
+def blocks(stats: Mapping[str, Any]) -> list[Block]:
+    """What the run did to each table, which kinds never succeeded, and what it was too short to show."""
+    out: list[Block] = []
+    counts = [
+        (label, integer(stats.get(key)))
+        for label, key in (("commits", "commits"), ("retried", "retried"), ("aborted", "aborted"))
+    ]
+    figures_of = [joined((muted(label), " ", words.grouped(n))) for label, n in counts if n is not None]
+    seconds = number(stats.get("seconds"))
+    figures_of += [] if seconds is None else [joined((muted("lasted"), " ", words.duration(1000 * seconds)))]
+    out += [Text(figures_of, "figures")] if figures_of else []
+    if tables := {name: mapping(n) for name, n in mapping(stats.get("tables")).items()}:
+        out.append(Table(_TABLES, [_table(name, n) for name, n in list(tables.items())[:MOST_TABLES]], form="fit"))
+    if never := {kind: mapping(n) for kind, n in mapping(stats.get("never_succeeded")).items()}:
+        rows = [_never(kind, n) for kind, n in list(never.items())[:MOST_TABLES]]
+        out += [Heading("Kinds of operations that never succeeded"), Table(_NEVER, rows, form="fit")]
+    beyond = {name: number(s) for name, s in mapping(stats.get("out_of_reach")).items()}
+    if beyond:
+        said = (f"{words.shorten(name, 60)} ({words.duration(1000 * (s or 0.0))})" for name, s in beyond.items())
+        out.append(Text([f"Too short to show what takes longer: {', '.join(said)}."], "note"))
+    return out
+
+
+_TABLES = (
+    TableColumn("table", mark="name", most=60),
+    *(TableColumn(n, right=True) for n in ("operations", "writes", "committed")),
+    TableColumn("writes that were committed"),
+)
+_NEVER = (
+    TableColumn("kind", mark="name", most=60),
+    TableColumn("operations", right=True),
+    TableColumn("commonest error", most=400),
+    TableColumn("times", right=True),
+)
+
+
+def _table(name: str, n: Mapping[str, Any]) -> TableRow:
+    operations, writes, committed = (integer(n.get(k)) or 0 for k in ("operations", "writes", "committed"))
+    level = element("span", bar(min(100, 100 * committed / writes)), class_="level") if writes else "–"
+    return TableRow([name, counted(operations), counted(writes), counted(committed), level])
+
+
+def _never(kind: str, n: Mapping[str, Any]) -> TableRow:
+    return TableRow(
+        [
+            kind,
+            counted(integer(n.get("operations")) or 0),
+            str(n.get("error") or "–"),
+            counted(integer(n.get("count")) or 0),
+        ]
+    )

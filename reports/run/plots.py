@@ -18,7 +18,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, TableLog
 from reports.drawing import svg
 from reports.drawing.svg import Frame, Scale
-from reports.drawing.words import duration, moment, shorten
+from reports.drawing.words import duration, shorten
 from reports.run import bands as measure
 from reports.run.bands import Band, Mark
 
@@ -46,6 +46,11 @@ MOST_BANDS = 300
 def legend_mark(shape: str, class_: str) -> Markup:
     """One mark, for a legend in the text."""
     return svg.drawing(12, 12, "", [svg.marks(shape, [(6, 6)], 3.4, class_)], "key")
+
+
+def legend_area(class_: str) -> Markup:
+    """A filled square, for a legend of areas."""
+    return svg.drawing(12, 12, "", [svg.rect(0, 0, 12, 12, f"area {class_}")], "key")
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -314,115 +319,3 @@ def sparkline(values: Sequence[int]) -> Markup:
     x, y = Scale(0, len(kept) - 1, 1, 109), Scale(0, max(1, *kept), 21, 2)
     points = [(x(n), y(v)) for n, v in enumerate(kept)]
     return svg.drawing(110, 22, "Live rows, commit by commit", [svg.polyline(points, "spark")], "spark")
-
-
-# --- the operations of one anomaly ------------------------------------------------------------------------------------
-
-
-class BrokenScale:
-    """Time with idle intervals cut short, so that operations minutes apart are still visible as bars.
-
-    Args:
-        spans: the intervals to keep visible, in ms.
-        start, end: pixels.
-    """
-
-    BREAK = 28.0
-
-    def __init__(self, spans: Iterable[tuple[float, float]], start: float, end: float) -> None:
-        merged: list[list[float]] = []
-        ordered = sorted(spans)
-        busy = sum(b - a for a, b in ordered) or 1.0
-        pad = busy * 0.02
-        for a, b in ordered:
-            if merged and a - pad - merged[-1][1] <= max(busy * 0.3, 1.0):
-                merged[-1][1] = max(merged[-1][1], b + pad)
-            else:
-                merged.append([a - pad, b + pad])
-        self.segments = [(a, max(b, a + 1e-3)) for a, b in merged]
-        total = sum(b - a for a, b in self.segments)
-        room = end - start - self.BREAK * (len(merged) - 1)
-        self.pixels: list[tuple[float, float]] = []
-        at = start
-        for a, b in self.segments:
-            width = (b - a) / total * room
-            self.pixels.append((at, at + width))
-            at += width + self.BREAK
-
-    def __call__(self, value: float) -> float:
-        """The pixel of a time in ms; a time within a cut maps into the cut."""
-        edge = self.pixels[0][0]
-        for (a, b), (p, q) in zip(self.segments, self.pixels, strict=True):
-            if value < a:
-                return (edge + p) / 2 if edge != p else p
-            if value <= b:
-                return p + (value - a) / (b - a) * (q - p)
-            edge = q
-        return edge
-
-    def ticks(self) -> list[float]:
-        """Round times within the segments, about 90 px apart."""
-        out: list[float] = []
-        for (a, b), (p, q) in zip(self.segments, self.pixels, strict=True):
-            found = svg.ticks(a, b, int((q - p) / 90)) if q - p >= 90 else []
-            # A label is 50 px wide and must not reach into a cut. An interval without a round time shows its middle.
-            out += [t for t in found if p + 22 <= self(t) <= q - 22] or [(a + b) / 2]
-        return out
-
-
-@dataclass(frozen=True, slots=True)
-class CommitMark:
-    """A commit to mark on an operation's bar: when (ms since start), and its label."""
-
-    op: str
-    at: float
-    label: str
-
-
-def operations_timeline(operations: Sequence[Operation], commits: Sequence[CommitMark], label: str) -> Markup | None:
-    """A bar for each operation from invocation to completion, with its commits marked. None without operations."""
-    rows = sorted(operations, key=lambda o: o.start)[:MOST_BARS]
-    if not rows:
-        return None
-    spans = [(figures.ms(o.start), figures.ms((o.completed or o.invoked).time)) for o in rows]
-    lane, left, right = 26.0, 92.0, 96.0
-    frame = Frame(WIDTH, 34 + lane * len(rows) + 24, left, right, 30, 24)
-    at = [m.at for m in commits]
-    x = BrokenScale([*spans, *((m, m) for m in at)], left, frame.x1)
-    parts: list[Markup] = []
-    for value in x.ticks():
-        parts.append(svg.line(x(value), frame.top, x(value), frame.y1, "grid"))
-        parts.append(svg.text(x(value), frame.y1 + 15, moment(value), "tick", "middle"))
-    parts.append(svg.line(left, frame.y1, frame.x1, frame.y1, "axis"))
-    for (_, a), (b, _) in zip(x.pixels, x.pixels[1:], strict=False):
-        parts.append(svg.rect(a, frame.top - 4, b - a, frame.y1 - frame.top + 8, "cut"))
-        parts.append(svg.text((a + b) / 2, (frame.top + frame.y1) / 2 + 4, "⋯", "tick", "middle"))
-    y_of = {}
-    for n, (o, (a, b)) in enumerate(zip(rows, spans, strict=True)):
-        y = frame.top + lane * (n + 0.5)
-        y_of[o.op] = y
-        x0, x1 = x(a), x(b)
-        what = f"{o.op}: {o.f}, {o.type}, {moment(a)} to {moment(b) if o.completed else 'unknown'}"
-        parts.append(svg.text(left - 12, y + 4, f"process {o.process}", "lane", "end"))
-        parts.append(svg.line(left, y, frame.x1, y, "grid"))
-        if o.type == "info":
-            parts.append(svg.line(x1, y, frame.x1, y, "open"))
-        parts.append(svg.rect(x0, y - 7, max(3, x1 - x0), 14, f"bar {o.type}", svg.title(what), rx=2))
-        name = f"{shorten(o.op, 18)} {o.f}"
-        inside = len(name) * 6.2 < x1 - x0 - 14
-        if inside:
-            parts.append(svg.text(x0 + 6, y + 3.8, name, "bar-name"))
-        elif x1 + len(name) * 6.2 < frame.x1:
-            parts.append(svg.text(max(x0 + 3, x1) + 10, y + 3.8, name, "bar-name out"))
-        else:
-            parts.append(svg.text(x0 - 7, y + 3.8, name, "bar-name out", "end"))
-    last = -100.0
-    for m in sorted(commits, key=lambda m: m.at)[:40]:
-        px = x(m.at)
-        parts.append(svg.line(px, frame.top - 6, px, frame.y1, "commit-line"))
-        if m.op in y_of:
-            parts.append(svg.marks("diamond", [(px, y_of[m.op])], 4.5, "commit-mark"))
-        if px - last > 44:
-            parts.append(svg.text(px, frame.top - 11, m.label, "commit-name", "middle"))
-            last = px
-    return svg.drawing(frame.width, frame.height, label, parts)

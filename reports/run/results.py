@@ -8,11 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from checkers.evidence.lenient import integer, mapping, mappings, strings
+from checkers.evidence.lenient import integer, integers, mapping, mappings, strings
 from checkers.judge.accepted import Accepted
 from checkers.judge.known import Known
 from checkers.judge.proof import WORDS
 from checkers.judge.stories import Step, Story, Told
+from checkers.names import Harm
 from checkers.timeline.unreadable import Unreadable
 from checkers.verdict import Anomaly, Verdict
 from reports.drawing.words import tally
@@ -33,13 +34,35 @@ def told_from_json(r: Mapping[str, Any]) -> Told:
             )
             for u in mappings(r.get("unreadable"))
         ),
-        tuple(
-            Story(str(s.get("table")), tuple(map(_story_step, mappings(s.get("steps")))), _known(s.get("known")))
-            for s in mappings(r.get("stories"))
-        ),
-        _known(r.get("known")),
+        tuple(_story(s) for s in mappings(r.get("stories")) if s.get("headline")),
         str(r.get("stories_problem") or ""),
     )
+
+
+def _story(r: Mapping[str, Any]) -> Story:
+    table = r.get("table")
+    harm = next((h for h in Harm if h.name.lower() == r.get("harm")), Harm.PROMISE)
+    places = r.get("anomalies")
+    return Story(
+        table=None if table is None else str(table),
+        name=str(r.get("name") or ""),
+        headline=str(r.get("headline") or ""),
+        consequence=str(r.get("consequence") or ""),
+        harm=harm,
+        who=str(r.get("who") or ""),
+        engine=str(r.get("engine") or ""),
+        ops=strings(r.get("ops")),
+        snapshots=integers(r.get("snapshots")),
+        keys=integers(r.get("keys")),
+        count=integer(r.get("count")) or 0,
+        steps=tuple(map(_story_step, mappings(r.get("steps")))),
+        anomalies=tuple((str(p[0]), p[1]) for p in (places if isinstance(places, list) else ()) if _is_place(p)),
+        known=_known(r.get("known")),
+    )
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[1], int)
 
 
 def _story_step(r: Mapping[str, Any]) -> Step:
@@ -49,6 +72,7 @@ def _story_step(r: Mapping[str, Any]) -> Step:
         integer(r.get("count")) or 0,
         strings(r.get("ops")),
         str(r.get("text") or ""),
+        integer(r.get("most")) or 1,
     )
 
 

@@ -7,14 +7,14 @@ raises for an absent or broken file: the readable content is loaded, and each pr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from checkers.evidence import history, runfolder, tablelog, tablelog_file
-from checkers.evidence.change_requests import ChangeRequest, change_requests
+from checkers.evidence.change_requests import ChangeRequest, Scan, change_requests, scans
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, Operation
 from checkers.evidence.lenient import mapping, strings
@@ -22,8 +22,8 @@ from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
-from checkers.judge.runfolder import whole
-from checkers.judge.stories import Told
+from checkers.judge.runfolder import ran_of, whole
+from checkers.judge.stories import NOTHING_TOLD, Told, tell
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.run.results import accepted_from_json, told_from_json
 
@@ -60,8 +60,12 @@ class Stored:
     problems: tuple[str, ...]
     change_requests: dict[str, list[ChangeRequest]] = field(default_factory=dict)
     """Operation id → its change requests."""
+    scans: dict[str, list[Scan]] = field(default_factory=dict)
+    """Operation id → the snapshots that it read."""
     accepted: Accepted = NOTHING_ACCEPTED
     """The anomalies that the workload expects or allows, as the results say."""
+    told: Told = NOTHING_TOLD
+    """The stories of the anomalies, and the tables that became unreadable."""
 
     @property
     def workload(self) -> str:
@@ -90,11 +94,6 @@ class Stored:
     def anomalies(self) -> list[Anomaly]:
         """All anomalies, in the order of the checkers."""
         return [a for v in self.verdicts for a in v.anomalies]
-
-    @property
-    def told(self) -> Told:
-        """The stories of the anomalies, the known defects that they look like, and the tables that became unreadable."""
-        return told_from_json(self.results or {})
 
     def mark(self, a: Anomaly) -> str:
         """``expected`` or ``allowed`` if the workload says that the anomaly must, or may, be found; else empty."""
@@ -287,8 +286,17 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
         files_of(folder),
         tuple(problems),
         change_requests(folder / "proxy.jsonl"),
+        scans(folder / "proxy.jsonl"),
         accepted_from_json(results or {}, plan.tables or ()),
+        _told(results, verdicts, evidence or Evidence(told, logs, plan.promised), plan),
     )
+
+
+def _told(results: Mapping[str, Any] | None, verdicts: Sequence[Verdict], evidence: Evidence, plan: Plan) -> Told:
+    """What the results tell; of results by an older icequake, which do not, it is told anew."""
+    if results is None or "headline" in results or not any(v.anomalies for v in verdicts):
+        return told_from_json(results or {})
+    return tell(evidence, verdicts, ran_of(plan))
 
 
 def _history(folder: Path, run: Mapping[str, Any], problems: list[str]) -> History:

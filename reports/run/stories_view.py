@@ -1,16 +1,34 @@
-"""The stories of a run: findings that have one cause, the cause first; and what a scenario is about."""
+"""The stories of a run, as page, terminal and JUnit file show them; and what a scenario is about."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from checkers.costs import figures
+from checkers.judge import by_engine as engines
+from checkers.judge import stories
+from checkers.judge.by_engine import Did, version_of
 from checkers.judge.known import Known
-from checkers.judge.stories import UNREADABLE, Step, Story, unreadable_words
+from checkers.judge.stories import UNREADABLE, Step, Story
 from reports.drawing import words
-from reports.run.anomalies import Card, link
+from reports.drawing.page import (
+    Block,
+    Heading,
+    Pairs,
+    Table,
+    TableColumn,
+    TableRow,
+    Text,
+    counted,
+    joined,
+    outside,
+    tag,
+)
+from reports.run.anomalies import safe
 from reports.run.plan_view import table_specs
 from reports.run.stored import Stored
 
@@ -20,12 +38,11 @@ MOST_TABLES = 4
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One step of a story: its name, how often it was found, a sentence, and the anchor of its first card (empty: none)."""
+    """One step of a story: its name, how often it was found, and a sentence."""
 
     name: str
     count: int
     text: str
-    href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,45 +56,76 @@ class KnownLine:
 
 @dataclass(frozen=True, slots=True)
 class StoryView:
-    """A story, for page and terminal; ``struck``: what faults did to the requests of the operation at fault, before everything else."""
+    """A story, for page and terminal; ``struck``: what faults did to the requests of the operation at fault, before everything else.
 
-    table: str
+    ``who`` is with its version; ``mark``: what the workload says of all its anomalies, ``expected`` or ``allowed``.
+    """
+
+    story: Story
+    who: str
+    mark: str
     struck: tuple[str, ...]
     lines: tuple[Line, ...]
     known: tuple[KnownLine, ...]
 
 
-def stories(run: Stored, cards: Iterable[Card] = ()) -> list[StoryView]:
-    """The stories of a run; an unreadable table without one is a story of its own."""
-    shown = list(cards)
-    told = run.told
-    out = [
-        StoryView(
-            s.table,
+@dataclass(frozen=True, slots=True)
+class ShapeView:
+    """Stories of one shape: those told in full, and one line for each other, below ``alike`` (``12 more like this``)."""
+
+    told: tuple[StoryView, ...]
+    more: tuple[StoryView, ...]
+    alike: str
+
+
+def shapes(run: Stored) -> list[ShapeView]:
+    """The stories of a run by shape, the gravest first."""
+
+    def view(s: Story) -> StoryView:
+        version = version_of(s.engine, run.plan.versions) if s.engine else ""
+        return StoryView(
+            s,
+            version or s.who,
+            mark(run, s),
             tuple(_struck(run, s)),
-            tuple(_line(s.table, step, shown) for step in s.steps),
+            tuple(_line(s.table or "", step) for step in s.steps),
             tuple(map(_known, s.known)),
         )
-        for s in told.stories
+
+    return [
+        ShapeView(tuple(map(view, shape.told)), tuple(map(view, shape.more)), shape.alike)
+        for shape in stories.shapes(run.told.stories)
     ]
-    ended = {s.table for s in told.stories if any(step.name == UNREADABLE for step in s.steps)}
-    for u in told.unreadable:
-        if u.table not in ended:
-            out.append(StoryView(u.table, (), (Line(UNREADABLE, 1, f"{u.table}: {unreadable_words(u)}"),), ()))
-    return out
 
 
-def known(run: Stored) -> list[KnownLine]:
-    """The known defects that anomalies outside the stories look like."""
-    return [_known(k) for k in run.told.known]
+def mark(run: Stored, story: Story) -> str:
+    """``expected`` or ``allowed`` if the workload says that of all anomalies of a story; else empty."""
+    marks = {run.mark(a) for a in stories.anomalies_of(story, run.verdicts)}
+    return marks.pop() if len(marks) == 1 else ""
 
 
-def _line(table: str, step: Step, cards: Iterable[Card]) -> Line:
-    if step.name == UNREADABLE:
-        return Line(UNREADABLE, step.count, f"{table}: {step.text}")
-    mine = [c for c in cards if (c.anomaly.name, c.anomaly.table) == (step.name, table)]
-    card = next((c for c in mine if {*c.anomaly.ops} & {*step.ops}), mine[0] if mine else None)
-    return Line(step.name, step.count, step.text, f"#anomaly-{card.n}" if card is not None else "")
+def unmarked(run: Stored) -> list[Story]:
+    """The stories that the workload does not expect or allow; all of them if it does so with each."""
+    return stories.unaccepted(run.told.stories, run.verdicts, run.mark) or [*run.told.stories]
+
+
+def headline(run: Stored) -> tuple[str, ...]:
+    """What happened to data, counted, the gravest first; without what the workload expects or allows, if there is something else."""
+    return stories.headline(unmarked(run))
+
+
+def who(run: Stored) -> str:
+    """``DuckDB 57, the catalog server 2``: who did it, by number of findings; empty for none."""
+    return stories.who_words(unmarked(run))
+
+
+def by_engine(run: Stored) -> tuple[Did, ...]:
+    """What each engine did, and who else is blamed."""
+    return engines.by_engine(run.operations, run.logs, run.told.stories, run.plan.versions)
+
+
+def _line(table: str, step: Step) -> Line:
+    return Line(step.name, step.count, f"{table}: {step.text}" if step.name == UNREADABLE else step.text)
 
 
 def _struck(run: Stored, story: Story) -> list[str]:
@@ -92,7 +140,62 @@ def _struck(run: Stored, story: Story) -> list[str]:
 
 
 def _known(k: Known) -> KnownLine:
-    return KnownLine(f"icequake prove {words.shorten(k.scenario, 60)}", link(k.link), words.link_label(k.link))
+    return KnownLine(f"icequake prove {words.shorten(k.scenario, 60)}", safe(k.link), words.link_label(k.link))
+
+
+# --- blocks of the page -----------------------------------------------------------------------------------------------
+
+
+def blocks(run: Stored) -> list[Block]:
+    """What a scenario is about, and what each engine did: for the page's first screen."""
+    facts = [(name, outside(text, href)) for name, text, href in scenario_facts(run)]
+    out: list[Block] = [Pairs(facts, "about")] if facts else []
+    rows = by_engine(run)
+    if len(rows) > 1:
+        out += [Heading("By engine"), Table(_ENGINES, [_engine(d) for d in rows], form="fit")]
+    return out
+
+
+_ENGINES = (
+    TableColumn("who", mark="name"),
+    TableColumn("version"),
+    *(TableColumn(n, right=True) for n in ("operations", "failed", "conflicts", "retries", "anomalies")),
+)
+
+
+def _engine(d: Did) -> TableRow:
+    numbers = (d.operations, d.failed, d.conflicts, d.retries, d.anomalies)
+    return TableRow([words.shorten(d.who, 60), d.version or "–", *map(counted, numbers)])
+
+
+def what_happened(view: StoryView) -> list[Block]:
+    """The steps of a story, the cause first, if it has several."""
+    if len(view.lines) < 2 and not view.struck and view.story.name != UNREADABLE:
+        return []
+    return [Text([*view.struck, *map(_step, view.lines)], "steps")]
+
+
+def _step(line: Line) -> Markup:
+    times = f" ×{words.grouped(line.count)} " if line.count > 1 and not line.text[:1].isdigit() else " "
+    said = tag("span", words.shorten(line.text, 500), "wrap")
+    return joined((tag("b", words.shorten(line.name, 60)), times, said))
+
+
+def known_defects(view: StoryView) -> list[Block]:
+    """The known defects that a story looks like."""
+    lines = [joined(("known: ", tag("code", k.command), ", ", outside(k.label, k.href))) for k in view.known]
+    return [Text(lines, "note")] if lines else []
+
+
+def in_a_line(view: StoryView) -> Markup:
+    """A story that is told no further."""
+    s = view.story
+    about = ", ".join((*s.ops, *(f"id {k}" for k in s.keys[:2])))
+    where = f" table {words.shorten(s.table, 60)}" if s.table else ""
+    return joined((words.shorten(s.headline, 300), tag("span", f"{where} {words.shorten(about, 120)}", "muted")))
+
+
+# --- scenarios --------------------------------------------------------------------------------------------------------
 
 
 def scenario_facts(run: Stored) -> list[tuple[str, str, str | None]]:
@@ -108,7 +211,7 @@ def scenario_facts(run: Stored) -> list[tuple[str, str, str | None]]:
     out += [("affected releases", str(told.get("affected") or "not recorded"), None)]
     out += [("this release", f"Iceberg {ran}", None)] if ran else []
     if isinstance(told.get("link"), str):
-        out += [("discussion", words.link_label(told["link"]), link(told["link"]))]
+        out += [("discussion", words.link_label(told["link"]), safe(told["link"]))]
     without = "none known" if told.get("anomalies") else "none needed"
     out += [("remedy", str(told.get("remedy") or without), None)]
     return [(name, words.shorten(text, 400), href) for name, text, href in out]

@@ -6,12 +6,14 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
 from checkers.costs import figures
+from checkers.judge import stories
 from checkers.judge.stories import UNREADABLE
+from checkers.timeline import explain
 from checkers.verdict import own_findings
 from reports.drawing import words
 from reports.drawing.page import SYMBOLS
@@ -22,6 +24,8 @@ from reports.run.stored import Stored
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
 
 MOST_NAMES = 12
+MOST_SHAPES = 6
+"""Kinds of stories that are told; each name is counted below them."""
 MOST_FAULTS = 4
 MOST_OPS = 12
 MOST_EXPLAINED = 900
@@ -77,15 +81,11 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         out += wrap(note, "  ")
     for name, text, href in stories_view.scenario_facts(run):
         out += wrap(f"{name}: {text}" + (f", {href}" if href else ""), "  ")
-    for story in stories_view.stories(run):
-        out += ["", paint(f"  one story on {words.shorten(story.table, 60)}:", "muted")]
-        out += [line for text in story.struck for line in wrap(text, "    ")]
-        for step in story.lines:
-            times = f" ×{words.grouped(step.count)}" if step.count > 1 else ""
-            lead = "" if step.name == UNREADABLE else f"{words.shorten(step.name, 60)}{times}: "
-            out += wrap(lead + words.shorten(step.text, 600), "    ")
-        out += [line for k in story.known for line in _known(k, "    ")]
-    out += [line for k in stories_view.known(run) for line in _known(k, "  ")]
+    shapes = stories_view.shapes(run)
+    for shape in shapes[:MOST_SHAPES]:
+        out += ["", *_shape(shape, paint, wrap)]
+    if len(shapes) > MOST_SHAPES:
+        out += ["", f"  and {words.plural(len(shapes) - MOST_SHAPES, 'more kind')} of such events"]
     own = [a for a in own_findings(run.anomalies) if not is_unmet(a)]
     names = stored.anomaly_names(own)
     if names:
@@ -111,8 +111,10 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             out.append(f"  {words.grouped(n):>{count_width}} {label}  {paint(details, 'muted')}")
         if len(names) > MOST_NAMES:
             out.append(f"  {'':>{count_width}} and {words.plural(len(names) - MOST_NAMES, 'more name')}")
-        causes = [(s.table, s.steps[0].name) for s in run.told.stories if s.steps]
-        first = min(own, key=lambda a: (bool(run.mark(a)), a.documented is not None, (a.table, a.name) not in causes))
+        gravest = [
+            a for s in stories_view.unmarked(run)[:1] for a in stories.anomalies_of(s, run.verdicts) if a.name == s.name
+        ]
+        first = (gravest or sorted(own, key=lambda a: bool(run.mark(a))))[0]
         if first.explanation:
             out += ["", paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
             out += wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
@@ -162,9 +164,31 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
     rows.append(("page", str(report)) if report.exists() else ("folder", str(run.folder)))
     if run.command:
         rows.append(("again", run.command))
+    rows += [("who", who)] if (who := stories_view.who(run)) else []
     label_width = max(len(label) for label, _ in rows)
     out += [f"  {paint(label.ljust(label_width), 'muted')}  {text}" for label, text in rows]
     return [words.printable(line) if not colour else _printable(line) for line in out]
+
+
+def _shape(
+    shape: stories_view.ShapeView, paint: Callable[[str, str], str], wrap: Callable[[str, str], list[str]]
+) -> list[str]:
+    """The first story of a shape, and where others like it are."""
+    first, *rest = (*shape.told, *shape.more)
+    s = first.story
+    said = "".join(f", {part}" for part in (f"on {s.table}" if s.table else "", first.mark) if part)
+    out = [f"  {paint(line.strip(), 'bold')}" for line in wrap(words.shorten(s.headline, 300), "  ")]
+    out += wrap(f"{s.consequence} By {first.who}{said}.", "    ")
+    out += [line for text in first.struck for line in wrap(text, "    ")]
+    for step in first.lines if len(first.lines) > 1 else ():
+        times = f" ×{words.grouped(step.count)}" if step.count > 1 else ""
+        lead = "" if step.name == UNREADABLE else f"{words.shorten(step.name, 60)}{times}: "
+        out += wrap(lead + words.shorten(step.text, 600), "    ")
+    out += [line for k in first.known for line in _known(k, "    ")]
+    if rest:
+        tables = dict.fromkeys(v.story.table for v in rest if v.story.table)
+        out += wrap(f"and {len(rest)} more like this" + (f", on {explain.listing(tables)}" if tables else ""), "    ")
+    return out
 
 
 def _known(k: stories_view.KnownLine, indent: str) -> list[str]:

@@ -5,24 +5,32 @@ Boxes have ``op-<id>`` anchors, so that an anomaly's table links to its operatio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+
+from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.evidence import error_chain
+from checkers.evidence.change_requests import Scan
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
 from reports.drawing import words
+from reports.drawing.page import Block, Plot, Text, joined, tag
+from reports.drawing.svg import element
+from reports.run.operations import anchor_id
 
 MOST = 2000
+MOST_KEYS = 8
 ROW = 15
 """Pixels for each event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One operation: its lane (from 0), its position in px, its text and its tooltip."""
+    """One operation: its lane (from 0), its position in px, its text, its tooltip, and the keys and snapshots it is about."""
 
     op: str
     lane: int
@@ -32,6 +40,7 @@ class Box:
     label: str
     second: str
     title: str
+    about: str
     marked: bool
 
 
@@ -85,7 +94,8 @@ def timeline(
     operations: Sequence[Operation],
     writers: int,
     marked: Collection[str],
-    commits: dict[str, list[tuple[str, Commit]]],
+    commits: Mapping[str, list[tuple[str, Commit]]],
+    scans: Mapping[str, Sequence[Scan]] = MappingProxyType({}),
 ) -> Timeline | None:
     """The timeline of ``operations`` (in the order of invocation); None if there are none."""
     if not operations:
@@ -129,6 +139,7 @@ def timeline(
             label=words.shorten(f"{o.f} {words.arguments(o.value, 60)}".strip(), 72),
             second=_second(o) if bottom.get(k, 0) - top[k] >= 2 * ROW else "",
             title=_title(o, commits.get(o.op, [])),
+            about=_about(o, commits.get(o.op, []), scans.get(o.op, ())),
             marked=o.op in marked,
         )
         for k, o in enumerate(shown)
@@ -136,6 +147,15 @@ def timeline(
     engines = {lane_of(o, writers): o.engine for o in shown if o.mixed}
     heads = tuple(f"{lane} {engines[lane]}" if lane in engines else str(lane) for lane in lanes)
     return Timeline(heads, tuple(boxes), tuple(times), tuple(cuts), at, len(shown), len(operations))
+
+
+def _about(o: Operation, commits: Sequence[tuple[str, Commit]], scans: Sequence[Scan]) -> str:
+    """What the field above the timeline is compared with: ``k7`` for a key, ``s…`` for a snapshot that it read or made."""
+    value = o.value if isinstance(o.value, Mapping) else {}
+    ids = found if isinstance(found := value.get("ids"), list) else [value.get("id")]
+    keys = [f"k{i}" for i in ids[:MOST_KEYS] if type(i) is int]
+    snapshots = dict.fromkeys([*(c.snapshot_id for _, c in commits), *(s.snapshot for s in scans[:3])])
+    return " ".join((*keys, *(f"s{s}" for s in snapshots)))
 
 
 def _second(o: Operation) -> str:
@@ -163,3 +183,42 @@ def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
         name, message = error_chain.most_specific(o.error)
         lines.append(words.shorten(f"{error_chain.short_class(name)}: {' '.join(message.split())}", 200))
     return "\n".join(words.shorten(line, 200) for line in lines)
+
+
+def blocks(found: Timeline | None) -> list[Block]:
+    """The section of the timeline."""
+    if found is None:
+        return [Text(["The history has no operations."], "muted")]
+    shown, total = words.grouped(found.shown), words.grouped(found.total)
+    which = (
+        f"{shown} of {total} operations are shown: those of the anomalies above with their neighbours, then the first ones."
+        if found.shown < found.total
+        else f"All {total} operations are shown."
+    )
+    note = (
+        f"One column for each writer, time downwards in the order of events, not to scale. {which} Operations of anomalies are outlined; "
+        "a dashed lower edge means that the outcome is unknown."
+    )
+    printed = tag("span", " In print: only the beginning.", "print-only")
+    return [Text([joined((note, printed))], "note"), Plot(_drawn(found))]
+
+
+def _drawn(found: Timeline) -> Markup:
+    """Boxes that the style sheet places: one column for each lane, as wide as there is room."""
+    heads = [tag("span", f"writer {words.shorten(lane, 24)}") for lane in found.lanes]
+    marks = [tag("div", f"⋯ {c.text} ⋯", "left-out", style=f"top:{c.top}px") for c in found.cuts]
+    marks += [tag("div", t.text, "at", style=f"top:{t.top}px") for t in found.times]
+    inner = [*marks, *map(_box, found.boxes)]
+    field = element("div", *inner, class_="field", style=f"height:{found.height + 8}px")
+    width = 150 if len(found.lanes) < 12 else 90
+    style = f"--lanes:{len(found.lanes)};--lane:{width}px;--gutter:84px"
+    return element("div", element("div", *heads, class_="heads"), field, class_="timeline", style=style, tabindex=0)
+
+
+def _box(b: Box) -> Markup:
+    text = [tag("b", b.label), *([tag("small", b.second)] if b.second else [])]
+    style = f"--n:{b.lane};top:{b.top}px;height:{b.height}px"
+    marked = " marked" if b.marked else ""
+    return element(
+        "div", *text, id=anchor_id(b.op), class_=f"op {b.outcome}{marked}", style=style, title=b.title, data_f=b.about
+    )

@@ -173,7 +173,23 @@ def _knowns(night: Night) -> list[Block]:
                 ]
             )
         )
-    return [Table(columns, rows, "The suite names none.")]
+    of_suite = {known.link for known in night.suite.known}
+    shown = [(x, s, link_) for x in night.runs for s in x.kinds if (link_ := night.known_of(s, x.cell)) is not None]
+    for link_ in dict.fromkeys(link_ for *_, link_ in shown if link_ not in of_suite):
+        these = [(x, s) for x, s, its in shown if its == link_]
+        cells = {x.cell for x, _ in these}
+        rows.append(
+            TableRow(
+                [
+                    ", ".join(sorted({s.name for _, s in these})),
+                    "as a scenario of the library shows it",
+                    words.grouped(sum(x.cell in cells for x in night.runs)),
+                    words.grouped(len({id(x) for x, _ in these})),
+                    tag("a", words.link_label(link_), href=link_, rel="noreferrer"),
+                ]
+            )
+        )
+    return [Table(columns, rows, "None was seen, and the suite names none.")]
 
 
 def _why(known: Known, gone: bool) -> str:

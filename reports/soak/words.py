@@ -30,7 +30,7 @@ def findings(night: Night, line: Line) -> str:
     links: dict[str, list[Seen]] = {}
     for seen in line.kinds:
         if (known := night.known_of(seen, line.cell)) is not None:
-            links.setdefault(known.link, []).append(seen)
+            links.setdefault(known, []).append(seen)
     parts += [
         f"{words.tally({name: n})} (known: {words.link_label(link)})"
         for link, found in links.items()
@@ -48,8 +48,9 @@ def line_of(night: Night, line: Line) -> str | None:
     if shown == "error" and line.number is None:  # a stack
         return words.printable(f"{SYMBOLS[shown]} {line.cell.name}: {line.reason}")
     what = findings(night, line) or words.shorten(f"{shown}: {line.reason or 'no reason given'}", 300)
+    happened = f"; {'; '.join(line.headline)}; who: {line.who}" if line.headline else ""
     again = f"; {line.command}" if line.command and shown != "unknown" else ""
-    return words.printable(f"{SYMBOLS[shown]} {who}: {what}{again}")
+    return words.printable(f"{SYMBOLS[shown]} {who}: {what}{words.shorten(happened, 400)}{again}")
 
 
 def find_of(f: Find) -> str:

@@ -6,25 +6,31 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event
 from checkers.evidence.replace import replace
-from checkers.judge.check import check
-from checkers.judge.known import Ran, known_defects
-from checkers.judge.stories import NOTHING_TOLD, tell
+from checkers.judge.check import ANOMALIES, check
+from checkers.judge.known import CATALOG_TYPES, CatalogType, Ran, known_defects
+from checkers.judge.stories import NOTHING_TOLD, anomalies_of, counted, headline, shapes, tell, who
+from checkers.names import Harm, meaning
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Verdict
+from compose.catalogs.registry import CATALOGS
+from compose.endpoints import Endpoints
+from reports.run.results import told_from_json
 from tests.support.unreadable import broken
 
 JDBC = Ran("mine", "jdbc", "1.12.0")
 
 
-def with_fault(e: Evidence, verb: str) -> Evidence:
-    """The run, with a fault of this verb in its history."""
-    last = e.history.events[-1]
+def with_fault(e: Evidence, verb: str, *, after: bool = False) -> Evidence:
+    """The run, with a fault of this verb in its history: on from its first moment, or from after its last operation."""
+    at = e.history.events[-1].time + 1 if after else 0
     value = {"name": verb, "fault": {"verb": verb}}
-    begun = Event(last.index + 1, last.time + 1, "info", NEMESIS, f"start-{verb}", value=value)
+    begun = Event(len(e.history.events), at, "info", NEMESIS, f"start-{verb}", value=value)
     return replace(e, history=replace(e.history, events=(*e.history.events, begun)))
 
 
@@ -73,6 +79,69 @@ def test_a_defect_is_named_for_its_catalog_and_its_fault(ran: Ran | None, verb: 
     assert any(s.known for s in told.stories) is named
 
 
+def test_a_fault_that_was_not_on_while_its_operation_ran_explains_nothing() -> None:
+    """The name alone is not enough."""
+    late = with_fault(broken().evidence, "drop-reply", after=True)
+    assert not any(s.known for s in check(late, ran=JDBC).told.stories)
+
+
+@pytest.mark.parametrize(
+    ("own", "named"),
+    [
+        (CatalogType("jdbc", "compare-and-swap"), True),
+        (CatalogType("jdbc", "none"), False),
+        (CatalogType("rest", "compare-and-swap"), False),
+        (None, False),
+    ],
+)
+def test_a_defect_is_named_for_a_catalog_of_its_type_whatever_it_is_called(
+    own: CatalogType | None, named: bool
+) -> None:
+    told = check(with_fault(broken().evidence, "drop-reply"), ran=Ran("mine", "ours", "1.12.0", own)).told
+    assert any(s.known for s in told.stories) is named
+
+
+def test_the_types_of_catalogs_are_those_of_the_catalogs_that_come_with_icequake() -> None:
+    where = Endpoints(
+        s3="http://s",
+        access_key="a",
+        secret_key="b",
+        region="r",
+        bucket="w",
+        catalog="rest",
+        catalog_uri="http://c:1",
+        warehouse="s3://w",
+        spark_master="local",
+    )
+    found = {}
+    for name, c in CATALOGS.items():
+        says = c.properties(where)
+        found[name] = CatalogType(says.get("type") or says["catalog-impl"], c.guard)
+    assert found == CATALOG_TYPES
+
+
+def test_a_defect_is_named_for_operations_of_its_engine_alone() -> None:
+    """``undelete`` is a defect of Spark's statements: what DuckDB does by that name is another one."""
+    found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=("w0-1",))]
+    e = recorded.load("quick-120")
+    ran = Ran("mine", "rest", "1.12.0")
+    assert [k.scenario for k in known_defects(ran, found, e)] == ["undelete"]
+    events = tuple(
+        replace(x, extra={**x.extra, "engine": "duckdb"}) if x.op == "w0-1" and x.type == "invoke" else x
+        for x in e.history.events
+    )
+    assert known_defects(ran, found, replace(e, history=replace(e.history, events=events))) == ()
+
+
+def test_a_story_that_no_defect_explains_whole_is_not_known() -> None:
+    found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=("w0-1",))]
+    more = Anomaly("summary-count", "metadata", "orders", "It is wrong.", ops=("w0-1",))
+    seen = Anomaly("stale-read", "reads", "orders", "It is old.", ops=("w0-1",))
+    e, ran = recorded.load("quick-120"), Ran("mine", "rest", "1.12.0")
+    assert known_defects(ran, [*found, seen], e), "what clients saw of it follows from it"
+    assert known_defects(ran, [*found, more], e) == ()
+
+
 @pytest.mark.parametrize(
     ("version", "named"), [("1.10.1", True), ("1.10.2", False), ("1.10.1-SNAPSHOT", True), ("unknown", True)]
 )
@@ -107,10 +176,10 @@ def test_a_defect_is_named_for_the_checker_that_finds_it(checker: str, named: li
     assert [k.scenario for k in found] == named
 
 
-def test_a_single_anomaly_has_no_story_and_still_its_known_defect() -> None:
-    found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=("w0-1",))] * 2
+def test_a_single_anomaly_is_a_story_with_its_known_defect() -> None:
+    found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=(op,)) for op in ("w0-1", "w0-2")]
     told = tell(recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], Ran("mine", "rest", "1.12.0"))
-    assert told.stories == () and [k.scenario for k in told.known] == ["undelete"]
+    assert len(told.stories) == 2 and [k.scenario for k in told.known] == ["undelete"]
     elsewhere = tell(recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], Ran("mine", "my.yaml", "1"))
     assert elsewhere.known == told.known, "it is Iceberg's, on any catalog"
 
@@ -127,18 +196,28 @@ def groups(*found: Anomaly) -> list[list[str]]:
 
 
 def test_what_has_different_causes_is_not_one_story() -> None:
-    assert groups(anomaly("false-failure", "w0-1"), anomaly("missing-file", "w1-1", files=("a",))) == []
-    assert groups(anomaly("false-failure", "w0-1"), anomaly("missing-file", "w0-1", table="u")) == []
-    assert groups(anomaly("undelete", "w0-1", keys=(1,)), anomaly("write-skew", "w0-1", keys=(1,))) == []
+    failed = anomaly("false-failure", "w0-1")
+    assert groups(failed, anomaly("missing-file", "w1-1", files=("a",))) == [["false-failure"], ["missing-file"]]
+    assert groups(failed, anomaly("missing-file", "w0-1", table="u")) == [["false-failure"], ["missing-file"]]
+    assert groups(anomaly("undelete", "w0-1", keys=(1,)), anomaly("write-skew", "w1-1", keys=(1,))) == [
+        ["undelete"],
+        ["write-skew"],
+    ]
 
 
 def test_what_a_lost_commit_makes_of_its_rows_belongs_to_it() -> None:
     lost = anomaly("lost-commit", "w0-1", "w1-1", keys=(7,))
-    seen = anomaly("lost-write", "w2-1", "w0-1", checker="reads", keys=(7,))
-    assert groups(seen, lost) == [["lost-commit", "lost-write"]]
-    assert groups(replace(seen, keys=(8,)), lost) == [], "other rows"
-    assert groups(replace(seen, ops=("w2-1",)), lost) == [], "another operation"
-    assert groups(replace(seen, same_as="lost-commit"), lost) == [], "a second opinion is no finding of its own"
+    seen = anomaly("stale-read", "w2-1", "w0-1", checker="reads", keys=(7,))
+    assert groups(seen, lost) == [["lost-commit", "stale-read"]]
+    assert len(groups(replace(seen, keys=(8,)), lost)) == 2, "other rows"
+    assert len(groups(replace(seen, ops=("w2-1",)), lost)) == 2, "another operation"
+
+
+def test_a_second_opinion_is_inside_the_story_that_it_confirms_and_connects_none() -> None:
+    one, other = (anomaly("undelete", op, checker="replay", keys=(k,)) for op, k in (("w0-1", 1), ("w0-2", 2)))
+    again = anomaly("nonlinearizable", "w3-1", checker="linearizable", keys=(1, 2), same_as="undelete")
+    assert groups(one, other, again) == [["nonlinearizable", "undelete"], ["undelete"]]
+    assert groups(again) == [["nonlinearizable"]], "alone, it is a story of its own"
 
 
 def test_the_same_missing_file_found_twice_is_one_story() -> None:
@@ -182,3 +261,129 @@ def test_stories_that_cannot_be_told_cost_no_verdict() -> None:
     none = replace(odd, history=None)  # type: ignore[arg-type]
     told = tell(none, [Verdict("x", False, found)], None)
     assert told.stories == () and told.problem.startswith("the stories could not be told: AttributeError")
+
+
+# --- every run
+
+
+NAMES = (
+    ("lost-commit", "commits"),
+    ("false-failure", "commits"),
+    ("missing-file", "replay"),
+    ("missing-file", "metadata"),
+    ("undelete", "replay"),
+    ("stale-read", "reads"),
+    ("half-transaction", "atomicity"),
+    ("summary-count", "metadata"),
+    ("row-id-overlap", "metadata"),
+    ("lost-swap", "pointer"),
+    ("G2", "isolation"),
+    ("nonlinearizable", "linearizable"),
+    ("no-such-name", "mine"),
+)
+
+
+@st.composite
+def findings(draw: st.DrawFn) -> list[Verdict]:
+    """What checkers found of few operations, rows, files and tables, so that much of it has one cause."""
+    found = []
+    for _ in range(draw(st.integers(0, 12))):
+        name, checker = draw(st.sampled_from(NAMES))
+        found.append(
+            anomaly(
+                name,
+                *draw(st.lists(st.sampled_from(("w0-1", "w0-2", "w1-1", "gone-1")), max_size=3)),
+                checker=checker,
+                table=draw(st.sampled_from(("orders", "events", None))),  # type: ignore[arg-type]
+                keys=tuple(draw(st.lists(st.integers(0, 3), max_size=2))),
+                files=tuple(draw(st.lists(st.sampled_from(("metadata/a.avro", "metadata/b.avro")), max_size=2))),
+                snapshots=tuple(draw(st.lists(st.integers(1, 2), max_size=1))),
+                evidence={"culprit": "server"} if draw(st.booleans()) else {},
+                same_as=draw(st.sampled_from((None, "undelete"))) if checker in ("isolation", "linearizable") else None,
+            )
+        )
+    by = dict.fromkeys(a.checker for a in found)
+    return [Verdict(c, False, tuple(a for a in found if a.checker == c)) for c in by]
+
+
+@given(findings())
+@settings(max_examples=400, deadline=None)
+def test_every_anomaly_is_in_exactly_one_story_and_the_counts_add_up(verdicts: list[Verdict]) -> None:
+    told = tell(recorded.load("quick-120"), verdicts, None)
+    assert not told.problem
+    everything = [(v.checker, n) for v in verdicts for n in range(len(v.anomalies))]
+    assert sorted(place for s in told.stories for place in s.anomalies) == sorted(everything)
+    for s in told.stories:
+        inside = anomalies_of(s, verdicts)
+        assert inside and s.headline and s.consequence and s.who and "{" not in s.headline + s.consequence
+        assert sum(step.count for step in s.steps) == len(inside) and {step.name for step in s.steps} == {
+            a.name for a in inside
+        }
+        assert 1 <= s.count <= len(inside) and s.name in {a.name for a in inside}
+        assert len({a.table for a in inside}) == 1 and s.table == inside[0].table
+    assert sum(who(told.stories).values()) == sum(s.count for s in told.stories)
+    gravity = [s.harm.gravity for s in told.stories]
+    assert gravity == sorted(gravity), "the gravest is the first"
+    shaped = [s for shape in shapes(told.stories) for s in (*shape.told, *shape.more)]
+    assert sorted(s.anomalies for s in shaped) == sorted(s.anomalies for s in told.stories)
+    assert all(len(shape.told) <= 3 and (not shape.more or len(shape.told) == 3) for shape in shapes(told.stories))
+    assert bool(headline(told.stories)) is bool(told.stories)
+    written = told_from_json(json.loads(json.dumps(told.to_json())))
+    assert written == told, "results.json has all of it"
+
+
+@pytest.mark.parametrize("name", sorted(ANOMALIES))
+def test_every_name_is_counted_in_words(name: str) -> None:
+    means = meaning(name)
+    if means is not None and means.harm is not Harm.METADATA:
+        assert counted(name, 1) == f"1 {means.counted[0]}" and counted(name, 2) == f"2 {means.counted[1]}"
+        assert "" not in means.counted
+    found = anomaly(name, "w0-1", table="orders", keys=(1,))
+    (story,) = tell(recorded.load("quick-120"), [Verdict("commits", False, (found,))], None).stories
+    assert "×" not in story.headline or means is None
+
+
+def test_wrong_metadata_is_counted_by_who_made_it_and_never_beside_what_it_is_inside() -> None:
+    wrong = [
+        anomaly(name, op, checker="metadata", table="orders")
+        for name, op in (("summary-count", "w0-1"), ("summary-count", "w0-2"), ("row-id-overlap", "w0-2"))
+    ]
+    grave = anomaly("undelete", "w1-1", checker="replay", table="orders", keys=(1,))
+    inside = anomaly("summary-count", "w1-1", checker="metadata", table="orders")
+    told = tell(recorded.load("quick-120"), [Verdict("x", False, (*wrong, grave, inside))], None)
+    assert headline(told.stories) == (
+        "1 delete that left its row",
+        "metadata of Spark's snapshots contradicts the files in 2 ways",
+    )
+    assert [s.count for s in told.stories] == [2, 1, 2] and who(told.stories) == {"Spark": 5}
+
+
+@pytest.mark.parametrize(
+    ("found", "catalog", "who_did_it"),
+    [
+        (anomaly("lost-commit", "w0-1", table="orders", evidence={"culprit": "server"}), "rest", "the catalog server"),
+        (anomaly("lost-commit", "w0-1", table="orders", evidence={"culprit": "server"}), "hive-nolock", "the catalog"),
+        (anomaly("lost-update", "w0-1", checker="pointer", table="orders"), "glue", "the catalog"),
+        (anomaly("undelete", "w0-1", checker="replay", table="orders"), "rest", "Spark"),
+        (anomaly("vanished-schema", "w0-1", checker="metadata", table="orders"), "jdbc", "Spark"),
+        (
+            anomaly("vanished-schema", "w0-1", checker="metadata", table="orders"),
+            "nessie",
+            "Spark or the catalog server",
+        ),
+        (anomaly("undelete", "gone-1", checker="replay", table="orders"), "rest", "unknown"),
+    ],
+)
+def test_who_did_it_is_the_engine_of_the_operation_at_fault_unless_the_catalog_answered_wrongly(
+    found: Anomaly, catalog: str, who_did_it: str
+) -> None:
+    verdict = Verdict(found.checker, False, (found,))
+    (story,) = tell(recorded.load("quick-120"), [verdict], Ran("mine", catalog, "1.12.0")).stories
+    assert story.who == who_did_it
+    assert story.engine == ("spark" if who_did_it == "Spark" else "")
+
+
+def test_a_read_that_two_checkers_call_by_two_names_is_one_story() -> None:
+    old = anomaly("stale-read", "w0-2", "w1-0", checker="reads", keys=(0,))
+    again = anomaly("G-single-realtime", "w0-2", "w1-0", checker="isolation", keys=(10,))
+    assert groups(old, again) == [["G-single-realtime", "stale-read"]]

@@ -15,9 +15,12 @@ from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, StoreError
 from compose import setup
+from compose.endpoints import Endpoints
+from harness.cli import ordered
+from harness.cli.ordered import not_recorded
 from harness.run.ordering import Prioritised, Replaying, expected, ordering_of
 from harness.run.recorded import recording_at, recording_of
-from harness.run.settings import RunError
+from harness.run.settings import RunError, Settings, StandingStack
 from nemesis.faults.fault import Fault
 from nemesis.order.policy import Held
 from tests.support.runs import inside
@@ -544,3 +547,31 @@ def test_a_workload_says_who_decides() -> None:
     assert ordering_of(parse(WORKLOAD + "length: {ops: 50}\norder: free"), 2, 1) is None
     with pytest.raises(RunError, match="only `icequake run` replays a run"):
         ordering_of(parse(WORKLOAD + "length: {ops: 50}\norder: replay x"), 2, 1)
+
+
+# --- which runs record their order
+
+QUICK = "workload: w\ntables: [{name: t}]\nlength: {ops: 4}\noperations: {insert: 1}\n"
+
+
+def test_a_run_records_its_order_unless_that_would_cost_it_its_warm_writers() -> None:
+    spec, settings = parse(QUICK), Settings(seed=1, command="icequake run w")
+    warm = StandingStack(Endpoints("", "", "", "", "", "rest", "", "", ""))
+    assert ordered.recorded(spec, settings, None).order == "free"
+    assert ordered.recorded(spec, settings, warm).order is None
+    assert ordered.recorded(spec, replace(settings, docker=True), None).order is None
+    decided = spec.model_copy(update={"order": "priority(3)"})
+    assert (
+        ordered.recorded(decided, settings, warm).order
+        == ordered.recorded(decided, settings, None).order
+        == "priority(3)"
+    )
+    no_proxy = spec.model_copy(update={"catalog": "jdbc-sqlite"})
+    assert ordered.recorded(no_proxy, settings, None).order is None, "a proxy can stand nowhere"
+
+
+def test_a_failed_run_without_a_recorded_order_names_the_way_to_one(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert not_recorded(folder) == ["not recorded; a run with --order free can be replayed and shrunk"]
+    folder.proxy.write_text("")
+    assert not_recorded(folder) == []

@@ -25,7 +25,8 @@ from harness.cli.soak import after_shrink, repeating
 from harness.experiments.shrink.shrink import failed
 from harness.experiments.shrink.trials import Ran
 from harness.experiments.soak import Soak
-from harness.experiments.soakfinds import Job, recordable
+from harness.experiments.soakfinds import Job
+from harness.run.recorded import recordable
 from harness.run.resolve import read_scenario, read_suite
 from reports.drawing.render import html, junit
 from reports.shrunk import PAGE as SHRUNK

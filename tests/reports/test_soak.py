@@ -18,7 +18,7 @@ from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
 from checkers.judge.runfolder import Results
 from checkers.nights import record, trend
 from checkers.nights.night import Night
-from checkers.nights.record import Ended, Line, Sample
+from checkers.nights.record import Ended, Line, Sample, Seen
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.drawing.page import Page, Table
 from reports.drawing.render import html, junit, terminal
@@ -121,6 +121,27 @@ def test_a_failure_is_one_line_with_the_command_that_repeats_it(tmp_path: Path) 
         "does not come up: PostgreSQL died"
     )
     assert words.line_of(night, night.lines[4]) == "? quick/rest/lost-acks/1.12.0/2 seed 7: unknown: reads: late"
+
+
+def test_the_line_of_a_failure_says_what_happened_to_data_and_who_did_it(tmp_path: Path) -> None:
+    told = replace(NEW, headline=("2 acknowledged commits lost",), who="the catalog server 2")
+    assert words.line_of(a_night(tmp_path, told), told) == (
+        "✕ quick/rest/lost-acks/1.12.0/2 seed 7: lost-commit ×2; 2 acknowledged commits lost; who: the catalog server 2; "
+        "icequake run quick --seed 7"
+    )
+
+
+def test_a_suite_of_ones_own_starts_with_what_the_library_shows(tmp_path: Path) -> None:
+    """Its file names nothing as known; the line has where the defect is discussed, which the run's page and terminal name, too."""
+    link = "https://github.com/apache/iceberg/pull/7569"
+    mine = suites.parse(SUITE)[0].model_copy(update={"known": ()})
+    of_story = line(REST, "invalid", anomalies={"lost-commit": 1}, seen=(Seen("lost-commit", "commits", known=link),))
+    stranger = line(REST, "invalid", anomalies={"lost-commit": 1}, seen=(Seen("lost-commit", "commits"),))
+    night = a_night(tmp_path, of_story, suite=mine)
+    assert night.verdict is True and night.showed(of_story) == "known"
+    assert "lost-commit (known: iceberg#7569)" in words.findings(night, of_story)
+    assert "as a scenario of the library shows it" in html(page.of(night, AGAIN))
+    assert a_night(tmp_path, stranger, suite=mine).verdict is False, "the name alone is not enough"
 
 
 def test_a_run_with_a_known_and_a_new_anomaly_names_the_new_one_first(tmp_path: Path) -> None:

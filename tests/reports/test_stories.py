@@ -12,20 +12,23 @@ import pytest
 import yaml
 
 from checkers.evidence import tablelog_file
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import History
 from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.accepted import Accepted
 from checkers.judge.known import Known
 from checkers.judge.runfolder import Outcome, Results, write_results
-from checkers.judge.stories import Step, Story, Told
+from checkers.judge.stories import Step, Story, Told, tell
+from checkers.names import Harm
 from checkers.selftest import recorded
 from checkers.timeline.unreadable import Unreadable
 from checkers.verdict import Anomaly, Validity, Verdict
 from harness.cli.check import publish
 from harness.run.judged import judge_run
 from reports.drawing import words
-from reports.run import anomalies, banner, junit, page, stored, summary, timeline
+from reports.run import banner, junit, operations, page, stored, summary, timeline
 from reports.run.results import verdict_words
 from tests.support.unreadable import broken
 from workloads.file import scenario
@@ -53,7 +56,7 @@ def run(folder: Path, results: Results, plan: dict[str, Any] | None = None) -> P
 
 def said(*found: Anomaly, valid: Validity = True, **more: Any) -> Results:
     by = {a.checker: Verdict(a.checker, False, tuple(b for b in found if b.checker == a.checker)) for a in found}
-    return Results((*by.values(), Verdict("commits", True)), valid, **more)
+    return Results(tuple(({"commits": Verdict("commits", True)} | by).values()), valid, **more)
 
 
 def terminal(folder: Path) -> str:
@@ -149,8 +152,19 @@ def test_a_list_of_runs_has_the_verdict_in_words(results: dict[str, Any], text: 
 FALSE = Anomaly("false-failure", "commits", "t", "It was reported as failed.", ops=("w0-1",))
 GONE = Anomaly("missing-file", "replay", "t", "It is gone.", ops=("w0-1",), files=("metadata/a.avro",))
 STORY = Story(
-    "t",
-    (
+    table="t",
+    name="false-failure",
+    headline="INSERT w0-1 was reported as failed, and the table has its effect",
+    consequence="Nobody can read t from 9.0 s on.",
+    harm=Harm.ROWS,
+    who="Spark",
+    engine="spark",
+    ops=("w0-1",),
+    snapshots=(),
+    keys=(),
+    count=2,
+    anomalies=(("commits", 0), ("replay", 0)),
+    steps=(
         Step("false-failure", ("commits",), 1, ("w0-1",), "insert w0-1: reported as failed, but the commit is on main"),
         Step(
             "missing-file",
@@ -167,7 +181,9 @@ STORY = Story(
             "unreadable since 9.0 s (file metadata/a.avro); 565 later operations say nothing",
         ),
     ),
-    (Known("jdbc-unreadable", "https://github.com/apache/iceberg/pull/10140", ("false-failure", "missing-file")),),
+    known=(
+        Known("jdbc-unreadable", "https://github.com/apache/iceberg/pull/10140", ("false-failure", "missing-file")),
+    ),
 )
 
 
@@ -175,26 +191,35 @@ def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> N
     end = Unreadable("t", 9_000_000_000, "s3://b/t/metadata/a.avro", "w1-2", 565)
     folder = run(tmp_path, said(STALE, GONE, FALSE, valid=False, told=Told((end,), (STORY,))))
     lines = [x.strip() for x in summary.lines(folder, width=160, colour=False)]
-    at = lines.index("one story on t:")
+    assert lines[1] == ("✕ mine: 1 operation reported as failed, though the table has it; 1 table that nobody can read")
+    at = lines.index("Nobody can read t from 9.0 s on. By Spark, on t.")
+    assert lines[at - 1] == "INSERT w0-1 was reported as failed, and the table has its effect"
     assert lines[at + 1].startswith("false-failure: insert w0-1: reported as failed")
     assert lines[at + 2].startswith("missing-file ×2: insert w0-1: the client that believed")
     assert lines[at + 3] == "t: unreadable since 9.0 s (file metadata/a.avro); 565 later operations say nothing"
     assert lines[at + 4] == "known: icequake prove jdbc-unreadable, https://github.com/apache/iceberg/pull/10140"
     assert "false-failure, the first one:" in lines, "the cause is explained first"
+    assert lines[-1] == "who         Spark 2"
+    xml = ET.fromstring(junit.render(folder))
+    properties = {x.get("name"): x.get("value") for x in xml.iter("property")}
+    assert (properties["verdict"], properties["who"]) == (lines[1].removeprefix("✕ mine: "), "Spark 2")
+    assert f"{STORY.headline}, on t. {STORY.consequence} By Spark." in next(x.text for x in xml.iter("system-out"))  # type: ignore[operator]
     html = page.render(folder)
     cause, effect, end_at = (
         html.index(x) for x in ("reported as failed, but", "the client that believed", "565 later operations")
     )
-    assert html.index("One story on table t") < cause < effect < end_at < html.index('id="anomaly-1"')
+    assert html.index('id="anomaly-1"') < html.index("INSERT w0-1 was reported as failed") < cause < effect < end_at
+    assert end_at < html.index('id="anomaly-2"'), "all of it is one card"
     assert '<code>icequake prove jdbc-unreadable</code>, <a href="https://github.com/apache/iceberg/pull/10140"' in html
     assert ">iceberg#10140</a>" in html
 
 
 def test_an_unreadable_table_without_an_anomaly_is_said(tmp_path: Path) -> None:
     end = Unreadable("accounts", 9_040_000_000, "s3://b/accounts/metadata/a.avro", "w1-2", 1)
-    folder = run(tmp_path, said(valid="unknown", told=Told((end,))))
+    story = tell(Evidence(History({}, ()), {}, {}), [], None, (end,)).stories
+    folder = run(tmp_path, said(valid="unknown", told=Told((end,), story)))
     line = "accounts: unreadable since 9.0 s (file metadata/a.avro); 1 later operation says nothing"
-    assert line in terminal(folder) and line in page.render(folder)
+    assert line in page.render(folder) and "nobody can read accounts" in terminal(folder)
 
 
 def test_a_damaged_real_run_is_judged_and_shown_as_one_story(tmp_path: Path) -> None:
@@ -208,8 +233,10 @@ def test_a_damaged_real_run_is_judged_and_shown_as_one_story(tmp_path: Path) -> 
     judged = judge_run(RunFolder(tmp_path), publish)
     first = (tmp_path / "results.json").read_bytes()
     html = (tmp_path / "report.html").read_text()
-    assert f"One story on table {b.table}" in html and "later operations say nothing" in html
-    assert f"one story on {b.table}:" in terminal(tmp_path)
+    headline = next(s.headline for s in judged.results.told.stories if s.name == "false-failure")
+    assert headline.endswith(f" {b.culprit.op} was reported as failed, and the table has its effect")
+    assert headline in html and "later operations say nothing" in html
+    assert headline in terminal(tmp_path) and f"Nobody can read {b.table} from" in terminal(tmp_path)
     assert stored.load(tmp_path).told == judged.results.told
     judge_run(RunFolder(tmp_path), publish)
     assert (tmp_path / "results.json").read_bytes() == first
@@ -334,8 +361,8 @@ def test_a_badge_is_a_label_and_no_url(tmp_path: Path) -> None:
 def test_a_process_that_is_not_its_writers_first_names_the_writer(tmp_path: Path) -> None:
     loaded = stored.load(run(tmp_path, said()))
     assert loaded.writers == 3, "the operation w3-0 is one of the nemesis's own writer"
-    rows = [anomalies.op_row(o, ()) for o in loaded.operations]
-    assert [r.process for r in rows] == ["0", "1", "13: writer 1, restarted", "3"]
+    rows = [operations.process(o) for o in loaded.operations]
+    assert rows == ["0", "1", "13: writer 1, restarted", "3"]
     lanes = timeline.timeline(loaded.operations, loaded.writers, (), {})
     assert lanes is not None
     assert {b.op: lanes.lanes[b.lane] for b in lanes.boxes} == {"w0-1": "0", "w1-1": "1", "w1-2": "1", "w3-0": "3"}

@@ -61,16 +61,19 @@ def test_the_last_lines_say_everything_that_matters(tmp_path: Path) -> None:
     (run / "report.html").write_text("")
     lines = summary.lines(run, width=80, colour=False)
     text = "\n".join(lines)
-    assert lines[1] == "✕ mixed: 2 anomalies found"
+    assert lines[1] == "✕ mixed: 1 update lost; 1 delete that left its row"
     assert "1 lost-update  on orders, found by linearizable" in text
     assert "1 undelete  on orders, found by replay, documented" in text
     assert "lost-update, the first one:" in text, "what is not documented comes first"
     assert "      T1 = w0-1" in lines, "the lines of an explanation keep their indentation"
     assert "liveness: unknown: no fault-free window" in text
     assert "3: 1 ok, 1 fail, 1 info" in text
-    assert lines[-2].split() == ["page", str(run / "report.html")]
-    assert lines[-1].split(maxsplit=1) == ["again", "icequake run mixed --seed 3"]
-    assert all(len(x) <= 80 for x in lines if str(run) not in x)
+    assert lines[-3].split() == ["page", str(run / "report.html")]
+    assert lines[-2].split(maxsplit=1) == ["again", "icequake run mixed --seed 3"]
+    assert lines[-1].split(maxsplit=1) == ["who", "Spark 1, unknown 1"]
+    assert all(len(x) <= 80 for x in lines if str(run) not in x and "known: " not in x), (
+        "paths and links are not wrapped"
+    )
     assert not any("\n" in x or "\x1b" in x for x in lines)
 
 
@@ -80,7 +83,7 @@ def test_the_last_lines_say_everything_that_matters(tmp_path: Path) -> None:
         (True, [Verdict("reads", True)], "complete", "✓ mixed: Valid"),
         ("unknown", [Verdict("reads", "unknown")], "complete", "? mixed: Unknown"),
         (True, [Verdict("reads", True)], "failed", "… mixed: Incomplete"),
-        (False, [Verdict("reads", False, (LOST,))], "failed", "✕ mixed: 1 anomaly found"),
+        (False, [Verdict("reads", False, (LOST,))], "failed", "✕ mixed: 1 update lost"),
     ],
 )
 def test_the_first_line_is_the_verdict(
@@ -181,10 +184,10 @@ def test_a_second_opinion_is_no_further_anomaly(tmp_path: Path) -> None:
     shown = replace(LOST, minimal=MinimalHistory(("a", "b"), (1,), complete=True))
     verdicts = [Verdict("commits", False, (shown,)), *(Verdict(a.checker, False, (a,)) for a in opinions)]
     text = "\n".join(summary.lines(write_run(tmp_path, False, verdicts), colour=False, width=200))
-    assert "1 anomaly found" in text and "confirmed by isolation (G-single), linearizable" in text
+    assert "✕ mixed: 1 update lost\n" in text and "confirmed by isolation (G-single), linearizable" in text
     assert "2 operations show it, and no fewer: a, b" in text
     alone = "\n".join(summary.lines(write_run(tmp_path / "alone", False, verdicts[1:]), colour=False, width=200))
-    assert "2 anomalies found" in alone, "of what nobody else found they are the word"
+    assert "1 read skew" in alone and "2 anomalies" in alone, "of what nobody else found they are the word"
 
 
 def test_results_that_an_older_icequake_wrote_tell_the_same(tmp_path: Path) -> None:

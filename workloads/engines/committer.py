@@ -37,6 +37,7 @@ class Committer(Pooled):
 
     name = "committer"
     title = "Iceberg's Java client"
+    software: ClassVar[Mapping[str, str]] = {"Iceberg": "iceberg"}
     needs = "committer"
     marks = True
     merges: ClassVar[bool] = False

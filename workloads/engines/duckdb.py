@@ -169,6 +169,7 @@ class DuckDB(Guest):
 
     name = "duckdb"
     title = "DuckDB"
+    software: ClassVar[Mapping[str, str]] = {"DuckDB": "duckdb", "iceberg extension": "duckdb-iceberg"}
     needs = "duckdb"
     several = True
     catalogs = frozenset({"rest"})

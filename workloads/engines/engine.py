@@ -161,6 +161,8 @@ class Engine:
     """As in ``writers:`` of a workload file."""
     title: ClassVar[str]
     """As in sentences."""
+    software: ClassVar[Mapping[str, str]] = {}
+    """What it consists of → its name among the versions of a run's plan; the engine itself first."""
     promises: ClassVar[Mapping[str, Promise]] = {}
     """Kind → what it promises: the kinds that it can do."""
     commits: ClassVar[Mapping[str, Commit]] = {}

@@ -140,6 +140,7 @@ class Flink(Guest):
 
     name = "flink"
     title = "Flink"
+    software: ClassVar[Mapping[str, str]] = {"Flink": "flink", "Iceberg": "flink-iceberg"}
     needs = "flink"
     marks = True
     sink: ClassVar[Sink] = "v1"

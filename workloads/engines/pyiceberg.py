@@ -150,6 +150,7 @@ class PyIceberg(Guest):
 
     name = "pyiceberg"
     title = "PyIceberg"
+    software: ClassVar[Mapping[str, str]] = {"PyIceberg": "pyiceberg"}
     marks = True
     several = True
     catalogs = frozenset({"rest", "jdbc", "hive"})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from workloads.engines.engine import Engine, Promise
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -12,6 +15,7 @@ class Spark(Engine):
 
     name = "spark"
     title = "Spark"
+    software: ClassVar[Mapping[str, str]] = {"Spark": "spark", "Iceberg": "iceberg"}
     marks = True
 
     def can(self, f: str, table: TableSpec) -> bool:

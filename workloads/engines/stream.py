@@ -162,6 +162,7 @@ class Stream(Guest):
 
     name = "stream"
     title = "Spark Structured Streaming"
+    software: ClassVar[Mapping[str, str]] = {"Spark": "spark", "Iceberg": "iceberg"}
     marks = True
     imports_pyspark = True
     definite = frozenset({f"{__name__}.{NotFed.__qualname__}"})

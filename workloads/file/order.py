@@ -11,6 +11,8 @@ from pydantic import BeforeValidator
 DEPTH = 3
 """Of ``priority`` without a number: two changes of priority, as most known bugs need at most three orderings."""
 DEEPEST = 100
+FREE = "free"
+"""The order of a run that nobody decides, but which is recorded."""
 ALLOWED = f"free, priority(D) with D from 1 to {DEEPEST}, coverage, or replay RUN, with the folder of a run or its recording.json"
 _PRIORITY = re.compile(r"priority(?:\s*\(\s*(\d+)\s*\))?")
 

@@ -89,7 +89,7 @@ def failed(folder: RunFolder, name: str | None) -> Failed:
     """
     if not folder.proxy.exists():
         raise RunError(
-            f"{folder.path}: the run has no proxy log, so the order of its requests is not known; a run with a nemesis or an order has one"
+            f"{folder.path}: the run has no proxy log, so the order of its requests is not known; make it again with --order free"
         )
     evidence = load_evidence(folder.path)
     results = check(evidence, ALL, load_promises(folder.path), ran=load_ran(folder.path))
@@ -378,11 +378,7 @@ class Shrink:
 
     def _link(self, told: Told) -> str:
         """Where it is discussed: as the known defect that it looks like says, else as the checker says."""
-        known = [
-            k
-            for said in (self.run.results.told, told)
-            for k in (*said.known, *(k for s in said.stories for k in s.known))
-        ]
+        known = [k for said in (self.run.results.told, told) for k in said.known]
         fitting = [k.link for k in known if self.run.name in k.anomalies]
         return next(iter(fitting), None) or self.run.found[0].documented or NOWHERE
 

@@ -1,0 +1,71 @@
+"""What each engine of a run did, and the version that it is of: the table of who did it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from checkers.evidence.history import Operation
+from checkers.evidence.outcome import conflict_of
+from checkers.evidence.tablelog import TableLog
+from checkers.judge.stories import Story
+from workloads.engines.engines import ENGINES
+
+
+@dataclass(frozen=True, slots=True)
+class Did:
+    """What an engine, or another one that anomalies are laid on (``the catalog server``), did in a run.
+
+    Attributes:
+        who: its title; ``version``: what it is of, such as ``DuckDB 1.4.2, iceberg extension 4f1c2ab``; empty if the plan does not say.
+        operations: number of its operations; ``failed``: of those that did not end ``ok``; ``conflicts``: of those that a concurrent commit
+            made it give up; ``retries``: attempts of its commits beyond the first of each.
+        anomalies: number of findings that are laid on it.
+    """
+
+    who: str
+    version: str
+    operations: int
+    failed: int
+    conflicts: int
+    retries: int
+    anomalies: int
+
+
+def version_of(engine: str, versions: Mapping[str, str]) -> str:
+    """``DuckDB 1.4.2, iceberg extension 4f1c2ab``: an engine's software by the versions of a run's plan; empty if they do not say."""
+    software = ENGINES[engine].software if engine in ENGINES else {}
+    return ", ".join(f"{title} {versions[key]}" for title, key in software.items() if key in versions)
+
+
+def by_engine(
+    operations: Iterable[Operation],
+    logs: Mapping[str, TableLog],
+    stories: Sequence[Story],
+    versions: Mapping[str, str],
+) -> tuple[Did, ...]:
+    """A row for each engine of the run, in the order of :data:`ENGINES`, then one for each other that a story is laid on."""
+    of: dict[str, list[Operation]] = {}
+    for o in operations:
+        of.setdefault(o.engine, []).append(o)
+    made = {o.op: o.engine for these in of.values() for o in these}
+    retries: dict[str, int] = {}
+    for c in (c for log in logs.values() for c in log.commits):
+        if c.op in made:
+            retries[made[c.op]] = retries.get(made[c.op], 0) + max(0, (c.attempt or 1) - 1)
+    found: dict[str, int] = {}
+    for s in stories:
+        found[s.engine or s.who] = found.get(s.engine or s.who, 0) + s.count
+    rows = [
+        Did(
+            ENGINES[name].title if name in ENGINES else name,
+            version_of(name, versions),
+            len(these),
+            sum(o.type != "ok" for o in these),
+            sum(conflict_of(o) is not None for o in these),
+            retries.get(name, 0),
+            found.pop(name, 0),
+        )
+        for name, these in sorted(of.items(), key=lambda kv: ([*ENGINES, kv[0]].index(kv[0]), kv[0]))
+    ]
+    return (*rows, *(Did(who, "", 0, 0, 0, 0, n) for who, n in found.items()))

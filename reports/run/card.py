@@ -1,0 +1,389 @@
+"""One story, or one anomaly, as a card: what happened, why it is a contradiction, and what the operations involved did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from markupsafe import Markup
+
+from checkers.evidence.change_requests import ChangeRequest
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit, RowChange, TableLog
+from checkers.names import Meaning, meaning
+from checkers.timeline import explain
+from checkers.verdict import Anomaly
+from reports.drawing import page, words
+from reports.drawing.page import (
+    Block,
+    FileText,
+    Fold,
+    Group,
+    Pairs,
+    Table,
+    TableColumn,
+    TableRow,
+    Text,
+    joined,
+    link,
+    muted,
+    outside,
+    tag,
+)
+from reports.drawing.svg import element
+from reports.run import operations, picture, statements, stories_view, values
+from reports.run.anomalies import safe
+from reports.run.bands import Band
+from reports.run.operations import Shown, shortened, snapshot
+from reports.run.stories_view import StoryView
+
+FULL_CARDS = 10
+"""Number of cards with full-length texts and lists of operations; later cards get half of that."""
+OPEN_CARDS = 5
+MOST_OPS = 12
+MOST_SNAPSHOTS = 8
+MOST_ROWS = 6
+MOST_NAMES = 12
+MOST_TEXT = 2000
+MOST_EVIDENCE = 800
+MOST_REQUESTS = 16
+MOST_OTHERS = 8
+"""Other anomalies of a story that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a card is about.
+
+    Attributes:
+        n: number of the card, from 1.
+        anomaly: that is explained first; None for a table that is unreadable without an anomaly.
+        others: the other anomalies of its story.
+        view: its story; None for an anomaly that no story tells.
+    """
+
+    n: int
+    anomaly: Anomaly | None
+    others: tuple[Anomaly, ...] = ()
+    view: StoryView | None = None
+
+    @property
+    def anchor(self) -> str:
+        """The id of the card in the page."""
+        return f"anomaly-{self.n}"
+
+    @property
+    def name(self) -> str:
+        """The name of what was found."""
+        return self.view.story.name if self.view is not None else self.anomaly.name if self.anomaly is not None else ""
+
+    @property
+    def shown(self) -> tuple[Anomaly, ...]:
+        """The anomalies that the card shows."""
+        return (*((self.anomaly,) if self.anomaly is not None else ()), *self.others[:MOST_OTHERS])
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The operations involved, those at fault first."""
+        told = self.view.story.ops if self.view is not None else ()
+        return tuple(dict.fromkeys((*(self.anomaly.ops if self.anomaly is not None else ()), *told)))
+
+
+def card(
+    shown: Shown, found: Found, involved: Sequence[Operation], related: Sequence[Found], bands: Sequence[Band]
+) -> page.Card:
+    """The card of a story, or of an anomaly that no story tells.
+
+    Args:
+        involved: its operations that the history has, in its order of them.
+        related: other cards with operations of it.
+        bands: when faults were on.
+    """
+    a, view = found.anomaly, found.view
+    room = 1 if found.n <= FULL_CARDS else 2
+    most, most_ops = MOST_TEXT // room, MOST_OPS // room
+    means = meaning(found.name)
+    few = sorted(involved[:most_ops], key=lambda o: o.start)
+    seen: list[Block] = [] if view is None else stories_view.what_happened(view)
+    seen += [] if a is None else [_why(a, most)]
+    seen += picture.blocks(picture.interleaving(shown, few, bands), f"Operations of anomaly {found.n}")
+    if few:
+        seen += [operations.table(shown, few), *_more(len(involved) - most_ops, "operation", ", in results.json.")]
+    if a is not None:
+        seen += [*_snapshots(shown, a, few), *_requests(shown, a), *_minimal(shown, a)]
+        seen += _trail_of(a) if found.n <= FULL_CARDS else []
+        seen += _evidence(a, most)
+    seen += [block for other in found.others[:MOST_OTHERS] for block in _other(other, most)]
+    seen += _more(len(found.others) - MOST_OTHERS, "anomaly of this", ", in results.json.")
+    beside: list[Block] = [Pairs(_about(shown, found, few, means, related), "about"), *_name(found.name, means)]
+    beside += [] if view is None else stories_view.known_defects(view)
+    beside += statements.blocks(shown.run, few)
+    sentence = view.story.consequence if view is not None else means.sentence if means is not None else ""
+    consequence: list[Block] = [Text([sentence], "consequence")] if sentence else []
+    mark = "documented" if a is not None and a.documented else ""
+    blocks = [*consequence, Group([seen, beside], "aside")]
+    return page.Card(_head(shown, found, few), blocks, found.anchor, mark, found.n <= OPEN_CARDS)
+
+
+def _why(a: Anomaly, most: int) -> Text:
+    cut = " … (cut; the whole text is in results.json)" if len(a.explanation) > most else ""
+    return Text([shortened((a.explanation[:most] or "The checker gave no explanation.") + cut)], "why")
+
+
+def _trail_of(a: Anomaly) -> list[Block]:
+    trail = "\n".join(words.shorten(x, 600) for x in _trail(a))
+    return [Fold("From operation to row", [FileText(shortened(trail))])] if trail else []
+
+
+def _evidence(a: Anomaly, most: int) -> list[Block]:
+    return [Fold("Evidence", values.blocks(a.evidence, most * MOST_EVIDENCE // MOST_TEXT))] if a.evidence else []
+
+
+def _other(a: Anomaly, most: int) -> list[Block]:
+    """Another anomaly of the same story, in its own words."""
+    confirms = f", confirms {words.shorten(a.same_as, 60)}" if a.same_as else ""
+    name = f"{words.shorten(a.name, 80)}, found by {words.shorten(a.checker, 40)}{confirms}"
+    return [Fold(name, [_why(a, most // 2), *_evidence(a, most // 2)])]
+
+
+def _head(shown: Shown, found: Found, involved: Sequence[Operation]) -> Markup:
+    a, view = found.anomaly, found.view
+    name = words.shorten(found.name, 80)
+    parts: list[str] = [muted(str(found.n))]
+    if view is None:
+        parts += [tag("b", name), *(tag("span", who, "tag engine") for who in _engines(involved))]
+    else:
+        parts += [
+            tag("b", words.shorten(view.story.headline, 300)),
+            tag("span", words.shorten(view.who, 120), "tag engine"),
+        ]
+    if a is not None and a.documented:
+        text, href = words.link_label(a.documented), safe(a.documented)
+        said = f"documented: {text if href else words.shorten(text, 120)}"
+        parts.append(outside(said, href, "tag") if href else tag("span", said, "tag"))
+    if mark := view.mark if view is not None else shown.run.mark(a) if a is not None else "":
+        parts.append(tag("span", mark, "tag"))
+    table = view.story.table if view is not None else a.table if a is not None else None
+    where = [Markup("table ") + tag("b", words.shorten(table, 60)) + " · "] if table else []
+    where += [] if view is None else [tag("b", name) + ", "]
+    if a is not None:
+        where.append(Markup("found by ") + words.shorten(a.checker, 40))
+        if a.same_as and view is None:
+            where.append(Markup(", confirms ") + tag("b", words.shorten(a.same_as, 60)))
+    parts.append(element("span", *where, class_="where"))
+    return joined(parts, " ")
+
+
+def _engines(involved: Iterable[Operation]) -> list[str]:
+    """Who executed the operations."""
+    return list(dict.fromkeys(explain.engine(o) for o in involved))[:4]
+
+
+def _name(name: str, means: Meaning | None) -> list[Block]:
+    """What the name of an anomaly means, for who opens it."""
+    if means is None:
+        return []
+    facts = [("for example", f"{means.example}.")] if means.example else []
+    facts += [("harm", str(means.harm)), ("usually at fault", str(means.culprit))]
+    facts += [("more", tag("code", f"icequake explain {words.shorten(name, 60)}"))]
+    return [Fold(f"What “{words.shorten(name, 60)}” means", [Text([means.sentence]), Pairs(facts, "about")])]
+
+
+def _more(count: int, what: str, end: str = ".") -> list[Block]:
+    return [Text([f"and {words.plural(count, f'more {what}')}{end}"], "note")] if count > 0 else []
+
+
+def _about(
+    shown: Shown, found: Found, involved: Sequence[Operation], means: Meaning | None, related: Sequence[Found]
+) -> list[tuple[str, str]]:
+    """Who, what and where."""
+    absent = [op for op in found.ops if op not in shown.operations][:MOST_OPS]
+    others = (link(f"{m.n} {words.shorten(m.name, 40)}", f"#{m.anchor}") for m in related)
+    story, a = found.view.story if found.view is not None else None, found.anomaly
+    keys = dict.fromkeys((*(story.keys if story is not None else ()), *(a.keys if a is not None else ())))
+    snapshots = dict.fromkeys(
+        (*(story.snapshots if story is not None else ()), *(a.snapshots if a is not None else ()))
+    )
+    files = dict.fromkeys(f for one in found.shown for f in one.files)
+    table = story.table if story is not None else a.table if a is not None else ""
+    pairs = [
+        ("who", ", ".join(_engines(involved)) if found.view is None else words.shorten(found.view.who, 120)),
+        ("harm", str(story.harm if story is not None else means.harm if means is not None else "")),
+        ("table", words.shorten(table or "", 60)),
+        ("operations", joined((shown.link(o.op) for o in involved), ", ")),
+        ("keys", _listed(map(_key, keys), len(keys), ", ")),
+        ("snapshots", _listed(map(snapshot, snapshots), len(snapshots), ", ")),
+        ("files", _listed((words.shorten(f, 160) for f in files), len(files), Markup("<br>"))),
+        ("not in the history", joined((words.shorten(op, 60) for op in absent), ", ")),
+        ("same operations in", joined(others, ", ")),
+        ("remedy", _with_code(means.remedy) if means is not None else ""),
+    ]
+    mono = ("operations", "keys", "snapshots", "files", "not in the history")
+    return [(name, tag("span", said, "mono") if name in mono else said) for name, said in pairs if said]
+
+
+def _with_code(text: str) -> Markup:
+    """A text with its words between backticks as code."""
+    return joined(tag("code", part) if n % 2 else part for n, part in enumerate(text.split("`")))
+
+
+def _key(key: object) -> Markup:
+    """A key, by which one may filter the timeline."""
+    return tag("a", words.shorten(str(key), 40), href="#timeline", data_pick=f"k{words.shorten(str(key), 40)}")
+
+
+def _listed(items: Iterable[str], of: int, by: str) -> Markup:
+    """The first items of a list, and how many more there are."""
+    more = [f"and {words.grouped(of - MOST_NAMES)} more"] if of > MOST_NAMES else []
+    return joined((*islice(items, MOST_NAMES), *more), by)
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------------
+
+_SNAPSHOTS = (
+    TableColumn("snapshot", mark="mono"),
+    TableColumn("sequence", right=True),
+    TableColumn("operation", most=30),
+    TableColumn("made by", mark="mono"),
+    TableColumn("attempt", right=True),
+    TableColumn("at, ms", right=True),
+    TableColumn("files", mark="nowrap"),
+)
+
+
+def _snapshots(shown: Shown, a: Anomaly, involved: Sequence[Operation]) -> list[Block]:
+    """Its snapshots and those of its operations, even if the checker did not name them; rows are those of its keys, or all if it names none."""
+    ids = dict.fromkeys(a.snapshots)
+    for o in involved:
+        ids.update(dict.fromkeys(c.snapshot_id for _, c in shown.commits.get(o.op, ())))
+    found = sorted((shown.snapshots[s] for s in ids if s in shown.snapshots), key=lambda lc: lc[1].sequence_number)
+    if not found:
+        return []
+    change = TableColumn("net change" + (" of the rows involved" if a.keys else ""))
+    rows = [_snapshot(shown, log, c, a.keys) for log, c in found[:MOST_SNAPSHOTS]]
+    return [Table([*_SNAPSHOTS, change], rows), *_more(len(found) - MOST_SNAPSHOTS, "snapshot")]
+
+
+def _snapshot(shown: Shown, log: TableLog, c: Commit, keys: Sequence[int]) -> TableRow:
+    at = None if shown.origin_ms is None else c.timestamp_ms - shown.origin_ms
+    off = [] if c.snapshot_id in shown.mains[log.table] else [tag("span", "not on main", "tag")]
+    return TableRow(
+        [
+            joined((snapshot(c.snapshot_id), *off), " "),
+            words.grouped(c.sequence_number),
+            c.operation,
+            "–" if c.op is None else shown.link(c.op),
+            words.grouped(c.attempt),
+            words.milliseconds(at),
+            _files(c) or "–",
+            _changes(c, keys, log.columns),
+        ],
+        of=c.op or "",
+    )
+
+
+def _changes(c: Commit, keys: Sequence[int], columns: Sequence[str]) -> Markup:
+    """The rows that a commit removed and added."""
+    removed, cut_removed = _touched(c.removed, keys, columns)
+    added, cut_added = _touched(c.added, keys, columns)
+    lines = [*(tag("li", f"− {r}", "minus") for r in removed), *(tag("li", f"+ {r}", "plus") for r in added)]
+    lines += [] if lines else [tag("li", "none", "muted")]
+    if cut := cut_removed + cut_added:
+        lines.append(tag("li", f"and {words.plural(cut, 'more row')}", "muted"))
+    return element("ul", *lines, class_="rows")
+
+
+def _row(change: RowChange, columns: Sequence[str]) -> str:
+    parts = [f"{k}={words.shorten(str(v), 48)}" for k, v in zip(columns, change.row, strict=False)]
+    return words.shorten(" ".join(parts), 200)
+
+
+def _touched(
+    changes: Sequence[RowChange] | None, keys: Sequence[int], columns: Sequence[str]
+) -> tuple[tuple[str, ...], int]:
+    wanted = set(keys)
+    at = columns.index("id") if "id" in columns else 0
+    found = [c for c in changes or () if not wanted or (len(c.row) > at and c.row[at] in wanted)]
+    return tuple(_row(c, columns) for c in found[:MOST_ROWS]), max(0, len(found) - MOST_ROWS)
+
+
+def _files(c: Commit) -> str:
+    parts = []
+    for sign, files in (("+", c.added_files), ("−", c.removed_files)):
+        data = sum(f.role == "data" for f in files)
+        if data:
+            parts.append(f"{sign}{data} data")
+        if len(files) - data:
+            parts.append(f"{sign}{len(files) - data} delete")
+    return ", ".join(parts)
+
+
+# --- requests, the minimal history, the trail -------------------------------------------------------------------------
+
+_REQUESTS = (
+    TableColumn("at, ms", right=True),
+    TableColumn("operation", mark="mono"),
+    TableColumn("request"),
+    TableColumn("from", mark="mono", most=60),
+    TableColumn("to", mark="mono", most=60),
+    TableColumn("reply", most=60),
+    TableColumn("took, ms", right=True),
+    TableColumn("fault", most=80),
+)
+
+
+def _requests(shown: Shown, a: Anomaly) -> list[Block]:
+    passed = shown.run.requests(a)
+    if not passed:
+        return []
+    few = passed[:MOST_REQUESTS]
+    more = _more(len(passed) - MOST_REQUESTS, "request", ", in proxy.jsonl.")
+    table = Table(_REQUESTS, [_request(shown, r) for r in few])
+    return [Fold("What the proxies saw", [table, *more], any(r.faults for r in few))]
+
+
+def _request(shown: Shown, r: ChangeRequest) -> TableRow:
+    service = "" if r.service == "catalog" else f" ({words.shorten(r.service, 20)})"
+    struck = tag("b", words.shorten(", ".join(r.faults), 80)) if r.faults else "–"
+    at, took = words.milliseconds(r.time / 1e6), words.milliseconds(r.ms)
+    kind = r.kind + service + (", held" if r.held else "")
+    old, new = shortened(words.shorten(r.base, 60) or "–"), shortened(words.shorten(r.new, 60) or "–")
+    return TableRow([at, shown.link(r.op), kind, old, new, r.status, took, struck], of=r.op)
+
+
+def _minimal(shown: Shown, a: Anomaly) -> list[Block]:
+    note = _minimal_note(a)
+    if a.minimal is None or not note:
+        return []
+    ops = [shown.operations[op] for op in a.minimal.ops[:MOST_OPS] if op in shown.operations]
+    table = [operations.table(shown, ops)] if ops else []
+    return [Fold("Minimal history", [Text([note], "note"), *table], open=True)]
+
+
+def _minimal_note(a: Anomaly) -> str:
+    if a.minimal is None or not a.minimal.ops:
+        return ""
+    ops, ids, complete = a.minimal.ops, a.minimal.ids, a.minimal.complete
+    which = f"{'id' if len(ids) == 1 else 'ids'} {', '.join(map(str, ids[:MOST_ROWS]))}"
+    rows = f", considering only the rows of {which}" if ids else ""
+    more = f" (the first {MOST_OPS})" if len(ops) > MOST_OPS else ""
+    why = "without any one of them it is gone" if complete else "the search was cut short, so fewer may suffice"
+    return f"{words.plural(len(ops), 'operation')} show{'s' if len(ops) == 1 else ''} it{rows}{more}; {why}."
+
+
+def _trail(a: Anomaly) -> Iterator[str]:
+    """One line per snapshot and one per row that it changed."""
+    for step in a.trail:
+        who = f"{step['op']} ({step['kind']}, process {step['process']}, {step['outcome']})"
+        if not step["snapshots"]:
+            yield f"{who} → no snapshot"
+        for s in step["snapshots"]:
+            main = "" if s["on_main"] else ", not on main"
+            yield (
+                f"{who} → attempt {s['attempt']} → snapshot {s['snapshot']} (sequence number {s['sequence_number']}, parent "
+                f"{s['parent']}{main}) → {s['manifest_list']}"
+            )
+            for r in s["rows"]:
+                by = f", by {r['by']}" if r["by"] else ""
+                yield f"    {r['sign']} {words.plainly([r['row']], 120)} → {r['file']} position {r['position']}{by}"

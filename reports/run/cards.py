@@ -1,0 +1,82 @@
+"""The section of anomalies: a card for each story, the gravest first, and for each anomaly that no story tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from checkers.evidence.history import Operation
+from checkers.judge.stories import anomalies_of
+from reports.drawing import page, words
+from reports.drawing.page import Block, Cards, Fold, Text, joined, link
+from reports.run import card, over_time, stored, stories_view
+from reports.run.anomalies import MOST_CARDS, choose
+from reports.run.card import Found
+from reports.run.operations import Shown
+from reports.run.stored import Stored
+
+MOST_LINES = 100
+"""Stories that have one line each below those of the same shape."""
+MOST_RELATED = 8
+
+
+def found(run: Stored) -> list[Found]:
+    """What has a card, in the order of the page."""
+    out: list[Found] = []
+    told: set[int] = set()
+    for shape in stories_view.shapes(run):
+        for view in (*shape.told, *shape.more):
+            these = anomalies_of(view.story, run.verdicts)
+            told |= set(map(id, these))
+            if view in shape.told and len(out) < MOST_CARDS:
+                lead = next((a for a in these if a.name == view.story.name), these[0] if these else None)
+                out.append(Found(len(out) + 1, lead, tuple(a for a in these if a is not lead), view))
+    rest = [a for a in run.anomalies if id(a) not in told]
+    return out + [Found(n, a) for n, a in enumerate(choose(rest, MOST_CARDS - len(out)), len(out) + 1)]
+
+
+def blocks(shown: Shown, cards: Sequence[Found]) -> list[Block]:
+    """The section."""
+    run, (bands, _) = shown.run, over_time.windows(shown.run)
+    sharing: dict[str, list[Found]] = {}
+    for f in cards:
+        for op in f.ops:
+            sharing.setdefault(op, []).append(f)
+
+    def made(f: Found) -> page.Card:
+        related = {other.n: other for op in f.ops for other in sharing[op] if other.n != f.n}
+        return card.card(shown, f, involved(f, shown), [related[n] for n in sorted(related)[:MOST_RELATED]], bands)
+
+    out: list[Block] = []
+    for shape in stories_view.shapes(run):
+        out.append(Cards([made(f) for f in cards if f.view is not None and f.view in shape.told]))
+        if shape.more:
+            lines: list[str] = [stories_view.in_a_line(v) for v in shape.more[:MOST_LINES]]
+            more = len(shape.more) - MOST_LINES
+            lines += [f"and {words.grouped(more)} more, in results.json"] if more > 0 else []
+            out.append(Fold(shape.alike, [Text(lines, "list")]))
+    out.append(Cards([made(f) for f in cards if f.view is None]))
+    return [*out, *_left_out(run, cards)]
+
+
+def involved(f: Found, shown: Shown) -> list[Operation]:
+    """The operations of a card that the history has."""
+    return [shown.operations[op] for op in f.ops if op in shown.operations]
+
+
+def _left_out(run: Stored, cards: Sequence[Found]) -> list[Block]:
+    """What is said instead of cards, or of anomalies that no card shows."""
+    if not cards:
+        return [Text(["The run was not checked." if run.results is None else "None."], "muted")]
+    shown = {id(a) for f in cards for a in f.shown}
+    rest = stored.anomaly_names(a for a in run.anomalies if id(a) not in shown)
+    if not rest:
+        return []
+    counts = ", ".join(f"{words.shorten(name, 60)} {words.grouped(n)}" for name, n in list(rest.items())[:30])
+    few = len(run.anomalies) - sum(rest.values())
+    said = f"{words.grouped(few)} of {words.grouped(len(run.anomalies))} anomalies are shown. Not shown, all in "
+    return [Text([joined((said, link("results.json", "results.json"), f": {counts}."))], "note")]
+
+
+def first_of(name: str, cards: Sequence[Found]) -> str | None:
+    """A link to the first card that shows an anomaly of a name; None if none does."""
+    return next((f"#{f.anchor}" for f in cards if any(a.name == name for a in f.shown)), None)

@@ -1,0 +1,150 @@
+"""Operations on a run's page: rows of a table, and links to their boxes in the timeline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from markupsafe import Markup, escape
+
+from checkers.costs import figures
+from checkers.evidence import error_chain
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit, TableLog
+from checkers.timeline import explain
+from reports.drawing import words
+from reports.drawing.page import Table, TableCell, TableColumn, TableRow, joined, link, muted, tag
+from reports.drawing.svg import element
+from reports.run.stored import Stored
+
+OUTCOMES = {"ok": "●", "fail": "✕", "info": "?"}
+"""Outcome of an operation → its mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the parts of a run's page share.
+
+    Attributes:
+        operations: by their ids.
+        commits: operation id → (table, commit) of every snapshot that it made.
+        snapshots: snapshot id → the log that has it, and the commit.
+        mains: table → ids of the snapshots on its main.
+        origin_ms: the writers' wall clock at time 0 of the run; None: unknown.
+        boxes: ids of the operations that the timeline shows.
+        resolutions: what became of operations of unknown outcome.
+    """
+
+    run: Stored
+    operations: Mapping[str, Operation]
+    commits: Mapping[str, Sequence[tuple[str, Commit]]]
+    snapshots: Mapping[int, tuple[TableLog, Commit]]
+    mains: Mapping[str, Collection[int]]
+    origin_ms: float | None
+    boxes: Collection[str]
+    resolutions: Mapping[str, str]
+
+    def link(self, op: str) -> str:
+        """An operation's id, which leads to its box if there is one."""
+        return link(words.shorten(op, 60), anchor(op) if op in self.boxes else None)
+
+    def scanned(self, o: Operation) -> int | None:
+        """The snapshot that an operation read first of those that it did not make itself; None: nobody saw it."""
+        found = (s.snapshot for s in self.run.scans.get(o.op, ()))
+        return next((s for s in found if s in self.snapshots and self.snapshots[s][1].op != o.op), None)
+
+
+def anchor_id(op: str) -> str:
+    """The id of an operation's box in the page (ids have no white space)."""
+    return "op-" + "_".join(words.printable(op).split())
+
+
+def anchor(op: str) -> str:
+    """The same id as a link's target."""
+    return "#" + quote(anchor_id(op))
+
+
+def process(o: Operation) -> str:
+    """The process of an operation, without the word."""
+    return explain.process(o).removeprefix("process ")
+
+
+SHORT = 6
+"""Digits of a snapshot's id that are shown; who points at them or copies them gets all."""
+_SNAPSHOT = re.compile(r"(?<![\w./-])\d{15,19}(?![\w-])")
+
+
+def snapshot(id: int | str) -> Markup:
+    """The id of a snapshot, short, by which one may filter the timeline."""
+    whole = str(id)
+    rest = tag("i", whole[SHORT:])
+    return element("a", whole[:SHORT], rest, href="#timeline", class_="id", title=whole, data_pick=f"s{whole}")
+
+
+def shortened(text: str) -> Markup:
+    """A text in which the ids of snapshots are short."""
+    parts, at = [], 0
+    for found in _SNAPSHOT.finditer(text):
+        parts += [escape(text[at : found.start()]), snapshot(found[0])]
+        at = found.end()
+    return Markup("").join((*parts, escape(text[at:])))
+
+
+_COLUMNS = (
+    TableColumn("operation", mark="mono nowrap"),
+    TableColumn("engine", most=24),
+    TableColumn("process", most=24),
+    TableColumn("kind", mark="nowrap", most=40),
+    TableColumn("arguments", mark="mono wrap"),
+    TableColumn("invoked, ms", right=True),
+    TableColumn("ended, ms", right=True),
+    TableColumn("took, ms", right=True),
+    TableColumn("outcome"),
+    TableColumn("read", title="The snapshot that it scanned, as the object store saw it"),
+    TableColumn("committed as"),
+    TableColumn("events", mark="muted nowrap"),
+)
+_TABLE = TableColumn("table", most=40)
+
+
+def table(shown: Shown, operations: Iterable[Operation], *, tables: bool = False) -> Table:
+    """Operations as rows; ``tables``: also on which table each was."""
+    columns = (*_COLUMNS[:4], _TABLE, *_COLUMNS[4:]) if tables else _COLUMNS
+    return Table(columns, [_row(shown, o, tables) for o in operations])
+
+
+def _row(shown: Shown, o: Operation, tables: bool) -> TableRow:
+    commits = shown.commits.get(o.op, ())
+    made = [f"seq {c.sequence_number}" + (f", attempt {c.attempt}" if (c.attempt or 1) > 1 else "") for _, c in commits]
+    snapshots = "; ".join(made[:4]) + (f"; {len(made) - 4} more" if len(made) > 4 else "")
+    ended = [tag("span", f"{OUTCOMES[o.type]} {o.type}", f"o {o.type}")]
+    if o.type == "info" and o.op in shown.resolutions:
+        ended.append(muted(f", {words.shorten(shown.resolutions[o.op], 40)}"))
+    cells: list[str | TableCell] = [
+        shown.link(o.op),
+        explain.engine(o),
+        process(o),
+        o.f,
+        *([o.table or ""] if tables else []),
+        words.arguments(o.value),
+        words.milliseconds(figures.ms(o.start)),
+        words.milliseconds(None if o.completed is None else figures.ms(o.completed.time)),
+        words.milliseconds(figures.latency_ms(o)),
+        joined(ended),
+        snapshot(scan) if (scan := shown.scanned(o)) is not None else "–",
+        snapshots or "–",
+        ", ".join(map(str, o.indices)),
+    ]
+    return TableRow(cells, below=_said(o), of=o.op)
+
+
+def _said(o: Operation) -> str | Markup:
+    """What an operation was answered: its error, or its result."""
+    if o.error:
+        name, message = error_chain.most_specific(o.error)
+        first = next((x.strip() for x in message.splitlines() if x.strip()), "")
+        return tag("span", words.shorten(f"{error_chain.short_class(name)}: {first}", 240), "error")
+    result = words.result(o.result) if o.type == "ok" else ""
+    return muted(f"returned {result}") if result else ""
