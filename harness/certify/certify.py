@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
+from checkers.certificate import Answer, Certificate, Conclusion
 from checkers.evidence import journal
 from checkers.evidence.journal import Form, Journal
 from harness import __version__
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
+from harness.campaign.stacks import WarmStacks, secrets_of_files
 from harness.certify.kit import ROUNDS, Kit, Server, SetUpError
-from harness.certify.requirement import Conclusion, Effect, Exchange, Judgement, Level, NotApplicable, Requirement
+from harness.certify.requirement import Judgement, NotApplicable, Requirement
+from harness.certify.requirements import requirements
+from harness.certify.servers import serving
 from harness.run.settings import Watcher
 
-JOURNAL = "requirements.jsonl"
+JOURNAL, LOGS = "requirements.jsonl", "logs"
 WORST = tuple(Conclusion)
 """The worst first: what one of several tries said counts."""
 MOST_WIRE = 4
@@ -25,79 +34,70 @@ class CertifyError(ValueError):
     """A certificate cannot be made or read; one line with a remedy."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What came of one requirement on one catalog.
-
-    Attributes:
-        tries: how often it was asked; ``like_this``: how many of these said what ``conclusion`` says.
-        expected, actual: of the try that decided; ``why``: of n/a and error.
-        wire: the exchanges that show it, as JSON values.
-        seconds: it took.
-    """
-
-    catalog: str
-    id: str
-    level: Level
-    effect: Effect
-    conclusion: Conclusion
-    tries: int
-    like_this: int
-    expected: str = ""
-    actual: str = ""
-    why: str = ""
-    wire: Sequence[Exchange] = ()
-    seconds: float = 0.0
-
-    @property
-    def grave(self) -> bool:
-        """Whether a catalog that answers so is no certified one: a MUST is broken, or data is lost."""
-        return self.conclusion is Conclusion.FAIL and (self.level is Level.MUST or self.effect is Effect.LOSS)
-
-
 FORM: Form[Answer] = Form(
     "a certificate", "an answer", decode=journal.as_type(Answer), encode=asdict, error=CertifyError
 )
 
 
+def read(path: Path) -> Certificate:
+    """A stored ``certify.json``. Raises CertifyError."""
+    try:
+        return msgspec.convert(json.loads(path.read_text(encoding="utf-8")), Certificate)
+    except OSError as e:
+        raise CertifyError(f"{path}: cannot be read: {e.strerror}") from None
+    except (ValueError, msgspec.ValidationError) as e:
+        raise CertifyError(
+            f"{path}: is no certify.json: {' '.join(str(e).split())}; give one that icequake certify wrote"
+        ) from None
+
+
 @dataclass
 class Certify:
-    """Asks requirements of servers, into a folder; what it has is not asked again.
+    """Asks requirements of catalogs, into a folder; what it has is not asked again.
 
     Args:
-        servers: catalog → its server.
+        catalogs: names of the library, or paths of files.
+        asked: the requirements.
         repeat: how often each is asked; None: as each says.
         said: hears each answer.
+        serve: (catalog, folder of its logs, watcher) → its server.
     """
 
-    servers: dict[str, Server]
+    catalogs: Sequence[str]
     asked: Sequence[Requirement]
     into: Path
     watcher: Watcher
     repeat: int | None = None
     rounds: int = ROUNDS
     said: Callable[[Answer], object] = lambda _: None
+    serve: Callable[[str, Path, Watcher], AbstractContextManager[Server]] = serving
     answers: list[Answer] = field(default_factory=list)
+    servers: dict[str, str] = field(default_factory=dict)
 
-    def go(self) -> Sequence[Answer]:
+    def go(self) -> None:
         """Ask.
 
         Raises:
             CertifyError: the folder has another certificate, or cannot be written.
+            SecretsLeft: a log of a stack may have a secret and could be neither cleaned nor removed.
+            OSError: the disk is full.
             KeyboardInterrupt: the user stopped it; the answers so far are there.
         """
-        header = {
-            "servers": {name: server.uri for name, server in self.servers.items()},
-            "repeat": self.repeat,
-            "rounds": self.rounds,
-        }
+        header = {"catalogs": list(self.catalogs), "repeat": self.repeat, "rounds": self.rounds}
+        self._stacks = WarmStacks(
+            lambda key, logs, _: self.serve(key[0], logs, self.watcher),
+            self.into / LOGS,
+            self.watcher.say,
+            runs=None,
+            secrets=secrets_of_files(self.catalogs),
+        )
         with Journal(self.into / JOURNAL, FORM, header, also={"icequake": __version__}) as lines:
             self.answers = lines.lines
             known = {(a.catalog, a.id) for a in lines.lines if a.conclusion is not Conclusion.ERROR}
             Campaign(
-                [(name, r) for name in self.servers for r in self.asked],
+                [(name, r) for name in self.catalogs for r in self.asked],
                 lines,
-                None,
+                self._stacks,
                 self._ask,
                 lambda job, attempt, why: [self._could_not(*job, attempt, why)],
                 self.watcher,
@@ -106,21 +106,30 @@ class Certify:
                 unit="requirements",
                 finished=lambda answers: [self.said(a) for a in answers],
             ).go()
-        return self.latest()
 
-    def latest(self) -> Sequence[Answer]:
-        """The last answer of each requirement that is asked, in their order."""
+    def certificate(self, command: str) -> Certificate:
+        """What is known so far: the last answer of each requirement."""
         by = {(a.catalog, a.id): a for a in self.answers}
-        return [by[key] for name in self.servers for r in self.asked if (key := (name, r.id)) in by]
+        answers = [by[key] for name in self.catalogs for r in self.asked if (key := (name, r.id)) in by]
+        servers = {name: self.servers.get(name, "") for name in self.catalogs}
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        return Certificate(servers, [r.question for r in requirements()], answers, made, __version__, command)
 
     def _ask(self, job: tuple[str, Requirement], attempt: JobAttempt) -> Done[Answer] | CouldNotRun:
         name, requirement = job
+        with self._stacks.lease((name,)) as lease:
+            self.servers[name] = lease.stack.uri
+            return self._tried(name, requirement, lease.stack, attempt)
+
+    def _tried(
+        self, name: str, requirement: Requirement, server: Server, attempt: JobAttempt
+    ) -> Done[Answer] | CouldNotRun:
         tries = self.repeat or requirement.tries
         found = []
         for n in range(tries):
             attempt.watcher.say(f"try {n + 1} of {tries}")
             try:
-                found.append(asked_once(requirement, self.servers[name], self.rounds))
+                found.append(asked_once(requirement, server, self.rounds))
             except NotApplicable as e:
                 given = (requirement.level, requirement.effect, Conclusion.NOT_APPLICABLE)
                 return Done([Answer(name, requirement.id, *given, n + 1, n + 1, why=e.why, seconds=attempt.seconds)])

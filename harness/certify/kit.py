@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from checkers.certificate import Absent, Exchange
 from harness.certify import rest
-from harness.certify.requirement import Absent, Exchange, NotApplicable, Seen
+from harness.certify.requirement import NotApplicable, Seen
 
 R = TypeVar("R")
 

@@ -1,64 +1,20 @@
-"""What is asked of a catalog: a requirement, what was seen when it was asked, and what that means.
+"""A requirement of a catalog: how it is asked, and how what was seen is judged.
 
-A requirement has two halves. ``ask`` talks to the server and judges nothing; ``judge`` is a pure function of what was seen. So a stored
-certificate can be judged again, and a test can plant an answer.
+``ask`` talks to the server and judges nothing; ``judge`` is a pure function of what was seen, so a test can plant an answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from checkers.certificate import Absent, Conclusion, Effect, Exchange, Level, Question
 
 if TYPE_CHECKING:
     from harness.certify.kit import Kit
 
-
-class Level(StrEnum):
-    """Where a requirement comes from."""
-
-    MUST = "must"
-    """The specification says so; ``source`` has its line."""
-    SHOULD = "should"
-    """The specification recommends it: not doing so is ``soft``."""
-    CLIENTS = "clients"
-    """Iceberg's clients rely on it; ``source`` has the class."""
-    PROMISE = "promise"
-    """What a catalog is for."""
-    INFO = "info"
-    """Nobody requires it; a user wants to know it."""
-
-
-class Effect(StrEnum):
-    """What it costs if a requirement does not hold, the worst first."""
-
-    LOSS = "loses data"
-    BREAKS = "breaks writers"
-    CONFUSES = "confuses"
-
-
-class Conclusion(StrEnum):
-    """What a requirement comes to, the worst first."""
-
-    FAIL = "fail"
-    ERROR = "error"
-    """It could not be asked, which is never a pass."""
-    SOFT = "soft"
-    """What is only recommended does not hold; the server conforms."""
-    INFO = "info"
-    PASS = "pass"
-    NOT_APPLICABLE = "n/a"
-
-
-class Absent(StrEnum):
-    """Why a requirement does not apply. There is no other reason."""
-
-    UNDECLARED = "the server does not declare it"
-    UNSERVED = "the server does not serve it"
-    NO_KEYS = "the server does not advertise idempotency keys"
-    NO_ETAG = "the server sends no ETag"
-    NO_PAGES = "the server does not split its lists into pages"
+__all__ = ["Absent", "Effect", "Exchange", "Level"]  # what each requirement's file needs comes from here
 
 
 class NotApplicable(Exception):
@@ -67,62 +23,6 @@ class NotApplicable(Exception):
     def __init__(self, why: Absent) -> None:
         super().__init__(why.value)
         self.why = why
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """One request and its answer.
-
-    Attributes:
-        label: what this request is for, by which ``judge`` finds it.
-        status: of HTTP; 0: no answer, and ``text`` says why.
-        headers: of the answer, with small names.
-        body: the JSON value of the answer; None if it is empty or no JSON.
-    """
-
-    label: str
-    method: str
-    path: str
-    sent: Any
-    status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: Any = None
-    text: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether it was acknowledged."""
-        return 200 <= self.status < 300
-
-    @property
-    def refused(self) -> bool:
-        """Whether a client may conclude that nothing was done."""
-        return 400 <= self.status < 500
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The table's metadata in the answer; empty if it has none."""
-        found = self.body.get("metadata") if isinstance(self.body, dict) else None
-        return found if isinstance(found, dict) else {}
-
-    @property
-    def error_type(self) -> str:
-        """The type in the answer's error model; empty if it has none."""
-        error = self.body.get("error") if isinstance(self.body, dict) else None
-        return str(error.get("type", "")) if isinstance(error, dict) else ""
-
-    def said(self, most: int = 300) -> str:
-        """The answer in one line: ``409 CommitFailedException: …``."""
-        if not self.status:
-            return f"no answer: {self.text[:most]}"
-        error = self.body.get("error") if isinstance(self.body, dict) else None
-        if isinstance(error, dict):
-            return f"{self.status} {error.get('type', '')}: {str(error.get('message', ''))[:most]}"
-        return f"{self.status} {'' if self.ok else self.text[:most]}".strip()
-
-    def to_json(self) -> dict[str, Any]:
-        """Its values as they are stored."""
-        return asdict(self) | {"headers": dict(self.headers)}
 
 
 class Seen:
@@ -192,28 +92,22 @@ def expect(seen: Exchange, wanted: str, *statuses: int) -> Judgement | None:
 
 
 @dataclass(frozen=True)
-class Requirement:
+class Requirement(Question):
     """What is asked of a catalog.
 
     Attributes:
-        id: its name, in words with hyphens, which is that of its file.
-        group: the head that it stands under; ``rank``: its place there.
-        sentence: what must hold.
-        source: where that is said: a line of Iceberg's rest-catalog-open-api.yaml at 7f879b1, or a class of its Java client.
-        effect: what it costs if it does not.
         ask: does it once; what it sends is recorded.
         judge: says what was seen.
         endpoints: those that the server must serve, as it declares them.
-        tries: how often it is asked; answers that differ are a failure.
+        tries: how often it is asked; one failure counts.
     """
 
-    id: str
-    group: str
-    sentence: str
-    level: Level
-    source: str
-    effect: Effect
     ask: Callable[[Kit], None]
     judge: Callable[[Seen], Judgement]
     endpoints: tuple[str, ...] = ()
     tries: int = 3
+
+    @property
+    def question(self) -> Question:
+        """What it says, without how it is asked."""
+        return Question(self.id, self.group, self.sentence, self.level, self.source, self.effect)

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 import requests
 
-from harness.certify.requirement import Exchange
+from checkers.certificate import Exchange
 
 TIMEOUT_S = 60.0
 """An answer that takes longer is none: to a client it is a server that hangs."""

@@ -94,7 +94,11 @@ class Catalog:
             except ValueError:
                 return self.error(bad("the body is no JSON"))
             try:
-                return self.with_key(headers.get("idempotency-key"), (method, path, data), lambda: self.route(method, path, query, headers, body))
+                return self.with_key(
+                    headers.get("idempotency-key"),
+                    (method, path, data),
+                    lambda: self.route(method, path, query, headers, body),
+                )
             except Refused as e:
                 return self.error(e)
             except (KeyError, TypeError, AttributeError) as e:
@@ -359,7 +363,9 @@ class Catalog:
                 m["table-uuid"] = u["uuid"]
             case "set-location":
                 m["location"] = u["location"]
-            case "upgrade-format-version" | "add-spec" | "set-default-spec" | "add-sort-order" | "set-default-sort-order":
+            case (
+                "upgrade-format-version" | "add-spec" | "set-default-spec" | "add-sort-order" | "set-default-sort-order"
+            ):
                 pass  # what staged tables of the kit say: the default
             case "add-schema":
                 m["schemas"].append({**u["schema"], "schema-id": len(m["schemas"])})
@@ -441,7 +447,11 @@ def serving(catalog: Catalog) -> Iterator[str]:
             reply = catalog.answer(self.command, url.path, query, headers, data)
             body = b"" if reply.body is None else json.dumps(reply.body).encode()
             self.send_response(reply.status)
-            for name, value in {**reply.headers, "Content-Type": "application/json", "Content-Length": str(len(body))}.items():
+            for name, value in {
+                **reply.headers,
+                "Content-Type": "application/json",
+                "Content-Length": str(len(body)),
+            }.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from checkers.certificate import Conclusion
 from harness.certify.certify import asked_once
 from harness.certify.kit import Server
-from harness.certify.requirement import Conclusion, Requirement
+from harness.certify.requirement import Requirement
 from harness.certify.requirements import requirements
 from tests.support.restcatalog import Catalog, serving
 
