@@ -29,6 +29,8 @@ CLIENTS = 8
 """As many clients begin at once: more than the connections that servers keep by default would wait for each other, and not race."""
 ROUNDS = 25
 """Of a race: one that a server loses in 11 of 100 rounds is seen with a chance of 95 % (1 − 0.89²⁵)."""
+NO_SNAPSHOT = -1
+"""Iceberg writes it where a table has no current snapshot; the specification has null."""
 NO_ROUTE = frozenset({404, 405, 501})
 
 
@@ -206,6 +208,12 @@ class Table:
         """Ask for its metadata with all snapshots."""
         given = {k.replace("_", "-"): v for k, v in headers.items()}
         return self.kit.send(label, "GET", self.path, query={"snapshots": "all"}, headers=given)
+
+    def tip(self, label: str) -> tuple[int | None, int]:
+        """Load it; the current snapshot, and the next sequence number."""
+        now = self.load(label).metadata
+        current = now.get("current-snapshot-id")
+        return None if current == NO_SNAPSHOT else current, now.get("last-sequence-number", 0) + 1
 
     def snapshot(self, parent: int | None = None, sequence: int = 1) -> dict[str, Any]:
         """A snapshot that adds nothing. Its manifest list does not exist: a server does not read it when it commits."""

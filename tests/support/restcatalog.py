@@ -255,7 +255,7 @@ class Catalog:
             "default-sort-order-id": 0,
             "sort-orders": [{"order-id": 0, "fields": []}],
             "properties": dict(body.get("properties", {})),
-            "current-snapshot-id": None,
+            "current-snapshot-id": -1,  # as Iceberg writes it
             "refs": {},
             "snapshots": [],
             "snapshot-log": [],

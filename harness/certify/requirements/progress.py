@@ -18,10 +18,7 @@ def ask(kit: Kit) -> None:
 
 def _writer(table: Table, number: int) -> None:
     for _ in range(TRIES):
-        now = table.load(f"load:{number}").metadata
-        if table.append(f"writer:{number}", now.get("current-snapshot-id"), now.get("last-sequence-number", 0) + 1)[
-            1
-        ].ok:
+        if table.append(f"writer:{number}", *table.tip(f"load:{number}"))[1].ok:
             return
 
 

@@ -17,9 +17,8 @@ def ask(kit: Kit) -> None:
 
 
 def _transact(kit: Kit, table: Table, n: int, client: int) -> None:
-    now = table.load(f"load:{n}").metadata
-    made = table.snapshot(now.get("current-snapshot-id"), now.get("last-sequence-number", 0) + 1)
-    base = now.get("current-snapshot-id")
+    base, sequence = table.tip(f"load:{n}")
+    made = table.snapshot(base, sequence)
     parts = (rest.assert_ref("main", base), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
     kit.send(f"transaction:{n}", "POST", "transactions/commit", {"table-changes": [table.change(*parts)]})
 
