@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -56,14 +56,14 @@ class Certify:
     """Asks requirements of catalogs, into a folder; what it has is not asked again.
 
     Args:
-        catalogs: names of the library, or paths of files.
+        catalogs: how each is called → a name of the library, or the path of a file.
         asked: the requirements.
         repeat: how often each is asked; None: as each says.
         said: hears each answer.
-        serve: (catalog, folder of its logs, watcher) → its server.
+        serve: (name or path, folder of its logs, watcher) → its server.
     """
 
-    catalogs: Sequence[str]
+    catalogs: Mapping[str, str]
     asked: Sequence[Requirement]
     into: Path
     watcher: Watcher
@@ -83,13 +83,13 @@ class Certify:
             OSError: the disk is full.
             KeyboardInterrupt: the user stopped it; the answers so far are there.
         """
-        header = {"catalogs": list(self.catalogs), "repeat": self.repeat, "rounds": self.rounds}
+        header = {"catalogs": dict(self.catalogs), "repeat": self.repeat, "rounds": self.rounds}
         self._stacks = WarmStacks(
-            lambda key, logs, _: self.serve(key[0], logs, self.watcher),
+            lambda key, logs, _: self.serve(self.catalogs[key[0]], logs, self.watcher),
             self.into / LOGS,
             self.watcher.say,
             runs=None,
-            secrets=secrets_of_files(self.catalogs),
+            secrets=secrets_of_files(self.catalogs.values()),
         )
         with Journal(self.into / JOURNAL, FORM, header, also={"icequake": __version__}) as lines:
             self.answers = lines.lines
@@ -172,6 +172,6 @@ def concluded(name: str, requirement: Requirement, found: Sequence[Judgement], s
         sum(j.conclusion is worst.conclusion for j in found),
         worst.expected,
         worst.actual,
-        wire=worst.wire[:MOST_WIRE],
+        wire=list(worst.wire[:MOST_WIRE]),
         seconds=seconds,
     )

@@ -74,17 +74,19 @@ class CertifyOptions(Options):
         _ = self._asked, self._before
         if self.explain is not None:
             self._named(self.explain)
-        for name in self._catalogs:
-            if user_file.is_file(name):
-                user_file.load(Path(name))
-            elif not OURS[name].rest:
+        for name in self._catalogs.values():
+            if not user_file.is_file(name) and not OURS[name].rest:
                 raise BadArgument(
                     f"--catalog {name}: certify asks servers of REST catalogs; `icequake list catalogs` says which are"
                 )
 
     @cached_property
-    def _catalogs(self) -> list[str]:
-        return listed("--catalog", self.catalog)
+    def _catalogs(self) -> dict[str, str]:
+        """How each catalog is called → its name, or the path of its file. Raises FileError."""
+        from compose.catalogs import user_file
+
+        names = listed("--catalog", self.catalog)
+        return {user_file.load(Path(n)).name if user_file.is_file(n) else n: n for n in names}
 
     @cached_property
     def _asked(self) -> list[Requirement]:
@@ -132,7 +134,7 @@ class CertifyOptions(Options):
         from reports import certify as page
 
         into = (
-            self.into or runfolder.create(self.store / "certify", "-".join(Path(c).stem for c in self._catalogs)).path
+            self.into or runfolder.create(self.store / "certify", "-".join(self._catalogs)).path
         )
         goes_on = self.again(into=into, store=self.store)
         with Voice(quiet=self.quiet) as voice, details_in(into):
@@ -159,7 +161,7 @@ class CertifyOptions(Options):
         written = render.write(made, into)
         for name in self._catalogs:
             badge = json.dumps(page.badge_json(certificate, name)) + "\n"
-            write_output(into / (f"badge-{Path(name).stem}.json" if len(self._catalogs) > 1 else "badge.json"), badge)
+            write_output(into / (f"badge-{name}.json" if len(self._catalogs) > 1 else "badge.json"), badge)
         if self.output is not None:
             write_output(self.output, render.data(made))
         typer.echo()
