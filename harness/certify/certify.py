@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from checkers.certificate import Answer, Certificate, Conclusion
+from checkers.certificate import Answer, Certificate, Conclusion, Effect
 from checkers.evidence import journal
 from checkers.evidence.journal import Form, Journal
 from harness import __version__
@@ -162,11 +162,12 @@ def asked_once(requirement: Requirement, server: Server, rounds: int = ROUNDS) -
 def concluded(name: str, requirement: Requirement, found: Sequence[Judgement], seconds: float = 0.0) -> Answer:
     """What several tries come to: the worst of them."""
     worst = min(found, key=lambda j: WORST.index(j.conclusion))
+    order = list(Effect)
     return Answer(
         name,
         requirement.id,
         requirement.level,
-        requirement.effect,
+        max(requirement.effect, worst.effect or requirement.effect, key=order.index),
         worst.conclusion,
         len(found),
         sum(j.conclusion is worst.conclusion for j in found),

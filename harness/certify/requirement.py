@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from checkers.certificate import Absent, Conclusion, Effect, Exchange, Level, Question
@@ -50,12 +50,14 @@ class Judgement:
     Attributes:
         expected, actual: of what decided it; both empty for a pass without anything to add.
         wire: the exchanges that show it.
+        effect: what this failure costs, if less than the requirement's.
     """
 
     conclusion: Conclusion
     expected: str = ""
     actual: str = ""
     wire: Sequence[Exchange] = ()
+    effect: Effect | None = None
 
 
 def passed(actual: str = "") -> Judgement:
@@ -83,12 +85,23 @@ def first_failure(*found: Judgement | None) -> Judgement:
     return next((j for j in found if j is not None), passed())
 
 
+def misleads(seen: Iterable[Exchange]) -> Judgement | None:
+    """None if no answer is 5xx; else the failure: what came of the request is unknown to its client, although the server knows it."""
+    wrong = next((e for e in seen if e.status >= 500), None)
+    return None if wrong is None else replace(failed("no 5xx", wrong.said(), wrong), effect=Effect.BREAKS)
+
+
 def expect(seen: Exchange, wanted: str, *statuses: int) -> Judgement | None:
-    """None if the answer has one of these statuses (2 stands for 2xx); else the failure. ``wanted``: the sentence that holds then."""
+    """None if the answer has one of these statuses (2 stands for 2xx); else the failure, which misleads writers.
+
+    Args:
+        wanted: the sentence that holds then.
+    """
     if seen.status in statuses or seen.status // 100 in statuses:
         return None
     codes = " or ".join(f"{s}xx" if s < 10 else str(s) for s in statuses)
-    return failed(f"{codes}: {wanted}", f"{seen.method} {seen.path} ({seen.label}): {seen.said()}", seen)
+    told = failed(f"{codes}: {wanted}", f"{seen.method} {seen.path} ({seen.label}): {seen.said()}", seen)
+    return replace(told, effect=Effect.BREAKS)
 
 
 @dataclass(frozen=True)

@@ -133,9 +133,7 @@ class CertifyOptions(Options):
         from harness.cli.terminal import Voice
         from reports import certify as page
 
-        into = (
-            self.into or runfolder.create(self.store / "certify", "-".join(self._catalogs)).path
-        )
+        into = self.into or runfolder.create(self.store / "certify", "-".join(self._catalogs)).path
         goes_on = self.again(into=into, store=self.store)
         with Voice(quiet=self.quiet) as voice, details_in(into):
             voice.keep(f"{len(self._asked)} requirements, {', '.join(self._catalogs)}: {into}")

@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.certify import rest
 from harness.certify.kit import Kit, Table
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, misleads, passed
 
 
 def ask(kit: Kit) -> None:
@@ -31,8 +31,7 @@ def judge(seen: Seen) -> Judgement:
         for e in (seen[f"after:{n}"], seen[f"end:{n}"]):
             if e.ok:
                 return failed("404 after the drop", f"{e.label}: {e.said()}", drop, e)
-    wrong = [e for e in seen.exchanges if e.status >= 500]
-    return failed("no 5xx", wrong[0].said(), wrong[0]) if wrong else passed(f"{len(seen.all('drop'))} rounds")
+    return misleads(seen.exchanges) or passed(f"{len(seen.all('drop'))} rounds")
 
 
 REQUIREMENT = Requirement(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, first_failure
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
 
 
 def ask(kit: Kit) -> None:
@@ -17,11 +17,10 @@ def ask(kit: Kit) -> None:
 
 
 def judge(seen: Seen) -> Judgement:
-    return first_failure(
-        expect(seen["drop"], "dropped", 2),
-        expect(seen["register"], "its metadata file is there", 2),
-        expect(seen["after"], "and can be read", 2),
+    gone = (
+        None if seen["register"].ok else failed("its metadata file is there", seen["register"].said(), *seen.exchanges)
     )
+    return first_failure(expect(seen["drop"], "dropped", 2), gone, expect(seen["after"], "it can be read", 2))
 
 
 REQUIREMENT = Requirement(

@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, misleads, passed
 
 
 def ask(kit: Kit) -> None:
@@ -43,8 +43,9 @@ def judge(seen: Seen) -> Judgement:
             kept = by.get(commit.metadata.get("location"))
             if kept is None or "p" not in kept.metadata.get("properties", {}):
                 return failed("an acknowledged commit is in its table", "it is not", commit, *made)
-    wrong = [e for e in [*seen.all("rename"), *seen.all("commit-a"), *seen.all("commit-b")] if e.status >= 500]
-    return failed("no 5xx", wrong[0].said(), wrong[0]) if wrong else passed(f"not seen in {len(rounds)} rounds")
+    return misleads([*seen.all("rename"), *seen.all("commit-a"), *seen.all("commit-b")]) or passed(
+        f"not seen in {len(rounds)} rounds"
+    )
 
 
 REQUIREMENT = Requirement(
