@@ -1,6 +1,7 @@
 """A REST catalog in this process that keeps what the specification and Iceberg's clients ask for, and that a test can break in one place.
 
-It keeps versions of metadata and no files: whoever certifies it never asks the store. One lock makes each request atomic.
+It keeps versions of metadata and no files: whoever certifies it never asks the store. One lock makes each request atomic, and a mutant can
+open it in the middle (:meth:`Catalog.gap`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -40,6 +42,10 @@ ENDPOINTS = (
     "POST /v1/{prefix}/namespaces/{namespace}/views/{view}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
 )
+
+
+GAP_S = 0.1
+"""How long the last of some rivals waits for another one."""
 
 
 class Refused(Exception):
@@ -76,7 +82,8 @@ class Catalog:
     page = 7
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.changed_here = threading.Condition()
+        self.passed = self.waiting = 0
         self.namespaces: dict[str, dict[str, str]] = {}
         self.tables: dict[tuple[str, str], Json] = {}
         self.views: dict[tuple[str, str], Json] = {}
@@ -88,21 +95,32 @@ class Catalog:
 
     def answer(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
         """One request, which is atomic."""
-        with self.lock:
-            try:
-                body = json.loads(data) if data else None
-            except ValueError:
-                return self.error(bad("the body is no JSON"))
-            try:
-                return self.with_key(
-                    headers.get("idempotency-key"),
-                    (method, path, data),
-                    lambda: self.route(method, path, query, headers, body),
-                )
-            except Refused as e:
-                return self.error(e)
-            except (KeyError, TypeError, AttributeError) as e:
-                return self.error(bad(f"the body lacks {e}"))
+        with self.changed_here:
+            return self.answered(method, path, query, headers, data)
+
+    def answered(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
+        try:
+            body = json.loads(data) if data else None
+        except ValueError:
+            return self.error(bad("the body is no JSON"))
+        try:
+            act = partial(self.route, method, path, query, headers, body)
+            return self.with_key(headers.get("idempotency-key"), (method, path, data), act)
+        except Refused as e:
+            return self.error(e)
+        except (KeyError, TypeError) as e:
+            return self.error(bad(f"the body lacks {e}"))
+
+    def gap(self) -> bool:
+        """Let others in, as a server does that checks and writes in two steps, until one comes as far, or for a moment; whether one did."""
+        self.passed += 1
+        mine = self.passed
+        self.changed_here.notify_all()
+        alone = self.waiting == 0
+        self.waiting += 1
+        came = self.changed_here.wait_for(lambda: self.passed > mine, GAP_S)
+        self.waiting -= 1
+        return came or not alone
 
     def error(self, e: Refused) -> Reply:
         return Reply(e.status, {"error": {"message": str(e), "type": e.kind, "code": e.status}})

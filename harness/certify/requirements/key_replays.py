@@ -24,10 +24,12 @@ def ask(kit: Kit) -> None:
     if not kit.server.keys:
         raise NotApplicable(Absent.NO_KEYS)
     table = kit.table()
-    for label, part in (("made", rest.asserted("table-uuid", uuid=table.uuid)), ("refused", rest.asserted("create"))):
+    made = table.snapshot()
+    append = (rest.assert_ref("main", None), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    for label, parts in (("made", append), ("refused", (rest.asserted("create"), rest.properties(p="1")))):
         key = {"Idempotency-Key": str(uuid.uuid4())}
         for _ in range(2):
-            table.commit(label, part, rest.properties(**{label: "1"}), headers=key)
+            table.commit(label, *parts, headers=key)
     key = {"Idempotency-Key": str(uuid.uuid4())}
     for _ in range(2):
         kit.send("dropped", "DELETE", table.path, headers=key)
