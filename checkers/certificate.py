@@ -196,7 +196,10 @@ class Certificate:
         mine = list(self.of(catalog).values())
         worst = [e for e in Effect if any(a.effect is e and a.conclusion is Conclusion.FAIL for a in mine)]
         failed = sum(a.conclusion is Conclusion.FAIL for a in mine)
+        unasked = sum(a.conclusion is Conclusion.ERROR for a in mine)
         told = f"{worst[0]}: {failed} of {len(mine)} requirements fail" if worst else "no requirement fails"
+        if unasked:
+            told = f"{unasked} of {len(mine)} requirements could not be asked; {told}"
         return f"{told}; {self.counts(catalog)}"
 
     def counts(self, catalog: str) -> str:

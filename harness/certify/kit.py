@@ -60,7 +60,8 @@ class Server:
         found = client("config", "GET", "/v1/config", query=query)
         if not found.ok or not isinstance(found.body, dict):
             raise SetUpError(f"{uri}/v1/config: {found.said()}; is this the address of a REST catalog, before /v1?")
-        return cls(uri, headers, warehouse, found.body)
+        moved = found.body.get("overrides", {}).get("uri")  # Nessie's default branch is asked below another address
+        return cls(moved or uri, headers, warehouse, found.body)
 
     @property
     def declared(self) -> frozenset[str] | None:
