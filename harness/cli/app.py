@@ -16,6 +16,7 @@ import typer
 
 from harness import __version__
 from harness.cli import (
+    certify,
     check,
     claims,
     compare,
@@ -77,6 +78,7 @@ COMMANDS: tuple[type[Options], ...] = (
     shrink.ShrinkOptions,
     experiments.MatrixOptions,
     model.ModelOptions,
+    certify.CertifyOptions,
     compare.CompareOptions,
     sweep.SweepOptions,
     timetofind.TimeToFindOptions,

@@ -1,0 +1,234 @@
+"""A certificate of catalogs: what was asked of each, what it answered, and what that comes to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Level(StrEnum):
+    """Where a requirement comes from."""
+
+    MUST = "must"
+    """The specification says so; ``source`` has its line."""
+    SHOULD = "should"
+    """The specification recommends it: not doing so is ``soft``."""
+    CLIENTS = "clients"
+    """Iceberg's clients rely on it; ``source`` has the class."""
+    PROMISE = "promise"
+    """What a catalog is for."""
+    INFO = "info"
+    """Nobody requires it; a user wants to know it."""
+
+
+class Effect(StrEnum):
+    """What it costs if a requirement does not hold, the worst first."""
+
+    LOSS = "loses data"
+    BREAKS = "breaks writers"
+    CONFUSES = "confuses"
+
+
+class Conclusion(StrEnum):
+    """What a requirement comes to, the worst first."""
+
+    FAIL = "fail"
+    ERROR = "error"
+    """It could not be asked, which is never a pass."""
+    SOFT = "soft"
+    """What is only recommended does not hold; the server conforms."""
+    INFO = "info"
+    PASS = "pass"
+    NOT_APPLICABLE = "n/a"
+
+
+class Absent(StrEnum):
+    """Why a requirement does not apply. There is no other reason."""
+
+    UNDECLARED = "the server does not declare it"
+    UNSERVED = "the server does not serve it"
+    NO_KEYS = "the server does not advertise idempotency keys"
+    NO_ETAG = "the server sends no ETag"
+    NO_PAGES = "the server does not split its lists into pages"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and its answer.
+
+    Attributes:
+        label: what this request is for, by which ``judge`` finds it.
+        status: of HTTP; 0: no answer, and ``text`` says why.
+        headers: of the answer, with small names.
+        body: the JSON value of the answer; None if it is empty or no JSON.
+    """
+
+    label: str
+    method: str
+    path: str
+    sent: Any
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    text: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was acknowledged."""
+        return 200 <= self.status < 300
+
+    @property
+    def refused(self) -> bool:
+        """Whether a client may conclude that nothing was done."""
+        return 400 <= self.status < 500
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The table's metadata in the answer; empty if it has none."""
+        found = self.body.get("metadata") if isinstance(self.body, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def error_type(self) -> str:
+        """The type in the answer's error model; empty if it has none."""
+        error = self.body.get("error") if isinstance(self.body, dict) else None
+        return str(error.get("type", "")) if isinstance(error, dict) else ""
+
+    def said(self, most: int = 300) -> str:
+        """The answer in one line: ``409 CommitFailedException: …``."""
+        if not self.status:
+            return f"no answer: {self.text[:most]}"
+        error = self.body.get("error") if isinstance(self.body, dict) else None
+        if isinstance(error, dict):
+            return f"{self.status} {error.get('type', '')}: {str(error.get('message', ''))[:most]}"
+        return f"{self.status} {'' if self.ok else self.text[:most]}".strip()
+
+    def to_json(self) -> dict[str, Any]:
+        """Its values as they are stored."""
+        return asdict(self) | {"headers": dict(self.headers)}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a requirement says.
+
+    Attributes:
+        id: its name, in words with hyphens.
+        group: the head that it stands under.
+        sentence: what must hold.
+        source: where that is said: a line of Iceberg's rest-catalog-open-api.yaml at 7f879b1, or a class of its Java client.
+        effect: what it costs if it does not.
+    """
+
+    id: str
+    group: str
+    sentence: str
+    level: Level
+    source: str
+    effect: Effect
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one requirement on one catalog.
+
+    Attributes:
+        tries: how often it was asked; ``alike``: how many of these came to ``conclusion``.
+        expected, actual: of the try that decided; ``why``: of n/a and error.
+        wire: the exchanges that show it.
+        seconds: it took.
+    """
+
+    catalog: str
+    id: str
+    level: Level
+    effect: Effect
+    conclusion: Conclusion
+    tries: int
+    alike: int
+    expected: str = ""
+    actual: str = ""
+    why: str = ""
+    wire: Sequence[Exchange] = ()
+    seconds: float = 0.0
+
+    @property
+    def grave(self) -> bool:
+        """Whether a catalog that answers so is no certified one: a MUST is broken, or data is lost."""
+        return self.conclusion is Conclusion.FAIL and (self.level is Level.MUST or self.effect is Effect.LOSS)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """All answers of some catalogs.
+
+    Attributes:
+        servers: catalog → its address.
+        questions: all that can be asked, in their order, also those that were not.
+        answers: the last one of each requirement that was asked.
+        made: when, ISO format; ``icequake``: the release that asked.
+        command: makes it again.
+    """
+
+    servers: Mapping[str, str]
+    questions: Sequence[Question]
+    answers: Sequence[Answer]
+    made: str
+    icequake: str
+    command: str
+
+    def of(self, catalog: str) -> dict[str, Answer]:
+        """Requirement → what came of it on a catalog."""
+        return {a.id: a for a in self.answers if a.catalog == catalog}
+
+    @property
+    def exit_code(self) -> int:
+        """1: a MUST is broken or data is lost; 2: something could not be asked; else 0."""
+        if any(a.grave for a in self.answers):
+            return 1
+        return 2 if any(a.conclusion is Conclusion.ERROR for a in self.answers) else 0
+
+    def headline(self, catalog: str) -> str:
+        """The worst effect, then the counts by level; what does not apply is always among them."""
+        mine = list(self.of(catalog).values())
+        worst = [e for e in Effect if any(a.effect is e and a.conclusion is Conclusion.FAIL for a in mine)]
+        failed = sum(a.conclusion is Conclusion.FAIL for a in mine)
+        unasked = sum(a.conclusion is Conclusion.ERROR for a in mine)
+        told = f"{worst[0]}: {failed} of {len(mine)} requirements fail" if worst else "no requirement fails"
+        if unasked:
+            told = f"{unasked} of {len(mine)} requirements could not be asked; {told}"
+        return f"{told}; {self.counts(catalog)}"
+
+    def counts(self, catalog: str) -> str:
+        """``21/25 must · 3/3 should · … · 4 n/a``: those that hold, of those that were decided; never a percentage."""
+        mine = list(self.of(catalog).values())
+        decided = [a for a in mine if a.conclusion in (Conclusion.PASS, Conclusion.SOFT, Conclusion.FAIL)]
+        parts = []
+        for level in (Level.MUST, Level.SHOULD, Level.CLIENTS, Level.PROMISE):
+            of = [a for a in decided if a.level is level]
+            parts.append(f"{sum(a.conclusion is Conclusion.PASS for a in of)}/{len(of)} {level}")
+        rest = Counter(a.conclusion for a in mine)
+        parts += [f"{rest[c]} {c}" for c in (Conclusion.ERROR, Conclusion.INFO) if rest[c]]
+        return " · ".join([*parts, f"{rest[Conclusion.NOT_APPLICABLE]} n/a"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Its values as they are stored, in the form that docs/certify.md describes."""
+        return {"format": FORMAT, **asdict(self), "headlines": {c: self.headline(c) for c in self.servers}}
+
+
+FORMAT = 1
+
+
+def changes(before: Certificate, now: Certificate) -> list[str]:
+    """What another certificate of the same catalogs says otherwise, a line each."""
+    out = []
+    for catalog in now.servers:
+        old = before.of(catalog) or (before.of(next(iter(before.servers))) if len(before.servers) == 1 else {})
+        for id, answer in now.of(catalog).items():
+            was = old.get(id)
+            if was is None or was.conclusion is not answer.conclusion:
+                out.append(f"{catalog} {id}: {'not asked' if was is None else was.conclusion} → {answer.conclusion}")
+    return out

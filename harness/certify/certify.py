@@ -1,0 +1,178 @@
+"""``icequake certify``: all requirements, asked of some servers; a line for each as soon as it is decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from checkers.certificate import Answer, Certificate, Conclusion, Effect
+from checkers.evidence import journal
+from checkers.evidence.journal import Form, Journal
+from harness import __version__
+from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
+from harness.campaign.stacks import WarmStacks, secrets_of_files
+from harness.certify.kit import ROUNDS, Kit, Server, SetUpError
+from harness.certify.requirement import Judgement, NotApplicable, Requirement
+from harness.certify.requirements import requirements
+from harness.certify.servers import serving
+from harness.run.settings import Watcher
+
+JOURNAL, LOGS = "requirements.jsonl", "logs"
+WORST = tuple(Conclusion)
+"""The worst first: what one of several tries said counts."""
+MOST_WIRE = 4
+"""Exchanges that are kept of a requirement: the two rivals of a race, and what the table looked like before and after."""
+
+
+class CertifyError(ValueError):
+    """A certificate cannot be made or read; one line with a remedy."""
+
+
+FORM: Form[Answer] = Form(
+    "a certificate", "an answer", decode=journal.as_type(Answer), encode=asdict, error=CertifyError
+)
+
+
+def read(path: Path) -> Certificate:
+    """A stored ``certify.json``. Raises CertifyError."""
+    try:
+        return msgspec.convert(json.loads(path.read_text(encoding="utf-8")), Certificate)
+    except OSError as e:
+        raise CertifyError(f"{path}: cannot be read: {e.strerror}") from None
+    except (ValueError, msgspec.ValidationError) as e:
+        raise CertifyError(
+            f"{path}: is no certify.json: {' '.join(str(e).split())}; give one that icequake certify wrote"
+        ) from None
+
+
+@dataclass
+class Certify:
+    """Asks requirements of catalogs, into a folder; what it has is not asked again.
+
+    Args:
+        catalogs: how each is called → a name of the library, or the path of a file.
+        asked: the requirements.
+        repeat: how often each is asked; None: as each says.
+        said: hears each answer.
+        serve: (name or path, folder of its logs, watcher) → its server.
+    """
+
+    catalogs: Mapping[str, str]
+    asked: Sequence[Requirement]
+    into: Path
+    watcher: Watcher
+    repeat: int | None = None
+    rounds: int = ROUNDS
+    said: Callable[[Answer], object] = lambda _: None
+    serve: Callable[[str, Path, Watcher], AbstractContextManager[Server]] = serving
+    answers: list[Answer] = field(default_factory=list)
+    servers: dict[str, str] = field(default_factory=dict)
+
+    def go(self) -> None:
+        """Ask.
+
+        Raises:
+            CertifyError: the folder has another certificate, or cannot be written.
+            SecretsLeft: a log of a stack may have a secret and could be neither cleaned nor removed.
+            OSError: the disk is full.
+            KeyboardInterrupt: the user stopped it; the answers so far are there.
+        """
+        header = {"catalogs": dict(self.catalogs), "repeat": self.repeat, "rounds": self.rounds}
+        self._stacks = WarmStacks(
+            lambda key, logs, _: self.serve(self.catalogs[key[0]], logs, self.watcher),
+            self.into / LOGS,
+            self.watcher.say,
+            runs=None,
+            secrets=secrets_of_files(self.catalogs.values()),
+        )
+        with Journal(self.into / JOURNAL, FORM, header, also={"icequake": __version__}) as lines:
+            self.answers = lines.lines
+            known = {(a.catalog, a.id) for a in lines.lines if a.conclusion is not Conclusion.ERROR}
+            Campaign(
+                [(name, r) for name in self.catalogs for r in self.asked],
+                lines,
+                self._stacks,
+                self._ask,
+                lambda job, attempt, why: [self._could_not(*job, attempt, why)],
+                self.watcher,
+                name=lambda job: f"{job[0]} {job[1].id}",
+                made=lambda job: (job[0], job[1].id) in known,
+                unit="requirements",
+                finished=lambda answers: [self.said(a) for a in answers],
+            ).go()
+
+    def certificate(self, command: str) -> Certificate:
+        """What is known so far: the last answer of each requirement."""
+        by = {(a.catalog, a.id): a for a in self.answers}
+        answers = [by[key] for name in self.catalogs for r in self.asked if (key := (name, r.id)) in by]
+        servers = {name: self.servers.get(name, "") for name in self.catalogs}
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        return Certificate(servers, [r.question for r in requirements()], answers, made, __version__, command)
+
+    def _ask(self, job: tuple[str, Requirement], attempt: JobAttempt) -> Done[Answer] | CouldNotRun:
+        name, requirement = job
+        with self._stacks.lease((name,)) as lease:
+            self.servers[name] = lease.stack.uri
+            return self._tried(name, requirement, lease.stack, attempt)
+
+    def _tried(
+        self, name: str, requirement: Requirement, server: Server, attempt: JobAttempt
+    ) -> Done[Answer] | CouldNotRun:
+        tries = self.repeat or requirement.tries
+        found = []
+        for n in range(tries):
+            attempt.watcher.say(f"try {n + 1} of {tries}")
+            try:
+                found.append(asked_once(requirement, server, self.rounds))
+            except NotApplicable as e:
+                given = (requirement.level, requirement.effect, Conclusion.NOT_APPLICABLE)
+                return Done([Answer(name, requirement.id, *given, n + 1, n + 1, why=e.why, seconds=attempt.seconds)])
+            except SetUpError as e:
+                return CouldNotRun(str(e))
+        return Done([concluded(name, requirement, found, attempt.seconds)])
+
+    def _could_not(self, name: str, requirement: Requirement, attempt: JobAttempt, why: str) -> Answer:
+        given = (requirement.level, requirement.effect, Conclusion.ERROR)
+        return Answer(name, requirement.id, *given, 1, 1, why=why, seconds=attempt.seconds)
+
+
+def asked_once(requirement: Requirement, server: Server, rounds: int = ROUNDS) -> Judgement:
+    """One try of a requirement.
+
+    Raises:
+        NotApplicable: the server has not what it is about.
+        SetUpError: what it needs could not be made.
+    """
+    with Kit(server, requirement.id, rounds=rounds) as kit:
+        for endpoint in requirement.endpoints:
+            kit.applies(endpoint)
+        requirement.ask(kit)
+        silent = [e for e in kit.seen.exchanges if not e.status]
+        if silent and len(silent) == len(kit.seen.exchanges):
+            raise SetUpError(silent[0].said())
+        return requirement.judge(kit.seen)
+
+
+def concluded(name: str, requirement: Requirement, found: Sequence[Judgement], seconds: float = 0.0) -> Answer:
+    """What several tries come to: the worst of them."""
+    worst = min(found, key=lambda j: WORST.index(j.conclusion))
+    order = list(Effect)
+    return Answer(
+        name,
+        requirement.id,
+        requirement.level,
+        max(requirement.effect, worst.effect or requirement.effect, key=order.index),
+        worst.conclusion,
+        len(found),
+        sum(j.conclusion is worst.conclusion for j in found),
+        worst.expected,
+        worst.actual,
+        wire=list(worst.wire[:MOST_WIRE]),
+        seconds=seconds,
+    )

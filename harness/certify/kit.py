@@ -1,0 +1,246 @@
+"""What a requirement asks with: a client, tables of its own, and several clients that begin at one moment."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from checkers.certificate import Absent, Exchange
+from harness.certify import rest
+from harness.certify.requirement import NotApplicable, Seen
+
+R = TypeVar("R")
+
+SCHEMA: dict[str, Any] = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [
+        {"id": 1, "name": "id", "required": False, "type": "long"},
+        {"id": 2, "name": "v", "required": False, "type": "string"},
+    ],
+}
+CLIENTS = 8
+"""As many clients begin at once: more than the connections that servers keep by default would wait for each other, and not race."""
+ROUNDS = 25
+"""Of a race: one that a server loses in 11 of 100 rounds is seen with a chance of 95 % (1 − 0.89²⁵)."""
+NO_SNAPSHOT = -1
+"""Iceberg writes it where a table has no current snapshot; the specification has null."""
+NO_ROUTE = frozenset({404, 405, 501})
+
+
+class SetUpError(RuntimeError):
+    """What a requirement needs could not be made, so nothing can be concluded; one line."""
+
+
+@dataclass
+class Server:
+    """A server, as it describes itself.
+
+    Attributes:
+        config: its answer to ``GET /v1/config``.
+        declared: its endpoints; None: it declares none, and a client may assume the original ones.
+    """
+
+    uri: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    warehouse: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def reached(cls, uri: str, headers: Mapping[str, str], warehouse: str = "") -> Server:
+        """Ask it for its configuration. Raises SetUpError."""
+        client = rest.Client(uri, headers, lambda _: None)
+        query = {"warehouse": warehouse} if warehouse else None
+        found = client("config", "GET", "/v1/config", query=query)
+        if not found.ok or not isinstance(found.body, dict):
+            raise SetUpError(f"{uri}/v1/config: {found.said()}; is this the address of a REST catalog, before /v1?")
+        moved = found.body.get("overrides", {}).get("uri")  # Nessie's default branch is asked below another address
+        return cls(moved or uri, headers, warehouse, found.body)
+
+    @property
+    def declared(self) -> frozenset[str] | None:
+        """``METHOD /v1/{prefix}/…`` of each endpoint."""
+        found = self.config.get("endpoints")
+        return None if found is None else frozenset(map(str, found))
+
+    @property
+    def prefix(self) -> str:
+        """Behind ``/v1/``, with its slash."""
+        values = {**self.config.get("defaults", {}), **self.config.get("overrides", {})}
+        return f"{values['prefix']}/" if values.get("prefix") else ""
+
+    @property
+    def keys(self) -> bool:
+        """Whether it honours ``Idempotency-Key``."""
+        return self.config.get("idempotency-key-lifetime") is not None
+
+
+class Kit:
+    """One try of one requirement on one server. Use in ``with``, which drops what it made.
+
+    Attributes:
+        seen: all that was sent and answered.
+        rounds: of a race.
+    """
+
+    def __init__(self, server: Server, name: str, *, rounds: int = ROUNDS) -> None:
+        self.server = server
+        self.rounds = rounds
+        self.seen = Seen()
+        self._lock = threading.Lock()
+        self.send = self._client(self._heard)
+        self._quiet = self._client(lambda _: None)
+        self._name = f"iq_{name.replace('-', '_')}_{uuid.uuid4().hex[:8]}"
+        self._namespaces: list[str] = []
+        self._ids = itertools.count(time.time_ns() // 1000 * 1000)
+
+    def _client(self, heard: Callable[[Exchange], None]) -> rest.Client:
+        client = rest.Client(self.server.uri, self.server.headers, heard)
+        client.prefix = self.server.prefix
+        return client
+
+    def _heard(self, exchange: Exchange) -> None:
+        with self._lock:
+            self.seen.exchanges.append(exchange)
+
+    def __enter__(self) -> Kit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for namespace in self._namespaces:
+            for kind in ("tables", "views"):
+                listed = self._quiet("clean", "GET", f"{rest.namespace_path(namespace)}/{kind}")
+                for one in (listed.body or {}).get("identifiers", []) if listed.ok else ():
+                    path = f"{rest.namespace_path(namespace)}/{kind}/{one['name']}"
+                    self._quiet("clean", "DELETE", path, query={"purgeRequested": "true"} if kind == "tables" else None)
+            self._quiet("clean", "DELETE", rest.namespace_path(namespace))
+
+    # --- what is there --------------------------------------------------------------------------------------------------
+
+    def namespace(self) -> str:
+        """A new namespace, which goes at the end with all in it. Raises SetUpError."""
+        name = self.names()
+        self._made(self._quiet("set-up", "POST", "namespaces", {"namespace": [name], "properties": {}}), name)
+        return name
+
+    def names(self) -> str:
+        """The name of a namespace that is not there; it goes at the end if somebody makes it."""
+        name = f"{self._name}_{len(self._namespaces)}"
+        self._namespaces.append(name)
+        return name
+
+    def table(self, namespace: str | None = None, name: str = "t", **fields: Any) -> Table:
+        """A new empty table of format version 2. Raises SetUpError."""
+        within = self.namespace() if namespace is None else namespace
+        body = {"name": name, "schema": SCHEMA, "properties": {"format-version": "2"}, **fields}
+        found = self._quiet("set-up", "POST", f"{rest.namespace_path(within)}/tables", body)
+        self._made(found, f"{within}.{name}")
+        return Table(self, within, name, found.metadata)
+
+    def _made(self, found: Exchange, what: str) -> None:
+        if not found.ok:
+            raise SetUpError(f"{what} cannot be created: {found.said()}")
+
+    def applies(self, endpoint: str) -> None:
+        """Raises NotApplicable: the server does not declare an endpoint."""
+        if self.server.declared is not None and endpoint not in self.server.declared:
+            raise NotApplicable(Absent.UNDECLARED)
+
+    def note(self, **values: Any) -> None:
+        """Add to what was seen."""
+        self.seen.notes.update(values)
+
+    def new_id(self) -> int:
+        """The id of a snapshot that nobody has."""
+        return next(self._ids)
+
+    # --- at once --------------------------------------------------------------------------------------------------------
+
+    def race(self, *acts: Callable[[], R]) -> list[R]:
+        """Do these at one moment, each in a thread of its own; return what they return."""
+        barrier = threading.Barrier(len(acts))
+
+        def act(one: Callable[[], R]) -> R:
+            barrier.wait(rest.TIMEOUT_S)
+            return one()
+
+        with ThreadPoolExecutor(len(acts)) as pool:
+            return list(pool.map(act, acts))
+
+
+@dataclass
+class Table:
+    """A table that the kit made.
+
+    Attributes:
+        created: its metadata in the answer to its creation.
+    """
+
+    kit: Kit
+    namespace: str
+    name: str
+    created: Mapping[str, Any]
+
+    @property
+    def path(self) -> str:
+        """Its address."""
+        return rest.table_path(self.namespace, self.name)
+
+    @property
+    def uuid(self) -> str:
+        """Its identity."""
+        return str(self.created.get("table-uuid", ""))
+
+    def commit(self, label: str, *parts: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Exchange:
+        """Send requirements and updates (:func:`harness.certify.rest.commit`)."""
+        return self.kit.send(label, "POST", self.path, rest.commit(*parts), headers=headers)
+
+    def change(self, *parts: Mapping[str, Any]) -> dict[str, Any]:
+        """Its part of a transaction."""
+        return {"identifier": rest.identifier(self.namespace, self.name), **rest.commit(*parts)}
+
+    def load(self, label: str, **headers: str) -> Exchange:
+        """Ask for its metadata with all snapshots."""
+        given = {k.replace("_", "-"): v for k, v in headers.items()}
+        return self.kit.send(label, "GET", self.path, query={"snapshots": "all"}, headers=given)
+
+    def tip(self, label: str) -> tuple[int | None, int]:
+        """Load it; the current snapshot, and the next sequence number."""
+        now = self.load(label).metadata
+        current = now.get("current-snapshot-id")
+        return None if current == NO_SNAPSHOT else current, now.get("last-sequence-number", 0) + 1
+
+    def snapshot(self, parent: int | None = None, sequence: int = 1) -> dict[str, Any]:
+        """A snapshot that adds nothing. Its manifest list does not exist: a server does not read it when it commits."""
+        made = self.kit.new_id()
+        found = {
+            "snapshot-id": made,
+            "sequence-number": sequence,
+            "timestamp-ms": time.time_ns() // 1_000_000,
+            "manifest-list": f"{self.created.get('location', '')}/metadata/snap-{made}-1-icequake.avro",
+            "summary": {"operation": "append"},
+            "schema-id": 0,
+        }
+        return found if parent is None else {**found, "parent-snapshot-id": parent}
+
+    def append(self, label: str, parent: int | None = None, sequence: int = 1) -> tuple[int, Exchange]:
+        """A commit on a base, as an engine's append is; returns the id of its snapshot, too."""
+        made = self.snapshot(parent, sequence)
+        return made["snapshot-id"], self.commit(
+            label, rest.assert_ref("main", parent), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"])
+        )
+
+    def grown(self, count: int) -> list[int]:
+        """Append so many times, one after the other; the ids of the snapshots. Raises SetUpError."""
+        ids: list[int] = []
+        for n in range(count):
+            made, found = self.append(f"set-up:{n}", ids[-1] if ids else None, n + 1)
+            self.kit._made(found, f"a snapshot of {self.namespace}.{self.name}")
+            ids.append(made)
+        return ids

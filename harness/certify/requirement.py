@@ -1,0 +1,126 @@
+"""A requirement of a catalog: how it is asked, and how what was seen is judged.
+
+``ask`` talks to the server and judges nothing; ``judge`` is a pure function of what was seen, so a test can plant an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from checkers.certificate import Absent, Conclusion, Effect, Exchange, Level, Question
+
+if TYPE_CHECKING:
+    from harness.certify.kit import Kit
+
+__all__ = ["Absent", "Effect", "Exchange", "Level"]  # what each requirement's file needs comes from here
+
+
+class NotApplicable(Exception):
+    """The server has not what a requirement is about."""
+
+    def __init__(self, why: Absent) -> None:
+        super().__init__(why.value)
+        self.why = why
+
+
+class Seen:
+    """All that was seen when a requirement was asked once: exchanges in the order of their answers, and notes."""
+
+    def __init__(self, exchanges: Iterable[Exchange] = (), notes: Mapping[str, Any] | None = None) -> None:
+        self.exchanges = list(exchanges)
+        self.notes = dict(notes or {})
+
+    def __getitem__(self, label: str) -> Exchange:
+        found = self.all(label)
+        if len(found) != 1:
+            raise LookupError(f"{len(found)} exchanges are labelled {label}")
+        return found[0]
+
+    def all(self, label: str) -> list[Exchange]:
+        """The exchanges of a label, or whose label begins with it and a colon."""
+        return [e for e in self.exchanges if e.label == label or e.label.startswith(f"{label}:")]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was concluded.
+
+    Attributes:
+        expected, actual: of what decided it; both empty for a pass without anything to add.
+        wire: the exchanges that show it.
+        effect: what this failure costs, if less than the requirement's.
+    """
+
+    conclusion: Conclusion
+    expected: str = ""
+    actual: str = ""
+    wire: Sequence[Exchange] = ()
+    effect: Effect | None = None
+
+
+def passed(actual: str = "") -> Judgement:
+    """It holds; ``actual``: how far that was looked at."""
+    return Judgement(Conclusion.PASS, "", actual)
+
+
+def failed(expected: str, actual: str, *wire: Exchange) -> Judgement:
+    """It does not hold."""
+    return Judgement(Conclusion.FAIL, expected, actual, wire)
+
+
+def soft(expected: str, actual: str, *wire: Exchange) -> Judgement:
+    """What is only recommended does not hold."""
+    return Judgement(Conclusion.SOFT, expected, actual, wire)
+
+
+def informed(actual: str, *wire: Exchange) -> Judgement:
+    """Nobody requires it, but it is so."""
+    return Judgement(Conclusion.INFO, "", actual, wire)
+
+
+def first_failure(*found: Judgement | None) -> Judgement:
+    """The first of these that is one, or a pass."""
+    return next((j for j in found if j is not None), passed())
+
+
+def misleads(seen: Iterable[Exchange]) -> Judgement | None:
+    """None if no answer is 5xx; else the failure: what came of the request is unknown to its client, although the server knows it."""
+    wrong = next((e for e in seen if e.status >= 500), None)
+    return None if wrong is None else replace(failed("no 5xx", wrong.said(), wrong), effect=Effect.BREAKS)
+
+
+def expect(seen: Exchange, wanted: str, *statuses: int) -> Judgement | None:
+    """None if the answer has one of these statuses (2 stands for 2xx); else the failure, which misleads writers.
+
+    Args:
+        wanted: the sentence that holds then.
+    """
+    if seen.status in statuses or seen.status // 100 in statuses:
+        return None
+    codes = " or ".join(f"{s}xx" if s < 10 else str(s) for s in statuses)
+    told = failed(f"{codes}: {wanted}", f"{seen.method} {seen.path} ({seen.label}): {seen.said()}", seen)
+    return replace(told, effect=Effect.BREAKS)
+
+
+@dataclass(frozen=True)
+class Requirement(Question):
+    """What is asked of a catalog.
+
+    Attributes:
+        ask: does it once; what it sends is recorded.
+        judge: says what was seen.
+        endpoints: those that the server must serve, as it declares them.
+        tries: how often it is asked; one failure counts.
+    """
+
+    ask: Callable[[Kit], None]
+    judge: Callable[[Seen], Judgement]
+    endpoints: tuple[str, ...] = ()
+    tries: int = 3
+
+    @property
+    def question(self) -> Question:
+        """What it says, without how it is asked."""
+        return Question(self.id, self.group, self.sentence, self.level, self.source, self.effect)

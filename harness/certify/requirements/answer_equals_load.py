@@ -1,0 +1,41 @@
+"""What a commit answers is what is there."""
+
+from __future__ import annotations
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, passed
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    for n in range(5):
+        table.commit(f"commit:{n}", rest.properties(n=str(n)))
+        table.load(f"load:{n}")
+
+
+def judge(seen: Seen) -> Judgement:
+    places = []
+    for n in range(5):
+        told, loaded = seen[f"commit:{n}"], seen[f"load:{n}"]
+        if (wrong := expect(told, "made", 2)) is not None:
+            return wrong
+        for key in ("metadata-location", "metadata"):
+            if told.body.get(key) != loaded.body.get(key):
+                return failed(f"the same {key}", f"differs after commit {n}", told, loaded)
+        places.append(loaded.body.get("metadata-location"))
+    if len({*places}) < len(places):
+        return failed("a new location for each version", f"{places}", *seen.all("load")[:2])
+    return passed()
+
+
+REQUIREMENT = Requirement(
+    id="answer-equals-load",
+    group="reads",
+    sentence="The answer to a commit has the metadata and the location that a load has, and no location comes twice.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.5778",
+    effect=Effect.CONFUSES,
+    ask=ask,
+    judge=judge,
+)

@@ -1,0 +1,44 @@
+"""What is created twice is created once."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.certify import rest
+from harness.certify.kit import CLIENTS, SCHEMA, Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+
+
+def ask(kit: Kit) -> None:
+    space = kit.namespace()
+    for n in range(kit.rounds):
+        body = {"name": f"t{n}", "schema": SCHEMA}
+        path = f"{rest.namespace_path(space)}/tables"
+        kit.race(*[partial(kit.send, f"table:{n}", "POST", path, body)] * CLIENTS)
+        new = {"namespace": [kit.names()], "properties": {}}
+        kit.race(*[partial(kit.send, f"namespace:{n}", "POST", "namespaces", new)] * CLIENTS)
+
+
+def judge(seen: Seen) -> Judgement:
+    for label in dict.fromkeys(e.label for e in seen.exchanges):
+        rivals = seen.all(label)
+        made = [e for e in rivals if e.ok]
+        wrong = [e for e in rivals if not e.ok and e.status != 409]
+        if len(made) != 1:
+            return failed("one is made", f"{label}: {len(made)} got 2xx", *(made or rivals)[:2])
+        if wrong:
+            return failed("409 for the others", f"{label}: {wrong[0].said()}", wrong[0])
+    return passed(f"not seen in {len({e.label for e in seen.exchanges})} rounds of {CLIENTS} clients")
+
+
+REQUIREMENT = Requirement(
+    id="create-once",
+    group="creation and transactions",
+    sentence="Of several creations of one table or namespace one is made, and the others get 409.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.610",
+    effect=Effect.BREAKS,
+    ask=ask,
+    judge=judge,
+    tries=1,
+)

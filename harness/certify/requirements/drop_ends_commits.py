@@ -1,0 +1,47 @@
+"""A dropped table stays dropped."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.certify import rest
+from harness.certify.kit import Kit, Table
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, misleads, passed
+
+
+def ask(kit: Kit) -> None:
+    space = kit.namespace()
+    for n in range(kit.rounds):
+        table = kit.table(space, f"t{n}")
+        kit.race(
+            partial(_drop, kit, table, n),
+            *(partial(table.commit, f"beside:{n}", rest.properties(p="1")) for _ in range(3)),
+        )
+        table.load(f"end:{n}")
+
+
+def _drop(kit: Kit, table: Table, n: int) -> None:
+    kit.send(f"drop:{n}", "DELETE", table.path)
+    table.commit(f"after:{n}", rest.properties(q="1"))
+
+
+def judge(seen: Seen) -> Judgement:
+    for drop in (e for e in seen.all("drop") if e.ok):
+        n = drop.label.partition(":")[2]
+        for e in (seen[f"after:{n}"], seen[f"end:{n}"]):
+            if e.ok:
+                return failed("404 after the drop", f"{e.label}: {e.said()}", drop, e)
+    return misleads(seen.exchanges) or passed(f"{len(seen.all('drop'))} rounds")
+
+
+REQUIREMENT = Requirement(
+    id="drop-ends-commits",
+    group="namespaces, tables, views",
+    sentence="After a DROP was acknowledged no commit is, and no table comes back.",
+    level=Level.PROMISE,
+    source="what a catalog is for",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    tries=1,
+)

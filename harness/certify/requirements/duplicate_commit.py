@@ -1,0 +1,40 @@
+"""The same commit twice is made once."""
+
+from __future__ import annotations
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    base = table.grown(1)[0]
+    made = table.snapshot(base, 2)
+    parts = (rest.assert_ref("main", base), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    table.commit("commit", *parts)
+    table.load("before")
+    table.commit("again", *parts)
+    table.load("after")
+
+
+def judge(seen: Seen) -> Judgement:
+    same = seen["before"].metadata.get("snapshots") == seen["after"].metadata.get("snapshots")
+    changed = (
+        None
+        if same and seen["after"].ok
+        else failed("the table is as before", "it is not", seen["again"], seen["after"])
+    )
+    return first_failure(expect(seen["commit"], "made", 2), changed, expect(seen["again"], "its base is gone", 409))
+
+
+REQUIREMENT = Requirement(
+    id="duplicate-commit",
+    group="twice, late, lost",
+    sentence="A commit that arrives twice is refused the second time, and nothing is changed or deleted.",
+    level=Level.CLIENTS,
+    source="ExponentialHttpRequestRetryStrategy: a client may send a request twice",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+)

@@ -1,0 +1,52 @@
+"""A cache of the client is never older than its server."""
+
+from __future__ import annotations
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import (
+    Absent,
+    Effect,
+    Judgement,
+    Level,
+    NotApplicable,
+    Requirement,
+    Seen,
+    failed,
+    passed,
+    soft,
+)
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    tag = table.load("first").headers.get("etag")
+    if tag is None:
+        raise NotApplicable(Absent.NO_ETAG)
+    table.load("same", If_None_Match=tag)
+    table.commit("commit", rest.properties(p="1"))
+    table.load("committed", If_None_Match=tag)
+    kit.send("drop", "DELETE", table.path)
+    kit.table(table.namespace, table.name)
+    table.load("recreated", If_None_Match=tag)
+
+
+def judge(seen: Seen) -> Judgement:
+    for label in ("committed", "recreated"):
+        if seen[label].status == 304:
+            return failed("200 with the new metadata", f"{label}: 304, so a client keeps what is old", seen[label])
+    if seen["same"].status != 304:
+        return soft("304 while nothing changed", seen["same"].said(), seen["same"])
+    return passed()
+
+
+REQUIREMENT = Requirement(
+    id="etag-fresh",
+    group="reads",
+    sentence="A 304 is only answered while the table is the one of the ETag.",
+    level=Level.SHOULD,
+    source="rest-catalog-open-api.yaml l.2189; RESTTableCache",
+    effect=Effect.CONFUSES,
+    ask=ask,
+    judge=judge,
+)

@@ -1,0 +1,49 @@
+"""Three requests that empty a table, each of them answered with 200 by Iceberg's own server."""
+
+from __future__ import annotations
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+
+
+def ask(kit: Kit) -> None:
+    space = kit.namespace()
+    tagged = kit.table(space, "tagged")
+    old, _ = tagged.grown(2)
+    tagged.commit("tag", rest.assert_ref("t", None), rest.set_ref("t", old, "tag"))
+    tagged.commit("expiry:tag", rest.remove_snapshots(old))
+    tagged.load("end:tag")
+    emptied = kit.table(space, "emptied")
+    old, new = emptied.grown(2)
+    emptied.commit("rollback", rest.assert_ref("main", new), rest.set_ref("main", old))
+    emptied.commit("expiry:rollback", rest.remove_snapshots(old))
+    emptied.load("end:rollback")
+
+
+def judge(seen: Seen) -> Judgement:
+    tagged, emptied = seen["end:tag"].metadata, seen["end:rollback"].metadata
+    if seen["tag"].ok and "t" not in tagged.get("refs", {}):
+        return failed(
+            "the tag lives, or the expiry is refused",
+            "the tag is gone",
+            seen["tag"],
+            seen["expiry:tag"],
+            seen["end:tag"],
+        )
+    if seen["rollback"].ok and emptied.get("current-snapshot-id") in (None, -1):
+        told = f"current-snapshot-id is {emptied.get('current-snapshot-id')}: the table is empty"
+        return failed("main keeps its snapshot", told, seen["rollback"], seen["expiry:rollback"], seen["end:rollback"])
+    return passed()
+
+
+REQUIREMENT = Requirement(
+    id="expiry-spares-refs",
+    group="metadata kept",
+    sentence="An expiry does not take the snapshot of a branch or a tag, nor the current one.",
+    level=Level.CLIENTS,
+    source="TableMetadata.removeSnapshots drops references that dangle; UpdateRequirements asks nothing for it",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+)

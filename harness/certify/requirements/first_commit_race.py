@@ -1,0 +1,39 @@
+"""Of several first commits one is made."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.certify.kit import CLIENTS, Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+
+
+def ask(kit: Kit) -> None:
+    space = kit.namespace()
+    for n in range(kit.rounds):
+        table = kit.table(space, f"t{n}")
+        kit.race(*[partial(table.append, f"round:{n}")] * CLIENTS)
+        table.load(f"end:{n}")
+
+
+def judge(seen: Seen) -> Judgement:
+    rounds = {e.label.partition(":")[2] for e in seen.all("end")}
+    for n in rounds:
+        made = [e for e in seen.all(f"round:{n}") if e.ok]
+        there = seen[f"end:{n}"].metadata.get("snapshots", [])
+        if len(made) != 1 or len(there) != 1:
+            return failed("one of the first commits is made", f"{len(made)} got 2xx, {len(there)} are there", *made[:2])
+    return passed(f"not seen in {len(rounds)} rounds of {CLIENTS} clients")
+
+
+REQUIREMENT = Requirement(
+    id="first-commit-race",
+    group="requirements",
+    sentence="Of several first commits to an empty table, the server applies one.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.3712",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    tries=1,
+)

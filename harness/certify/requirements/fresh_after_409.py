@@ -1,0 +1,37 @@
+"""Who lost a race can read who won."""
+
+from __future__ import annotations
+
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    base = table.grown(1)[0]
+    table.append("rival", base, 2)
+    table.append("late", base, 2)
+    table.load("load")
+
+
+def judge(seen: Seen) -> Judgement:
+    won = seen["rival"].sent["updates"][0]["snapshot"]["snapshot-id"]
+    shown = seen["load"].metadata.get("current-snapshot-id")
+    stale = (
+        None if shown == won else failed(f"the snapshot {won} is current", f"{shown} is", seen["rival"], seen["load"])
+    )
+    return first_failure(
+        expect(seen["rival"], "the first is made", 2), expect(seen["late"], "its base is gone", 409), stale
+    )
+
+
+REQUIREMENT = Requirement(
+    id="fresh-after-409",
+    group="one winner, nothing lost",
+    sentence="After a 409 a load shows the version that won.",
+    level=Level.CLIENTS,
+    source="SnapshotProducer.refresh: the next try begins with what is loaded",
+    effect=Effect.BREAKS,
+    ask=ask,
+    judge=judge,
+)

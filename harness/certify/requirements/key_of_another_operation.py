@@ -1,0 +1,49 @@
+"""A key belongs to one request; a server that ignores keys passes."""
+
+from __future__ import annotations
+
+import uuid
+
+from harness.certify import rest
+from harness.certify.kit import SCHEMA, Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    key = {"Idempotency-Key": str(uuid.uuid4())}
+    table.commit("commit", rest.properties(p="1"), headers=key)
+    kit.send("drop", "DELETE", table.path, headers=key)
+    table.load("after")
+    body = {"name": "other", "schema": SCHEMA}
+    kit.send("create", "POST", f"{rest.namespace_path(table.namespace)}/tables", body, headers=key)
+    kit.send("other", "GET", rest.table_path(table.namespace, "other"))
+
+
+def judge(seen: Seen) -> Judgement:
+    if seen["drop"].ok and seen["after"].ok:
+        return failed(
+            "the table is dropped, or the DROP is refused",
+            f"{seen['drop'].status}, and the table is there",
+            seen["drop"],
+        )
+    if seen["create"].ok and not seen["other"].ok:
+        return failed(
+            "the table is made, or refused",
+            f"{seen['create'].status}, and it is not there",
+            seen["create"],
+            seen["other"],
+        )
+    return passed()
+
+
+REQUIREMENT = Requirement(
+    id="key-of-another-operation",
+    group="twice, late, lost",
+    sentence="A key that was used for another request never acknowledges what is not done.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.2247",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+)

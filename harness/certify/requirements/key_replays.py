@@ -1,0 +1,56 @@
+"""A key makes a repeated request safe."""
+
+from __future__ import annotations
+
+import uuid
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import (
+    Absent,
+    Effect,
+    Judgement,
+    Level,
+    NotApplicable,
+    Requirement,
+    Seen,
+    failed,
+    passed,
+    soft,
+)
+
+
+def ask(kit: Kit) -> None:
+    if not kit.server.keys:
+        raise NotApplicable(Absent.NO_KEYS)
+    table = kit.table()
+    made = table.snapshot()
+    append = (rest.assert_ref("main", None), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    for label, parts in (("made", append), ("refused", (rest.asserted("create"), rest.properties(p="1")))):
+        key = {"Idempotency-Key": str(uuid.uuid4())}
+        for _ in range(2):
+            table.commit(label, *parts, headers=key)
+    key = {"Idempotency-Key": str(uuid.uuid4())}
+    for _ in range(2):
+        kit.send("dropped", "DELETE", table.path, headers=key)
+
+
+def judge(seen: Seen) -> Judgement:
+    for label in ("made", "dropped", "refused"):
+        first, again = seen.all(label)
+        if first.status // 100 != again.status // 100:
+            verdict = soft if label == "refused" else failed
+            return verdict(f"{first.status} again", f"{label}: {again.said()}", first, again)
+    return passed()
+
+
+REQUIREMENT = Requirement(
+    id="key-replays",
+    group="twice, late, lost",
+    sentence="A request that is repeated with its idempotency key gets the same answer and has no second effect.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.2235–2241",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+)

@@ -1,0 +1,41 @@
+"""A table's history is kept."""
+
+from __future__ import annotations
+
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+
+STEPS = 10
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    table.load("start")
+    kit.note(snapshots=table.grown(STEPS))
+    table.load("end")
+
+
+def judge(seen: Seen) -> Judgement:
+    end = seen["end"].metadata
+    logged = [entry["snapshot-id"] for entry in end.get("snapshot-log", [])]
+    if logged != seen.notes["snapshots"]:
+        return failed(f"{STEPS} steps in snapshot-log", f"{len(logged)}", seen["end"])
+    if len(end.get("metadata-log", [])) < STEPS:
+        return failed(f"{STEPS} versions in metadata-log", f"{len(end.get('metadata-log', []))}", seen["end"])
+    numbers = [s["sequence-number"] for s in sorted(end["snapshots"], key=lambda s: s["snapshot-id"])]
+    if numbers != sorted({*numbers}):
+        return failed("sequence numbers grow", f"{numbers}", seen["end"])
+    return passed(f"{STEPS} steps")
+
+
+REQUIREMENT = Requirement(
+    id="logs-kept",
+    group="metadata kept",
+    sentence="Both logs have each step, and sequence numbers only grow.",
+    level=Level.PROMISE,
+    source="Table spec, metadata-log and snapshot-log",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    tries=1,
+)

@@ -1,0 +1,47 @@
+"""No table without its namespace."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.certify import rest
+from harness.certify.kit import SCHEMA, Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, misleads, passed
+
+
+def ask(kit: Kit) -> None:
+    for n in range(4 * kit.rounds):
+        space = kit.namespace()
+        path = rest.namespace_path(space)
+        kit.race(
+            partial(kit.send, f"drop:{n}", "DELETE", path),
+            partial(kit.send, f"create:{n}", "POST", f"{path}/tables", {"name": "t", "schema": SCHEMA}),
+        )
+        if kit.seen[f"drop:{n}"].ok and kit.seen[f"create:{n}"].ok:
+            kit.send(f"namespace:{n}", "GET", path)
+            kit.send(f"table:{n}", "GET", f"{path}/tables/t")
+            return
+
+
+def judge(seen: Seen) -> Judgement:
+    drops = seen.all("drop")
+    for e in drops:
+        n = e.label.partition(":")[2]
+        if e.ok and seen[f"create:{n}"].ok:
+            shown = seen.all(f"namespace:{n}") + seen.all(f"table:{n}")
+            told = ", ".join(f"{s.path}: {s.status}" for s in shown)
+            return failed("one of the two is refused", f"both got 2xx; then {told}", e, seen[f"create:{n}"], *shown)
+    return misleads([*drops, *seen.all("create")]) or passed(f"not seen in {len(drops)} rounds")
+
+
+REQUIREMENT = Requirement(
+    id="namespace-drop-or-create",
+    group="namespaces, tables, views",
+    sentence="A namespace is dropped or gets a table, never both.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.422",
+    effect=Effect.BREAKS,
+    ask=ask,
+    judge=judge,
+    tries=1,
+)

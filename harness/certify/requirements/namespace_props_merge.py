@@ -1,0 +1,42 @@
+"""Properties of a namespace are not lost."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.certify import rest
+from harness.certify.kit import CLIENTS, Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+
+
+def ask(kit: Kit) -> None:
+    space = kit.namespace()
+    path = f"{rest.namespace_path(space)}/properties"
+    for n in range(kit.rounds):
+        kit.race(
+            *(partial(kit.send, f"set:{n}", "POST", path, {"updates": {f"p{n}-{c}": "1"}}) for c in range(CLIENTS))
+        )
+    kit.send("end", "GET", rest.namespace_path(space))
+
+
+def judge(seen: Seen) -> Judgement:
+    made = [e for e in seen.all("set") if e.ok]
+    kept = (seen["end"].body or {}).get("properties", {})
+    lost = [e for e in made if not e.sent["updates"].keys() <= kept.keys()]
+    if lost:
+        return failed("each acknowledged property is there", f"{len(lost)} of {len(made)} are not", lost[0])
+    return passed(f"{len(made)} acknowledged properties are there")
+
+
+REQUIREMENT = Requirement(
+    id="namespace-props-merge",
+    group="namespaces, tables, views",
+    sentence="Updates of different properties of a namespace all stay.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.477",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    endpoints=("POST /v1/{prefix}/namespaces/{namespace}/properties",),
+    tries=1,
+)

@@ -1,0 +1,38 @@
+"""Commits that ask for nothing lose nothing of each other."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.certify import rest
+from harness.certify.kit import CLIENTS, Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    for n in range(kit.rounds):
+        kit.race(*(partial(table.commit, f"set:{n}", rest.properties(**{f"p{n}-{c}": "x"})) for c in range(CLIENTS)))
+    table.load("end")
+
+
+def judge(seen: Seen) -> Judgement:
+    kept = seen["end"].metadata.get("properties", {})
+    made = [e for e in seen.all("set") if e.ok]
+    for e in made:
+        if not e.sent["updates"][0]["updates"].keys() <= kept.keys():
+            return failed("each acknowledged property is in the table", f"{e.sent['updates'][0]['updates']} is not", e)
+    return passed(f"{len(made)} acknowledged properties are there")
+
+
+REQUIREMENT = Requirement(
+    id="no-requirement-no-loss",
+    group="one winner, nothing lost",
+    sentence="Commits without requirements that set different properties all stay.",
+    level=Level.PROMISE,
+    source="what a catalog is for",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    tries=1,
+)

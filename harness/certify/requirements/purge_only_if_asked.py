@@ -1,0 +1,36 @@
+"""A DROP is no purge."""
+
+from __future__ import annotations
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    place = table.load("before").body["metadata-location"]
+    kit.send("drop", "DELETE", table.path)
+    path = f"{rest.namespace_path(table.namespace)}/register"
+    kit.send("register", "POST", path, {"name": "again", "metadata-location": place})
+    kit.send("after", "GET", rest.table_path(table.namespace, "again"))
+
+
+def judge(seen: Seen) -> Judgement:
+    gone = (
+        None if seen["register"].ok else failed("its metadata file is there", seen["register"].said(), *seen.exchanges)
+    )
+    return first_failure(expect(seen["drop"], "dropped", 2), gone, expect(seen["after"], "it can be read", 2))
+
+
+REQUIREMENT = Requirement(
+    id="purge-only-if-asked",
+    group="namespaces, tables, views",
+    sentence="A DROP without purge keeps the files: the table can be registered again.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.1242",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    endpoints=("POST /v1/{prefix}/namespaces/{namespace}/register",),
+)

@@ -1,0 +1,39 @@
+"""A race that is lost inside the server is a conflict, too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from harness.certify.kit import CLIENTS, Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    base = table.grown(1)[0]
+    for n in range(4 * kit.rounds):
+        kit.race(*[partial(table.append, f"round:{n}", base, n + 2)] * CLIENTS)
+        base = table.load(f"load:{n}").metadata.get("current-snapshot-id", base)
+
+
+def judge(seen: Seen) -> Judgement:
+    lost = [e for e in seen.all("round") if not e.ok]
+    wrong = [e for e in lost if e.status != 409]
+    if wrong:
+        told = ", ".join(f"{s}: {n}" for s, n in sorted(Counter(e.status for e in lost).items()))
+        return failed("409 for each commit that lost", f"of {len(lost)} ({told})", *wrong[:2])
+    return passed(f"{len(lost)} commits lost a race, each got 409")
+
+
+REQUIREMENT = Requirement(
+    id="raced-conflict-is-409",
+    group="statuses",
+    sentence="Also a commit that loses inside the server is answered with 409.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.1162",
+    effect=Effect.BREAKS,
+    ask=ask,
+    judge=judge,
+    tries=1,
+)

@@ -1,0 +1,55 @@
+"""Reads are as new as what was acknowledged, and never go back."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+
+from harness.certify import rest
+from harness.certify.kit import CLIENTS, Kit, Table
+from harness.certify.requirement import Effect, Exchange, Judgement, Level, Requirement, Seen, failed, passed
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    kit.race(partial(_write, kit, table), *(partial(_read, kit, table, n) for n in range(CLIENTS - 1)))
+
+
+def _write(kit: Kit, table: Table) -> None:
+    for n in range(4 * kit.rounds):
+        table.commit(f"set:{n}", rest.properties(n=str(n)))
+        table.load(f"own:{n}")
+
+
+def _read(kit: Kit, table: Table, reader: int) -> None:
+    for _ in range(4 * kit.rounds):
+        table.load(f"reader:{reader}")
+
+
+def judge(seen: Seen) -> Judgement:
+    def shown(e: Exchange) -> int:
+        return int(e.metadata.get("properties", {}).get("n", -1))
+
+    for e in seen.all("own"):
+        n = int(e.label.partition(":")[2])
+        if seen[f"set:{n}"].ok and e.ok and shown(e) < n:
+            return failed(f"n is {n}", f"the load after the commit shows {shown(e)}", seen[f"set:{n}"], e)
+    for reader in range(CLIENTS - 1):
+        loads = [e for e in seen.all(f"reader:{reader}") if e.ok]
+        for before, after in itertools.pairwise(loads):
+            if shown(after) < shown(before):
+                return failed("a reader never goes back", f"{shown(before)}, then {shown(after)}", before, after)
+    return passed(f"{len(seen.all('own'))} commits, {len(seen.all('reader'))} loads")
+
+
+REQUIREMENT = Requirement(
+    id="read-your-commit",
+    group="reads",
+    sentence="After a commit was acknowledged, every load shows it or what came later.",
+    level=Level.PROMISE,
+    source="RESTTableOperations.reconcileOnSimpleUpdate",
+    effect=Effect.CONFUSES,
+    ask=ask,
+    judge=judge,
+    tries=1,
+)

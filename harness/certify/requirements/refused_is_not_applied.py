@@ -1,0 +1,38 @@
+"""What was refused was not done."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.certify.kit import CLIENTS, Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    base = table.grown(1)[0]
+    for n in range(kit.rounds):
+        kit.race(*[partial(table.append, f"round:{n}", base, n + 2)] * CLIENTS)
+        base = table.load(f"load:{n}").metadata.get("current-snapshot-id", base)
+
+
+def judge(seen: Seen) -> Judgement:
+    there = {s["snapshot-id"] for e in seen.all("load") for s in e.metadata.get("snapshots", [])}
+    refused = [e for e in seen.all("round") if e.refused]
+    for e in refused:
+        if e.sent["updates"][0]["snapshot"]["snapshot-id"] in there:
+            return failed("a refused snapshot is in no version of the table", "it is", e)
+    return passed(f"{len(refused)} refused commits are in no version")
+
+
+REQUIREMENT = Requirement(
+    id="refused-is-not-applied",
+    group="one winner, nothing lost",
+    sentence="Nothing that the server answered with 4xx is in the table later.",
+    level=Level.CLIENTS,
+    source="SnapshotProducer.commit: after a refusal it deletes the files of its snapshot",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    tries=1,
+)

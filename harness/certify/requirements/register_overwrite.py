@@ -1,0 +1,35 @@
+"""What an overwriting registration does to commits."""
+
+from __future__ import annotations
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, informed
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    place = table.load("before").body["metadata-location"]
+    table.commit("commit", rest.properties(p="1"))
+    path = f"{rest.namespace_path(table.namespace)}/register"
+    kit.send("register", "POST", path, {"name": table.name, "metadata-location": place, "overwrite": True})
+    table.load("after")
+
+
+def judge(seen: Seen) -> Judgement:
+    kept = "p" in seen["after"].metadata.get("properties", {})
+    done = seen["register"].said()
+    return informed(f"{done}; the commit before it {'stays' if kept else 'is gone'}", seen["register"])
+
+
+REQUIREMENT = Requirement(
+    id="register-overwrite",
+    group="namespaces, tables, views",
+    sentence="A registration that overwrites, beside commits.",
+    level=Level.INFO,
+    source="rest-catalog-open-api.yaml l.4148 says nothing",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    endpoints=("POST /v1/{prefix}/namespaces/{namespace}/register",),
+)

@@ -1,0 +1,62 @@
+"""A rename takes all commits along."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, misleads, passed
+
+
+def ask(kit: Kit) -> None:
+    space = kit.namespace()
+    for n in range(2 * kit.rounds):
+        table, other = kit.table(space, f"a{n}"), kit.table(space, f"b{n}")
+        kit.race(
+            partial(_rename, kit, f"rename:{n}", space, f"a{n}", f"c{n}"),
+            partial(_rename, kit, f"rename:{n}", space, f"b{n}", f"c{n}"),
+            partial(table.commit, f"commit-a:{n}", rest.properties(p="1")),
+            partial(other.commit, f"commit-b:{n}", rest.properties(p="1")),
+        )
+        for name in (f"a{n}", f"b{n}", f"c{n}"):
+            kit.send(f"end:{n}:{name[0]}", "GET", rest.table_path(space, name))
+            kit.send(f"drop:{n}", "DELETE", rest.table_path(space, name))
+
+
+def _rename(kit: Kit, label: str, space: str, old: str, new: str) -> None:
+    body = {"source": rest.identifier(space, old), "destination": rest.identifier(space, new)}
+    kit.send(label, "POST", "tables/rename", body)
+
+
+def judge(seen: Seen) -> Judgement:
+    rounds = {e.label.split(":")[1] for e in seen.all("rename")}
+    for n in rounds:
+        made = [e for e in seen.all(f"rename:{n}") if e.ok]
+        there = [e for e in seen.all(f"end:{n}") if e.ok]
+        if len(made) > 1:
+            return failed("one rename to a name", f"{len(made)} got 2xx", *made)
+        if len(there) != 2:
+            return failed("two tables", f"{len(there)} are there", *seen.all(f"rename:{n}"), *there)
+        by = {e.metadata.get("location"): e for e in there}
+        for commit in (e for e in (seen[f"commit-a:{n}"], seen[f"commit-b:{n}"]) if e.ok):
+            kept = by.get(commit.metadata.get("location"))
+            if kept is None or "p" not in kept.metadata.get("properties", {}):
+                return failed("an acknowledged commit is in its table", "it is not", commit, *made)
+    return misleads([*seen.all("rename"), *seen.all("commit-a"), *seen.all("commit-b")]) or passed(
+        f"not seen in {len(rounds)} rounds"
+    )
+
+
+REQUIREMENT = Requirement(
+    id="rename-keeps-commits",
+    group="namespaces, tables, views",
+    sentence="A commit beside a rename is in the renamed table, or refused; of two renames to one name one is made.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.1482",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    endpoints=("POST /v1/{prefix}/tables/rename",),
+    tries=1,
+)

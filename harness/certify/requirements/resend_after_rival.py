@@ -1,0 +1,41 @@
+"""A late copy of a commit undoes nothing."""
+
+from __future__ import annotations
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    base = table.grown(1)[0]
+    made = table.snapshot(base, 2)
+    parts = (rest.assert_ref("main", base), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    table.commit("commit", *parts)
+    rival, _ = table.append("rival", made["snapshot-id"], 3)
+    kit.note(rival=rival)
+    table.commit("again", *parts)
+    table.load("end")
+
+
+def judge(seen: Seen) -> Judgement:
+    current = seen["end"].metadata.get("current-snapshot-id")
+    gone = (
+        None
+        if current == seen.notes["rival"]
+        else failed("the rival's snapshot is current", f"{current} is", seen["again"])
+    )
+    return first_failure(expect(seen["rival"], "made", 2), gone, expect(seen["again"], "its base is gone", 409))
+
+
+REQUIREMENT = Requirement(
+    id="resend-after-rival",
+    group="twice, late, lost",
+    sentence="A commit that arrives again after another one does not undo that one.",
+    level=Level.CLIENTS,
+    source="ExponentialHttpRequestRetryStrategy",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+)

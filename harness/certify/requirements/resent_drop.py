@@ -1,0 +1,39 @@
+"""What a repeated DROP does to the next table."""
+
+from __future__ import annotations
+
+import uuid
+
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, informed
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    key = {"Idempotency-Key": str(uuid.uuid4())} if kit.server.keys else {}
+    kit.note(key=bool(key))
+    kit.send("drop", "DELETE", table.path, headers=key)
+    kit.table(table.namespace, table.name)
+    kit.send("again", "DELETE", table.path, headers=key)
+    table.load("end")
+
+
+def judge(seen: Seen) -> Judgement:
+    lives = seen["end"].ok
+    if seen.notes["key"] and not lives:
+        return failed("with its key, a repeated DROP leaves the new table", "it dropped it", seen["again"], seen["end"])
+    return informed(
+        "the new table stays" if lives else "the new table is dropped: a client must not repeat a DROP", seen["again"]
+    )
+
+
+REQUIREMENT = Requirement(
+    id="resent-drop",
+    group="twice, late, lost",
+    sentence="A DROP that is sent again after the table was created again.",
+    level=Level.INFO,
+    source="HTTPClient: DELETE is idempotent in HTTP, so a client may send it twice",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+)

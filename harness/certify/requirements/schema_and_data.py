@@ -1,0 +1,66 @@
+"""Data and schema do not undo each other."""
+
+from __future__ import annotations
+
+from harness.certify import rest
+from harness.certify.kit import SCHEMA, Kit, Table
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+
+
+def ask(kit: Kit) -> None:
+    space = kit.namespace()
+    for order in ("append", "column"):
+        table = kit.table(space, order)
+        base = table.grown(1)[0]
+        for act in (order, "column" if order == "append" else "append"):
+            if act == "append":
+                table.append(f"{order}:append", base, 2)
+            else:
+                _add_column(table, f"{order}:column")
+        table.load(f"end:{order}")
+
+
+def _add_column(table: Table, label: str) -> None:
+    fields = [*SCHEMA["fields"], {"id": 3, "name": "w", "required": False, "type": "int"}]
+    added = {"action": "add-schema", "schema": {"type": "struct", "fields": fields}, "last-column-id": 3}
+    table.commit(
+        label,
+        rest.asserted("last-assigned-field-id", last_assigned_field_id=2),
+        added,
+        {"action": "set-current-schema", "schema-id": -1},
+    )
+
+
+def judge(seen: Seen) -> Judgement:
+    for order in ("append", "column"):
+        end = seen[f"end:{order}"].metadata
+        made = seen[f"{order}:append"].sent["updates"][0]["snapshot"]["snapshot-id"]
+        names = [
+            f["name"]
+            for s in end.get("schemas", [])
+            if s["schema-id"] == end.get("current-schema-id")
+            for f in s["fields"]
+        ]
+        if seen[f"{order}:column"].ok and "w" not in names:
+            return failed(
+                "the column is there", f"{order} first: {names}", seen[f"{order}:column"], seen[f"end:{order}"]
+            )
+        if seen[f"{order}:append"].ok and end.get("current-snapshot-id") != made:
+            return failed(
+                "the append is there", f"{order} first: it is not", seen[f"{order}:append"], seen[f"end:{order}"]
+            )
+    return first_failure(
+        *(expect(e, "they do not conflict", 2) for order in ("append", "column") for e in seen.all(order))
+    )
+
+
+REQUIREMENT = Requirement(
+    id="schema-and-data",
+    group="metadata kept",
+    sentence="An append beside an added column: both are there, in either order.",
+    level=Level.PROMISE,
+    source="what a catalog is for",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+)

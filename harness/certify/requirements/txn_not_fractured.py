@@ -1,0 +1,50 @@
+"""How often a reader sees half of a transaction."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.certify import rest
+from harness.certify.kit import Kit, Table
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, informed
+
+
+def ask(kit: Kit) -> None:
+    space = kit.namespace()
+    first, second = kit.table(space, "first"), kit.table(space, "second")
+    kit.race(partial(_write, kit, first, second), partial(_read, kit, first, second))
+
+
+def _write(kit: Kit, *tables: Table) -> None:
+    for n in range(4 * kit.rounds):
+        changes = [t.change(rest.properties(n=str(n))) for t in tables]
+        kit.send("transaction", "POST", "transactions/commit", {"table-changes": changes})
+
+
+def _read(kit: Kit, first: Table, second: Table) -> None:
+    for n in range(4 * kit.rounds):
+        first.load(f"first:{n}")
+        second.load(f"second:{n}")
+
+
+def judge(seen: Seen) -> Judgement:
+    pairs = [(e, seen[f"second:{e.label.partition(':')[2]}"]) for e in seen.all("first")]
+    at = [tuple(int(e.metadata.get("properties", {}).get("n", -1)) for e in pair) for pair in pairs]
+    torn = [pair for pair, (a, b) in zip(pairs, at, strict=True) if b < a]
+    return informed(
+        f"{len(torn)} of {len(pairs)} pairs of loads saw one table new and the next one old", *(torn[0] if torn else ())
+    )
+
+
+REQUIREMENT = Requirement(
+    id="txn-not-fractured",
+    group="creation and transactions",
+    sentence="Who loads one table of a transaction new sees the next one new, too.",
+    level=Level.SHOULD,
+    source="iceberg#10617: the specification claims no isolation",
+    effect=Effect.CONFUSES,
+    ask=ask,
+    judge=judge,
+    endpoints=("POST /v1/{prefix}/transactions/commit",),
+    tries=1,
+)

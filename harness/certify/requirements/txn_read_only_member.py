@@ -1,0 +1,37 @@
+"""A transaction may rely on what it only read."""
+
+from __future__ import annotations
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+
+
+def ask(kit: Kit) -> None:
+    space = kit.namespace()
+    read, written = kit.table(space, "read"), kit.table(space, "written")
+    changes = [
+        read.change(rest.asserted("current-schema-id", current_schema_id=99)),
+        written.change(rest.properties(p="1")),
+    ]
+    kit.send("transaction", "POST", "transactions/commit", {"table-changes": changes})
+    written.load("end")
+
+
+def judge(seen: Seen) -> Judgement:
+    if "p" in seen["end"].metadata.get("properties", {}):
+        return failed("nothing is applied", "the other table is changed", seen["transaction"])
+    return first_failure(expect(seen["transaction"], "a requirement does not hold", 409))
+
+
+REQUIREMENT = Requirement(
+    id="txn-read-only-member",
+    group="creation and transactions",
+    sentence="A table that a transaction only reads is checked, too.",
+    level=Level.SHOULD,
+    source="rest-catalog-open-api.yaml l.1554",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    endpoints=("POST /v1/{prefix}/transactions/commit",),
+)

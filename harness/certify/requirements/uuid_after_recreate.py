@@ -1,0 +1,33 @@
+"""A table of the same name is another table."""
+
+from __future__ import annotations
+
+from harness.certify import rest
+from harness.certify.kit import Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    kit.send("drop", "DELETE", table.path)
+    kit.table(table.namespace, table.name)
+    table.commit("old", rest.asserted("table-uuid", uuid=table.uuid), rest.properties(p="1"))
+    table.load("end")
+
+
+def judge(seen: Seen) -> Judgement:
+    wrote = "p" in seen["end"].metadata.get("properties", {})
+    applied = failed("the new table is not changed", "it is", seen["old"]) if wrote else None
+    return first_failure(applied, expect(seen["drop"], "dropped", 2), expect(seen["old"], "another table", 409))
+
+
+REQUIREMENT = Requirement(
+    id="uuid-after-recreate",
+    group="requirements",
+    sentence="After a table was dropped and created again, a commit for the old one is a conflict.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.3696",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+)

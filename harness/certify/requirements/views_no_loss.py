@@ -1,0 +1,59 @@
+"""A view loses no version."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from harness.certify import rest
+from harness.certify.kit import SCHEMA, Kit
+from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+
+
+def ask(kit: Kit) -> None:
+    space = kit.namespace()
+    path = rest.namespace_path(space)
+    body = {"name": "v", "schema": SCHEMA, "properties": {}, "view-version": _version(1, "select 1", space)}
+    made = kit.send("create", "POST", f"{path}/views", body)
+    uuid_of = rest.asserted("view-uuid", uuid=made.metadata.get("view-uuid", ""))
+    for label, sql in (("first", "select 2"), ("second", "select 3")):
+        parts = ({"action": "add-view-version", "view-version": _version(2, sql, space)}, SET)
+        kit.send(f"replace:{label}", "POST", f"{path}/views/v", rest.commit(uuid_of, *parts))
+    kit.send("end", "GET", f"{path}/views/v")
+    kit.send("table", "POST", f"{path}/tables", {"name": "v", "schema": SCHEMA})
+
+
+SET = {"action": "set-current-view-version", "view-version-id": -1}
+
+
+def _version(number: int, sql: str, space: str) -> dict[str, Any]:
+    return {
+        "version-id": number,
+        "schema-id": 0,
+        "timestamp-ms": time.time_ns() // 1_000_000,
+        "summary": {},
+        "representations": [{"type": "sql", "sql": sql, "dialect": "spark"}],
+        "default-namespace": [space],
+    }
+
+
+def judge(seen: Seen) -> Judgement:
+    there = {r["sql"] for v in seen["end"].metadata.get("versions", []) for r in v["representations"]}
+    for e in seen.all("replace"):
+        sql = e.sent["updates"][0]["view-version"]["representations"][0]["sql"]
+        if e.ok and sql not in there:
+            return failed("an acknowledged version is listed", f"{sql} is not", e, seen["end"])
+    return first_failure(expect(seen["create"], "made", 2), expect(seen["table"], "the name is a view's", 409))
+
+
+REQUIREMENT = Requirement(
+    id="views-no-loss",
+    group="namespaces, tables, views",
+    sentence="Two replacements of a view are both listed, or one is refused; a name is a table or a view.",
+    level=Level.MUST,
+    source="rest-catalog-open-api.yaml l.1833, l.610",
+    effect=Effect.LOSS,
+    ask=ask,
+    judge=judge,
+    endpoints=("POST /v1/{prefix}/namespaces/{namespace}/views",),
+)

@@ -1,0 +1,143 @@
+"""A client of Iceberg's REST catalog that hides nothing: every request is sent once, and every answer is recorded as it came."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import requests
+
+from checkers.certificate import Exchange
+
+TIMEOUT_S = 60.0
+"""An answer that takes longer is none: to a client it is a server that hangs."""
+MOST_TEXT = 4000
+"""Characters of an answer that is no JSON are kept: enough of an HTML page of an error."""
+
+
+class Client:
+    """Sends requests to one server; any number of threads may.
+
+    Args:
+        uri: of the server, before ``/v1``.
+        headers: sent with each request.
+        heard: gets each exchange.
+    """
+
+    def __init__(self, uri: str, headers: Mapping[str, str], heard: Callable[[Exchange], None]) -> None:
+        self.uri = uri.rstrip("/")
+        self.headers = dict(headers)
+        self.prefix = ""
+        self._heard = heard
+        self._own = threading.local()
+
+    def __call__(
+        self,
+        label: str,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        raw: str | None = None,
+    ) -> Exchange:
+        """Send one request; an answer that does not come is an exchange with status 0.
+
+        Args:
+            path: behind ``/v1/{prefix}/``; with a leading slash: behind the server's address.
+            raw: sent instead of ``body`` as JSON.
+        """
+        whole = path if path.startswith("/") else f"/v1/{self.prefix}{path}"
+        whole += f"?{urlencode(query)}" if query else ""
+        data = raw if raw is not None else None if body is None else json.dumps(body)
+        given = {**self.headers, **({} if data is None else {"Content-Type": "application/json"}), **(headers or {})}
+        try:
+            answer = self._session.request(
+                method, self.uri + whole, data=data, headers=given, timeout=TIMEOUT_S, allow_redirects=False
+            )
+        except requests.RequestException as e:
+            found = Exchange(label, method, whole, body if raw is None else raw, 0, text=str(e))
+        else:
+            found = _exchange(label, method, whole, body if raw is None else raw, answer)
+        self._heard(found)
+        return found
+
+    @property
+    def _session(self) -> requests.Session:
+        """One connection for each thread: a session is not made for several."""
+        if not hasattr(self._own, "session"):
+            self._own.session = requests.Session()
+        session: requests.Session = self._own.session
+        return session
+
+
+def _exchange(label: str, method: str, path: str, sent: Any, answer: requests.Response) -> Exchange:
+    try:
+        body = answer.json() if answer.content else None
+    except ValueError:
+        body = None
+    kept = {k.lower(): v for k, v in answer.headers.items()}
+    return Exchange(label, method, path, sent, answer.status_code, kept, body, answer.text[:MOST_TEXT])
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+
+def namespace_path(namespace: str) -> str:
+    """Of a namespace of one level."""
+    return f"namespaces/{quote(namespace, safe='')}"
+
+
+def table_path(namespace: str, table: str) -> str:
+    """Of a table."""
+    return f"{namespace_path(namespace)}/tables/{quote(table, safe='')}"
+
+
+def identifier(namespace: str, table: str) -> dict[str, Any]:
+    """A table in a body."""
+    return {"namespace": [namespace], "name": table}
+
+
+# --- bodies of a commit -----------------------------------------------------------------------------------------------
+
+
+def commit(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """A commit of these requirements, which have a ``type``, and updates, which have an ``action``."""
+    return {
+        "requirements": [p for p in parts if "type" in p and "action" not in p],
+        "updates": [p for p in parts if "action" in p],
+    }
+
+
+def properties(**values: str) -> dict[str, Any]:
+    """The update that sets properties."""
+    return {"action": "set-properties", "updates": values}
+
+
+def add_snapshot(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The update that adds a snapshot."""
+    return {"action": "add-snapshot", "snapshot": snapshot}
+
+
+def set_ref(ref: str, snapshot: int, kind: str = "branch") -> dict[str, Any]:
+    """The update that moves a branch or a tag."""
+    return {"action": "set-snapshot-ref", "ref-name": ref, "type": kind, "snapshot-id": snapshot}
+
+
+def remove_snapshots(*ids: int) -> dict[str, Any]:
+    """The update of an expiry."""
+    return {"action": "remove-snapshots", "snapshot-ids": list(ids)}
+
+
+def assert_ref(ref: str, snapshot: int | None) -> dict[str, Any]:
+    """The requirement that a branch or a tag is at a snapshot; None: that there is none of this name."""
+    return {"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": snapshot}
+
+
+def asserted(kind: str, **values: Any) -> dict[str, Any]:
+    """Another requirement: ``asserted("table-uuid", uuid=…)``."""
+    return {"type": f"assert-{kind}", **{k.replace("_", "-"): v for k, v in values.items()}}

@@ -1,0 +1,169 @@
+"""``icequake certify``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import stopping
+from harness.cli.command import Options
+from harness.cli.crash import details_in
+from harness.cli.options import (
+    CATALOGS,
+    NEVER,
+    STORE,
+    BadArgument,
+    QuietOption,
+    StoreOption,
+    Value,
+    listed,
+    write_output,
+)
+
+if TYPE_CHECKING:
+    from checkers.certificate import Certificate
+    from harness.certify.certify import Certify
+    from harness.certify.requirement import Requirement
+
+
+@dataclass(frozen=True)
+class CertifyOptions(Options):
+    """Ask a REST catalog what its clients rely on when they race and replies get lost: a matrix of requirements, each with its wire.
+
+    It works in namespaces of its own, iq_*, which it drops. At most 64 requests are under way at a time, and about 20,000 are sent in all.
+
+    Exit code 0: every MUST holds and no data is lost; 1: not so; 2: something could not be asked.
+    """
+
+    short = "Ask a catalog whether it is right."
+
+    catalog: Annotated[
+        str, typer.Option(help="Catalogs, separated by commas: of the library, or files (my.yaml)."), CATALOGS
+    ] = "rest"
+    only: Annotated[
+        str | None,
+        typer.Option(help="Requirements or groups, separated by commas.", show_default=False),
+        Value(several=True),
+    ] = None
+    repeat: Annotated[int | None, typer.Option(min=1, max=1000, help="Ask each so many times.", show_default=False)] = (
+        None
+    )
+    listing: Annotated[bool, typer.Option("--list", help="List the requirements and ask nothing."), NEVER] = False
+    explain: Annotated[
+        str | None, typer.Option(help="Say what a requirement is, and ask nothing.", show_default=False), NEVER
+    ] = None
+    against: Annotated[
+        Path | None, typer.Option(help="An earlier certify.json: say what changed.", show_default=False), NEVER
+    ] = None
+    store: StoreOption = STORE
+    into: Annotated[Path | None, typer.Option(help="Folder of the certificate; an unfinished one is continued.")] = None
+    output: Annotated[Path | None, typer.Option("--json", help="Another file for the certificate as JSON."), NEVER] = (
+        None
+    )
+    quiet: QuietOption = False
+
+    def prepare(self) -> None:
+        from compose.catalogs import user_file
+        from compose.catalogs.registry import CATALOGS as OURS
+
+        _ = self._asked, self._before
+        if self.explain is not None:
+            self._named(self.explain)
+        for name in self._catalogs.values():
+            if not user_file.is_file(name) and not OURS[name].rest:
+                raise BadArgument(
+                    f"--catalog {name}: certify asks servers of REST catalogs; `icequake list catalogs` says which are"
+                )
+
+    @cached_property
+    def _catalogs(self) -> dict[str, str]:
+        """How each catalog is called → its name, or the path of its file. Raises FileError."""
+        from compose.catalogs import user_file
+
+        names = listed("--catalog", self.catalog)
+        return {user_file.load(Path(n)).name if user_file.is_file(n) else n: n for n in names}
+
+    @cached_property
+    def _asked(self) -> list[Requirement]:
+        from harness.certify.requirements import GROUPS, requirements
+
+        names = listed("--only", self.only)
+        for name in names:
+            if name not in GROUPS:
+                self._named(name, "--only")
+        return [r for r in requirements() if not names or r.id in names or r.group in names]
+
+    def _named(self, name: str, option: str = "--explain") -> Requirement:
+        from harness.certify.requirements import requirements
+        from workloads.file.meant import unknown
+
+        known = {r.id: r for r in requirements()}
+        if name not in known:
+            raise BadArgument(f"{option} {name}: {unknown('requirement', name, known)}")
+        return known[name]
+
+    @cached_property
+    def _before(self) -> Certificate | None:
+        from harness.certify.certify import CertifyError, read
+
+        try:
+            return None if self.against is None else read(self.against)
+        except CertifyError as e:
+            raise BadArgument(f"--against {e}") from None
+
+    def execute(self) -> int:
+        if self.listing or self.explain is not None:
+            for r in self._asked if self.explain is None else [self._named(self.explain)]:
+                typer.echo(f"{r.id:<28} {r.level:<8} {r.sentence}")
+                if self.explain is not None:
+                    typer.echo(
+                        f"\n  group   {r.group}\n  source  {r.source}\n  if not  {r.effect}\n  tries   {r.tries}"
+                    )
+            return 0
+        return self._certify()
+
+    def _certify(self) -> int:
+        from checkers.evidence import runfolder
+        from harness.certify.certify import Certify
+        from harness.cli.terminal import Voice
+        from reports import certify as page
+
+        into = self.into or runfolder.create(self.store / "certify", "-".join(self._catalogs)).path
+        goes_on = self.again(into=into, store=self.store)
+        with Voice(quiet=self.quiet) as voice, details_in(into):
+            voice.keep(f"{len(self._asked)} requirements, {', '.join(self._catalogs)}: {into}")
+            stopping.current().way_on = lambda: f"continue with: {goes_on}"
+            whole = Certify(
+                self._catalogs, self._asked, into, voice, self.repeat, said=lambda a: voice.keep(page.line_of(a))
+            )
+            try:
+                whole.go()
+            except KeyboardInterrupt as e:
+                so_far = f"{len(whole.answers)} of {len(self._asked) * len(self._catalogs)} requirements are asked"
+                raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
+        return self._show(whole, into, goes_on)
+
+    def _show(self, whole: Certify, into: Path, goes_on: str) -> int:
+        from checkers.certificate import changes
+        from harness.cli.terminal import show
+        from reports import certify as page
+        from reports.drawing import render
+
+        certificate = whole.certificate(self.again())
+        made = page.of(certificate)
+        written = render.write(made, into)
+        for name in self._catalogs:
+            badge = json.dumps(page.badge_json(certificate, name)) + "\n"
+            write_output(into / (f"badge-{name}.json" if len(self._catalogs) > 1 else "badge.json"), badge)
+        if self.output is not None:
+            write_output(self.output, render.data(made))
+        typer.echo()
+        show(made, {"page": written, "json": written.with_suffix(".json"), "again": goes_on})
+        for line in () if self._before is None else changes(self._before, certificate):
+            typer.echo(f"  changed {line}")
+        return certificate.exit_code

@@ -1,0 +1,181 @@
+"""The page of a certificate: a matrix of requirements and catalogs, and behind each cell what was expected, what came, and the wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from checkers.certificate import Answer, Certificate, Conclusion, Exchange, Question
+from reports.drawing import words
+from reports.drawing.page import (
+    Banner,
+    Block,
+    FileText,
+    Fold,
+    Heading,
+    JUnitCase,
+    JUnitSuite,
+    Page,
+    Pairs,
+    Section,
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    Text,
+    badge,
+    link,
+)
+
+FILE = "certify"
+MARKS = {
+    Conclusion.PASS: "valid",
+    Conclusion.FAIL: "invalid",
+    Conclusion.SOFT: "unknown",
+    Conclusion.ERROR: "unknown",
+    Conclusion.INFO: "measured",
+    Conclusion.NOT_APPLICABLE: "incomplete",
+}
+LEGEND = (
+    "pass: it held in every try",
+    "soft: what is only recommended does not hold; the server conforms",
+    "fail: one try showed that it does not hold",
+    "info: nobody requires it, and a user wants to know it",
+    "error: it could not be asked, which is never a pass",
+    "n/a: the server has not what it is about; the reason stands with it",
+)
+MOST_BODY = 2500
+"""Characters of a body on the page: a table's metadata with two snapshots; the JSON has all of it."""
+
+
+def of(c: Certificate) -> Page:
+    """The page; its data is ``certify.json``."""
+    asked = {a.id for a in c.answers}
+    return Page(
+        FILE,
+        "certificate",
+        _banner(c),
+        [
+            Section("What the verdicts mean", "verdicts", [Text(LEGEND, "list")]),
+            Section("Requirements", "requirements", [_matrix(c, asked)], terminal=""),
+            Section("What does not hold", "failures", list(_failures(c)) or [Text(["Nothing."])], short="Failures"),
+            Section("What was asked", "asked", [_questions(c, asked)], short="Asked"),
+        ],
+        c.to_json(),
+        facts=[*c.servers.items(), ("made", c.made), ("icequake", c.icequake)],
+        command=("again", c.command),
+        suite=_suite(c),
+    )
+
+
+def _banner(c: Certificate) -> Banner:
+    status = {0: "valid", 1: "invalid", 2: "unknown"}[c.exit_code]
+    if len(c.servers) == 1:
+        (name,) = c.servers
+        return Banner(status, f"{name}: {c.headline(name)}", "")
+    return Banner(status, f"{len(c.servers)} catalogs", " ".join(f"{n}: {c.headline(n)}." for n in c.servers))
+
+
+def _matrix(c: Certificate, asked: set[str]) -> Table:
+    by = {name: c.of(name) for name in c.servers}
+    rows: list[TableRow] = []
+    group = ""
+    for q in (q for q in c.questions if q.id in asked):
+        if q.group != group:
+            group = q.group
+            rows.append(TableRow(head=group))
+        cells = [_cell(by[name].get(q.id)) for name in c.servers]
+        rows.append(TableRow([TableCell(q.id, title=q.sentence), q.level, *cells], anchor=q.id))
+    columns = [TableColumn("requirement", terminal="requirement"), TableColumn("level", terminal="level")]
+    return Table([*columns, *(TableColumn(name, terminal=name) for name in c.servers)], rows, form="wide")
+
+
+def _cell(a: Answer | None) -> TableCell:
+    if a is None:
+        return TableCell("not asked")
+    if a.conclusion in (Conclusion.FAIL, Conclusion.SOFT):
+        text = link(badge(MARKS[a.conclusion], a.conclusion), f"#{_anchor(a)}")
+        effect = a.effect if a.conclusion is Conclusion.FAIL else ""
+        return TableCell(text, (effect, _often(a)), plain=" · ".join(filter(None, (a.conclusion, effect, _often(a)))))
+    said = a.why or a.actual
+    return TableCell(badge(MARKS[a.conclusion], a.conclusion), (said,) if said else (), plain=_plainly(a, said))
+
+
+def _plainly(a: Answer, said: str) -> str:
+    return f"{a.conclusion}: {said}" if a.conclusion is not Conclusion.PASS else a.conclusion
+
+
+def _often(a: Answer) -> str:
+    return f"{a.alike} of {a.tries} tries" if a.tries > 1 else ""
+
+
+def _anchor(a: Answer) -> str:
+    return f"{a.catalog}-{a.id}"
+
+
+def _failures(c: Certificate) -> Iterator[Block]:
+    questions = {q.id: q for q in c.questions}
+    shown = [a for a in c.answers if a.conclusion in (Conclusion.FAIL, Conclusion.SOFT, Conclusion.ERROR)]
+    for a in sorted(shown, key=lambda a: (list(MARKS).index(a.conclusion), a.catalog)):
+        yield Heading(f"{a.catalog}: {a.id}", _anchor(a))
+        yield Pairs(_facts(questions[a.id], a))
+        if a.wire:
+            yield Fold("the wire", [FileText("\n\n".join(map(wire, a.wire)))])
+
+
+def _facts(q: Question, a: Answer) -> list[tuple[str, str]]:
+    told = [("must hold", q.sentence), ("said by", q.source)]
+    told += [("expected", a.expected), ("actual", a.actual)] if a.expected else [("why", a.why)]
+    return [*told, ("so it", f"{a.conclusion}s, {q.level}; {q.effect}"), ("tries", _often(a) or "1")]
+
+
+def wire(e: Exchange) -> str:
+    """A request and its answer as text."""
+    sent = "" if e.sent is None else f"\n{_body(e.sent)}"
+    got = f"\n{_body(e.body)}" if e.body is not None else f"\n{e.text}" if e.text else ""
+    return words.printable(f"{e.method} {e.path}{sent}\n→ {e.status or 'no answer'}{got}")
+
+
+def _body(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= MOST_BODY else f"{text[:MOST_BODY]}…"
+
+
+def _questions(c: Certificate, asked: set[str]) -> Table:
+    columns = [TableColumn(name) for name in ("requirement", "must hold", "level", "if not", "said by")]
+    rows = [TableRow([q.id, q.sentence, q.level, q.effect, q.source]) for q in c.questions if q.id in asked]
+    return Table(columns, rows)
+
+
+def _suite(c: Certificate) -> JUnitSuite:
+    outcome = {Conclusion.FAIL: "failure", Conclusion.ERROR: "error", Conclusion.NOT_APPLICABLE: "skipped"}
+    cases = [
+        JUnitCase(
+            f"{a.catalog} {a.id}",
+            outcome.get(a.conclusion, "passed"),  # type: ignore[arg-type]
+            a.why or (f"expected {a.expected}; actual {a.actual}" if a.expected else a.actual),
+            "\n\n".join(map(wire, a.wire)),
+            seconds=f"{a.seconds:.3f}",
+        )
+        for a in c.answers
+    ]
+    return JUnitSuite("certify", sum(a.seconds for a in c.answers), {"command": c.command}, cases)
+
+
+def badge_json(c: Certificate, catalog: str) -> dict[str, object]:
+    """What a badge says of a catalog, in the form of shields' endpoints."""
+    colour = {0: "brightgreen", 1: "red", 2: "lightgrey"}[c.exit_code]
+    return {"schemaVersion": 1, "label": "icequake certify", "message": c.counts(catalog), "color": colour}
+
+
+def line_of(a: Answer) -> str:
+    """One answer in a line."""
+    mark = {Conclusion.PASS: "✓", Conclusion.FAIL: "✕", Conclusion.SOFT: "~", Conclusion.ERROR: "!"}.get(
+        a.conclusion, "·"
+    )
+    told = f"expected {a.expected}; actual {a.actual}" if a.expected else a.why or a.actual
+    return (
+        f"{mark} {a.catalog} {a.id}: {a.conclusion}"
+        + (f" ({a.effect})" if a.conclusion is Conclusion.FAIL else "")
+        + (f": {told}" if told else "")
+    )

@@ -1,0 +1,158 @@
+"""The command ``certify``: its lines, its files, its exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from checkers.certificate import Answer, Certificate, Conclusion, Effect, Exchange, Level, changes
+from harness.certify.certify import concluded, read
+from harness.certify.kit import Server
+from harness.certify.requirement import Judgement, failed, passed
+from harness.certify.requirements import document, requirements
+from harness.cli.app import app
+from reports import certify as page
+from reports.drawing import render
+from tests.support.restcatalog import Catalog, Json, Reply, serving
+from tests.support.runs import ROOT
+
+FAST = "null-ref,duplicate-commit,txn-same-table-twice,key-replays"
+
+
+class Forgetful(Catalog):
+    """Of two changes of one table in a transaction it makes the first, as Iceberg's own test server does."""
+
+    def transact(self, changes: list[Json]) -> Reply:
+        first = {c["identifier"]["name"]: c for c in reversed(changes)}
+        return super().transact(list(first.values()))
+
+
+class Keyless(Catalog):
+    def config(self) -> Json:
+        return {k: v for k, v in super().config().items() if k != "idempotency-key-lifetime"}
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Path]:
+    with serving(Forgetful()) as uri:
+        file = tmp_path / "mine.yaml"
+        file.write_text(f"spark: {{type: rest, uri: '{uri}'}}\n")
+        yield file
+
+
+def typed(*words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["certify", *map(str, words)], standalone_mode=False)
+    return 254 if result.exception else result.return_value, result.output + str(result.exception or "")
+
+
+def test_a_foreign_server_is_certified_by_its_file_alone(own: Path, tmp_path: Path) -> None:
+    into = tmp_path / "into"
+    code, out = typed("--catalog", own, "--only", FAST, "--into", into, "--quiet")
+    assert code == 1, out
+    assert "loses data: 1 of 4 requirements fail; 2/3 must" in out and "· 0 n/a" in out
+    stored = json.loads((into / "certify.json").read_text())
+    (lost,) = [a for a in stored["answers"] if a["conclusion"] == "fail"]
+    assert lost["id"] == "txn-same-table-twice" and lost["tries"] == lost["alike"] == 3
+    assert any(e["path"] == "/v1/transactions/commit" and e["status"] == 204 for e in lost["wire"])
+    assert 'failures="1"' in (into / "junit.xml").read_text()
+    assert json.loads((into / "badge.json").read_text())["color"] == "red"
+    assert "POST /v1/transactions/commit" in (into / "certify.html").read_text()
+    _, again = typed("--catalog", own, "--only", FAST, "--into", into)
+    assert "4 of 4 requirements are there already" in again
+
+
+def test_what_changed_since_another_certificate_is_said(own: Path, tmp_path: Path) -> None:
+    typed("--catalog", own, "--only", FAST, "--into", tmp_path / "old", "--quiet")
+    with serving(Keyless()) as uri:
+        own.write_text(f"spark: {{type: rest, uri: '{uri}'}}\n")
+        old = tmp_path / "old" / "certify.json"
+        code, out = typed("--catalog", own, "--only", FAST, "--into", tmp_path / "new", "--against", old, "--quiet")
+    assert code == 0
+    assert "txn-same-table-twice: fail → pass" in out and "key-replays: pass → n/a" in out
+    assert "null-ref:" not in out
+
+
+def test_a_server_that_is_away_is_never_certified(tmp_path: Path) -> None:
+    file = tmp_path / "away.yaml"
+    file.write_text("spark: {type: rest, uri: 'http://127.0.0.1:1'}\n")
+    code, out = typed("--catalog", file, "--only", "null-ref", "--into", tmp_path / "into", "--quiet")
+    assert code == 2 and "1 of 1 requirements could not be asked" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--only", "null-reff"], "did you mean null-ref"),
+        (["--explain", "nul-ref"], "did you mean null-ref"),
+        (["--catalog", "hive"], "certify asks servers of REST catalogs"),
+        (["--against", "README.md"], "README.md: is no certify.json"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_with_a_remedy(
+    words: list[str], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    code, out = typed(*words)
+    assert code == 254 and named in out, out
+
+
+def test_list_and_explain_ask_nothing() -> None:
+    code, out = typed("--list")
+    assert code == 0 and len(out.splitlines()) == len(requirements())
+    code, out = typed("--explain", "null-ref")
+    assert code == 0 and "l.3712" in out and "loses data" in out
+
+
+def test_one_failure_of_several_tries_counts() -> None:
+    requirement = requirements()[0]
+    found = concluded("c", requirement, [passed(), failed("one", "two"), passed()])
+    assert (found.conclusion, found.alike, found.tries, found.actual) == (Conclusion.FAIL, 1, 3, "two")
+    assert concluded("c", requirement, [passed(), Judgement(Conclusion.SOFT)]).conclusion is Conclusion.SOFT
+
+
+def answer(level: Level, effect: Effect, conclusion: Conclusion) -> Answer:
+    return Answer("c", f"{level}-{effect}-{conclusion}", level, effect, conclusion, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [
+        ([answer(Level.MUST, Effect.CONFUSES, Conclusion.FAIL)], 1),
+        ([answer(Level.CLIENTS, Effect.LOSS, Conclusion.FAIL)], 1),
+        ([answer(Level.CLIENTS, Effect.BREAKS, Conclusion.FAIL)], 0),
+        ([answer(Level.MUST, Effect.LOSS, Conclusion.ERROR)], 2),
+        ([answer(Level.MUST, Effect.LOSS, Conclusion.PASS), answer(Level.SHOULD, Effect.LOSS, Conclusion.SOFT)], 0),
+    ],
+)
+def test_the_exit_code_is_that_of_what_counts(answers: list[Answer], code: int) -> None:
+    assert Certificate({"c": ""}, [], answers, "", "", "").exit_code == code
+
+
+def test_what_is_stored_is_read_again(tmp_path: Path) -> None:
+    wire = (Exchange("a", "GET", "/v1/x", None, 200, {"etag": "1"}, {"metadata": {}}),)
+    made = concluded("c", requirements()[0], [failed("one", "two", *wire)], 1.5)
+    whole = Certificate({"c": "http://x"}, [r.question for r in requirements()], [made], "now", "1", "icequake certify")
+    render.write(page.of(whole), tmp_path)
+    assert read(tmp_path / "certify.json") == whole
+    assert changes(whole, whole) == []
+
+
+def test_the_document_lists_every_requirement() -> None:
+    text = (ROOT / "docs" / "certify.md").read_text()
+    assert f"begin -->\n\n{document()}\n<!-- requirements: end" in text, "python -m harness.certify.requirements"
+
+
+def test_a_try_leaves_nothing_on_the_server() -> None:
+    from harness.certify.certify import asked_once
+
+    catalog = Catalog()
+    with serving(catalog) as uri:
+        server = Server.reached(uri, {})
+        for requirement in requirements():
+            if requirement.group != "load":
+                asked_once(requirement, server, 2)
+    assert not catalog.namespaces and not catalog.tables and not catalog.views
