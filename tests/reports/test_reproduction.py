@@ -25,7 +25,7 @@ def test_at_least_sixty_scenarios_are_scripts_and_the_others_say_why() -> None:
     assert len(EXPORTABLE) >= 60
     for scenario in SCENARIOS.values():
         if (why := why_not(scenario)) is not None:
-            with pytest.raises(NotExportable, match="cannot be exported as a script: (it|the moment) "):
+            with pytest.raises(NotExportable, match=r"cannot be exported as a script: (it|the moment) "):
                 script(scenario)
             assert why in issue(scenario)
 
