@@ -12,8 +12,9 @@ from checkers.evidence import history, runfolder
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import PLANNED
 from checkers.judge.runfolder import load_evidence
-from harness.cli.options import BadArgument, run_in
+from harness.cli.options import BadArgument, anywhere, run_in
 from reports.drawing.words import plural
+from reports.reproduction.exportable import why_not
 from reports.reproduction.issue import issue
 from reports.reproduction.script import script
 from workloads.file import scenario as scenarios
@@ -87,6 +88,7 @@ def _of_run(folder: RunFolder) -> tuple[Scenario, dict[str, str]]:
     return Scenario.model_validate(said), dict(plan.versions or {})
 
 
-def export_command(program: str, name: str) -> str:
-    """The line that says how a scenario becomes a script."""
-    return f"{program} export {shlex.quote(name)} --as script -o {shlex.quote(Path(name).stem)}.py"
+def export_command(scenario: Scenario, typed: str) -> str:
+    """The line that makes a script of a scenario, or the text for a tracker where it cannot be one; ``typed``: its name or file."""
+    form, ending = (SCRIPT, "py") if why_not(scenario) is None else (ISSUE, "md")
+    return shlex.join([anywhere(), "export", typed, "--as", form, "-o", f"{scenario.scenario}.{ending}"])
