@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.exported import export_command
+from reports.reproduction.expected import afterwards
 from reports.reproduction.exportable import why_not
 from reports.reproduction.issue import issue
 from reports.reproduction.script import NotExportable, release_for, script
@@ -107,3 +109,18 @@ def test_what_cannot_be_a_script_is_refused_with_a_reason(recorded_run: Path, tm
 def test_a_scenario_of_ones_own_catalog_is_no_script() -> None:
     own = SCENARIOS["undelete"].model_copy(update={"catalog": "mine.yaml"})
     assert isinstance(own, Scenario) and why_not(own) == "it needs a catalog of your own"
+
+
+def test_what_should_be_is_what_serial_orders_leave_that_real_time_allows() -> None:
+    assert afterwards(SCENARIOS["undelete"]) == {"t": [[0, 2, 3]]}
+    assert afterwards(SCENARIOS["merge-insert-duplicates"]) == {"t": [[0, 1, 7]]}
+    assert afterwards(SCENARIOS["rest-503-unreadable"]) == {"t": [[0, 1]]}, "what is reported as failed has no effect"
+    assert afterwards(SCENARIOS["undelete-serializable"]) == {}, "what came is one of them"
+    assert afterwards(SCENARIOS["insert-select-skew"]) == {"t": [[0, 0, 0, 1, 1], [0, 0, 1, 1, 1]]}
+
+
+def test_the_line_that_exports_names_the_form_that_there_is() -> None:
+    assert export_command(SCENARIOS["undelete"], "undelete").endswith(" export undelete --as script -o undelete.py")
+    assert export_command(SCENARIOS["jdbc-lost-ack"], "/x y/jdbc.yaml").endswith(
+        " export '/x y/jdbc.yaml' --as issue -o jdbc-lost-ack.md"
+    )
