@@ -27,7 +27,7 @@ _CATALOGS = {
 }
 _ENGINES = {
     "flink": "it needs Flink and a job of its own",
-    "stream": "it kills the process of a streaming query",
+    "stream": "it needs a standing streaming query in a process of its own",
 }
 
 
