@@ -20,12 +20,18 @@ def issue(scenario: Scenario, versions: Mapping[str, str] | None = None) -> str:
     release = release_for(scenario)
     versions = versions or {"iceberg": release.iceberg, "spark": release.spark}
     parts = [f"# {headline(scenario)}", scenario.description, "## Versions", _versions(scenario, versions)]
-    parts += ["## Affected", f"{scenario.affected[:1].upper()}{scenario.affected[1:]}. See {scenario.link}"]
+    parts += ["## Affected", f"{_affected(scenario)}. See {scenario.link}"]
     parts += ["## Steps", "\n".join(_steps(scenario))]
     parts += ["## Expected", _expected(scenario), "## Actual", "\n".join(_actual(scenario))]
     parts += ["## Work-around", scenario.remedy] if scenario.remedy else []
     parts += ["## Reproduction", _reproduction(scenario)]
     return "\n\n".join(parts) + "\n"
+
+
+def _affected(scenario: Scenario) -> str:
+    """The affected releases, without the word that nobody has reported it: this is the report."""
+    said = "; ".join(part for part in scenario.affected.split("; ") if not part.startswith("no report"))
+    return f"{said[:1].upper()}{said[1:]}"
 
 
 def _versions(scenario: Scenario, versions: Mapping[str, str]) -> str:

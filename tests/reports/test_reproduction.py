@@ -75,6 +75,7 @@ def test_an_issue_has_what_a_maintainer_asks_for_first(name: str) -> None:
     text = issue(SCENARIOS[name])
     for heading in ("Versions", "Affected", "Steps", "Expected", "Actual", "Reproduction"):
         assert f"\n## {heading}\n" in text
+    assert "no report found" not in text
     for step in SCENARIOS[name].operations:
         assert f"**{step.name}** (writer {step.writer}, " in text
 
