@@ -220,18 +220,25 @@ class CheckOptions(Options):
 
 @dataclass(frozen=True)
 class ExportOptions(Options):
-    """Write a run's history as Jepsen's EDN, so that other tools can check it."""
+    """Write a run's history as Jepsen's EDN, so that other tools can check it; or a scenario as a script that runs without icequake."""
 
-    short = "Write a run's history for others."
+    short = "Write a run's history, or a script that shows its defect, for others."
 
-    run: RunArgument = None
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A run's folder, or a `latest` link; default: the store's latest run. With --as script or issue a scenario, too.",
+            show_default=False,
+        ),
+    ] = None
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")] = None
     store: StoreOption = STORE
     form: Annotated[
         str | None,
         typer.Option(
             "--as",
-            help="For Elle: list-append, rw-register; for Knossos: register; default: icequake's own operations.",
+            help="For Elle: list-append, rw-register; for Knossos: register; for a project's maintainers: script (runs without "
+            "icequake), issue (text for a tracker); default: icequake's own operations.",
         ),
     ] = None
     key: Annotated[str | None, typer.Option(help="The only key of --as register: TABLE/ID/OPERATION.")] = None
@@ -243,11 +250,14 @@ class ExportOptions(Options):
         """The file's; what it leaves out is said. Raises BadArgument: there is no such form or key."""
         from checkers.clients.derived import DerivedError
         from checkers.evidence import runfolder as runs
-        from harness.cli.exported import exported
+        from harness.cli.exported import SCENARIOS, exported, reproduction
+        from reports.reproduction.script import NotExportable
 
         try:
+            if self.form in SCENARIOS and self.key is None:
+                return reproduction(self.store, self.run, self.form)
             return exported(runs.find(run_in(self.store, self.run)), self.form, self.key, say)
-        except DerivedError as e:
+        except (DerivedError, NotExportable) as e:
             raise BadArgument(str(e)) from None
 
     def execute(self) -> int:

@@ -159,18 +159,20 @@ class ProveOptions(Options):
 
     def _end(self, proofs: Sequence[Proof], found: dict[str, str]) -> int:
         """Tell what a few scenarios show; return the exit code."""
+        from harness.cli.exported import export_command
         from harness.run import disk
         from harness.run.settings import RunError
         from reports import proofs as shown
 
         if len(self._scenarios) <= 3 and not self.quiet:
             last = {p.scenario: p for p in proofs}
-            for s in self._scenarios:
+            for s, path in zip(self._scenarios, self._paths, strict=True):
                 for n, paragraph in enumerate(shown.story(s, last[s.scenario])):
                     lead = f"{s.scenario}: " if n == 0 else ""
                     typer.echo("\n" + _wrapped(lead + paragraph))
                 folder = last[s.scenario].folder
-                typer.echo("" if folder is None else f"\n  page  {folder}/report.html\n")
+                page = "" if folder is None else f"  page    {folder}/report.html\n"
+                typer.echo(f"\n{page}  export  {export_command(s, _typed(path))}\n")
         if not self.quiet:
             typer.echo(f"Spark {found['spark']}, Iceberg {self._release.label}; the runs are in {self.store}")
         if (full := next((w for p in proofs if p.state == "not run" for w in p.why if disk.said(w)), None)) is not None:

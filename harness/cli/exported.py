@@ -1,15 +1,28 @@
-"""``icequake export``: a run's history for other tools, or for ``icequake check`` on another machine."""
+"""``icequake export``: a run's history for other tools, or for ``icequake check`` on another machine; or a scenario as a script."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 
 from checkers.clients import derived, jepsen
 from checkers.clients.models import TABLES
-from checkers.evidence import history
+from checkers.evidence import history, runfolder
 from checkers.evidence.runfolder import RunFolder
+from checkers.judge.proof import PLANNED
 from checkers.judge.runfolder import load_evidence
+from harness.cli.options import BadArgument, anywhere, run_in
 from reports.drawing.words import plural
+from reports.reproduction.exportable import why_not
+from reports.reproduction.issue import issue
+from reports.reproduction.script import script
+from workloads.file import scenario as scenarios
+from workloads.file.scenario import Scenario
+
+SCRIPT, ISSUE = "script", "issue"
+SCENARIOS = (SCRIPT, ISSUE)
+"""The forms of a scenario; the others are forms of a run's history."""
 
 
 def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable[[str], object]) -> str:
@@ -30,8 +43,10 @@ def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable
         told = history.read(folder.history)
         tables = [t.model_dump(mode="json", exclude_defaults=True) for t in folder.read_plan().tables or ()]
         return jepsen.to_edn(history.History({**told.header, TABLES: tables}, told.events, told.problems))
+    if form in SCENARIOS:
+        raise derived.DerivedError(f"--key {key}: give --as {derived.REGISTER} with it")
     if form not in derived.FORMS:
-        raise derived.DerivedError(f"--as {form}: unknown; allowed: {', '.join(derived.FORMS)}")
+        raise derived.DerivedError(f"--as {form}: unknown; allowed: {', '.join((*derived.FORMS, *SCENARIOS))}")
     found = derived.derive(load_evidence(folder.path), form, key)
     shown, of = found.operations
     keys = len(found.keys) if key is None else 1
@@ -46,3 +61,34 @@ def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable
     else:
         say(f"Elle's consistency model: {found.level}; for icequake check: --level {found.level}")
     return jepsen.to_edn(found.history, header=False)
+
+
+def reproduction(store: Path, what: Path | None, form: str) -> str:
+    """The script or the issue of a scenario, or of the scenario that a run is of.
+
+    Raises:
+        BadArgument: the run is of no scenario.
+        NotExportable: a script cannot show it.
+        StoreError, WorkloadError: it does not exist, or cannot be read.
+    """
+    versions = None
+    if what is not None and (what.suffix == ".yaml" or (scenarios.LIBRARY / f"{what}.yaml").is_file()):
+        (found,) = scenarios.find([str(what)])
+    else:
+        found, versions = _of_run(runfolder.find(run_in(store, what)))
+    return script(found) if form == SCRIPT else issue(found, versions)
+
+
+def _of_run(folder: RunFolder) -> tuple[Scenario, dict[str, str]]:
+    plan = folder.read_plan()
+    said = (plan.model_extra or {}).get(PLANNED)
+    if said is None:
+        way = f"reduce it to one with: icequake shrink {folder.path}"
+        raise BadArgument(f"{folder.path} is the run of a workload, and a script shows a scenario; {way}")
+    return Scenario.model_validate(said), dict(plan.versions or {})
+
+
+def export_command(scenario: Scenario, typed: str) -> str:
+    """The line that makes a script of a scenario, or the text for a tracker where it cannot be one; ``typed``: its name or file."""
+    form, ending = (SCRIPT, "py") if why_not(scenario) is None else (ISSUE, "md")
+    return shlex.join([anywhere(), "export", typed, "--as", form, "-o", f"{scenario.scenario}.{ending}"])

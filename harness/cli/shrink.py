@@ -216,17 +216,20 @@ class ShrinkOptions(Options):
         return shrunk(one, left, minimal, said, proves=self._proves, replays=self._replays, goes_on=goes_on)
 
     def _show(self, result: Shrunk) -> int:
+        from harness.cli.exported import export_command
         from harness.cli.terminal import show
         from reports import shrunk as shown
         from reports.drawing import render
+        from workloads.file import scenario
 
         page = shown.of(result)
         written = render.write(page, self._into, *([self.output] if self.output is not None else ()))
         files = {"scenario": result.scenario, "recording": result.recording}
         kept = {name: self._into / file for name, file in files.items() if file is not None}
+        export = {"export": export_command(scenario.load(file), str(file))} if (file := kept.get("scenario")) else {}
         again = result.command if result.after is not None else result.goes_on
         typer.echo()
-        show(page, {"runs": shown.ran(result), **kept, "page": written, "again": again})
+        show(page, {"runs": shown.ran(result), **kept, "page": written, **export, "again": again})
         return 0 if result.shown else NOT_REPRODUCED
 
 

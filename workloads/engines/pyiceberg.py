@@ -110,7 +110,7 @@ def _frame(rows: Iterable[Row]) -> Any:
     return pa.Table.from_pylist([r._asdict() for r in rows], schema=pa.schema(types.items()))
 
 
-def _selected(f: str, value: Arguments, table: TableSpec) -> str:
+def selected(f: str, value: Arguments, table: TableSpec) -> str:
     """What an operation selects, as far as PyIceberg has words for it: its keys, its partition, or everything."""
     taken = KINDS[f].touches(value, table)
     if taken.whole:
@@ -130,16 +130,16 @@ def _stage(loaded: Table, change: Transaction, op: str, f: str, value: Arguments
     elif f == "overwrite-partitions":
         change.dynamic_partition_overwrite(_frame(new_rows(value, op, table)), snapshot_properties=marks)
     elif f == "overwrite-where":
-        change.overwrite(_frame(new_rows(value, op, table)), _selected(f, value, table), snapshot_properties=marks)
+        change.overwrite(_frame(new_rows(value, op, table)), selected(f, value, table), snapshot_properties=marks)
     elif f in DELETES:
-        change.delete(_selected(f, value, table), snapshot_properties=marks)
+        change.delete(selected(f, value, table), snapshot_properties=marks)
     else:
-        selected = _selected(f, value, table)
-        state = State(_rows(loaded, row_filter=selected))
+        where = selected(f, value, table)
+        state = State(_rows(loaded, row_filter=where))
         removed, added = KINDS[f].writeset(state, value, op, table)
         if removed or added:
             state.apply(removed, added)
-            change.overwrite(_frame(state), selected, snapshot_properties=marks)
+            change.overwrite(_frame(state), where, snapshot_properties=marks)
 
 
 class PyIceberg(Guest):

@@ -11,6 +11,7 @@ import pytest
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
+from harness.cli.shrink import ShrinkOptions
 from harness.experiments.shrink.guess import guesses
 from harness.experiments.shrink.log import journal_of
 from harness.experiments.shrink.log import trials as logged
@@ -73,7 +74,7 @@ def shrink(
         return (one, *one.shrink())
 
 
-def test_two_operations_are_left_and_their_scenario(tmp_path: Path) -> None:
+def test_two_operations_are_left_and_their_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, into = busy(tmp_path), tmp_path / "out"
     one, left, minimal, found = shrink(run, into, ByRule(into, run.folder.path, needs_both))
     assert left is not None
@@ -100,6 +101,8 @@ def test_two_operations_are_left_and_their_scenario(tmp_path: Path) -> None:
     assert f"  left    {result.after}" in told
     assert shown.of(result).command == ("See it again", "prove it")
     assert len(said["steps"]) >= 2
+    ShrinkOptions(run=run.folder.path, into=into)._show(result)
+    assert f"export {into / SCENARIO} --as script -o " in capsys.readouterr().out
 
 
 def test_waits_that_the_anomaly_needs_stay(tmp_path: Path) -> None:

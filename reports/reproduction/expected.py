@@ -1,0 +1,92 @@
+"""What a scenario's operations leave if they go one after the other, and what a read among them must see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import permutations
+
+from workloads.file.scenario import Scenario, Step
+from workloads.operations.kind import new_row
+from workloads.operations.kinds import KINDS
+from workloads.tables import State, TableSpec
+
+MOST_ORDERS = 1000
+"""Orders that are tried; with more nothing is said."""
+
+
+def afterwards(scenario: Scenario) -> dict[str, list[list[int]]]:
+    """Table → each list of ids that the acknowledged operations leave in some serial order that real time allows, if none of it is what came.
+
+    Tables are left out whose final rows are not known, that came to one of these, or whose operations mean more than a state.
+    """
+    found = {}
+    for table in scenario.tables:
+        final = scenario.final.get(table.name, "unchecked")
+        steps = [s for s in scenario.operations if scenario.table(s) is table and s.expect.type != "fail"]
+        plain = all(not KINDS[s.do].sets_back and not KINDS[s.do].two_tables and s.expect.type == "ok" for s in steps)
+        if final == "unchecked" or not plain or math.factorial(len(steps)) > MOST_ORDERS:
+            continue
+        legal = sorted({tuple(_ids(_after(table, order))) for order in permutations(steps) if _may_go(scenario, order)})
+        if final == "unreadable" or tuple(sorted(final)) not in legal:
+            found[table.name] = [list(ids) for ids in legal]
+    return found
+
+
+def _may_go(scenario: Scenario, order: tuple[Step, ...]) -> bool:
+    """Whether no step stands behind one that began after it had completed."""
+    return not any(a.name in _before(scenario, b) for n, a in enumerate(order) for b in order[:n])
+
+
+def _before(scenario: Scenario, step: Step) -> set[str]:
+    """The steps that have completed when one begins."""
+    found: set[str] = set()
+    left = [step]
+    by_name = {s.name: s for s in scenario.operations}
+    while left:
+        one = left.pop()
+        mine = [s.name for s in scenario.operations if s.writer == one.writer]
+        completed = {n for n, moment in (one.after or {}).items() if moment == "completed"} | set(
+            mine[: mine.index(one.name)]
+        )
+        began = {n for n, moment in (one.after or {}).items() if moment == "held"}
+        for name in completed - found:
+            found.add(name)
+            left.append(by_name[name])
+        left += [by_name[n] for n in began]
+    for name in tuple(found):  # what held them has completed, too
+        found |= {n for n, moment in (by_name[name].hold or {}).items() if moment == "completed"}
+    return found
+
+
+def _after(table: TableSpec, steps: tuple[Step, ...]) -> State:
+    state = State(new_row(i, "seed", table) for i in range(table.seed_rows))
+    for step in steps:
+        removed, added = KINDS[step.do].writeset(state, step.value, step.name, table)
+        state.apply(removed, added)
+    return state
+
+
+def _ids(state: State) -> list[int]:
+    return [row.id for row in state.rows()]
+
+
+def read_by(scenario: Scenario, step: Step) -> list[int] | None:
+    """The ids that a read of a whole table must return: those of the operations that have completed. None if it is no such read, or follows
+    a defect.
+
+    A scenario with ``stale-read`` is about a read that returns what there was before them.
+    """
+    table, names = scenario.table(step), {str(a).rpartition("/")[2] for a in scenario.anomalies}
+    if step.do != "read" or (names and "stale-read" not in names):
+        return None
+    done: set[str] = set() if "stale-read" in names else _before(scenario, step)
+    steps = tuple(
+        s for s in scenario.operations if s.name in done and scenario.table(s) is table and s.expect.type != "fail"
+    )
+    return _ids(_after(table, steps))
+
+
+def ids_said(ids: Iterable[int]) -> str:
+    """Ids as a person writes them: ``0, 1, 3``."""
+    return ", ".join(map(str, ids)) or "(none)"

@@ -1,0 +1,58 @@
+"""Which scenarios can be written as a script that runs without icequake, and why the others cannot."""
+
+from __future__ import annotations
+
+from workloads.engines.engines import SPARK
+from workloads.file.scenario import Scenario, Step
+from workloads.operations.kind import STAGES
+from workloads.operations.kinds import KINDS
+
+REST, NESSIE, JDBC = "rest", "nessie", "jdbc"
+CATALOGS = {REST: "", NESSIE: "CATALOG_URI names the server", JDBC: ""}
+"""The catalogs that a script can start or be given, and what it needs to be told."""
+PYICEBERG, DUCKDB = "pyiceberg", "duckdb"
+ENGINES = (SPARK, PYICEBERG, DUCKDB)
+_CATALOGS = {
+    "hadoop": "the moment that counts is a request to an object store",
+    "hadoop-conditional": "the moment that counts is a request to an object store",
+    "hadoop-locked": "it needs DynamoDB and a request to an object store",
+    "hive": "it needs a proxy of Thrift",
+    "hive-cas": "it needs a proxy of Thrift",
+    "hive-nolock": "it needs a proxy of Thrift",
+    "hive4": "it needs a proxy of Thrift",
+    "glue": "it needs a server with Glue's interface",
+    "glue-cas": "it needs a server with Glue's interface",
+    "dynamodb": "it needs DynamoDB",
+    "nessie-native": "it needs a proxy of Nessie's own interface",
+}
+_ENGINES = {
+    "flink": "it needs Flink and a job of its own",
+    "stream": "it needs a standing streaming query in a process of its own",
+}
+
+
+def why_not(scenario: Scenario) -> str | None:
+    """Why a scenario cannot be written as a script, as a clause; None if it can."""
+    if scenario.catalog not in CATALOGS:
+        return _CATALOGS.get(scenario.catalog, "it needs a catalog of your own")
+    if scenario.repeat > 1:
+        return "it shows rarely, among many operations"
+    for name in scenario.by_writer:
+        if name not in ENGINES:
+            return _ENGINES.get(name, f"it needs a writer of {name}")
+    return next((why for s in scenario.operations if (why := _step(scenario, s)) is not None), None)
+
+
+def _step(scenario: Scenario, step: Step) -> str | None:
+    kind = KINDS[step.do]
+    if step.service == "database" or (step.gated and scenario.catalog == JDBC):
+        return "it needs a proxy of PostgreSQL's protocol"
+    if step.service != "catalog" or step.at not in ("commit", "load"):
+        return "it holds a request to the object store"
+    if step.kill:
+        return "it kills a writer's process"
+    if kind.by_transaction or kind.two_tables:
+        return f"it commits by the endpoint for transactions ({step.do})"
+    if any(STAGES in t.properties for t in scenario.tables):
+        return "it stages commits"
+    return None

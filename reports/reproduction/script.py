@@ -1,0 +1,434 @@
+"""A scenario as one Python file that runs without icequake: the tables, the statements, who waits for whom, and what must come of it.
+
+The file is made of the parts in ``templates/reproduction``. One part starts Iceberg's own REST catalog on SQLite and local files, one is a
+proxy before it for each writer, which holds or strikes one request. So every scenario on a REST catalog has the same form.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from typing import Any
+
+from compose.install.jars import read_lock
+from compose.install.releases import DEFAULT, RELEASES, Release
+from reports.reproduction.expected import afterwards, read_by
+from reports.reproduction.exportable import DUCKDB, JDBC, NESSIE, PYICEBERG, REST, why_not
+from workloads.ddl import definition
+from workloads.engines.duckdb import ATTACH, SET, translated
+from workloads.engines.engines import SPARK
+from workloads.engines.pyiceberg import DELETES, OWN, READS, selected
+from workloads.file.scenario import Scenario, Step
+from workloads.operations.kind import ROWS, Statement, new_row, new_rows, row_values
+from workloads.operations.kinds import KINDS
+from workloads.tables import SQL_COLUMNS, TableSpec
+
+PLACE = "c.repro"
+"""Catalog and namespace of every script's tables."""
+WIDTH = 110
+PINNED = ("pyiceberg[pyarrow,sql-sqlite]==0.12.0",)
+DUCKDBS = tuple(
+    f"{p}==1.5.5" for p in ("duckdb", "duckdb-extension-httpfs", "duckdb-extension-avro", "duckdb-extension-iceberg")
+)
+
+
+class NotExportable(ValueError):
+    """A scenario needs more than a script can bring with it; the message is one sentence that says what."""
+
+
+def script(scenario: Scenario) -> str:
+    """The text of the file.
+
+    Raises:
+        NotExportable: it cannot be one.
+    """
+    if (why := why_not(scenario)) is not None:
+        raise NotExportable(f"{scenario.scenario} cannot be exported as a script: {why}")
+    engines = set(scenario.by_writer)
+    rest = scenario.catalog != JDBC
+    parts = [_about(scenario), _imports(engines, rest), _constants(scenario), _part("steps"), *_steps(scenario)]
+    parts += [_part("equality")] if "equality_delete(" in "".join(parts) else []
+    parts += [_part(name) for name in ("proxy",) if rest]
+    parts += (
+        [_part("server").replace("@SERVER@", textwrap.fill(" ".join(_server()), WIDTH, break_on_hyphens=False))]
+        if rest
+        else []
+    )
+    parts += [_part("jars"), _part("spark"), *(_part(e) for e in (PYICEBERG, DUCKDB) if e in engines)]
+    parts += [_properties(scenario, engines), _part("run"), _main(scenario, rest)]
+    return "\n\n\n".join(p.strip("\n") for p in parts).replace("@ATTACH@", _attach(scenario)) + "\n"
+
+
+def release_for(scenario: Scenario) -> Release:
+    """The newest release that shows what the scenario says."""
+    return next((r for r in RELEASES if _shows(scenario, r)), DEFAULT)
+
+
+def _shows(scenario: Scenario, release: Release) -> bool:
+    at, version = _number(release.iceberg), scenario.since
+    newest = max(t.format_version for t in scenario.tables)
+    return (
+        (version is None or at >= _number(version))
+        and (scenario.fixed is None or at < _number(scenario.fixed))
+        and release.newest_format >= newest
+    )
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def pinned(scenario: Scenario) -> tuple[str, ...]:
+    """The packages that a script needs, with their versions."""
+    engines = set(scenario.by_writer)
+    more = (PINNED if PYICEBERG in engines else ()) + (DUCKDBS if DUCKDB in engines else ())
+    return (f"pyspark=={release_for(scenario).spark}", *more)
+
+
+def _part(name: str) -> str:
+    return resources.files("reports").joinpath(f"templates/reproduction/{name}.txt").read_text(encoding="utf-8")
+
+
+def _server() -> Iterator[str]:
+    """The jars of Iceberg's REST server, without the drivers of other databases and stores."""
+    needless = ("postgresql", "iceberg-aws-bundle", "iceberg-aws")
+    for jar in read_lock():
+        if REST in jar.confs and jar.artifact not in needless:
+            yield jar.coordinates
+    yield next(j.coordinates for j in read_lock() if j.artifact == "sqlite-jdbc")
+
+
+def _runtime(scenario: Scenario) -> list[str]:
+    """The jars of Spark's driver."""
+    conf = release_for(scenario).conf
+    found = [j for j in read_lock() if conf in j.confs and j.artifact.startswith("iceberg-spark-runtime")]
+    found += [j for j in read_lock() if j.artifact == "sqlite-jdbc" and scenario.catalog == JDBC]
+    found += [
+        j for j in read_lock() if j.artifact == "iceberg-aws-bundle" and conf in j.confs and scenario.catalog == NESSIE
+    ]
+    return [j.coordinates for j in found]
+
+
+def headline(scenario: Scenario) -> str:
+    """What it shows, as a sentence without its stop."""
+    return scenario.shows[:1].upper() + scenario.shows[1:]
+
+
+def _about(scenario: Scenario) -> str:
+    after = scenario.final
+    said = [headline(scenario) + ".", scenario.description, f"Affected: {scenario.affected}.", scenario.link]
+    said += [f"Remedy: {scenario.remedy}"] if scenario.remedy else []
+    came = [
+        f"{t}: {'nobody can read it' if f == 'unreadable' else f'the ids {list(f)}'}"
+        for t, f in after.items()
+        if f != "unchecked"
+    ]
+    legal = afterwards(scenario)
+    should = [f"{t}: the ids {' or '.join(map(str, found))}" for t, found in legal.items() if found]
+    said += (
+        [f"What the acknowledged operations leave, one after the other in any order:\n  {'; '.join(should)}"]
+        if should
+        else []
+    )
+    said += [f"What comes:\n  {'; '.join(came)}"] if came else []
+    said.append(f"    pip install {' '.join(map(_shell, pinned(scenario)))}\n    python -I {scenario.scenario}.py")
+    needs = f"Needs Java 17 or 21. Iceberg {release_for(scenario).iceberg} comes from Maven Central, or from the folder JARS if that is set"
+    here = "; the catalog, SQLite and the files are in a temporary folder"
+    said.append(
+        needs + (here if scenario.catalog in (REST, JDBC) else "") + ". Exit code 0 if it came as written here, else 1."
+    )
+    if scenario.catalog not in (REST, JDBC):
+        said.append(_compose(scenario.catalog))
+    text = "\n\n".join(
+        s
+        if s.startswith("    ") or "\n  " in s
+        else textwrap.fill(s, WIDTH, break_long_words=False, break_on_hyphens=False)
+        for s in said
+    )
+    return '"""' + text.replace("\\", "\\\\").replace('"""', "'''") + '\n"""'
+
+
+def _compose(catalog: str) -> str:
+    return (
+        f"CATALOG_URI is the address of {catalog.capitalize()}'s REST endpoint, and CATALOG_PROPERTIES more properties of the catalog as JSON. "
+        f"A compose file, and what to set with it:\n\n{_part(catalog).rstrip()}"
+    )
+
+
+def _shell(package: str) -> str:
+    return f"'{package}'" if "[" in package else package
+
+
+def _imports(engines: set[str], rest: bool) -> str:
+    names = {
+        "atexit",
+        "contextlib",
+        "json",
+        "os",
+        "re",
+        "shutil",
+        "socket",
+        "struct",
+        "subprocess",
+        "sys",
+        "tempfile",
+        "threading",
+        "time",
+    }
+    lines = [
+        f"import {n}"
+        for n in sorted(names if rest else names - {"atexit", "contextlib", "re", "socket", "struct", "time"})
+    ]
+    lines.insert(len(lines), "from datetime import datetime, timezone")
+    lines += (
+        [
+            "from http.client import HTTPConnection",
+            "from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer",
+        ]
+        if rest
+        else []
+    )
+    lines += ["from pathlib import Path", "from types import SimpleNamespace"]
+    lines += ["from urllib.parse import urlsplit", "from urllib.request import urlopen"] if rest else []
+    lines += [
+        "",
+        *(["import duckdb"] if DUCKDB in engines else []),
+        *(["import pyarrow as pa"] if PYICEBERG in engines else []),
+        "import pyspark",
+    ]
+    lines += ["from py4j.java_gateway import JavaClass"]
+    lines += ["from pyiceberg.catalog import load_catalog"] if PYICEBERG in engines else []
+    return "\n".join([*lines, "from pyspark.sql import SparkSession"])
+
+
+def _constants(scenario: Scenario) -> str:
+    lines = [f"HEADLINE = {_quoted(scenario.shows)}", f'PYSPARK = "{release_for(scenario).spark}"']
+    lines += [f"RUNTIME = {_list(_runtime(scenario))}", f"WRITERS = {_list(scenario.by_writer)}", "TABLES = ["]
+    lines += [textwrap.indent(_quoted(sql) + ",", "    ") for sql in tables_of(scenario)]
+    return "\n".join([*lines, "]"])
+
+
+def tables_of(scenario: Scenario) -> Iterator[str]:
+    """The statements of Spark that make the tables and fill them."""
+    for table in scenario.tables:
+        at = f"{PLACE}.{table.name}"
+        yield f"CREATE TABLE {at} ({SQL_COLUMNS}) {definition(table).format()}"
+        if table.seed_rows:
+            rows = row_values(new_row(i, "seed", table) for i in range(table.seed_rows))
+            yield f"INSERT INTO {at} ({ROWS}) VALUES {rows}"
+
+
+def statements_of(scenario: Scenario, step: Step) -> list[str]:
+    """The statements of a step as text; none if it is no statement."""
+    statements = KINDS[step.do].statements(step.value, step.name, scenario.table(step))
+    return [_text(s, scenario.table(step)) for s in statements if s.action is None]
+
+
+def _list(words: list[str] | tuple[str, ...]) -> str:
+    return "[" + ", ".join(f'"{w}"' for w in words) + "]"
+
+
+def _quoted(text: str, f: str = "") -> str:
+    """A Python string, over several lines if it is long."""
+    mark = "'" if '"' in text and "'" not in text else '"'
+    if mark in text or "\\" in text:
+        return f + repr(text)
+    if len(text) <= WIDTH:
+        return f"{f}{mark}{text}{mark}"
+    pieces = textwrap.wrap(text, WIDTH, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
+    return "(\n" + "\n".join(f"    {f}{mark}{p}{mark}" for p in pieces) + "\n)"
+
+
+# --- the operations ----------------------------------------------------------------------------------------------------
+
+
+def _steps(scenario: Scenario) -> Iterator[str]:
+    for step in scenario.operations:
+        engine = scenario.by_writer[step.writer]
+        body = {SPARK: _in_spark, PYICEBERG: _in_pyiceberg, DUCKDB: _in_duckdb}[engine](scenario, step)
+        client = {SPARK: "spark", PYICEBERG: "catalog", DUCKDB: "client"}[engine]
+        lines = textwrap.indent("\n".join(body), "    ")
+        yield f"@step({_said(scenario, step)})\ndef _({client}):\n{lines}"
+
+
+def _said(scenario: Scenario, step: Step) -> str:
+    said = [f'"{step.name}"', f"writer={step.writer}"]
+    said += [f"{k}={_mapping(v)}" for k, v in (("after", step.after), ("hold", step.hold)) if v]
+    if step.fault is not None:
+        fault: dict[str, Any] = {"verb": step.fault.verb}
+        fault |= {"status": step.fault.status} if step.fault.status is not None else {}
+        text = _mapping(fault)
+        if step.fault.retry_after is not None:
+            text = f'{text[:-1]}, "headers": {{"Retry-After": "{step.fault.retry_after}"}}}}'
+        said.append(f"fault={text}")
+    said += [f'at="{step.at}"'] if step.at != "commit" else []
+    said += [f"nth={step.nth}"] if step.nth != 1 else []
+    if step.expect.type != "ok":
+        said.append(f"fails={_quoted(step.expect.message or step.expect.error or '')}")
+    rows = read_by(scenario, step)
+    said += [f"reads={rows}"] if rows is not None and step.expect.type == "ok" else []
+    text = ", ".join(said)
+    return text if len(text) < WIDTH + 20 else "\n    " + ",\n    ".join(said) + ",\n"
+
+
+def _mapping(value: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f'"{k}": "{v}"' if isinstance(v, str) else f'"{k}": {v}' for k, v in value.items()) + "}"
+
+
+BOUND = {name: f"{{{name}}}" for name in ("snapshot", "older_than", "first", "second", "again")}
+"""What a statement takes from one before it; in a script an f-string fills it in."""
+
+
+def _text(statement: Statement, table: TableSpec) -> str:
+    """Its SQL, with the places of what is bound."""
+    at = {"table": f"{PLACE}.{table.name}", "identifier": f"repro.{table.name}", "catalog": "c", "namespace": "repro"}
+    return statement.sql.format_map(at | BOUND)
+
+
+def _in_spark(scenario: Scenario, step: Step) -> Iterator[str]:
+    table = scenario.table(step)
+    kind = KINDS[step.do]
+    if scenario.operations[-1] is step and "kept-row-id" in _names(scenario):
+        yield f'BEFORE.update({{r.id: r._row_id for r in spark.sql("SELECT id, _row_id FROM {PLACE}.{table.name}").collect()}})'
+    for statement in kind.statements(step.value, step.name, table):
+        sql = _text(statement, table)
+        text = _quoted(sql, "f" if any(v in sql for v in BOUND.values()) else "")
+        if "{older_than}" in sql:
+            yield 'older_than = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")'
+        for key, value in statement.settings.items():
+            yield f'spark.conf.set("{key}", "{value}")'
+        if statement.action is not None:
+            yield from _action(statement.action, f"{PLACE}.{table.name}")
+        elif statement.bind is not None:
+            yield f"{statement.bind} = spark.sql({text}).collect()[-1][0]"
+        else:
+            yield f"{'return ' if kind.verb == 'read' else ''}spark.sql({text}).collect()"
+
+
+def _action(action: Mapping[str, Any], table: str) -> Iterator[str]:
+    if action["name"] == "equality-delete":
+        more = f", rows={action['rows']}" if action["rows"] else ""
+        more += ", validated=True" if action["validated"] else ""
+        yield f'equality_delete(spark, "{table}", keys={action["keys"]}{more})'
+        return
+    yield "spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)"
+    yield "iceberg = spark._jvm.org.apache.iceberg.spark"
+    yield f'table = iceberg.Spark3Util.loadIcebergTable(spark._jsparkSession, "{table}")'
+    yield "orphans = iceberg.actions.SparkActions.get(spark._jsparkSession).deleteOrphanFiles(table)"
+    yield f"orphans.olderThan(int(time.time() * 1000) - {1000 * action['older_than_s']}).execute()"
+
+
+def _in_pyiceberg(scenario: Scenario, step: Step) -> Iterator[str]:
+    table, op = scenario.table(step), step.name
+    yield f'table = catalog.load_table("repro.{table.name}")'
+    taken = selected(step.do, step.value, table)
+    if step.do in READS:
+        yield 'return [(i,) for i in table.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()]'
+        return
+    yield "change = table.transaction()"
+    made = [r._asdict() for r in new_rows(step.value, op, table)] if "ids" in step.value else []
+    if step.do == "insert":
+        yield f"change.append(arrow({made}))"
+    elif step.do == "upsert":
+        yield f'change.upsert(arrow({made}), join_cols=["id"])'
+    elif step.do == "overwrite-partitions":
+        yield f"change.dynamic_partition_overwrite(arrow({made}))"
+    elif step.do in DELETES:
+        yield f'change.delete("{taken}")'
+    else:
+        column, new = {"counter": ("cnt", 'r["cnt"] + 1'), "register": ("val", f'"{op}"')}.get(
+            step.do.removeprefix("update-").removesuffix("-where"), ("log", f'r["log"] + ",{op}"')
+        )
+        yield f'rows = [{{**r, "{column}": {new}}} for r in table.scan(row_filter="{taken}").to_arrow().to_pylist()]'
+        yield f'change.overwrite(arrow(rows), "{taken}")'
+    yield "change.commit_transaction()"
+
+
+def _in_duckdb(scenario: Scenario, step: Step) -> Iterator[str]:
+    table, kind = scenario.table(step), KINDS[step.do]
+    for statement in kind.statements(step.value, step.name, table):
+        text = translated(statement.sql).format(table=f"{PLACE}.{table.name}")
+        back = "return " if kind.verb == "read" else ""
+        yield f"{back}client.execute({_quoted(text)}).fetchall()"
+
+
+# --- catalog, and what must have come ----------------------------------------------------------------------------------
+
+
+def _properties(scenario: Scenario, engines: set[str]) -> str:
+    own = {k: v for k, v in scenario.catalog_properties.items() if not k.startswith((OWN, ATTACH, SET))}
+    if scenario.catalog == JDBC:
+        spark = {"type": "jdbc", "jdbc.schema-version": "V1", **own}
+        place = '"uri": f"jdbc:sqlite:{address}/catalog.db", "warehouse": f"file:{address}/warehouse"'
+    else:
+        spark, place = (
+            {"type": "rest", **own},
+            '"uri": address, **json.loads(os.environ.get("CATALOG_PROPERTIES", "{}"))',
+        )
+    lines = ["def properties(address):", f"    return {{{_mapping(spark)[1:-1]}, {place}}}"]
+    if PYICEBERG in engines:
+        mine = {k.removeprefix(OWN): v for k, v in scenario.catalog_properties.items() if k.startswith(OWN)}
+        at = (
+            '"uri": f"sqlite:///{address}/catalog.db", "warehouse": f"file:{address}/warehouse"'
+            if scenario.catalog == JDBC
+            else '"uri": address'
+        )
+        kind = "sql" if scenario.catalog == JDBC else "rest"
+        lines += [
+            "",
+            "",
+            "def pyiceberg_properties(address):",
+            f'    return {{"type": "{kind}", {at}{"".join(f", {_mapping({k: v})[1:-1]}" for k, v in mine.items())}}}',
+        ]
+    if DUCKDB in engines:
+        settings = [
+            f"SET {k.removeprefix(SET)} = '{v}'" for k, v in scenario.catalog_properties.items() if k.startswith(SET)
+        ]
+        lines += ["", "", f"DUCKDB_SETTINGS = {_list(settings)}"]
+    opens = ['"spark": lambda spark, address: session(spark, properties(address))']
+    opens += [f'"{e}": open_{e}' for e in (PYICEBERG, DUCKDB) if e in engines]
+    return "\n".join([*lines, "", "", f"OPEN = {{{', '.join(opens)}}}", "BEFORE = {}"])
+
+
+def _attach(scenario: Scenario) -> str:
+    given = {k.removeprefix(ATTACH): v for k, v in scenario.catalog_properties.items() if k.startswith(ATTACH)}
+    return "".join(f", {k} '{v}'" for k, v in given.items())
+
+
+def _names(scenario: Scenario) -> set[str]:
+    return {str(a).rpartition("/")[2] for a in scenario.anomalies}
+
+
+def _main(scenario: Scenario, rest: bool) -> str:
+    text = _part("main").replace("@CHECKS@", textwrap.indent("\n".join(_checks(scenario)), "    "))
+    if not rest:
+        text = text.replace("catalog_server(folder)", "folder").replace(
+            "at = proxy(catalog)", "at = SimpleNamespace(address=catalog)"
+        )
+    return text
+
+
+def _checks(scenario: Scenario) -> Iterator[str]:
+    names = _names(scenario)
+    for table, rows in scenario.final.items():
+        if rows == "unreadable":
+            yield f'good.append(check("{table} can be read", readable(after, "{table}"), False))'
+        elif rows != "unchecked":
+            yield f'good.append(check("ids in {table}", ids(after, "{table}"), {list(rows)}))'
+    for step in scenario.operations:
+        if step.do == "add-column" and step.expect.type == "ok" and "unreadable" not in scenario.final.values():
+            there = "vanished-schema" not in names
+            at, column = f"{PLACE}.{scenario.table(step).name}", step.value["column"]
+            yield f'good.append(check("{column} is a column", "{column}" in after.table("{at}").columns, {there}))'
+    table = f"{PLACE}.{scenario.tables[0].name}"
+    if "dangling-dv" in names:
+        yield f'needed = {{r[0] for r in after.sql("SELECT referenced_data_file FROM {table}.delete_files").collect()}}'
+        yield f'there = {{r[0] for r in after.sql("SELECT file_path FROM {table}.data_files").collect()}}'
+        yield 'good.append(check("deletion vectors whose data file is not there", len(needed - there) > 0, True))'
+    if "position-deletes-in-v3" in names:
+        yield f'formats = [r[0] for r in after.sql("SELECT file_format FROM {table}.delete_files").collect()]'
+        yield 'good.append(check("position delete files in a table of version 3", "PARQUET" in formats, True))'
+    if "kept-row-id" in names:
+        yield f'now = {{r.id: r._row_id for r in after.sql("SELECT id, _row_id FROM {table}").collect()}}'
+        yield 'good.append(check("rows that were there have another row id", any(now[i] != BEFORE[i] for i in BEFORE), True))'

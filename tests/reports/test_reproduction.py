@@ -1,0 +1,127 @@
+"""A scenario as a script for those who have no icequake, and as the text of an issue: what they hold, and which scenarios can be a script."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cli.exported import export_command
+from reports.reproduction.expected import afterwards
+from reports.reproduction.exportable import why_not
+from reports.reproduction.issue import issue
+from reports.reproduction.script import NotExportable, release_for, script
+from reports.reproduction.table import table
+from tests.support.runs import ROOT, inside
+from workloads.file.scenario import LIBRARY, Scenario, load
+
+SCENARIOS = {path.stem: load(path) for path in sorted(LIBRARY.glob("*.yaml"))}
+EXPORTABLE = [name for name, s in SCENARIOS.items() if why_not(s) is None]
+OTHERS = ("duckdb", "py4j", "pyarrow", "pyiceberg", "pyspark")
+"""What a script may import besides the standard library."""
+
+
+def test_at_least_sixty_scenarios_are_scripts_and_the_others_say_why() -> None:
+    assert len(EXPORTABLE) >= 60
+    for scenario in SCENARIOS.values():
+        if (why := why_not(scenario)) is not None:
+            with pytest.raises(NotExportable, match=r"cannot be exported as a script: (it|the moment) "):
+                script(scenario)
+            assert why in issue(scenario)
+
+
+@pytest.mark.parametrize("name", EXPORTABLE)
+def test_a_script_is_python_that_imports_nothing_of_icequake(name: str) -> None:
+    tree = ast.parse(script(SCENARIOS[name]))
+    imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    imported |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    assert {i.partition(".")[0] for i in imported} <= {*sys.stdlib_module_names, *OTHERS}
+    told = [
+        ast.literal_eval(d.args[0])
+        for n in tree.body
+        if isinstance(n, ast.FunctionDef)
+        for d in n.decorator_list
+        if isinstance(d, ast.Call)
+    ]
+    assert told == [s.name for s in SCENARIOS[name].operations]
+
+
+def test_a_script_pins_a_release_that_shows_the_defect() -> None:
+    assert release_for(SCENARIOS["rest-502-retried"]).iceberg == "1.8.1"
+    assert release_for(SCENARIOS["rest-502-unknown"]).iceberg == "1.10.2"
+    assert release_for(SCENARIOS["undelete"]).iceberg == "1.12.0"
+    assert "pip install pyspark==3.5.9" in script(SCENARIOS["rest-502-retried"])
+
+
+def test_a_script_says_what_must_be_and_what_comes() -> None:
+    text = script(SCENARIOS["undelete"])
+    assert (
+        "one after the other in any order:\n  t: the ids [0, 2, 3]" in text
+        and "What comes:\n  t: the ids [0, 1, 2, 3]" in text
+    )
+    assert 'hold={"update": "completed"}' in text and "DELETE FROM c.repro.t WHERE id = 1" in text
+
+
+def test_reads_must_return_what_had_been_acknowledged() -> None:
+    text = script(SCENARIOS["read-half-write"])
+    assert '"before", writer=1, after={"merge": "held"}, reads=[0, 1, 2, 3]' in text
+    assert '"after", writer=1, after={"merge": "completed"}, reads=[0, 1, 2, 3, 10, 11]' in text
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_an_issue_has_what_a_maintainer_asks_for_first(name: str) -> None:
+    text = issue(SCENARIOS[name])
+    for heading in ("Versions", "Affected", "Steps", "Expected", "Actual", "Reproduction"):
+        assert f"\n## {heading}\n" in text
+    assert "no report found" not in text
+    for step in SCENARIOS[name].operations:
+        assert f"**{step.name}** (writer {step.writer}, " in text
+
+
+def test_the_page_lists_every_scenario_as_the_code_does() -> None:
+    page = (ROOT / "docs" / "exported.md").read_text()
+    assert table(SCENARIOS.values()) in page, "write it again: python -m reports.reproduction.table"
+
+
+def test_the_command_writes_a_script_or_an_issue_of_a_scenario(tmp_path: Path) -> None:
+    file = tmp_path / "undelete.py"
+    done = inside("export", "undelete", "--as", "script", "-o", file, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert file.read_text() == script(SCENARIOS["undelete"])
+    done = inside("export", LIBRARY / "undelete.yaml", "--as", "issue", cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout == issue(SCENARIOS["undelete"])
+
+
+def test_what_cannot_be_a_script_is_refused_with_a_reason(recorded_run: Path, tmp_path: Path) -> None:
+    for what, says in (
+        ("jdbc-lost-ack", "it needs a proxy of PostgreSQL's protocol"),
+        (
+            recorded_run,
+            "is the run of a workload, and a script shows a scenario; reduce it to one with: icequake shrink",
+        ),
+    ):
+        done = inside("export", what, "--as", "script", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (254, "")
+        assert says in " ".join(done.stderr.split()), done.stderr
+
+
+def test_a_scenario_of_ones_own_catalog_is_no_script() -> None:
+    own = SCENARIOS["undelete"].model_copy(update={"catalog": "mine.yaml"})
+    assert isinstance(own, Scenario) and why_not(own) == "it needs a catalog of your own"
+
+
+def test_what_should_be_is_what_serial_orders_leave_that_real_time_allows() -> None:
+    assert afterwards(SCENARIOS["undelete"]) == {"t": [[0, 2, 3]]}
+    assert afterwards(SCENARIOS["merge-insert-duplicates"]) == {"t": [[0, 1, 7]]}
+    assert afterwards(SCENARIOS["rest-503-unreadable"]) == {"t": [[0, 1]]}, "what is reported as failed has no effect"
+    assert afterwards(SCENARIOS["undelete-serializable"]) == {}, "what came is one of them"
+    assert afterwards(SCENARIOS["insert-select-skew"]) == {"t": [[0, 0, 0, 1, 1], [0, 0, 1, 1, 1]]}
+
+
+def test_the_line_that_exports_names_the_form_that_there_is() -> None:
+    assert export_command(SCENARIOS["undelete"], "undelete").endswith(" export undelete --as script -o undelete.py")
+    assert export_command(SCENARIOS["jdbc-lost-ack"], "/x y/jdbc.yaml").endswith(
+        " export '/x y/jdbc.yaml' --as issue -o jdbc-lost-ack.md"
+    )
