@@ -120,6 +120,10 @@ class TableFormat(Generic[C, M]):
         """What the name of a file has in common with those of all files of its commit; None if names do not tell."""
         return None
 
+    def made_on(self, c: C, parent: C | None) -> bool | None:
+        """Whether what a commit says of the whole table was counted from this parent (None: the empty table); None: it says nothing of it."""
+        return None
+
     def misses_moved_rows(self, m: M) -> bool:
         """Whether a merge-on-read delete is documented to miss a row that a concurrent commit rewrote, in a table of this version."""
         return False

@@ -307,6 +307,12 @@ NUMBERS: Plants = {
         where=later(adds_lineage),
         seen="apache/iceberg#16263",
     ),
+    "next-row-id-jumps: One version says a next-row-id far above what is assigned, and the next is right again.": Plant(
+        lambda p: None if p.last else p.version(lambda m: replace(m, next_row_id=(m.next_row_id or 0) + 1000)),
+        "counter-decreased first-row-id",
+        where=later(lineage),
+        seen="apache/iceberg#16263",
+    ),
     "file-row-id-of-another: A file gets row ids outside its snapshot's range.": Plant(
         pick(lambda p: numbered(p)[:1], lambda p, f: p.added_files(f, first_row_id=10**6)),
         "file-row-id",
