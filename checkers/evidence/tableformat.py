@@ -66,12 +66,15 @@ class MetadataRecord(
 
     def core(self, previous: Metadata | None) -> dict[str, Any]:
         """The fields that versions of every format have."""
-        if previous is None and isinstance(self.snapshots, Difference):
+        return {k: getattr(self, k) for k in Metadata.__struct_fields__} | {"snapshots": self.listed(previous)}
+
+    def listed(self, previous: Metadata | None) -> tuple[int, ...]:
+        """The snapshots of the version."""
+        if not isinstance(self.snapshots, Difference):
+            return self.snapshots
+        if previous is None:
             raise RecordError(NO_RECORD_BEFORE)
-        out = {k: getattr(self, k) for k in Metadata.__struct_fields__}
-        if previous is not None and isinstance(self.snapshots, Difference):
-            out["snapshots"] = self.snapshots.after(previous.snapshots)
-        return out
+        return self.snapshots.after(previous.snapshots)
 
 
 NO_RECORD_BEFORE = "a metadata record says only what differs from the record before it, and there is none"
