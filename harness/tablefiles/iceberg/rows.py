@@ -123,7 +123,8 @@ def _begin(footer: pq.FileMetaData) -> int | None:
     if not footer.num_row_groups or not footer.num_columns:
         return None
     first = footer.row_group(0).column(0)
-    return min(first.data_page_offset, first.dictionary_page_offset or first.data_page_offset)
+    begin: int = min(first.data_page_offset, first.dictionary_page_offset or first.data_page_offset)
+    return begin
 
 
 def read_rows(content: bytes, format: str) -> DataRows:

@@ -124,14 +124,14 @@ def _equality(chain: Chain, c: Commit) -> Iterator[Told]:
     """Equality delete files without columns, or with ids that were never assigned to one."""
     m = chain.log.metadata[c.metadata] if 0 <= c.metadata < len(chain.log.metadata) else None
     last = None if m is None else m.raw.get("last-column-id")
-    if m is None or c.manifests is None or not isinstance(last, int):
+    if m is None or not isinstance(last, int):
         return
     known = {id for schema in m.raw.get("schemas") or () for id in nested_ids(schema)}
     for f in c.added_files:
-        if f.content != "equality-deletes" or f.spec_id is None:
+        if f.content != "equality-deletes":
             continue
         unknown = [id for id in f.equality_ids or () if id not in known and not 0 < id <= last]
-        if not f.equality_ids:
+        if not f.equality_ids and c.manifests is not None:
             yield Told("equality-ids", c, f"added the equality deletes {f.path} without equality_ids", [f])
         elif unknown:
             words = f"added the equality deletes {f.path} by the columns {explain.listing(unknown)}, and the table's last-column-id is {last}"
