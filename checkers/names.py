@@ -496,6 +496,12 @@ _MEANINGS: Mapping[str, Meaning] = {
         MAKER,
         _METADATA,
     ),
+    "shared-uuid": Meaning(
+        "Two tables of a run have one UUID: a client that caches by it takes the one for the other.",
+        METADATA,
+        MAKER,
+        _METADATA,
+    ),
     "format-version-decreased": Meaning(
         "The table's format version went down: what only the higher one can say may be ignored.",
         METADATA,
@@ -709,6 +715,18 @@ _MEANINGS: Mapping[str, Meaning] = {
     ),
     "referenced-file": Meaning(
         "A delete file names another data file than the one whose positions it deletes.", ROWS, ENGINE, _REBUILD
+    ),
+    "equality-ids": Meaning(
+        "An equality delete file says no columns by which rows are equal, or columns that no schema has.",
+        ROWS,
+        ENGINE,
+        _REBUILD,
+    ),
+    "split-offsets": Meaning(
+        "A data file is said to be split at other places than its row groups begin: a scan does not read the rows before the first.",
+        ROWS,
+        ENGINE,
+        _REBUILD,
     ),
     "dv-in-v2": Meaning(
         "A table of version 2 has a deletion vector, which its readers do not know.", METADATA, ENGINE, _FORMAT

@@ -10,7 +10,8 @@ from checkers.commits.blame import Blame
 from checkers.commits.fate import Write, is_dml
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import Capture, Commit
+from checkers.evidence.tableformat import format_of
+from checkers.evidence.tablelog import Capture, Commit, Metadata
 from checkers.timeline import explain
 from checkers.timeline.captured import Stale
 from checkers.timeline.timeline import Timeline, set_back_to
@@ -81,6 +82,8 @@ def dropped(w: Write) -> Anomaly:
     new = t.snapshots.get(after.current) if after.current is not None else None
     mover = t.everything.get(new.op) if new is not None and new.op is not None else None
     where = "no snapshot at all" if after.current is None else f"snapshot {after.current}"
+    if new is not None and mover is not None and mover is not o and _of_another_parent(t, new, before, after):
+        return _passed_over(w, new, mover, before, after)
     text += (
         f": metadata version {before.n} had main at snapshot {before.current}, version {after.n} moved it to "
         f"{f'{where}.' if new is None else _moved_to(t, new, new.metadata == after.n)}"
@@ -94,6 +97,31 @@ def dropped(w: Write) -> Anomaly:
         files=(before.location, after.location),
         keys=keys(t, [c]),
         evidence={"seen": True},
+    )
+
+
+def _of_another_parent(t: Timeline, new: Commit, before: Metadata, after: Metadata) -> bool:
+    """Whether a snapshot was made on what main was before, and only says that its parent is another."""
+    if new.metadata != after.n or before.current is None or before.current == new.parent_id:
+        return False
+    made_on, named = format_of(t.log).made_on, None if new.parent_id is None else t.snapshots.get(new.parent_id)
+    if before.current not in t.snapshots or (named is None) != (new.parent_id is None):
+        return False
+    return made_on(new, t.snapshots[before.current]) is True and made_on(new, named) is False
+
+
+def _passed_over(w: Write, new: Commit, mover: Operation, before: Metadata, after: Metadata) -> Anomaly:
+    """A write that is lost because a later snapshot names a parent on which it was not made; that one's operation is named first."""
+    t, o, c = w.t, w.o, w.dropped[0]
+    parent = "no parent" if new.parent_id is None else f"the parent {new.parent_id}"
+    text = (
+        f"the {explain.operation(mover)} made {explain.snapshot(new)}, in metadata version {after.n}, on snapshot {before.current}, which "
+        f"was main's: its totals are those of that one and of what it changed. Yet it names {parent}, so the {explain.snapshot(c)} of "
+        f"the {explain.operation(o)}, {explain.outcome(o)}, is no longer in the ancestry of main."
+    )
+    files = (before.location, after.location)
+    return anomaly(
+        "lost-commit", t, text, [mover, o], [c, new], files=files, keys=keys(t, [c]), evidence={"seen": True}
     )
 
 
@@ -116,7 +144,7 @@ def lost_rollback(t: Timeline, o: Operation) -> Anomaly:
         f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, so main was at snapshot {target} "
         f"some time in between; yet in none of the {len(t.log.metadata)} metadata versions that can have been current then it was."
     )
-    return replace(anomaly("lost-rollback", t, text, [o]), snapshots=() if target is None else (target,))
+    return replace(anomaly("lost-rollback", t, text, [o]), snapshots=(target,) if target in t.snapshots else ())
 
 
 def never_seen(w: Write, blame: Blame) -> Anomaly:

@@ -144,9 +144,10 @@ def _check_table(t: Timeline, blame: Blame) -> tuple[_Findings, CommitsTable]:
     f.anomalies += _captured(t, f)
     _known_so_far(t, f)
     f.anomalies += _foreign(t, f)
+    # Before what a rollback that says another snapshot leaves unexplained: the commits that it took out of main.
+    f.anomalies += [anomalies.lost_rollback(t, o) for o in t.ops if _sets_back(o) and t.without_effect(o)]
     counts, fates = _judge_writes(t, blame, f)
     _say(t, fates, blame, f)
-    f.anomalies += [anomalies.lost_rollback(t, o) for o in t.ops if _sets_back(o) and t.without_effect(o)]
     if counts["undecided"]:
         f.doubt(
             f"{counts['undecided']} acknowledged operations left no snapshot in the log, but the log need not have them: "

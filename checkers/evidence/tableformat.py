@@ -66,12 +66,15 @@ class MetadataRecord(
 
     def core(self, previous: Metadata | None) -> dict[str, Any]:
         """The fields that versions of every format have."""
-        if previous is None and isinstance(self.snapshots, Difference):
+        return {k: getattr(self, k) for k in Metadata.__struct_fields__} | {"snapshots": self.listed(previous)}
+
+    def listed(self, previous: Metadata | None) -> tuple[int, ...]:
+        """The snapshots of the version."""
+        if not isinstance(self.snapshots, Difference):
+            return self.snapshots
+        if previous is None:
             raise RecordError(NO_RECORD_BEFORE)
-        out = {k: getattr(self, k) for k in Metadata.__struct_fields__}
-        if previous is not None and isinstance(self.snapshots, Difference):
-            out["snapshots"] = self.snapshots.after(previous.snapshots)
-        return out
+        return self.snapshots.after(previous.snapshots)
 
 
 NO_RECORD_BEFORE = "a metadata record says only what differs from the record before it, and there is none"
@@ -118,6 +121,10 @@ class TableFormat(Generic[C, M]):
 
     def maker_of(self, path: str) -> str | None:
         """What the name of a file has in common with those of all files of its commit; None if names do not tell."""
+        return None
+
+    def made_on(self, c: C, parent: C | None) -> bool | None:
+        """Whether what a commit says of the whole table was counted from this parent (None: the empty table); None: it says nothing of it."""
         return None
 
     def misses_moved_rows(self, m: M) -> bool:

@@ -154,12 +154,11 @@ def _check_rows(c: Commit, columns: int) -> None:
     """A commit says nothing twice and differently, and every row has as many values as there are columns."""
     if (why := c.contradiction) is not None:
         raise RecordError(f"a commit: {why}; {_NOT_A_LOG}")
-    if all(len(r.row) == columns for rows in (c.added, c.removed) if rows for r in rows):
-        return
     for name in ("added", "removed"):
         for r in getattr(c, name) or ():
-            count = f"the number of values in a row of {name}"
-            record.must(len(r.row) == columns, count, f"{columns}, one for each column", len(r.row))
+            if len(r.row) != columns:
+                count = f"the number of values in a row of {name}"
+                record.must(False, count, f"{columns}, one for each column", len(r.row))
 
 
 _NOT_A_LOG = "no reader writes another, so something else has changed the file: take the log as the run left it"
@@ -167,15 +166,18 @@ _NOT_A_LOG = "no reader writes another, so something else has changed the file: 
 
 def _check_number(n: int, due: int) -> None:
     """Versions are numbered from 0 without a gap."""
-    record.must(n == due, "a metadata record: n", f"{due}, the number of such records before it ({_NOT_A_LOG})", n)
+    if n != due:
+        record.must(False, "a metadata record: n", f"{due}, the number of such records before it ({_NOT_A_LOG})", n)
 
 
 def _check_version(n: int, versions: int) -> None:
     """A commit comes after the version that is the first to show it."""
+    if 0 <= n < versions:
+        return
     due = (
         f"the n of a metadata record before it, from 0 to {versions - 1}" if versions else "that of a version before it"
     )
-    record.must(0 <= n < versions, "a commit: metadata", f"{due} ({_NOT_A_LOG})", n)
+    record.must(False, "a commit: metadata", f"{due} ({_NOT_A_LOG})", n)
 
 
 def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str, Any]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.history import Operation
+from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit
 from checkers.replay.past import Past, Scan, evidence_of, files_of
 from checkers.timeline import explain
+from checkers.timeline.makers import all_signed
 from checkers.timeline.promise import (
     ROW_DELTA,
     at_commit,
@@ -115,6 +117,8 @@ class Naming:
         are the former snapshots of main that explain it."""
         if legal_elsewhere is not None:
             return self.write_skew(legal_elsewhere)
+        if (exchanged := self.exchanged()) is not None:
+            return exchanged
         for s in self.scans:
             if s.j < self.first:
                 break
@@ -256,6 +260,25 @@ class Naming:
         value = self.o.value if isinstance(self.o.value, dict) else {}
         keys |= {value[x] for x in ("from",) if x in value}
         return change is not None and any(r.id in keys for r in (*change.removed, *change.added))
+
+    def exchanged(self) -> Anomaly | None:
+        """A commit with the rows of another operation, whose commit has the rows of this one: they bear each other's id."""
+        signers = {op for r in self.real.added for op in (r.val, str(r.log).rpartition(",")[2])} - {self.o.op}
+        for x in (self.t.everything.get(str(op)) for op in sorted(map(str, signers))):
+            theirs = [] if x is None or x.table != self.t.name else self.t.on_main(x.op)
+            if x is None or len(theirs) != 1 or not all_signed(self.t, self.c, x.op):
+                continue
+            changes = self.t.changes(theirs[0])
+            if changes is None or not changes.added or not all_signed(self.t, theirs[0], self.o.op):
+                continue
+            text = (
+                f"the {explain.operation(x)} has made {explain.snapshot(self.c)}: all rows that it adds, {explain.rows(self.real.added)}, bear "
+                f"its id. Yet that snapshot says that the {explain.operation(self.o)} made it, whose id the rows of "
+                f"{explain.snapshot(theirs[0])} bear, which says that the former made it: each has the name of the other."
+            )
+            found = self._make("wrong-rows", text, theirs, [*self.real.removed, *self.real.added], None)
+            return replace(found, ops=(x.op, self.o.op))
+        return None
 
     def stale_scan(self, s: Scan) -> Anomaly:
         """A commit explained only by a scan older than a write that was acknowledged before the operation began."""

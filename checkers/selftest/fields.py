@@ -137,8 +137,6 @@ _UNCOUNTED: dict[str, Fate] = {
     ),
 }
 _TOLD: Mapping[str, str] = {
-    "equality_ids": "the rows that an equality delete hides are told themselves",
-    "split_offsets": "nothing here compares them, though Spark does not read rows before the first one: the log lacks the row groups",
     "sort_order_id": "it says how the rows are sorted, which nothing here compares",
     "key_metadata": "no file of a run is encrypted",
 }
@@ -293,7 +291,8 @@ EXCEPTIONS: Mapping[str, Fate] = {
     ),
     "commit.schema_id": Fate(
         found="an id that the version's schemas do not have",
-        harmless="null: the specification makes it optional",
+        harmless="null: the specification makes it optional; or another of these schemas: a snapshot that is made before a schema change "
+        "can be committed after it, so an old one is legal, and counted (`of_an_older_schema`)",
     ),
     "commit.metadata": Fate(
         found="another version: main did not move there, or the version has not the commit's numbers",
@@ -326,8 +325,16 @@ EXCEPTIONS: Mapping[str, Fate] = {
         harmless="null: the number is not known; or another one of a compaction's file, which may keep an old one",
     ),
     "file.referenced": Fate(
-        found="of a delete file: a data file that is not live, has a vector already, or does not hold the deleted rows",
+        found="of a delete file: a data file that is not live, has a vector already, or does not hold the deleted rows; null of a vector",
         harmless="of a data file: the field has a meaning for delete files only; null of a position delete file, which may cover several files",
+    ),
+    "file.equality_ids": Fate(
+        found="of an equality delete: null, or a column that the table never had",
+        harmless="another column of the table: the rows that an equality delete hides are told themselves; or any, of another file",
+    ),
+    "file.split_offsets": Fate(
+        found="in another order, or beyond the end of the file; behind the first row group, as the reader compares them with the footer",
+        harmless="null, or others in order: planners split the file elsewhere, and only the reader has its row groups",
     ),
     "file.offset": Fate(
         found="of a deletion vector: it overlaps another, something is before it that Spark did not write, or it has no place",
@@ -388,7 +395,8 @@ EXCEPTIONS: Mapping[str, Fate] = {
     "metadata.n": Fate(refused="any: versions are numbered from 0 as they stand in the file"),
     "metadata.last_updated_ms": Fate(
         found="another time than that of its entry in the next version's metadata-log; of the last, one that no clock of the run can have said",
-        harmless="of the last version, a time that a clock can have said: nothing repeats it, and clocks differ",
+        harmless="of the last version, and of its snapshot, a time that a clock can have said: nothing repeats it, clocks differ, and a "
+        "host's may be set by less than a day while the run lasts",
     ),
     "metadata.last_sequence_number": Fate(
         found="lower than a snapshot's, higher than the next version's, or one that no snapshot was given",

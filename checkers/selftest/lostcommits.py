@@ -15,7 +15,7 @@ from checkers.formats.iceberg.records import iceberg_log
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance, pick, statements
-from checkers.selftest.world import CATALOG, Edit, Planted, Table, Version, World, acked
+from checkers.selftest.world import CATALOG, Edit, Planted, Table, Version, World, acked, totals
 from checkers.timeline.two_tables import tables_of
 from workloads.operations.kinds import KINDS
 
@@ -46,7 +46,7 @@ def overtaken(p: CommitSite) -> Planted:
     versions = list(p.t.versions)
     n = p.t.at(p.k + 1)
     versions[n] = replace(versions[n], parent=p.parent.snapshot_id)
-    return p.planted(log=p.t.rebuilt(versions))
+    return p.planted(log=p.t.counted_from(p.t.rebuilt(versions), p.k + 1, p.k - 1))
 
 
 def set_back(least: int, most: int) -> Callable[[CommitSite], Planted | None]:
@@ -81,9 +81,17 @@ def first_lost(w: World) -> Planted | None:
     t = w.choose(t for t in w.tables if len(t.main) > 1 and t.op(1).type == "ok")
     if t is None:
         return None
-    second = replace(t.main[1], parent_id=None)
-    found = tuple(second if c.snapshot_id == second.snapshot_id else c for c in t.log.commits)
-    return w.planted(t.op(1).op, log=replace(t.log, commits=found))
+    return w.planted(t.op(1).op, log=t.counted_from(t.with_commit(2, parent_id=None), 2, 0))
+
+
+def of_another_parent(p: CommitSite) -> Planted | None:
+    """A snapshot names the parent of its parent, or none, though it was made on its parent: the totals of its summary say so."""
+    passed, before = p.w.rng.choice([p.t.main[p.k - 3], None]) if p.k > 2 else None, p.t.op(p.k - 1)
+    same = totals(p.parent.summary) == totals(passed.summary if passed is not None else {})
+    if before.type != "ok" or before.op == p.o.op or same or not totals(p.c.summary):
+        return None
+    log = p.t.with_commit(p.k, parent_id=None if passed is None else passed.snapshot_id)
+    return p.planted(before.op, log=log)
 
 
 LOST: Plants = {
@@ -122,6 +130,12 @@ LOST: Plants = {
     ),
     "acknowledged-but-never-applied": Plant(
         never_applied, where=whole, seen="apache/amoro#4290: the catalog swallowed a failed commit and answered 200"
+    ),
+    "parent-passed-over": Plant(
+        of_another_parent,
+        where=commits(lambda t: t.positions[1:]),
+        seen="SnapshotProducer.apply takes the parent from the base that it just refreshed; a retry that keeps files and totals of another",
+        neutral=False,
     ),
     "first-commit-lost": Plant(
         first_lost,

@@ -177,6 +177,18 @@ REDUNDANCIES = (
         "file-of-another-size file-written-over",
     ),
     Redundancy("`length` of a manifest", "the object in the store", "file-size", "manifest-of-another-length"),
+    Redundancy(
+        "`split_offsets`",
+        "the size of the file; its first row group, which the reader compares",
+        "split-offsets",
+        "split-offsets-reversed split-offsets-beyond-the-file split-offsets-behind-the-first-row-group",
+    ),
+    Redundancy(
+        "`equality_ids`",
+        "the columns that the table had",
+        "equality-ids",
+        "equality-delete-without-columns equality-delete-by-columns-of-nothing",
+    ),
     Redundancy("`format`", "the end of the path, and the content", "file-format", "format-of-another-file"),
     Redundancy(
         "`offset`, `length` and `size` of a deletion vector",
@@ -188,7 +200,7 @@ REDUNDANCIES = (
         "`referenced`",
         "the rows that the delete file hides, and the live data files",
         "referenced-file dangling-dv several-dvs",
-        "vector-of-another-file orphan-deletion-vector second-deletion-vector",
+        "vector-of-another-file vector-of-no-file orphan-deletion-vector second-deletion-vector",
     ),
     # --- rows
     Redundancy(

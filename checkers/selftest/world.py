@@ -225,6 +225,17 @@ class Table:
         captures[n] = replace(captures[n], metadata=metadata)
         return replace(self.log, captures=tuple(captures))
 
+    def counted_from(self, log: TableLog, k: int, parent: int) -> TableLog:
+        """The log in which summaries from position k on carry on the totals of another position than k-1; 0: of the empty table."""
+        ends = [totals(self.main[j - 1].summary) if j else {} for j in (parent, k - 1)]
+        late = {c.snapshot_id for c in self.main[k - 1 :]}
+
+        def recounted(c: Commit) -> Commit:
+            said = {x: str(n + ends[0].get(x, 0) - ends[1].get(x, 0)) for x, n in totals(c.summary).items()}
+            return replace(c, summary={**c.summary, **said}) if c.snapshot_id in late else c
+
+        return replace(log, commits=tuple(map(recounted, log.commits)))
+
     def after(self, n: int, *more: Version) -> TableLog:
         """The log with versions inserted after the n-th."""
         return self.rebuilt([*self.versions[: n + 1], *more, *self.versions[n + 1 :]])
@@ -281,6 +292,11 @@ class Table:
             for c in self.log.captures
         )
         return replace(self.log, metadata=tuple(metadata), commits=tuple(commits), captures=captures)
+
+
+def totals(summary: Mapping[str, str]) -> dict[str, int]:
+    """The numbers that a summary carries on from that of its parent."""
+    return {x: int(n) for x, n in summary.items() if x.startswith("total-")}
 
 
 def _renumbered(

@@ -242,6 +242,57 @@ ENTRIES: Plants = {
 }
 
 
+def by_equality(p: CommitSite, f: FileEntry, *ids: int) -> Planted:
+    """The entry of a delete file says that it deletes equal rows, by these columns."""
+    return p.added_files(f, content="equality-deletes", referenced=None, equality_ids=ids or None)
+
+
+def position_deletes(p: CommitSite) -> list[FileEntry]:
+    """The position delete files that the commit makes, in a log that says how entries compare rows."""
+    return own(p, "position-deletes") if p.c.manifests is not None else []
+
+
+def splittable(p: CommitSite) -> list[FileEntry]:
+    """The data files whose entries say where they can be split."""
+    return [f for f in own(p, "data") if f.split_offsets]
+
+
+READ_BY: Plants = {
+    "equality-delete-without-columns: An equality delete file does not say by which columns rows are equal.": Plant(
+        pick(position_deletes, by_equality), "equality-ids"
+    ),
+    "equality-delete-by-columns-of-nothing: An equality delete file compares a column that the table never had.": Plant(
+        pick(position_deletes, lambda p, f: by_equality(p, f, 99)), "equality-ids"
+    ),
+    "split-offsets-reversed: The places at which a data file can be split are in the opposite order.": Plant(
+        pick(splittable, lambda p, f: p.added_files(f, split_offsets=(f.size // 2, 4))), "split-offsets"
+    ),
+    "split-offsets-beyond-the-file: A data file is said to be split beyond its end.": Plant(
+        pick(splittable, lambda p, f: p.added_files(f, split_offsets=(4, f.size + 10))), "split-offsets"
+    ),
+    "vector-of-no-file: A deletion vector does not say of which data file it is.": Plant(
+        pick(lambda p: own(p, "deletion-vector"), lambda p, f: p.added_files(f, referenced=None)), "referenced-file"
+    ),
+    "file-of-no-spec: A data file is of a partition spec that the table does not have.": Plant(
+        pick(lambda p: (f for f in own(p, "data") if f.spec_id is not None), lambda p, f: p.added_files(f, spec_id=3)),
+        "file-partition",
+    ),
+    "vector-without-a-place: A deletion vector's entry does not say where in its file it is.": Plant(
+        pick(lambda p: own(p, "deletion-vector"), lambda p, f: p.added_files(f, offset=None, length=None)),
+        "vector-place",
+    ),
+    "file-before-all-snapshots: A data file has a negative data sequence number.": Plant(
+        pick(lambda p: own(p, "data"), lambda p, f: p.added_files(f, data_sequence_number=-1)), "data-sequence-number"
+    ),
+    "file-without-rows: A data file with rows is said to have none.": Plant(
+        pick(visible, lambda p, f: p.added_files(f, records=0)), "record-count summary-count"
+    ),
+    "file-that-calls-itself-orc: A Parquet file is said to be of another format.": Plant(
+        pick(lambda p: own(p, "data"), lambda p, f: p.added_files(f, format="orc")), "file-format"
+    ),
+}
+
+
 # --- operations, and who made what ------------------------------------------------------------------------------------
 
 
@@ -304,5 +355,6 @@ OPERATIONS: Plants = {
 
 PLANTS = (
     *table(ENTRIES, "metadata", where=later(), seen=REWRITTEN),
+    *table(READ_BY, "metadata", where=later(), seen='Iceberg specification, "Data File Fields"'),
     *table(OPERATIONS, "metadata", names="wrong-operation", where=later(changes_rows), seen=VALIDATION),
 )

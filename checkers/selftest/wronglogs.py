@@ -117,6 +117,26 @@ def version_of_next_year(p: CommitSite) -> Planted | None:
     return p.version(lambda m: replace(m, last_updated_ms=m.last_updated_ms + YEAR))
 
 
+def moved_in_time(p: CommitSite) -> Planted | None:
+    """A snapshot and its version are an hour ahead, and all later versions repeat it: what follows is before it."""
+    if not p.m.raw.get("metadata-log") or not p.m.raw.get("snapshot-log") or p.k < 4 or p.last:
+        return None
+    hour = YEAR // 365 // 24
+
+    def later(x: dict[str, Any]) -> dict[str, Any]:
+        own = p.c.snapshot_id == x.get("snapshot-id") or p.m.location == x.get("metadata-file")
+        return {**x, "timestamp-ms": x["timestamp-ms"] + hour} if own else x
+
+    def change(m: Metadata) -> Metadata:
+        logs = {log: [*map(later, m.raw[log])] for log in ("metadata-log", "snapshot-log")}
+        return replace(m, raw={**m.raw, **logs}, last_updated_ms=m.last_updated_ms + (hour if m.n == p.n else 0))
+
+    log = p.t.with_versions(p.n, len(p.t.log.metadata), change)
+    c = replace(p.c, timestamp_ms=p.c.timestamp_ms + hour)
+    commits = tuple(c if x.snapshot_id == c.snapshot_id else x for x in log.commits)
+    return p.planted(log=replace(log, commits=commits))
+
+
 def last_version_of_next_year(p: CommitSite) -> Planted | None:
     """The last version is stamped far ahead, and no later one repeats its time."""
     if p.n != len(p.t.log.metadata) - 1:
@@ -196,6 +216,9 @@ TIMES: Plants = {
     ),
     "version-of-next-year: A version is stamped a year ahead, and the next one's log has its right time.": Plant(
         version_of_next_year, seen="TableMetadata: Invalid update timestamp"
+    ),
+    "snapshot-an-hour-ahead": Plant(
+        moved_in_time, seen="a writer whose clock jumps; TableMetadata: Invalid update timestamp"
     ),
     "last-version-of-next-year": Plant(last_version_of_next_year, seen="TableMetadata: Invalid update timestamp"),
     "metadata-log-entry-of-another-time-than-its-version: A version says another time for the one from which it was made.": Plant(

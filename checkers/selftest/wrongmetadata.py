@@ -168,6 +168,16 @@ def not_current(p: CommitSite) -> Planted | None:
     return p.version(with_ref("main", older)) if older in p.m.snapshots else None
 
 
+def one_uuid(w: World) -> Planted | None:
+    """Two tables of a run have the same UUID from their beginning on."""
+    if len(w.tables) < 2:
+        return None
+    a, b = w.rng.sample(w.tables, 2)
+    same = a.log.metadata[0].raw.get("table-uuid")
+    log = b.with_versions(0, len(b.log.metadata), raw(lambda r: {"table-uuid": same}))
+    return w.planted(log=log, nobody=CATALOG) if same else None
+
+
 KEPT: Plants = {
     "table-replaced: From some version on the table has another UUID.": Plant(
         lambda v: v.changed(raw(lambda r: {"table-uuid": "00000000-0000-4000-8000-000000000000"})),
@@ -180,6 +190,15 @@ KEPT: Plants = {
         "format-version-decreased",
         where=quiet_version(),
         seen="apache/iceberg#16146: commits around an upgrade",
+    ),
+    "table-in-another-store: From some version on the table's location is of another scheme, so that new files go elsewhere.": Plant(
+        lambda v: v.changed(raw(lambda r: {"location": r["location"].replace("s3://", "gs://")})),
+        "location-changed",
+        where=quiet_version("location"),
+        seen="a catalog that rewrites locations: warehouse moved from one store to another",
+    ),
+    "two-tables-of-one-uuid": Plant(
+        one_uuid, "shared-uuid", seen="a table that was copied with its metadata file; CREATE TABLE LIKE in a catalog"
     ),
     "last-column-id-decreased: The highest column id goes down, so that an id can be assigned twice.": Plant(
         lambda v: v.changed(raw(lambda r: {"last-column-id": r["last-column-id"] - 1})),
@@ -305,6 +324,12 @@ NUMBERS: Plants = {
         lambda p: p.version(lambda m: replace(m, next_row_id=(m.next_row_id or 0) - 1)),
         "next-row-id counter-decreased first-row-id",
         where=later(adds_lineage),
+        seen="apache/iceberg#16263",
+    ),
+    "next-row-id-jumps: One version says a next-row-id far above what is assigned, and the next is right again.": Plant(
+        lambda p: None if p.last else p.version(lambda m: replace(m, next_row_id=(m.next_row_id or 0) + 1000)),
+        "counter-decreased first-row-id",
+        where=later(lineage),
         seen="apache/iceberg#16263",
     ),
     "file-row-id-of-another: A file gets row ids outside its snapshot's range.": Plant(
@@ -463,6 +488,14 @@ MANIFESTS: Plants = {
         in_manifests("record-count", "data/x-{snapshot}.parquet has 3 rows, its entry says 4"),
         "record-count",
         seen="apache/iceberg#16978",
+    ),
+    "split-offsets-behind-the-first-row-group: A data file is said to be split from a place on that is behind its first rows.": Plant(
+        in_manifests(
+            "split-offsets",
+            "the first row group of data/x-{snapshot}.parquet begins at byte 4, but its entry says that it is to be split from byte 900 on",
+        ),
+        "split-offsets",
+        seen="a file that was written over after its entry was made",
     ),
     "delete-beyond-the-end: A delete file deletes a row that its data file lacks: it was meant for another file.": Plant(
         in_manifests("delete-position", "data/x-{snapshot}.parquet has 3 rows, position 17 is deleted"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from checkers.evidence.replace import replace
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import UPDATES, CommitSite, Where, commits, maintenance, minus, of_kinds
 from checkers.selftest.world import Planted, rows
@@ -143,7 +144,29 @@ def long_lists(among: Iterable[Row]) -> list[Row]:
     return [r for r in among if len(set(r.log.split(","))) > 1]
 
 
+def exchanged(p: CommitSite) -> Planted | None:
+    """Two operations at work at the same time have each other's id in their snapshots."""
+    for j in range(p.k + 1, len(p.t.main) + 1):
+        a, b, d = p.o, p.t.op(j), p.t.main[j - 1]
+        together = a.end is not None and b.end is not None and b.start < a.end and a.start < b.end
+        if a.op == b.op or a.f != b.f or not together or not p.c.added or not d.added:
+            continue
+        names = {p.c.snapshot_id: b.op, d.snapshot_id: a.op}
+        commits = (
+            replace(c, op=op, summary={**c.summary, "icequake-op": op}) if (op := names.get(c.snapshot_id)) else c
+            for c in p.t.log.commits
+        )
+        return p.w.planted(a.op, b.op, log=replace(p.t.log, commits=tuple(commits)))
+    return None
+
+
 ROWS: Plants = {
+    "operations-exchanged": Plant(
+        exchanged,
+        where=changing("insert", "update-register", "update-append"),
+        neutral=False,
+        seen="EnvironmentContext is one map a JVM: an operation's id on another's snapshot",
+    ),
     "predicate-update-misses-a-row": Plant(
         misses,
         "wrong-rows undelete stale-scan",

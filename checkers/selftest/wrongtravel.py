@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.replace import replace
 from checkers.selftest import edits
 from checkers.selftest.edits import values
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite
-from checkers.selftest.world import Planted, Table, World
+from checkers.selftest.world import GONE, Planted, Table, World
 from checkers.selftest.wrongreads import OLD, during
 from workloads.operations.kinds import KINDS
 
@@ -289,6 +290,13 @@ def goes_back(s: BothSite) -> Planted | None:
     return s.w.read_as(s.o, {**s.o.result, "again": s.t.main[s.w.rng.randrange(at - 1)].snapshot_id})
 
 
+def of_a_third(s: BothSite) -> Planted:
+    """A read of two tables returns a row of neither of them."""
+    rows = [*s.o.result["rows"], [7, 999, "w9-9", 1, "w9-9", 3]]
+    seen = s.w.read_as(s.o, {**s.o.result, "rows": rows})
+    return replace(seen, culprit=None, nobody=GONE)
+
+
 BOTH: Plants = {
     "read-of-both-with-stale-ids: A read of two tables names an old snapshot of one of them, and returns newer rows.": Plant(
         lambda s: stale(s, rows=False), seen="ids from one replica, rows from another"
@@ -298,6 +306,7 @@ BOTH: Plants = {
     ),
     "read-of-both-of-no-snapshot": Plant(both_nothing, seen=DOUBLE),
     "read-of-both-goes-back": Plant(goes_back, OLD, seen=REPLICA),
+    "read-of-both-of-a-third-table": Plant(of_a_third, "", seen="a union whose sides are numbered wrongly"),
 }
 
 

@@ -104,7 +104,7 @@ def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Seq
     rest = [c for c in unnamed if c.snapshot_id not in {*out.made, *out.shared, *out.doubtful}]
     for c in rest:  # by one operation's rows, its first snapshot first
         signed = signers[c.snapshot_id]
-        if len(signed) != 1 or not _all_signed(t, c, next(iter(signed))):
+        if len(signed) != 1 or not all_signed(t, c, next(iter(signed))):
             continue
         (op,) = signed
         if op not in taken:
@@ -182,7 +182,8 @@ def _signed(r: Row, op: str) -> bool:
     return op in (r.val, _last(r))
 
 
-def _all_signed(t: Timeline, c: Commit, op: str) -> bool:
+def all_signed(t: Timeline, c: Commit, op: str) -> bool:
+    """Whether all rows that a commit adds bear the id of an operation."""
     changes = t.changes(c)
     return changes is not None and all(_signed(r, op) for r in changes.added)
 

@@ -143,7 +143,30 @@ def version_one_without_operations() -> Drawing:
     return d
 
 
+def deletes_by_columns() -> Drawing:
+    """By a nested column, and in a log of an earlier release, which does not say by which."""
+    inner = {"id": 7, "name": "x", "type": "long", "required": False}
+    nested = {"id": 2, "name": "s", "required": False, "type": {"type": "struct", "fields": [inner]}}
+    d = Drawing(format_version=2)
+    schemas = [{"schema-id": 0, "type": "struct", "fields": [LONG, nested]}]
+    bend(d, 0, raw={**d.versions[0].raw, "schemas": schemas, "last-column-id": 7})
+    d.commit(1, add=[A])
+    for n, ids in ((2, (7,)), (3, None)):
+        f = positions(f"data/d{n}.parquet", None)
+        d.commit(n, add=[replace(f, content="equality-deletes", equality_ids=ids, spec_id=0)])
+        bend_commit(d, n - 1, manifests=() if ids else None)
+    return d
+
+
+def split_in_two() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[replace(A, size=1000, split_offsets=(4, 600)), replace(B, split_offsets=())])
+    return d
+
+
 LEGAL = [
+    deletes_by_columns,
+    split_in_two,
     every_transform,
     null_partition,
     moved_to_another_spec,

@@ -1582,7 +1582,7 @@ def test_every_rule_has_a_test() -> None:
         "record-count",
         "delete-position",
         "kept-row-id",
-    }
+    }  # in test_reader
     of_entries = {
         "data-sequence-number",
         "file-partition",
@@ -1591,6 +1591,8 @@ def test_every_rule_has_a_test() -> None:
         "dv-in-v2",
         "removed-not-live",
         "entry-changed",
+        "equality-ids",
+        "split-offsets",
     }  # in test_file_entries
     said_twice = {
         "delete-sequence-number",
@@ -1600,7 +1602,7 @@ def test_every_rule_has_a_test() -> None:
         "vector-place",
         "shared-manifest-list",
     }  # in test_said_twice
-    of_tables = {"shared-file"}  # in test_shared_files
+    of_tables = {"shared-file", "shared-uuid"}  # in test_shared_files
     of_creation = {"not-as-created", "listed-twice", "unknown-type", "unknown-format-version"}  # in test_creation
     of_statistics = {"pruned-rows", "column-count"}  # in test_statistics
     elsewhere = read_by_the_reader | of_entries | said_twice | of_tables | of_creation | of_statistics

@@ -742,6 +742,19 @@ def test_a_snapshot_that_the_log_may_lack_is_undecided() -> None:
     assert verdict(READS, d.evidence(complete=False)).valid == "unknown"
 
 
+@pytest.mark.parametrize("side", [0, 1, 2, 7, None, "0"])
+def test_a_read_with_a_row_of_neither_of_its_two_tables_is_not_judged(side: Any) -> None:
+    d = inserts("a", "b")
+    d.invoke("r", "read-both", **{"and": "u"})
+    d.ok("r", {"first": 2, "second": 5, "again": 2, "rows": [[0, *A], [1, *C], [side, *B]]})
+    said = READS.check(d.evidence())
+    doubts = [n for n in said.notes if n.startswith("t: ")]
+    if side in (0, 1):
+        assert doubts == [] and bool(said.anomalies) == (side == 1)  # then t lacks the row
+    else:
+        assert (said.valid, doubts) == ("unknown", ["t: 1 reads could not be judged: the result is not a list of rows"])
+
+
 def of_both(first: int, again: int, rows: list[Row], *later: str) -> Evidence:
     """A read of the table t and one without a log, after inserts; then more inserts."""
     d = inserts("a", "b")

@@ -27,7 +27,7 @@ COMMITS, READS, ISOLATION = Commits(), Reads(), Isolation()
 def rolled_back(
     outcome: Literal["ok", "info", "info with target", "fail", "none"] = "ok",
     *,
-    to: Literal["a", "b"] = "a",
+    to: Literal["a", "b", "nowhere"] = "a",
     late: bool = False,
     read: bool = False,
 ) -> Drawing:
@@ -41,7 +41,7 @@ def rolled_back(
     c = d.did("c", "insert", ids=[3], add=[row(3, "c")])
     if read:
         d.read("seen", [row(1, "a"), row(2, "b"), row(3, "c")])
-    target = {"a": a, "b": b}[to]
+    target = {"a": a, "b": b, "nowhere": 77}[to]
     if outcome != "none":
         d.invoke("r", "rollback", back=2)
     d.set_main(a)
@@ -80,6 +80,15 @@ def test_a_rollback_to_somewhere_else_explains_nothing() -> None:
         a.name for a in said.anomalies
     ] == ["lost-commit", "lost-commit"]  # b was current while the rollback can have been under way
     assert said.valid is False
+
+
+def test_a_rollback_that_says_another_snapshot_is_named_before_the_commits_that_it_took_out() -> None:
+    said = verdict(COMMITS, rolled_back(to="nowhere").evidence())
+    assert [(a.name, a.ops[0]) for a in said.anomalies] == [
+        ("lost-rollback", "r"),
+        ("lost-commit", "b"),
+        ("lost-commit", "c"),
+    ]
 
 
 def test_one_rollback_explains_one_step_back() -> None:

@@ -91,6 +91,22 @@ def test_a_data_file_of_another_table_is_told_of_the_operation_that_took_it(seed
         assert shared(with_property(taken, kept, **{"gc.enabled": "false"})) == [], "it says that it may share files"
 
 
+def test_two_tables_of_one_uuid_are_told_and_accuse_nobody() -> None:
+    e = run(3)
+
+    def known_as(e: Evidence, table: str, uuid: str | None) -> Evidence:
+        log = e.logs[table]
+        metadata = tuple(replace(m, raw={**m.raw, "table-uuid": uuid}) for m in log.metadata)
+        return replace(e, logs={**e.logs, table: replace(log, metadata=metadata)})
+
+    one = known_as(known_as(e, "a", "0a"), "c", "0A")
+    (a,) = (a for a in Metadata().check(one).anomalies if a.name == "shared-uuid")
+    assert (a.table, a.ops) == ("c", ()) and a.explanation.startswith("the tables a and c both have the table-uuid 0a.")
+    assert not [a for a in Metadata().check(e).anomalies if a.name == "shared-uuid"]
+    none = known_as(known_as(e, "a", None), "c", None)
+    assert not [a for a in Metadata().check(none).anomalies if a.name == "shared-uuid"]
+
+
 def test_what_only_has_an_equal_name_is_not_shared() -> None:
     e = run(0)
     first = {t: next(f.path for c in log.commits for f in c.added_files) for t, log in e.logs.items()}

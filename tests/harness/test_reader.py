@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -579,6 +580,24 @@ def test_a_deletion_vector_of_another_cardinality_than_its_entry_says_is_told(tm
         and told.endswith("says 2")
     )
     assert not right.violations and wrong.removed is not None and len(wrong.removed) == 1
+
+
+def test_a_data_file_that_is_said_to_be_split_from_behind_its_first_row_group_is_told(tmp_path: Path) -> None:
+    t = HandMadeTable(tmp_path)
+
+    def split(of: Callable[[list[int]], tuple[int, ...] | None]) -> File:
+        f = t.data([(n, "a", 0) for n in range(30)], group=10)
+        footer = pq.read_metadata(f.path)
+        groups = [footer.row_group(n).column(0) for n in range(footer.num_row_groups)]
+        return replace(f, split_offsets=of([c.dictionary_page_offset or c.data_page_offset for c in groups]))
+
+    for of in (tuple, lambda x: None, lambda x: (x[0],), lambda x: (x[0], x[2]), lambda x: (x[1], x[2])):
+        t.commit(add=[split(of)])
+    *right, wrong = read(t).commits
+    assert [c.violations for c in right] == [()] * 4
+    (told,) = wrong.violations
+    assert told.startswith("split-offsets: the first row group of data/") and "begins at byte 4, but" in told
+    assert len(added(wrong) or ()) == 30, "the reader reads whole files"
 
 
 def test_a_data_file_at_another_partition_than_its_rows_is_told(tmp_path: Path) -> None:

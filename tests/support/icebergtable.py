@@ -61,6 +61,7 @@ _DATA_FILE_IDS = {
     "partition": 102,
     "record_count": 103,
     "file_size_in_bytes": 104,
+    "split_offsets": 132,
     "equality_ids": 135,
     "first_row_id": 142,
     "referenced_data_file": 143,
@@ -87,6 +88,7 @@ class File:
     offset: int | None = None
     length: int | None = None
     equality_ids: tuple[int, ...] = ()
+    split_offsets: tuple[int, ...] | None = None
 
 
 @dataclass
@@ -173,18 +175,22 @@ class HandMadeTable:
         path.write_bytes(content)
         return str(path), len(content)
 
-    def _parquet(self, columns: Mapping[str, tuple[int, pa.DataType]], rows: Sequence[Sequence[Any]]) -> bytes:
+    def _parquet(
+        self, columns: Mapping[str, tuple[int, pa.DataType]], rows: Sequence[Sequence[Any]], group: int | None = None
+    ) -> bytes:
         fields = [pa.field(n, t, metadata={b"PARQUET:field_id": str(i).encode()}) for n, (i, t) in columns.items()]
         values = [pa.array([r[i] for r in rows], t) for i, (_, t) in enumerate(columns.values())]
         sink = io.BytesIO()
-        pq.write_table(pa.Table.from_arrays(values, schema=pa.schema(fields)), sink)
+        pq.write_table(pa.Table.from_arrays(values, schema=pa.schema(fields)), sink, row_group_size=group)
         return sink.getvalue()
 
-    def data(self, rows: Sequence[Sequence[Any]], *, part: int | None = None, spec_id: int = 0) -> File:
-        """A data file; its partition is that of the first row, unless told."""
+    def data(
+        self, rows: Sequence[Sequence[Any]], *, part: int | None = None, spec_id: int = 0, group: int | None = None
+    ) -> File:
+        """A data file; its partition is that of the first row, unless told. ``group``: rows of a row group."""
         schema = self.schemas[-1]
         columns = {f["name"]: (f["id"], _ARROW[f["type"]]) for f in schema["fields"]}
-        path, size = self._put(f"data-{self.number()}.parquet", self._parquet(columns, rows))
+        path, size = self._put(f"data-{self.number()}.parquet", self._parquet(columns, rows, group))
         if part is None and rows and self.specs[spec_id]["fields"]:
             part = rows[0][2]
         return File(path, 0, len(rows), size, part, spec_id)
@@ -249,6 +255,7 @@ class HandMadeTable:
             "partition": partition,
             "record_count": "long",
             "file_size_in_bytes": "long",
+            "split_offsets": optional({"type": "array", "items": "long", "element-id": 133}),
             "equality_ids": optional({"type": "array", "items": "int", "element-id": 136}),
             "first_row_id": optional("long"),
             "referenced_data_file": optional("string"),
@@ -284,6 +291,7 @@ class HandMadeTable:
                     "partition": {x["name"]: f.part for x in spec["fields"]},
                     "record_count": f.records,
                     "file_size_in_bytes": f.size,
+                    "split_offsets": None if f.split_offsets is None else list(f.split_offsets),
                     "equality_ids": list(f.equality_ids) or None,
                     "referenced_data_file": f.referenced,
                     "content_offset": f.offset,

@@ -22,7 +22,7 @@ MOST = 1 << 28
 Legal runs have long lines: the commit of an insert of 100,000 rows (``seed_rows``, at most) is 25 MB of a table log, and the read of a table of
 1,000,000 rows (``keys: space``, at most) 50 MB of the history. To read up to the limit takes 0.2 s.
 """
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 """Bytes of lines that are read together."""
 DEPTH = 100
 """Levels of values in values. The deepest in a run, a schema of nested columns in a table's metadata, has about ten."""

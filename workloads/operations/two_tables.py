@@ -118,7 +118,7 @@ class ReadBoth(_TwoTables):
 
     def seen_from(self, value: Arguments, result: Any, second: bool) -> tuple[str, Arguments, Any]:
         rows = result.get("rows") if isinstance(result, Mapping) else None
-        if isinstance(rows, list) and all(isinstance(r, list | tuple) and r for r in rows):
+        if isinstance(rows, list) and all(isinstance(r, list | tuple) and r and r[0] in (0, 1) for r in rows):
             rows = [list(r[1:]) for r in rows if r[0] == int(second)]
         return "read", {}, rows
 

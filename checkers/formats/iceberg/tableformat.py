@@ -16,6 +16,15 @@ IN_EVERY_VERSION = frozenset({"metadata-log", "snapshot-log", "last-updated-ms",
 """What differs from version to version although nothing but a snapshot was added; the log of predecessors is mended."""
 
 
+_TOTALS = (
+    ("total-data-files", "added-data-files", "deleted-data-files"),
+    ("total-delete-files", "added-delete-files", "removed-delete-files"),
+    ("total-records", "added-records", "deleted-records"),
+    ("total-files-size", "added-files-size", "removed-files-size"),
+)
+"""Metrics that a summary carries over from that of its parent, with what it says that the snapshot changed."""
+
+
 class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
     """Apache Iceberg, versions 2 and 3."""
 
@@ -46,6 +55,25 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
         """The UUID in the name of a manifest or a manifest list."""
         return commit_uuid(path)
 
+    def made_on(self, c: IcebergCommit, parent: IcebergCommit | None) -> bool | None:
+        """By the totals of both summaries."""
+        said: list[bool] = []
+        for total, gained, lost in _TOTALS:
+            after = _count(c, total)
+            before = 0 if parent is None else _count(parent, total)
+            plus, minus = (_count(c, key, 0) for key in (gained, lost))
+            if after is not None and before is not None and plus is not None and minus is not None:
+                said.append(after == before + plus - minus)
+        return all(said) if said else None
+
     def misses_moved_rows(self, m: IcebergMetadata) -> bool:
         """Position deletes of version 2 are written for the file that the scan saw; a deletion vector of version 3 is refused then."""
         return m.format_version == 2
+
+
+def _count(c: IcebergCommit, key: str, absent: int | None = None) -> int | None:
+    """A number of a summary; None: it is none."""
+    said = c.summary.get(key)
+    if said is None:
+        return absent
+    return int(said) if re.fullmatch(r"\d{1,18}", said) else None

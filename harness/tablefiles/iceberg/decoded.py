@@ -184,6 +184,11 @@ class TableFiles:
             self._data.put(e.path, found, found.nbytes)
         return found
 
+    def begin(self, e: Entry) -> int | None:
+        """The byte at which the first row group of a data file begins; None: it has none, or the file is not kept."""
+        found = self._data.get(e.path)
+        return None if found is None else found.begin
+
     def rows(self, e: Entry, columns: tuple[Column, ...]) -> list[Row]:
         """A data file's rows; the index is the position."""
         found = self._rows.get((e.path, columns))

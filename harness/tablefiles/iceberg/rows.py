@@ -66,11 +66,15 @@ def projection(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[Colum
 
 @dataclass(frozen=True, slots=True)
 class DataRows:
-    """A Parquet file's rows, as Arrow columns by field id, or by name if the file has no field ids."""
+    """A Parquet file's rows, as Arrow columns by field id, or by name if the file has no field ids.
+
+    ``begin``: the byte at which its first row group begins; None: it has none.
+    """
 
     count: int
     by_id: dict[int, pa.ChunkedArray]
     names: dict[str, pa.ChunkedArray]
+    begin: int | None = None
 
     @property
     def nbytes(self) -> int:
@@ -103,15 +107,24 @@ def _field_id(f: pa.Field) -> int | None:
     return int(raw) if raw is not None else None
 
 
-def _parquet(content: bytes) -> pa.Table:
+def _parquet(content: bytes) -> tuple[pa.Table, int | None]:
     try:
         # One thread: files are small and cores are shared with the writers under test.
         with pq.ParquetFile(pa.BufferReader(content)) as f:
             table = f.read(use_threads=False)
             table.validate(full=True)
-            return table
+            return table, _begin(f.metadata)
     except (pa.ArrowException, OSError, ValueError) as e:
         raise CorruptFile(f"not a readable Parquet file: {' '.join(str(e).split())[:200]}") from None
+
+
+def _begin(footer: pq.FileMetaData) -> int | None:
+    """Where the first row group begins: with the dictionary of its first column, if that has one."""
+    if not footer.num_row_groups or not footer.num_columns:
+        return None
+    first = footer.row_group(0).column(0)
+    begin: int = min(first.data_page_offset, first.dictionary_page_offset or first.data_page_offset)
+    return begin
 
 
 def read_rows(content: bytes, format: str) -> DataRows:
@@ -122,7 +135,7 @@ def read_rows(content: bytes, format: str) -> DataRows:
     """
     if format != "parquet":
         raise CorruptFile(f"format {format} is not supported by this reader")
-    table = _parquet(content)
+    table, begin = _parquet(content)
     by_id: dict[int, pa.ChunkedArray] = {}
     names: dict[str, pa.ChunkedArray] = {}
     for f, column in zip(table.schema, table.columns, strict=True):
@@ -131,7 +144,7 @@ def read_rows(content: bytes, format: str) -> DataRows:
             names[f.name] = column
         else:
             by_id[id] = column
-    return DataRows(table.num_rows, by_id, names)
+    return DataRows(table.num_rows, by_id, names, begin)
 
 
 def read_position_deletes(content: bytes, format: str) -> dict[str, tuple[int, ...]]:

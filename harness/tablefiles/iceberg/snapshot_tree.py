@@ -277,6 +277,7 @@ class SnapshotTree:
             rows = self._files.rows(f, columns)
             if f.path in own:
                 out.violations += self._of_another_partition(f, columns, rows)
+                out.violations += self._of_late_splits(f)
             if f.records != len(rows):
                 out.violations.append(
                     f"record-count: {name(f.path)} has {len(rows)} rows, its manifest entry says {f.records}"
@@ -352,6 +353,15 @@ class SnapshotTree:
                         f"position {n} is of {x['name']}={due}"
                     )
                     break
+
+    def _of_late_splits(self, f: Entry) -> Iterator[str]:
+        """A data file that is said to be split from behind its first row group on: scans do not read what is before it."""
+        begin = self._files.begin(f) if f.split_offsets else None
+        if f.split_offsets and begin is not None and f.split_offsets[0] > begin:
+            yield (
+                f"split-offsets: the first row group of {self._files.name(f.path)} begins at byte {begin}, but its entry says that it is to be "
+                f"split from byte {f.split_offsets[0]} on"
+            )
 
     def _removed_wrongly(self, live: Live) -> Iterator[str]:
         """Files that a child of the snapshot at the cursor marks as DELETED, and that are not live there, or not as it says."""

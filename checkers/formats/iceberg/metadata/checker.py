@@ -22,7 +22,7 @@ from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.files import check_files
 from checkers.formats.iceberg.metadata.rules import RULES, BrokenRule
 from checkers.formats.iceberg.metadata.seen import MetadataCounts
-from checkers.formats.iceberg.metadata.shared import Shared, added, shared_files
+from checkers.formats.iceberg.metadata.shared import Shared, added, shared
 from checkers.formats.iceberg.metadata.versions import check_versions
 from checkers.formats.iceberg.records import iceberg_log
 from checkers.formats.iceberg.tableformat import Iceberg
@@ -110,18 +110,16 @@ class Metadata(TableChecker):
         return Part(name, tuple(anomalies), tuple(notes), undecided, stats, more=added(log, unit.everything))
 
     def fold(self, parts: Sequence[Part]) -> Verdict:
-        """As for any checker of tables; with the files that several tables share."""
-        shared = shared_files([p.more for p in parts if p.more is not None])
-        return super().fold([self._with_shared(p, shared[p.table]) if p.table in shared else p for p in parts])
+        """As for any checker of tables; with what several tables share."""
+        common = shared([p.more for p in parts if p.more is not None])
+        return super().fold([self._with_shared(p, common[p.table]) if p.table in common else p for p in parts])
 
-    def _with_shared(self, part: Part, shared: Sequence[Shared]) -> Part:
-        told = tuple(self._anomaly(s.rule, part.table, s.events) for s in shared[:MOST])
-        notes = (f"{part.table}: {len(shared) - MOST} more shared-file are not shown",) if len(shared) > MOST else ()
+    def _with_shared(self, part: Part, common: Sequence[Shared]) -> Part:
+        told = tuple(self._anomaly(s.rule, part.table, s.events) for s in common[:MOST])
+        notes = (f"{part.table}: {len(common) - MOST} more shared-file are not shown",) if len(common) > MOST else ()
         stats = cast(MetadataTable, part.stats)
-        counted: MetadataTable = {
-            **stats,
-            "found": dict(sorted({**stats["found"], "shared-file": len(shared)}.items())),
-        }
+        names = Counter(s.rule.name for s in common)
+        counted: MetadataTable = {**stats, "found": dict(sorted({**stats["found"], **names}.items()))}
         return replace(part, anomalies=(*part.anomalies, *told), notes=(*part.notes, *notes), stats=counted)
 
     def _anomaly(self, f: BrokenRule, table: str, events: tuple[int, ...]) -> Anomaly:

@@ -40,7 +40,6 @@ from checkers.formats.iceberg.metadata.seen import Judging
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
-from checkers.timeline.version_order import place
 from workloads.operations.kind import Lost, Part
 
 STATISTICS = ("statistics", "partition-statistics")
@@ -161,6 +160,13 @@ _SELDOM = tuple(key for x in LISTS for key in keys_of(x))
 _ONCE = ("properties", "location", *STATISTICS)
 """Others."""
 _MAIN = {"main"}
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs", "gcs": "gs"}
+"""Scheme of a location → another one of the same store."""
+
+
+def _store_and_place(location: str) -> tuple[str, str]:
+    scheme, _, rest = location.rpartition("://")
+    return _SCHEMES.get(scheme, scheme), rest.rstrip("/")
 
 
 class Contents(Judging):
@@ -474,7 +480,7 @@ class Contents(Judging):
     @staticmethod
     def _location(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
         old, new = before.raw.get("location"), step.after.raw.get("location")
-        if not isinstance(old, str) or not isinstance(new, str) or place(old).rstrip("/") == place(new).rstrip("/"):
+        if not isinstance(old, str) or not isinstance(new, str) or _store_and_place(old) == _store_and_place(new):
             return []
         words = f"the table's location from {old} to {new}"
         return [] if maker.may("location") else [Complaint("location-changed", words, foreign=True)]

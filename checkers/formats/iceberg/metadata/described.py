@@ -1,5 +1,8 @@
 """What an entry says of a file that another place says, too: its name, its folder, its neighbours in a Puffin file, its snapshot.
 
+* A **deletion vector** names its data file.
+* An **equality delete file** names the columns by which rows are equal, and these exist (logs of earlier releases do not have them).
+* **Split offsets** ascend, and are inside the file. Whether they begin with its first row group, only the reader knows.
 * The **format** is that of the name's ending, and a deletion vector is in a Puffin file, nothing else is.
 * **Deletion vectors of one file** say one size of it, and no two of them overlap. A Puffin file is its blobs, one after the other
   (Puffin spec, "File structure"). Spark's writer leaves no blob out, so behind each vector is the next; other writers may.
@@ -17,11 +20,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import unquote_plus
 
 from checkers.evidence.paths import normalise
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
+from checkers.formats.iceberg.metadata.wellformed import nested_ids
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.timeline import explain
@@ -60,6 +65,9 @@ def described(chain: Chain, renumbered: Collection[int], wrong: Collection[tuple
         o = chain.by_op.get(c.op or "")
         by_spark = o is not None and o.engine == SPARK
         yield from _formats(c)
+        yield from _splits(c)
+        if any(f.content == "equality-deletes" for f in c.added_files):
+            yield from _equality(chain, c)
         yield from _vectors(c, dense=by_spark)
         if id(c) in renumbered:
             if not lists_one:  # what was committed between the two is in no version
@@ -104,12 +112,40 @@ def _formats(c: Commit) -> Iterator[Told]:
             yield Told("file-format", c, f"added {f.path} as a file of format {f.format}, {why}", [f])
 
 
+def _splits(c: Commit) -> Iterator[Told]:
+    for f in c.added_files:
+        said = f.split_offsets
+        if said and (said[-1] >= f.size or any(a >= b for a, b in pairwise(said))):
+            words = f"added {f.path}, of {f.size} bytes, to be split at bytes {explain.listing(said)}"
+            yield Told("split-offsets", c, words, [f])
+
+
+def _equality(chain: Chain, c: Commit) -> Iterator[Told]:
+    """Equality delete files without columns, or with ids that were never assigned to one."""
+    m = chain.log.metadata[c.metadata] if 0 <= c.metadata < len(chain.log.metadata) else None
+    last = None if m is None else m.raw.get("last-column-id")
+    if m is None or not isinstance(last, int):
+        return
+    known = {id for schema in m.raw.get("schemas") or () for id in nested_ids(schema)}
+    for f in c.added_files:
+        if f.content != "equality-deletes":
+            continue
+        unknown = [id for id in f.equality_ids or () if id not in known and not 0 < id <= last]
+        if not f.equality_ids and c.manifests is not None:
+            yield Told("equality-ids", c, f"added the equality deletes {f.path} without equality_ids", [f])
+        elif unknown:
+            words = f"added the equality deletes {f.path} by the columns {explain.listing(unknown)}, and the table's last-column-id is {last}"
+            yield Told("equality-ids", c, words, [f])
+
+
 def _vectors(c: Commit, *, dense: bool) -> Iterator[Told]:
     """``dense``: whether nothing may be between the vectors of a file."""
     by_file: dict[str, list[FileEntry]] = {}
     for f in c.added_files:
         if f.content == "deletion-vector":
             by_file.setdefault(f.path, []).append(f)
+            if f.referenced is None:
+                yield Told("referenced-file", c, f"added a deletion vector in {f.path} that names no data file", [f])
     for path, files in by_file.items():
         if why := _misplaced(files, dense):
             yield Told("vector-place", c, f"added the deletion vectors of {path}, {why}", files)

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 from operator import lt
 
+from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
 from checkers.formats.iceberg.metadata.seen import Judging
 from checkers.formats.iceberg.records import IcebergCommit as Commit
@@ -169,12 +170,26 @@ class Numbers(Judging):
                 continue
             end = c.first_row_id + c.added_rows
             if before is not None and before.next_row_id is not None and c.first_row_id < before.next_row_id:
-                self.found(
-                    "first-row-id",
-                    f"{explain.snapshot(c)}{self.by.of(c)} begins at first-row-id {c.first_row_id}, but the version that it was committed "
-                    f"on (version {before.n}) had already assigned all below next-row-id {before.next_row_id}.",
-                    **self.by.one(c, m),
-                )
+                due = jumped(self.chain, before)
+                if due is not None and due <= c.first_row_id:
+                    text = (
+                        f"version {before.n} ({before.location}), {self.by.made_by(before)}, says next-row-id {before.next_row_id}, though "
+                        f"only the row ids below {due} are assigned. {explain.snapshot(c)}{self.by.of(c)}, committed on it, begins at "
+                        f"first-row-id {c.first_row_id}."
+                    )
+                    makers = (*self.by.accused(steps[before.n]), *(() if c.op is None else (c.op,)))
+                    more = {
+                        "ops": tuple(dict.fromkeys(makers)),
+                        "snapshots": (c.snapshot_id,),
+                        "files": (before.location,),
+                    }
+                else:
+                    text = (
+                        f"{explain.snapshot(c)}{self.by.of(c)} begins at first-row-id {c.first_row_id}, but the version that it was committed "
+                        f"on (version {before.n}) had already assigned all below next-row-id {before.next_row_id}."
+                    )
+                    more = self.by.one(c, m)
+                self.found("first-row-id", text, **more)
             if m.next_row_id is not None and end > m.next_row_id:
                 self.found(
                     "next-row-id",
@@ -260,6 +275,16 @@ class Numbers(Judging):
                 snapshots=tuple(s for s in (c.parent_id, c.snapshot_id) if s is not None),
                 files=(m.location,),
             )
+
+
+def jumped(chain: Chain, m: Metadata) -> int | None:
+    """The ``next-row-id`` that is due in a version that says a higher one; None: it says none, or that cannot be told."""
+    step = chain.steps[m.n]
+    before = step.before
+    if before is None or step.gap or before.next_row_id is None or m.next_row_id is None:
+        return None
+    due = before.next_row_id + sum(c.added_rows or 0 for c in chain.commits_of.get(m.n, ()))
+    return due if m.next_row_id > due else None
 
 
 def _newest_first(pair: Sequence[Commit]) -> tuple[str, ...]:

@@ -53,6 +53,11 @@ RULES: Mapping[str, Rule] = {
         "table-metadata-fields",
         "table-uuid identifies the table and is generated when it is created",
     ),
+    "shared-uuid": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "table-uuid identifies the table and is generated when it is created; who refreshes the table must refuse another's",
+    ),
     "format-version-decreased": Rule("TableMetadata.upgradeFormatVersion", "", "a table is never downgraded"),
     "counter-decreased": Rule(
         "Table Metadata Fields",
@@ -334,6 +339,17 @@ RULES: Mapping[str, Rule] = {
         "Data File Fields",
         "data-file-fields",
         "referenced_data_file is the location of the data file that all deletes of a delete file reference",
+    ),
+    "equality-ids": Rule(
+        "Data File Fields",
+        "data-file-fields",
+        "equality_ids are the field ids by which an equality delete file determines that rows are equal, and are required of it",
+    ),
+    "split-offsets": Rule(
+        "Data File Fields",
+        "data-file-fields",
+        "split_offsets are offsets at which a data file can be split, such as those of all row groups of a Parquet file, sorted ascending; "
+        "scans read from one to the next",
     ),
     "dv-in-v2": Rule(
         "Deletion Vectors",

@@ -1,4 +1,4 @@
-"""Files that two tables of a run have added: the expiry of one deletes what the other still needs.
+"""What two tables of a run have in common, though nothing may be: a UUID, or files, of which the expiry of one deletes what the other needs.
 
 A table knows its files by their paths. So each table tells the paths that it added (:class:`Added`), and all tables together show which of
 them are the same. Tables that share files on purpose say so by ``gc.enabled`` false: Spark's procedure ``snapshot`` sets it, and Nessie,
@@ -39,6 +39,7 @@ class Added:
         inside: path below the location → who added it first.
         outside: those that lie elsewhere, by their whole path.
         keeps: whether the table says that its files may be those of others, too.
+        uuid: with which it began; empty if it says none.
     """
 
     table: str
@@ -46,6 +47,7 @@ class Added:
     inside: Mapping[str, Adder]
     outside: Mapping[str, Adder]
     keeps: bool
+    uuid: str = ""
 
     def every(self) -> Iterator[tuple[str, Adder]]:
         """All files by their whole path."""
@@ -66,7 +68,8 @@ def added(log: IcebergLog, operations: Mapping[str, Operation]) -> Added:
             else:
                 inside.setdefault(f.path, by)
     keeps = any(str(m.properties.get("gc.enabled")).lower() == "false" for m in log.metadata)
-    return Added(log.table, normalise(log.location).rstrip("/") + "/", inside, outside, keeps)
+    uuid = str(log.metadata[0].raw.get("table-uuid") or "").lower()
+    return Added(log.table, normalise(log.location).rstrip("/") + "/", inside, outside, keeps, uuid)
 
 
 class Shared(NamedTuple):
@@ -74,6 +77,17 @@ class Shared(NamedTuple):
 
     rule: BrokenRule
     events: tuple[int, ...]
+
+
+def shared(tables: Sequence[Added]) -> dict[str, list[Shared]]:
+    """Table → what it has in common with another one: files, and its UUID."""
+    found = shared_files(tables)
+    first: dict[str, str] = {}
+    for t in tables:
+        if t.uuid and first.setdefault(t.uuid, t.table) != t.table:
+            text = f"the tables {first[t.uuid]} and {t.table} both have the table-uuid {t.uuid}."
+            found.setdefault(t.table, []).append(Shared(BrokenRule("shared-uuid", text), ()))
+    return found
 
 
 def shared_files(tables: Sequence[Added]) -> dict[str, list[Shared]]:

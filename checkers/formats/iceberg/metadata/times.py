@@ -293,22 +293,30 @@ class Times(Judging):
             last = _time(entries[-1]) if entries else None
             if last is None or (before is not None and entries == entries_of(before, log)):
                 continue
-            earlier = _time(entries[-2]) if len(entries) > 1 else None
+            earlier, oldest = (_time(entries[-n]) if len(entries) >= n else None for n in (2, 3))
             name = place_in if log == "metadata-log" else snapshot_in
             if (log, name(entries[-1]), last) in self._strange:
                 continue
             if earlier is not None and (log, name(entries[-2]), earlier) in self._strange:
                 earlier = None
-            for what, time, than, words in (
-                (f"the last entry of its {log}", last, earlier, "the one before it"),
+            for what, time, than, words, fits, of in (
+                (f"the last entry of its {log}", last, earlier, "the one before it", oldest, -2),
                 (
                     "the version itself, by its last-updated-ms,",
                     m.last_updated_ms,
                     last,
                     f"the last entry of its {log}",
+                    earlier,
+                    -1,
                 ),
             ):
                 if than is not None and time and time < than - ONE_MINUTE:
+                    # What is in order without the entry before it shows that that one is wrong.
+                    late = fits is not None and time >= fits - ONE_MINUTE
+                    ahead = self._step_with(log, name(entries[of])) if late else None
+                    if ahead is not None and ahead is not step:
+                        self._too_late(step, ahead, what, time, than, words)
+                        continue
                     if than is last:
                         self._early.add(place(m.location))
                     self.found(
@@ -318,6 +326,28 @@ class Times(Judging):
                         ops=self.by.accused(step),
                         files=(m.location,),
                     )
+
+    def _step_with(self, log: str, named: Any) -> Step | None:
+        """The step to the version that an entry of ``metadata-log`` names, or that is the first to show the snapshot of an entry."""
+        if log == "metadata-log":
+            return self._step_of.get(named)
+        c = self.chain.snapshots.get(named)
+        versions = self.chain.log.metadata
+        if c is None or not 0 <= c.metadata < len(versions) or versions[c.metadata].current != named:
+            return None
+        return self._step_of.get(place(versions[c.metadata].location))
+
+    def _too_late(self, step: Step, ahead: Step, what: str, time: int, than: int, words: str) -> None:
+        """A time that does not fit to what came before it, nor to what follows."""
+        m, late = step.after, ahead.after
+        self.found(
+            "timestamp-order",
+            f"version {late.n} ({late.location}), {self.by.made_by(late)}, is of {than} (ms since 1970), by {words} in version {m.n} "
+            f"({m.location}), {self.by.made_by(m)}. There {what} is of {time}, {(than - time) / 1000:,.3f} s earlier, and is in order with "
+            "what came before the two: a reader refuses the file.",
+            ops=tuple(dict.fromkeys((*self.by.accused(ahead), *self.by.accused(step)))),
+            files=(late.location, m.location),
+        )
 
 
 def _time(entry: Any) -> int | None:

@@ -18,7 +18,7 @@ from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
 from checkers.formats.iceberg.metadata.contents import Contents
 from checkers.formats.iceberg.metadata.creation import FORMAT_VERSION, Creation
 from checkers.formats.iceberg.metadata.logs import Logs
-from checkers.formats.iceberg.metadata.numbers import Numbers
+from checkers.formats.iceberg.metadata.numbers import Numbers, jumped
 from checkers.formats.iceberg.metadata.plain import PlainVersions
 from checkers.formats.iceberg.metadata.refs import Refs
 from checkers.formats.iceberg.metadata.responsible import created
@@ -260,13 +260,19 @@ class _Versions(Judging):
             if name in self.wrong_at_first and created(before):
                 continue
             if isinstance(old, int) and isinstance(new, int) and new < old:
-                self.found(
-                    "counter-decreased",
-                    f"version {m.n} ({m.location}), {self.by.made_by(m)}, says {name} {new}, but version {before.n}, from which it was "
-                    f"made, said {old}: what was assigned in between can be assigned again.",
-                    ops=self.by.accused(step),
-                    files=(before.location, m.location),
-                )
+                due, ops = jumped(self.chain, before) if name == "next-row-id" else None, self.by.accused(step)
+                if due is not None and due <= new:
+                    text = (
+                        f"version {before.n} ({before.location}), {self.by.made_by(before)}, says {name} {old}, though only what is below "
+                        f"{due} was assigned; version {m.n} ({m.location}), {self.by.made_by(m)}, made from it, says {new}."
+                    )
+                    ops = tuple(dict.fromkeys((*self.by.accused(self.chain.steps[before.n]), *ops)))
+                else:
+                    text = (
+                        f"version {m.n} ({m.location}), {self.by.made_by(m)}, says {name} {new}, but version {before.n}, from which it was "
+                        f"made, said {old}: what was assigned in between can be assigned again."
+                    )
+                self.found("counter-decreased", text, ops=ops, files=(before.location, m.location))
 
     def _identity(self, step: Step, before: Metadata) -> None:
         m = step.after
