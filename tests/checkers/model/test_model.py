@@ -81,6 +81,11 @@ def test_a_vector_beside_a_delete_of_its_partition_dangles_and_harms_no_row() ->
     assert {*explore(replace(EVERY, format_version=3)).found} == {"dangling-dv"}
 
 
+def test_two_deletes_that_scanned_a_row_before_another_took_its_place_can_both_come_first() -> None:
+    bound = Bound((("insert", ""), ("delete", MOR)), writes=4, serializable=False)
+    assert explore(bound).found == {}
+
+
 def by_writers(bound: Bound, writers: int) -> set[Log]:
     """The logs that so many writers can make, step by step: scan, refresh and validate, compare and swap. Shares no search with ``explore``."""
     start = (tuple[Entry, ...](), tuple[tuple[Operation, int, int | None], ...]())
