@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Options
-from harness.cli.options import PATH, write_output
+from harness.cli.options import PATH, BadArgument, write_output
 
 if TYPE_CHECKING:
     from checkers.formats.iceberg.model.explore import Bound, Explored
@@ -22,6 +22,8 @@ class ModelOptions(Options):
     """Explore a model of Iceberg's commits: does any order of these operations break a promise?
 
     Exit code 0: each model found what its file expects, and nothing else; 1: one did not.
+
+    With --accept, stored runs are judged instead: did Iceberg's validations let through each of their commits, and give each abort?
     """
 
     short = "Explore all orders of commits."
@@ -36,7 +38,14 @@ class ModelOptions(Options):
         typer.Option(help="Write each counterexample as a scenario file into this folder, for `icequake prove`."),
     ] = None
 
+    accept: Annotated[
+        list[Path] | None,
+        typer.Option(help="Instead, judge these runs, or all in these folders, by the rules of the model."),
+    ] = None
+
     def prepare(self) -> None:
+        if self.accept is not None and (self.names or self.scenarios is not None):
+            raise BadArgument("--accept judges stored runs: name no model with it, and no --scenarios")
         _ = self._models
 
     @cached_property
@@ -46,6 +55,8 @@ class ModelOptions(Options):
         return list(modelled.find(self.names or []))
 
     def execute(self) -> int:
+        if self.accept is not None:
+            return _accept(self.accept)
         from checkers.formats.iceberg.model.explore import explore
 
         as_expected = True
@@ -61,6 +72,28 @@ class ModelOptions(Options):
                 for line in _written(m, bound, found, self.scenarios):
                     typer.echo(f"  {line}")
         return 0 if as_expected else 1
+
+
+def _accept(paths: list[Path]) -> int:
+    """A line for each run that is not accepted, and what all were held to; 1 if there is any that is refused."""
+    from checkers.evidence import runfolder
+    from checkers.formats.iceberg.model.accept import Accepted, Runs
+    from checkers.judge.check import verdict_of
+    from checkers.judge.runfolder import load_evidence
+
+    found = Runs()
+    for folder in (run for path in paths for run in runfolder.below(path)):
+        try:
+            verdict = verdict_of(Accepted(), load_evidence(folder.path))
+        except ValueError as e:  # a run that ended before its first operation, or of an unknown format
+            typer.echo(f"{folder.path}: not judged: {e}")
+            continue
+        found.add(verdict)
+        for said in (*verdict.notes, *(f"{a.name}: {a.explanation}" for a in verdict.anomalies)):
+            typer.echo(f"{folder.path}: {said}")
+    for line in found.lines():
+        typer.echo(line)
+    return int(found.refused > 0 or not found.judged)
 
 
 def _bound(m: Modelled) -> Bound:
