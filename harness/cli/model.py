@@ -61,6 +61,9 @@ class ModelOptions(Options):
 
         as_expected = True
         for m in self._models:
+            if m.catalog is not None:
+                as_expected = _step_by_step(m) and as_expected
+                continue
             bound = _bound(m)
             found = explore(bound)
             wrong = _wrong(m, bound, found)
@@ -94,6 +97,38 @@ def _accept(paths: list[Path]) -> int:
     for line in found.lines():
         typer.echo(line)
     return int(found.refused > 0 or not found.judged)
+
+
+def _step_by_step(m: Modelled) -> bool:
+    """Search with a catalog and its faults, and say what was found; whether it is as expected."""
+    from checkers.formats.iceberg.model.catalogs import CATALOGS
+    from checkers.formats.iceberg.model.faults import Faulty, search
+
+    assert m.catalog is not None
+    catalog = CATALOGS[m.catalog]
+    only = frozenset(m.only) or None
+    found = search(Faulty(_bound(m), catalog, m.writers, m.retries, m.faults, only))
+    wanted = [] if not m.faults else [f for f in catalog.after if only is None or f in only]
+    wrong = [f"NOT EXPECTED: {name}" for name in sorted({*found.found} - {*m.expect})]
+    wrong += [f"NOT FOUND: {name}" for name in m.expect if name not in found.found]
+    wrong += [
+        f"NEVER CAME: {f}: the answer says nothing of it; raise the bound, or leave it out of only"
+        for f in wanted
+        if not found.faults[f]
+    ]
+    wrong += [f"NO FAULT OF THIS CATALOG: {f}" for f in m.only if f not in catalog.after]
+    typer.echo(f"{m.model}: {m.question}")
+    typer.echo(f"  {found.states:,} states, at most {found.depth} steps, in {found.seconds:.1f} s of processor time")
+    typer.echo(f"  {m.catalog}: {catalog.source}")
+    for name, steps in sorted(found.found.items()):
+        typer.echo(f"  {name}: " + "; ".join(steps))
+    if not found.found:
+        typer.echo("  every promise holds")
+    for what, counts in (("steps", found.fired), ("faults", found.faults), ("refused by", found.refused)):
+        typer.echo(f"  {what}: " + (", ".join(f"{name} {n:,}" for name, n in counts.most_common()) or "none"))
+    for line in wrong:
+        typer.echo(f"  {line}")
+    return not wrong
 
 
 def _bound(m: Modelled) -> Bound:
