@@ -61,6 +61,26 @@ def test_what_each_validation_is_for(version: int, without: Rule, shortest: dict
     assert rows == shortest, found
 
 
+@pytest.mark.parametrize(
+    ("version", "first", "second", "shortest"),
+    [
+        (2, "added data", "deletes of replaced files", {"duplicate-row": 2, "resurrected-row": 2, "undelete": 2}),
+        (2, "added data", "referenced files", {"duplicate-row": 2, "resurrected-row": 2, "undelete": 2}),
+        (2, "added data", "new deletes", {"duplicate-row": 2, "resurrected-row": 2, "undelete": 2}),
+        (2, "new deletes", "replaced delete files", {"resurrected-row": 2}),  # as without the first alone
+        (3, "added data", "deletes of replaced files", {"duplicate-row": 2, "resurrected-row": 2, "undelete": 2}),
+        (3, "added data", "referenced files, rewritten", {"undelete": 2}),
+        (3, "added data", "deletion vectors", {"several-dvs": 2, "undelete": 2}),
+        (3, "new deletes", "deletion vectors", {"resurrected-row": 2, "several-dvs": 2}),
+    ],
+)
+def test_what_two_validations_are_for_together(
+    version: int, first: Rule, second: Rule, shortest: dict[str, int]
+) -> None:
+    found = explore(replace(EVERY, format_version=version, without=frozenset({first, second}))).found
+    assert {name: len(log) for name, log in found.items() if name != "dangling-dv"} == shortest
+
+
 def test_every_validation_of_a_whole_exploration_fires() -> None:
     for version in (2, 3):
         found = explore(replace(EVERY, format_version=version))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -32,6 +32,8 @@ from checkers.formats.iceberg.model.operations import COMPACTION, Work, attempt,
 from checkers.formats.iceberg.model.table import Table, seeded
 from workloads.engines.engine import Rule
 
+Since = tuple[tuple[Effect, ...], dict[str, Bounds]]
+"""What commits did, and the bounds of the files that they name."""
 LOST, MISSING, STUCK = "lost-commit", "missing-file", "stuck-operation"
 
 
@@ -129,8 +131,11 @@ class Search:
         """Main's ancestries: the one before, and the last commit: operation's number, operation, ancestry that it has scanned."""
         self._line_ids = {self.lines[0]: 0}
         self._ops = [0]
-        for name in ("table", "work", "effects", "verdict"):  # functions of numbers, asked again and again
-            setattr(self, name, cache(getattr(self, f"_{name}")))
+        # Functions of numbers, asked again and again.
+        self.work: Callable[[int, int, int], Work | None] = cache(self._work)
+        self.table: Callable[[int], Table] = cache(self._table)
+        self.effects: Callable[[int, int], Since | None] = cache(self._effects)
+        self.verdict: Callable[[int, int, int, int], tuple[Rule, ...] | None] = cache(self._verdict)
 
     def run(self, most: int = 5_000_000) -> Searched:
         """Search everything within the bound.
@@ -206,7 +211,7 @@ class Search:
         assert done is not None, "a commit has something to do"
         return committed(self.table(before), done)
 
-    def _effects(self, line: int, since: int) -> tuple[tuple[Effect, ...], dict[str, Bounds]] | None:
+    def _effects(self, line: int, since: int) -> Since | None:
         """What the commits of a line did since another one, and the files that they name; None: it is none of its ancestors."""
         found, live = [], {name: f.bounds for name, f in self.start.files.items()}
         inside = line == since
