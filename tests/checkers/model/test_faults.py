@@ -1,9 +1,10 @@
 """What each catalog's client does, explored step by step: the known defects are found without being told, and what mends them is clean."""
 
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+from minicheck import Protocol, check_safety
 
 from checkers.formats.iceberg.model import catalogs
 from checkers.formats.iceberg.model.catalogs import CATALOGS, Fault
@@ -101,9 +102,9 @@ class _Logs(Search):
         self.run()
         return {self._log(line) for line in self.kept} - {()}
 
-    def _broken(self, s: State) -> str | None:
+    def broken(self, s: State) -> str | None:
         self.kept.add(self.metas[s.pointer].main)
-        return super()._broken(s)
+        return super().broken(s)
 
     def _log(self, line: int) -> Log:
         if not line:
@@ -141,3 +142,35 @@ def test_a_third_writer_and_a_second_key_find_nothing_else() -> None:
     wider = replace(SMALL, kinds=(("delete", MOR), ("update-register", COW)), keys=2)
     assert {*search(Faulty(wider, CATALOGS["jdbc"], writers=3)).found} == {"lost-commit", "missing-file"}
     assert search(Faulty(wider, CATALOGS["jdbc-mended"], writers=3)).found == {}
+
+
+@pytest.mark.parametrize("name", ["ideal", "jdbc-mended", "rest-mended", "hive-cas"])
+def test_another_model_checker_reaches_the_same_states_and_finds_nothing(name: str) -> None:
+    of = Faulty(SMALL, CATALOGS[name], writers=2)
+    said, mine = by_minicheck(of), search(of)
+    assert said["reachable_states"] == mine.states
+    assert said["properties"]["kept"]["holds"] and mine.found == {}
+
+
+@pytest.mark.parametrize("name", ["jdbc", "rest", "glue-blind"])
+def test_another_model_checker_finds_a_broken_promise_after_as_many_steps(name: str) -> None:
+    of = Faulty(SMALL, CATALOGS[name], writers=2)
+    said, mine = by_minicheck(of), search(of)
+    assert said["reachable_states"] == mine.states
+    steps = len(said["properties"]["kept"]["counterexample"]) - 1  # its first entry is the start
+    assert steps == min(map(len, mine.found.values()))
+
+
+def by_minicheck(of: Faulty) -> dict[str, Any]:
+    """The same steps, searched by ``minicheck``."""
+    here = Search(of)
+    return check_safety(  # type: ignore[no-any-return]
+        Protocol(
+            name="catalog",
+            candidate=False,
+            fields=State._fields,
+            initial=tuple(here.first),
+            transitions=lambda s: [] if here.broken(State(*s)) else [(w, tuple(n)) for w, n in here.steps(State(*s))],
+            invariants={"kept": lambda s: here.broken(State(**s)) is None},
+        )
+    )

@@ -144,9 +144,8 @@ class Search:
             MemoryError: there are more than ``most`` states.
         """
         began = time.process_time()
-        first = State(0, (IDLE,) * self.of.writers, (), 0, self.of.bound.compactions, 0, self.of.faults, 0, 0)
-        seen: dict[State, tuple[State, str] | None] = {first: None}
-        todo = deque([(first, 0)])
+        seen: dict[State, tuple[State, str] | None] = {self.first: None}
+        todo = deque([(self.first, 0)])
         while todo:
             state, depth = todo.popleft()
             self.out.depth = max(self.out.depth, depth)
@@ -157,7 +156,7 @@ class Search:
                 if after in seen:
                     continue
                 seen[after] = state, said
-                name = self._broken(after)
+                name = self.broken(after)
                 if name is None:
                     todo.append((after, depth + 1))
                 elif name not in self.out.found:
@@ -170,6 +169,11 @@ class Search:
         self.out.seconds = time.process_time() - began
         return self.out
 
+    @property
+    def first(self) -> State:
+        """Where it begins."""
+        return State(0, (IDLE,) * self.of.writers, (), 0, self.of.bound.compactions, 0, self.of.faults, 0, 0)
+
     def _way(self, seen: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
         said = []
         while (before := seen[state]) is not None:
@@ -177,7 +181,7 @@ class Search:
             said.append(step)
         return tuple(reversed(said))
 
-    def _broken(self, s: State) -> str | None:
+    def broken(self, s: State) -> str | None:
         """An acknowledged commit that main does not have, or a commit of main whose files were deleted."""
         there = self._ops[self.metas[s.pointer].main]
         if s.acknowledged & ~there:
