@@ -198,7 +198,13 @@ def refusals(x: Attempt, others: Iterable[Effect], live: Live) -> tuple[Rule, ..
 
 
 def spark_rules(
-    kind: str, *, merge_on_read: bool, serializable: bool, format_version: int, again: bool
+    kind: str,
+    *,
+    merge_on_read: bool,
+    serializable: bool,
+    format_version: int,
+    again: bool,
+    starting_sequence: bool = True,
 ) -> tuple[Rule, ...]:
     """The rules of Spark for a kind, in the order in which Iceberg asks them.
 
@@ -207,6 +213,7 @@ def spark_rules(
         again: whether this attempt follows a refused one. What the first attempt found to drop, the second one requires
             (``ManifestFilterManager.filterManifests`` adds it to what was asked for): a compaction and an overwrite by filter drop delete
             files that apply to nothing any more, and then need them.
+        starting_sequence: whether a compaction gives its files the sequence number of its scan, so that later equality deletes apply to them.
     """
     rules: tuple[Rule, ...]
     if kind in BLIND:
@@ -221,6 +228,8 @@ def spark_rules(
         rules = ("replaced manifests",)
     elif kind in COMPACTIONS:
         rules = ("replaced files", "position deletes of replaced files")
+        if not starting_sequence:
+            rules = ("replaced files", "deletes of replaced files")
         if again:
             rules = ("replaced delete files", *rules)
     elif not merge_on_read:

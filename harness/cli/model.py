@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Options
-from harness.cli.options import PATH, check_folder, write_output
+from harness.cli.options import PATH, BadArgument, check_folder, write_output
 
 if TYPE_CHECKING:
     from checkers.formats.iceberg.model.explore import Bound, Explored
@@ -22,6 +22,8 @@ class ModelOptions(Options):
     """Explore a model of Iceberg's commits: does any order of these operations break a promise?
 
     Exit code 0: each model found what its file expects, and nothing else; 1: one did not.
+
+    With --accept, stored runs are judged instead: did Iceberg's validations let through each of their commits, and give each abort?
     """
 
     short = "Explore all orders of commits."
@@ -36,7 +38,14 @@ class ModelOptions(Options):
         typer.Option(help="Write each counterexample as a scenario file into this folder, for `icequake prove`."),
     ] = None
 
+    accept: Annotated[
+        list[Path] | None,
+        typer.Option(help="Instead, judge these runs, or all in these folders, by the rules of the model."),
+    ] = None
+
     def prepare(self) -> None:
+        if self.accept is not None and (self.names or self.scenarios is not None):
+            raise BadArgument("--accept judges stored runs: name no model with it, and no --scenarios")
         if self.scenarios is not None:
             check_folder("--scenarios", self.scenarios)
         _ = self._models
@@ -48,10 +57,15 @@ class ModelOptions(Options):
         return list(modelled.find(self.names or []))
 
     def execute(self) -> int:
+        if self.accept is not None:
+            return _accept(self.accept)
         from checkers.formats.iceberg.model.explore import explore
 
         as_expected = True
         for m in self._models:
+            if m.catalog is not None:
+                as_expected = _step_by_step(m) and as_expected
+                continue
             bound = _bound(m)
             found = explore(bound)
             wrong = _wrong(m, bound, found)
@@ -63,6 +77,60 @@ class ModelOptions(Options):
                 for line in _written(m, bound, found, self.scenarios):
                     typer.echo(f"  {line}")
         return 0 if as_expected else 1
+
+
+def _accept(paths: list[Path]) -> int:
+    """A line for each run that is not accepted, and what all were held to; 1 if there is any that is refused."""
+    from checkers.evidence import runfolder
+    from checkers.formats.iceberg.model.accept import Accepted, Runs
+    from checkers.judge.check import verdict_of
+    from checkers.judge.runfolder import load_evidence
+
+    found = Runs()
+    for folder in (run for path in paths for run in runfolder.below(path)):
+        try:
+            verdict = verdict_of(Accepted(), load_evidence(folder.path))
+        except ValueError as e:  # a run that ended before its first operation, or of an unknown format
+            typer.echo(f"{folder.path}: not judged: {e}")
+            continue
+        found.add(verdict)
+        for said in (*verdict.notes, *(f"{a.name}: {a.explanation}" for a in verdict.anomalies)):
+            typer.echo(f"{folder.path}: {said}")
+    for line in found.lines():
+        typer.echo(line)
+    return int(found.refused > 0 or not found.judged)
+
+
+def _step_by_step(m: Modelled) -> bool:
+    """Search with a catalog and its faults, and say what was found; whether it is as expected."""
+    from checkers.formats.iceberg.model.catalogs import CATALOGS
+    from checkers.formats.iceberg.model.faults import Faulty, search
+
+    assert m.catalog is not None
+    catalog = CATALOGS[m.catalog]
+    only = frozenset(m.only) or None
+    found = search(Faulty(_bound(m), catalog, m.writers, m.retries, m.faults, only))
+    wanted = [] if not m.faults else [f for f in catalog.after if only is None or f in only]
+    wrong = [f"NOT EXPECTED: {name}" for name in sorted({*found.found} - {*m.expect})]
+    wrong += [f"NOT FOUND: {name}" for name in m.expect if name not in found.found]
+    wrong += [
+        f"NEVER CAME: {f}: the answer says nothing of it; raise the bound, or leave it out of only"
+        for f in wanted
+        if not found.faults[f]
+    ]
+    wrong += [f"NO FAULT OF THIS CATALOG: {f}" for f in m.only if f not in catalog.after]
+    typer.echo(f"{m.model}: {m.question}")
+    typer.echo(f"  {found.states:,} states, at most {found.depth} steps, in {found.seconds:.1f} s of processor time")
+    typer.echo(f"  {m.catalog}: {catalog.source}")
+    for name, steps in sorted(found.found.items()):
+        typer.echo(f"  {name}: " + "; ".join(steps))
+    if not found.found:
+        typer.echo("  every promise holds")
+    for what, counts in (("steps", found.fired), ("faults", found.faults), ("refused by", found.refused)):
+        typer.echo(f"  {what}: " + (", ".join(f"{name} {n:,}" for name, n in counts.most_common()) or "none"))
+    for line in wrong:
+        typer.echo(f"  {line}")
+    return not wrong
 
 
 def _bound(m: Modelled) -> Bound:

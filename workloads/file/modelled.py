@@ -8,6 +8,15 @@
     writes: 3
     isolation: snapshot
     expect: [undelete]
+
+With ``catalog`` it is explored step by step, with faults::
+
+    model: jdbc
+    question: Is a commit of which the answer was lost still there, and its files?
+    kinds: {insert: [], update-register: [copy-on-write]}
+    writes: 2
+    catalog: jdbc
+    expect: [lost-commit, missing-file]
 """
 
 from __future__ import annotations
@@ -28,6 +37,10 @@ from workloads.operations.kinds import KINDS
 
 LIBRARY = WORKLOADS / "models"
 """The folder of the models that come with icequake."""
+CatalogName = Literal[
+    "ideal", "none", "jdbc", "jdbc-mended", "rest", "rest-mended", "hive", "hive-cas", "glue-blind", "glue"
+]
+Fault = Literal["reply lost", "503 after it was applied", "sent twice", "late", "lock expired"]
 MODES = ("copy-on-write", "merge-on-read")
 AT_COMMIT = ("insert", "delete-partition", "equality-delete")
 """Kinds that do what they mean on the base of their commit, and have no scan of their own."""
@@ -49,6 +62,10 @@ class Modelled(BaseModel):
         expect: names of the broken promises that it must find; none: it must find none.
         never: validations that need not refuse anything within this bound. Of others, one that never does is an error, because then
             the answer says nothing of it.
+        catalog: explore step by step, with this catalog and its client (``checkers.formats.iceberg.model.catalogs``).
+        writers: how many clients, each with one operation at a time; only with a catalog, as what follows.
+        retries: how often an operation commits again after it was refused.
+        faults: how many things go wrong; ``only``: of these kinds; all that the client knows by default.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,10 +82,26 @@ class Modelled(BaseModel):
     without: tuple[Rule, ...] = ()
     expect: tuple[str, ...] = ()
     never: tuple[Rule, ...] = ()
+    catalog: CatalogName | None = None
+    writers: Annotated[int, Field(ge=1, le=4)] = 2
+    retries: Annotated[int, Field(ge=0, le=4)] = 1
+    faults: Annotated[int, Field(ge=0, le=2)] = 1
+    only: tuple[Fault, ...] = ()
 
 
 def problems(m: Modelled) -> Iterator[Problem]:
-    """Kinds that the model does not know, and modes that a kind does not have."""
+    """Kinds that the model does not know, modes that a kind does not have, and what only a model with a catalog has."""
+    for key in ("writers", "retries", "faults", "only"):
+        if m.catalog is None and key in m.model_fields_set:
+            yield (
+                (key,),
+                f"{key}: without a catalog no step of a writer is told apart; write catalog:, or leave it out",
+            )
+    if m.catalog is not None and "equality-delete" in m.kinds:
+        yield (
+            ("kinds", "equality-delete"),
+            "kinds: equality-delete: a model with a catalog does not know it; leave it out",
+        )
     known = (*ONE_WAY, *BOTH_WAYS)
     for kind, modes in m.kinds.items():
         if kind not in known:

@@ -62,6 +62,26 @@ def test_what_each_validation_is_for(version: int, without: Rule, shortest: dict
     assert rows == shortest, found
 
 
+@pytest.mark.parametrize(
+    ("version", "first", "second", "shortest"),
+    [
+        (2, "added data", "deletes of replaced files", {"duplicate-row": 2, "resurrected-row": 2, "undelete": 2}),
+        (2, "added data", "referenced files", {"duplicate-row": 2, "resurrected-row": 2, "undelete": 2}),
+        (2, "added data", "new deletes", {"duplicate-row": 2, "resurrected-row": 2, "undelete": 2}),
+        (2, "new deletes", "replaced delete files", {"resurrected-row": 2}),  # as without the first alone
+        (3, "added data", "deletes of replaced files", {"duplicate-row": 2, "resurrected-row": 2, "undelete": 2}),
+        (3, "added data", "referenced files, rewritten", {"undelete": 2}),
+        (3, "added data", "deletion vectors", {"several-dvs": 2, "undelete": 2}),
+        (3, "new deletes", "deletion vectors", {"resurrected-row": 2, "several-dvs": 2}),
+    ],
+)
+def test_what_two_validations_are_for_together(
+    version: int, first: Rule, second: Rule, shortest: dict[str, int]
+) -> None:
+    found = explore(replace(EVERY, format_version=version, without=frozenset({first, second}))).found
+    assert {name: len(log) for name, log in found.items() if name != "dangling-dv"} == shortest
+
+
 def test_every_validation_of_a_whole_exploration_fires() -> None:
     for version in (2, 3):
         found = explore(replace(EVERY, format_version=version))
@@ -80,6 +100,11 @@ def test_every_validation_of_a_whole_exploration_fires() -> None:
 
 def test_a_vector_beside_a_delete_of_its_partition_dangles_and_harms_no_row() -> None:
     assert {*explore(replace(EVERY, format_version=3)).found} == {"dangling-dv"}
+
+
+def test_two_deletes_that_scanned_a_row_before_another_took_its_place_can_both_come_first() -> None:
+    bound = Bound((("insert", ""), ("delete", MOR)), writes=4, serializable=False)
+    assert explore(bound).found == {}
 
 
 def by_writers(bound: Bound, writers: int) -> set[Log]:

@@ -141,7 +141,7 @@ class _Branch:
                 name = properties.broken(
                     [*self.versions, after],
                     [e.operation for e in self.entries],
-                    scan,
+                    [e.scan for e in self.entries],
                     done,
                     serializable=self.bound.serializable,
                     format_version=self.bound.format_version,

@@ -55,11 +55,10 @@ def meaning(o: Operation, rows: Counter[Row], n: int, partitions: int) -> tuple[
     """The rows that commit n is to remove from these rows, and those that it is to add."""
     mine = Counter({r: c for r, c in rows.items() if r[0] == o.key})
     if o.kind == "insert":
-        return Counter(), Counter({(o.key, n): 1})
-    if o.kind == "update-register":
-        return mine, Counter({(o.key, n): mine.total()} if mine else {})
-    if o.kind == "merge-upsert":
-        return mine, Counter({(o.key, n): max(1, mine.total())})
+        return Counter(), Counter({(o.key, n, n): 1})
+    if o.kind in ("update-register", "merge-upsert"):
+        updated = Counter((key, n, born) for key, _, born in mine.elements())
+        return mine, updated if mine or o.kind == "update-register" else Counter({(o.key, n, n): 1})
     if o.kind in ("delete", "equality-delete"):
         return mine, Counter()
     if o.kind == "delete-partition":
@@ -73,9 +72,9 @@ def work(o: Operation, table: Table, n: int, partitions: int) -> Work | None:
 
 
 def _insert(o: Operation, table: Table, n: int, part: int) -> Work | None:
-    if any(key == o.key for key, _ in table.rows):
+    if any(key == o.key for key, _, _ in table.rows):
         return None  # a workload inserts no key that is there
-    return _written(n, part, [(o.key, n)], Effect("append"))
+    return _written(n, part, [(o.key, n, n)], Effect("append"))
 
 
 def _written(n: int, part: int, rows: list[Row], effect: Effect, dropped: frozenset[str] = frozenset()) -> Work:
@@ -115,8 +114,10 @@ def _row_level(o: Operation, table: Table, n: int, part: int) -> Work | None:
 
 
 def _delete_partition(o: Operation, table: Table, n: int, part: int) -> Work | None:
+    """Its filter selects the partition's delete files, too (``MergingSnapshotProducer.deleteByRowFilter``)."""
     gone = frozenset(name for name, f in table.files.items() if f.part == part)
-    return Work(Effect("delete", removed=gone)) if gone else None
+    older = frozenset(d for name in gone for d in table.deletes_of(name))
+    return Work(Effect("delete", removed=gone), dropped=older) if gone else None
 
 
 def _equality_delete(o: Operation, table: Table, n: int, part: int) -> Work:

@@ -1,9 +1,9 @@
 """What must hold of each commit of a log, at the isolation level of the table.
 
-Serializable: some place between the scan and the commit explains the commit: there the operation means what it did, and the commits after it
-mean what they did when it comes first. ConsistentRead, judged key by key in the order of the commits, is stronger and accuses legal logs: a
-row is deleted with its partition and inserted again, and a DELETE that had scanned the old row commits last; it can come first. Snapshot
-isolation also allows write skew: what the operation has read may have changed, but not the rows that it removes.
+Serializable: some order of the operations explains the log: there each means what it did, and comes after the commits that it has scanned.
+ConsistentRead, judged key by key in the order of the commits, is stronger and accuses legal logs: a row is deleted with its partition and
+inserted again, and a DELETE that had scanned the old row commits last; it can come first. Snapshot isolation also allows write skew: what
+the operation has read may have changed, but not the rows that it removes.
 
 Rows have an identity, the commit that wrote them, so a value that was written again is not taken for the old one.
 """
@@ -11,20 +11,21 @@ Rows have an identity, the commit that wrote them, so a value that was written a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from checkers.formats.iceberg.model.operations import Operation, Work, meaning
 from checkers.formats.iceberg.model.table import Row, Table
 from workloads.file.modelled import COMPACTION
 
 DANGLING = "dangling-dv"
-"""A deletion vector of a file that was gone when it was committed. In version 2 such position deletes are allowed, and delete nothing."""
+"""A deletion vector of a file that is gone. In version 2 such position deletes are allowed, and delete nothing."""
 
 
 def broken(
     versions: Sequence[Table],
     operations: Sequence[Operation],
-    scan: int,
+    scans: Sequence[int],
     done: Work,
     *,
     serializable: bool,
@@ -36,40 +37,68 @@ def broken(
     Args:
         versions: version n is the table after commit n; the last one is that of the commit in question.
         operations: commit n is that of operation n - 1; the last one is the one in question.
-        scan: the version that it has scanned.
+        scans: the version that each has scanned.
         done: what it wrote.
     """
     *_, base, after = versions
     n, o = len(operations), operations[-1]
     changed = (base.rows - after.rows, after.rows - base.rows)
-    if changed != meaning(o, base.rows, n, partitions) and not _explained(versions, operations, scan, partitions):
-        found = _named(o, versions[scan], base, changed, n, partitions)
+    orders = _Orders(versions, operations, scans, partitions)
+    if changed != meaning(o, base.rows, n, partitions) and not any(orders.of(n)):
+        found = _named(o, versions[scans[-1]], base, changed, n, partitions)
         if serializable or found != "write-skew":
             return found
     if format_version == 3:
         of = [d.data_file for d in after.deletes.values()]
         if len(of) != len(set(of)):
             return "several-dvs"
-        if {d.data_file for d in done.deletes.values()} - set(base.files):
+        if _dangling(after) - _dangling(base):
             return DANGLING
     return None
 
 
-def _explained(versions: Sequence[Table], operations: Sequence[Operation], scan: int, partitions: int) -> bool:
-    """Whether the last operation can come earlier, but not before its scan, with the same rows at the end."""
-    n, last = len(operations), operations[-1]
-    for place in range(scan, n - 1):
-        rows = _after(versions[place].rows, last, n, partitions)
-        for m in range(place, n - 1):
-            rows = _after(rows, operations[m], m + 1, partitions)
-        if rows == versions[-1].rows:
-            return True
-    return False
+def _dangling(v: Table) -> set[str]:
+    return {name for name, d in v.deletes.items() if d.data_file not in v.files}
 
 
-def _after(rows: Counter[Row], o: Operation, n: int, partitions: int) -> Counter[Row]:
-    removed, added = meaning(o, rows, n, partitions)
-    return rows - removed + added
+@dataclass(frozen=True)
+class _Orders:
+    """Orders of a log's operations in which each means what it did; see :func:`broken` for the attributes."""
+
+    versions: Sequence[Table]
+    operations: Sequence[Operation]
+    scans: Sequence[int]
+    partitions: int
+
+    def of(self, n: int) -> Iterator[tuple[int, ...]]:
+        """Those of the first n operations, the order of the commits first. Each operation comes after the commits that it has scanned."""
+        if not n:
+            yield ()
+            return
+        found = False
+        for order in self.of(n - 1):
+            for place in range(len(order), self._first(order, self.scans[n - 1]) - 1, -1):
+                tried = (*order[:place], n - 1, *order[place:])
+                if self._rows(tried) == self.versions[n].rows:
+                    found = True
+                    yield tried
+        if not found and n < len(self.operations):  # allowed by the level: it did what it did where it committed
+            yield from ((*order, ~(n - 1)) for order in self.of(n - 1))
+
+    def _first(self, order: tuple[int, ...], scanned: int) -> int:
+        return max((place for place, m in enumerate(order, 1) if max(m, ~m) < scanned), default=0)
+
+    def _rows(self, order: tuple[int, ...]) -> Counter[Row]:
+        """The rows at the end of an order; an operation that no order explains has the number ``~m``."""
+        rows = self.versions[0].rows
+        for m in order:
+            if m >= 0:
+                removed, added = meaning(self.operations[m], rows, m + 1, self.partitions)
+            else:
+                was, now = self.versions[~m].rows, self.versions[~m + 1].rows
+                removed, added = was - now, now - was
+            rows = rows - removed + added
+        return rows
 
 
 def _named(

@@ -69,7 +69,7 @@ def scenario(bound: Bound, log: Log, anomaly: str, final: Table, name: str) -> t
         ],
         "operations": steps,
         "anomalies": [anomaly],
-        "final": {"t": sorted(key for key, _ in final.rows.elements())},
+        "final": {"t": sorted(key for key, _, _ in final.rows.elements())},
     }
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
 

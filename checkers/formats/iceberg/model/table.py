@@ -1,7 +1,7 @@
 """The state of the model: a table as its data files, the deletes that apply to them, and the rows that a reader sees.
 
-Left out: manifests, statistics, row ids, values of columns. A row is its key and the commit that wrote it, so two rows are the same only if
-they are the same version of one row.
+Left out: manifests, statistics, row ids, values of columns. A row is its key, the commit that wrote it and the one that inserted it, so two
+rows are the same only if they are the same version of one row.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from functools import cached_property
 
 from checkers.conflicts.validations import Bounds
 
-Row = tuple[int, int]
-"""Key, and the number of the commit that wrote it; 0: it was there before."""
+Row = tuple[int, int, int]
+"""Key, the number of the commit that wrote it, and that of the one that inserted it, since an update leaves it the other columns; 0: it was
+there before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class DataFile:
     @property
     def bounds(self) -> Bounds:
         """As its manifest entry says."""
-        keys = [key for key, _ in self.rows]
+        keys = [key for key, _, _ in self.rows]
         return Bounds(self.part, min(keys), max(keys))
 
 
@@ -94,7 +95,7 @@ def seeded(keys: int, partitions: int) -> Table:
     file that has only deleted rows by its metadata alone, which is another kind of commit."""
     return Table(
         {
-            f"seed-{p}": DataFile(p, tuple((k, 0) for k in range(keys + partitions) if k % partitions == p), 1)
+            f"seed-{p}": DataFile(p, tuple((k, 0, 0) for k in range(keys + partitions) if k % partitions == p), 1)
             for p in range(partitions)
         },
         {},

@@ -1,0 +1,383 @@
+"""The search step by step: writers, a catalog's client and server, one pointer, and a bounded number of faults.
+
+A state is the pointer, what each writer is about, the requests that will arrive late, and which operations were acknowledged, or failed and
+cleaned up after themselves. The steps of a writer are ``SnapshotProducer.commit`` (1.11.0):
+
+* **scan**: it takes an operation and reads main.
+* **refresh, validate** (:471-475): it loads the table, and validates against what came since its scan, also against its own commit if that is
+  there already. Refused by a validation it deletes what it wrote and fails (:507). If the table lists its snapshot (:479) it sets main to
+  it; if main is there (:488), it has succeeded.
+* **check**, where the client compares itself, perhaps under a lock; **request**: the server compares, or not, and applies.
+* refused (``CommitFailedException``) it tries again (:471), until its retries are used up; then it deletes what it wrote and fails.
+
+Reductions, none of which loses a broken promise. Writers are interchangeable, so they are sorted, and only one idle writer begins. Writing
+files, sending and receiving are no steps, since nobody sees them. A request that the server will refuse in any case, because the pointer has
+moved and never returns to a former file, is refused at once; a fault on it would only leave an operation that changed nothing. A state that
+breaks a promise is not continued.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+from checkers.conflicts.validations import Bounds, Effect, refusals
+from checkers.formats.iceberg.model.catalogs import Catalog, Fault
+from checkers.formats.iceberg.model.explore import Bound
+from checkers.formats.iceberg.model.operations import COMPACTION, Work, attempt, committed, work
+from checkers.formats.iceberg.model.table import Table, seeded
+from workloads.engines.engine import Rule
+
+Since = tuple[tuple[Effect, ...], dict[str, Bounds]]
+"""What commits did, and the bounds of the files that they name."""
+LOST, MISSING, STUCK = "lost-commit", "missing-file", "stuck-operation"
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """What is explored.
+
+    Attributes:
+        bound: the operations, and how many of them.
+        writers: how many clients at most, each with one operation at a time.
+        retries: how often an operation commits again after it was refused (``commit.retry.num-retries``).
+        faults: how many things go wrong.
+    """
+
+    bound: Bound
+    catalog: Catalog
+    writers: int
+    retries: int = 1
+    faults: int = 1
+    only: frozenset[Fault] | None = None
+    """The faults that there are; None: all that the catalog's client knows."""
+
+
+class Meta(NamedTuple):
+    """A metadata file: its name, main, and the snapshots that it lists, each as its ancestry with itself."""
+
+    file: int
+    main: int
+    listed: frozenset[int]
+
+
+class Writer(NamedTuple):
+    """A client. ``base`` and ``new`` are numbers of metadata files; ``stage`` is what it does next."""
+
+    stage: str
+    op: int
+    operation: int
+    scan: int
+    tried: int
+    base: int
+    new: int
+
+
+class State(NamedTuple):
+    """All that there is. ``pointer``: number of a metadata file. ``acknowledged``, ``deleted``: a bit for each operation."""
+
+    pointer: int
+    writers: tuple[Writer, ...]
+    late: tuple[tuple[int, int], ...]
+    begun: int
+    compactions: int
+    used: int
+    faults: int
+    acknowledged: int
+    deleted: int
+
+
+IDLE = Writer("begin", -1, -1, 0, 0, 0, 0)
+
+
+@dataclass
+class Searched:
+    """What a search found.
+
+    Attributes:
+        found: name of a broken promise → the steps of the shortest way to it.
+        fired: step, without what it is of → how often it was taken.
+        faults: fault → how often it came.
+        refused: validation → how often it refused, by distinct situation.
+        depth: the most steps of a way.
+    """
+
+    states: int = 0
+    depth: int = 0
+    found: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    fired: Counter[str] = field(default_factory=Counter)
+    faults: Counter[Fault] = field(default_factory=Counter)
+    refused: Counter[Rule] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+
+@dataclass
+class Search:
+    """One search, breadth first, so that the first way to a broken promise is a shortest one."""
+
+    of: Faulty
+    out: Searched = field(default_factory=Searched)
+
+    def __post_init__(self) -> None:
+        self.operations = self.of.bound.operations()
+        self.start = seeded(self.of.bound.keys, self.of.bound.partitions)
+        self.metas = [Meta(0, 0, frozenset())]
+        self._meta_ids = {self.metas[0]: 0}
+        self.lines: list[tuple[int, int, int, int]] = [(0, -1, -1, 0)]
+        """Main's ancestries: the one before, and the last commit: operation's number, operation, ancestry that it has scanned."""
+        self._line_ids = {self.lines[0]: 0}
+        self._ops = [0]
+        # Functions of numbers, asked again and again.
+        self.work: Callable[[int, int, int], Work | None] = cache(self._work)
+        self.table: Callable[[int], Table] = cache(self._table)
+        self.effects: Callable[[int, int], Since | None] = cache(self._effects)
+        self.verdict: Callable[[int, int, int, int], tuple[Rule, ...] | None] = cache(self._verdict)
+
+    def run(self, most: int = 5_000_000) -> Searched:
+        """Search everything within the bound.
+
+        Raises:
+            MemoryError: there are more than ``most`` states.
+        """
+        began = time.process_time()
+        seen: dict[State, tuple[State, str] | None] = {self.first: None}
+        todo = deque([(self.first, 0)])
+        while todo:
+            state, depth = todo.popleft()
+            self.out.depth = max(self.out.depth, depth)
+            ended = True
+            for said, after in self.steps(state):
+                ended = False
+                self.out.fired[said.partition(": ")[2].partition(" of ")[0]] += 1
+                if after in seen:
+                    continue
+                seen[after] = state, said
+                name = self.broken(after)
+                if name is None:
+                    todo.append((after, depth + 1))
+                elif name not in self.out.found:
+                    self.out.found[name] = self._way(seen, after)
+            if ended and any(w.stage != "begin" for w in state.writers) and STUCK not in self.out.found:
+                self.out.found[STUCK] = self._way(seen, state)
+            if len(seen) > most:
+                raise MemoryError(f"more than {most:,} states: make the bound smaller")
+        self.out.states = len(seen)
+        self.out.seconds = time.process_time() - began
+        return self.out
+
+    @property
+    def first(self) -> State:
+        """Where it begins."""
+        return State(0, (IDLE,) * self.of.writers, (), 0, self.of.bound.compactions, 0, self.of.faults, 0, 0)
+
+    def _way(self, seen: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
+        said = []
+        while (before := seen[state]) is not None:
+            state, step = before
+            said.append(step)
+        return tuple(reversed(said))
+
+    def broken(self, s: State) -> str | None:
+        """An acknowledged commit that main does not have, or a commit of main whose files were deleted."""
+        there = self._ops[self.metas[s.pointer].main]
+        if s.acknowledged & ~there:
+            return LOST
+        return MISSING if s.deleted & there else None
+
+    # --- what a commit is
+
+    def _meta(self, m: Meta) -> int:
+        if m not in self._meta_ids:
+            self._meta_ids[m] = len(self.metas)
+            self.metas.append(m)
+        return self._meta_ids[m]
+
+    def _line(self, before: int, op: int, operation: int, scan: int) -> int:
+        entry = (before, op, operation, scan)
+        if entry not in self._line_ids:
+            self._line_ids[entry] = len(self.lines)
+            self.lines.append(entry)
+            self._ops.append(self._ops[before] | 1 << op)
+        return self._line_ids[entry]
+
+    def _work(self, operation: int, scan: int, op: int) -> Work | None:
+        return work(self.operations[operation], self.table(scan), op + 1, self.of.bound.partitions)
+
+    def _table(self, line: int) -> Table:
+        if not line:
+            return self.start
+        before, op, operation, scan = self.lines[line]
+        done = self.work(operation, scan, op)
+        assert done is not None, "a commit has something to do"
+        return committed(self.table(before), done)
+
+    def _effects(self, line: int, since: int) -> Since | None:
+        """What the commits of a line did since another one, and the files that they name; None: it is none of its ancestors."""
+        found, live = [], {name: f.bounds for name, f in self.start.files.items()}
+        inside = line == since
+        while line:
+            before, op, operation, scan = self.lines[line]
+            done = self.work(operation, scan, op)
+            assert done is not None
+            live |= {name: f.bounds for name, f in done.added.items()}
+            if not inside:
+                found.append(done.effect)
+            line = before
+            inside = inside or line == since
+        return (tuple(reversed(found)), live) if inside or not since else None
+
+    def _verdict(self, operation: int, scan: int, op: int, main: int) -> tuple[Rule, ...] | None:
+        """The rules that refuse an operation on this main; None: it has nothing to do there."""
+        o, b = self.operations[operation], self.of.bound
+        at = main if o.at_commit else scan
+        done = self.work(operation, at, op)
+        if done is None:
+            return None
+        wanted = attempt(o, done, serializable=b.serializable, format_version=b.format_version, without=b.without)
+        since = self.effects(main, at)
+        if since is None:  # "Cannot determine history between starting snapshot": SnapshotUtil.ancestorsBetween
+            return wanted.rules
+        refused = refusals(wanted, *since)
+        self.out.refused.update(refused)
+        return refused
+
+    # --- steps
+
+    def steps(self, s: State) -> Iterator[tuple[str, State]]:
+        """What can happen next, in words, and what is then."""
+        pointer = self.metas[s.pointer]
+        for n, w in enumerate(s.writers):  # who will be refused in any case
+            if w.stage == "request" and self.of.catalog.compares and self.metas[w.base].file != pointer.file:
+                yield self._said(w, "refused"), self._again(s, n, w)
+                return
+        idle = False
+        for n, w in enumerate(s.writers):
+            if w.stage == "begin":
+                if not idle:
+                    idle = True
+                    yield from self._begins(s, n)
+            elif w.stage == "refresh":
+                yield from self._refreshes(s, n, w)
+            elif w.stage == "check":
+                yield from self._checks(s, n, w)
+            else:
+                yield from self._requests(s, n, w)
+        for base, new in dict.fromkeys(s.late):
+            left = list(s.late)
+            left.remove((base, new))
+            applied = not self.of.catalog.compares or self.metas[base].file == pointer.file
+            yield (
+                "the catalog: a late request arrives",
+                s._replace(late=tuple(left), pointer=new if applied else s.pointer),
+            )
+
+    def _begins(self, s: State, n: int) -> Iterator[tuple[str, State]]:
+        writes = s.begun - (self.of.bound.compactions - s.compactions)
+        for k, o in enumerate(self.operations):
+            compacts = o.kind == COMPACTION
+            if not (s.compactions if compacts else writes < self.of.bound.writes) or o.key > s.used:
+                continue
+            main = self.metas[s.pointer].main
+            if not o.at_commit and self.work(k, main, s.begun) is None:
+                continue
+            w = Writer("refresh", s.begun, k, main, 0, 0, 0)
+            after = s._replace(
+                begun=s.begun + 1,
+                compactions=s.compactions - compacts,
+                used=s.used if compacts else max(s.used, min(o.key + 1, self.of.bound.keys - 1)),
+            )
+            yield self._said(w, f"scan of {o}"), self._with(after, n, w)
+
+    def _refreshes(self, s: State, n: int, w: Writer) -> Iterator[tuple[str, State]]:
+        pointer = self.metas[s.pointer]
+        own = next((line for line in pointer.listed if self.lines[line][1] == w.op), None)
+        again = (
+            own is not None and self.operations[w.operation].at_commit
+        )  # it validates nothing, and finds its rows there
+        refused = () if again else self.verdict(w.operation, w.scan, w.op, pointer.main)
+        if refused is None:
+            yield self._said(w, "nothing to do"), self._with(s, n, IDLE)
+        elif refused:
+            words = "refused by its own commit" if own is not None else "refused by a validation"
+            yield self._said(w, f"{words} of {', '.join(refused)}"), self._failed(s, n, w)
+        elif pointer.main == own:
+            yield self._said(w, "its commit is there, acknowledged"), self._done(s, n, w)
+        else:
+            o = self.operations[w.operation]
+            line = (
+                own
+                if own is not None
+                else self._line(pointer.main, w.op, w.operation, pointer.main if o.at_commit else w.scan)
+            )
+            file = 1 + w.op * (self.of.retries + 1) + w.tried
+            new = self._meta(Meta(file, line, pointer.listed | {line}))
+            words = "refresh, main is to go back to its commit" if own is not None else "refresh, validate"
+            stage = "check" if self.of.catalog.checks else "request"
+            yield self._said(w, words), self._with(s, n, w._replace(stage=stage, base=s.pointer, new=new))
+
+    def _checks(self, s: State, n: int, w: Writer) -> Iterator[tuple[str, State]]:
+        if self.of.catalog.locks and any(x.stage == "request" for x in s.writers):
+            return  # another one has the lock; one that has lost it stands at "set"
+        if self.metas[w.base].file != self.metas[s.pointer].file:
+            yield self._said(w, "refused by its own check"), self._again(s, n, w)
+        else:
+            yield self._said(w, "check"), self._with(s, n, w._replace(stage="request"))
+
+    def _requests(self, s: State, n: int, w: Writer) -> Iterator[tuple[str, State]]:
+        catalog = self.of.catalog
+        if w.stage == "set":  # it has lost its lock, and finds out after its request
+            yield self._said(w, "applied without the lock, unknown"), self._with(s._replace(pointer=w.new), n, IDLE)
+            return
+        applied = s._replace(pointer=w.new)  # who would be refused is not here, and without a comparison nobody is
+        yield self._said(w, "applied, acknowledged"), self._done(applied, n, w)
+        if not s.faults:
+            return
+        for fault, reaction in catalog.after.items():
+            if self.of.only is not None and fault not in self.of.only:
+                continue
+            self.out.faults[fault] += 1
+            left = s._replace(faults=s.faults - 1)
+            if fault == "lock expired":
+                yield self._said(w, "the lock expired"), self._with(left, n, w._replace(stage="set"))
+            elif fault == "late":
+                later = left._replace(late=tuple(sorted((*s.late, (w.base, w.new)))))
+                yield self._said(w, "error, the request is late"), self._with(later, n, IDLE)
+            else:
+                yield from self._reacts(applied._replace(faults=s.faults - 1), n, w, fault, reaction)
+
+    def _reacts(self, s: State, n: int, w: Writer, fault: Fault, reaction: str) -> Iterator[tuple[str, State]]:
+        """The request was applied, and the client is not told. What it then does is a step of its own only where it asks again."""
+        if reaction == "unknown":
+            yield self._said(w, f"applied, {fault}, unknown"), self._with(s, n, IDLE)
+        elif reaction == "check":  # its file is the table's, or in its log
+            yield self._said(w, f"applied, {fault}, found"), self._done(s, n, w)
+        elif reaction == "resend, check" or not self.of.catalog.compares:
+            yield self._said(w, f"applied, {fault}, sent again, found"), self._done(s, n, w)
+        else:  # sent again it is refused, whatever came between: the pointer has left the base
+            yield self._said(w, f"applied, {fault}, sent again, refused"), self._again(s, n, w)
+
+    def _said(self, w: Writer, words: str) -> str:
+        return f"operation {w.op + 1}: {words}"
+
+    def _again(self, s: State, n: int, w: Writer) -> State:
+        if w.tried == self.of.retries:
+            return self._failed(s, n, w)
+        return self._with(s, n, w._replace(stage="refresh", tried=w.tried + 1, base=0, new=0))
+
+    def _failed(self, s: State, n: int, w: Writer) -> State:
+        return self._with(s._replace(deleted=s.deleted | 1 << w.op), n, IDLE)
+
+    def _done(self, s: State, n: int, w: Writer) -> State:
+        return self._with(s._replace(acknowledged=s.acknowledged | 1 << w.op), n, IDLE)
+
+    def _with(self, s: State, n: int, w: Writer) -> State:
+        return s._replace(writers=tuple(sorted((*s.writers[:n], w, *s.writers[n + 1 :]))))
+
+
+def search(of: Faulty) -> Searched:
+    """Search everything within the bound."""
+    return Search(of).run()

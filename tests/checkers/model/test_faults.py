@@ -1,0 +1,176 @@
+"""What each catalog's client does, explored step by step: the known defects are found without being told, and what mends them is clean."""
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+from minicheck import Protocol, check_safety
+
+from checkers.formats.iceberg.model import catalogs
+from checkers.formats.iceberg.model.catalogs import CATALOGS, Fault
+from checkers.formats.iceberg.model.explore import Bound, Entry, Log, logs
+from checkers.formats.iceberg.model.faults import Faulty, Search, State, search
+from tests.checkers.model.test_model import ALL, COW, MOR, TWO
+from workloads.file import modelled
+
+SMALL = Bound(ALL, writes=2, keys=1)
+
+
+@pytest.mark.parametrize(
+    ("catalog", "finds"),
+    [
+        ("ideal", set()),
+        ("none", {"lost-commit"}),
+        ("jdbc", {"lost-commit", "missing-file"}),
+        ("jdbc-mended", set()),
+        ("rest", {"lost-commit", "missing-file"}),
+        ("rest-mended", set()),
+        ("hive", {"lost-commit"}),
+        ("hive-cas", set()),
+        ("glue-blind", {"lost-commit"}),
+        ("glue", set()),
+    ],
+)
+def test_what_a_catalog_and_its_client_lose(catalog: str, finds: set[str]) -> None:
+    assert {*search(Faulty(SMALL, CATALOGS[catalog], writers=2)).found} == finds
+
+
+@pytest.mark.parametrize(
+    ("catalog", "fault", "finds"),
+    [
+        ("jdbc", "reply lost", {"lost-commit", "missing-file"}),
+        ("rest", "reply lost", set()),  # RESTTableOperations looks for its snapshot
+        ("rest", "503 after it was applied", {"lost-commit", "missing-file"}),
+        ("rest", "sent twice", {"lost-commit", "missing-file"}),
+        ("rest", "late", set()),
+        ("hive", "reply lost", set()),
+        ("hive", "late", {"lost-commit"}),
+        ("hive", "lock expired", {"lost-commit"}),
+    ],
+)
+def test_what_one_fault_does(catalog: str, fault: Fault, finds: set[str]) -> None:
+    found = search(Faulty(SMALL, CATALOGS[catalog], writers=2, only=frozenset({fault})))
+    assert {*found.found} == finds
+    assert {*found.faults} == {fault}
+
+
+@pytest.mark.parametrize("catalog", sorted(CATALOGS))
+def test_without_a_fault_only_a_catalog_that_does_not_compare_loses_a_commit(catalog: str) -> None:
+    finds = {"lost-commit"} if catalog in ("none", "glue-blind") else set()
+    assert {*search(Faulty(SMALL, CATALOGS[catalog], writers=2, faults=0)).found} == finds
+
+
+def test_a_lost_answer_deletes_live_files_with_one_writer_and_loses_a_commit_with_two() -> None:
+    found = search(Faulty(SMALL, CATALOGS["jdbc"], writers=2)).found
+    assert [s.partition(": ")[2] for s in found["missing-file"]] == [
+        "scan of update-register (copy-on-write) of key 0",
+        "refresh, validate",
+        "applied, reply lost, sent again, refused",
+        "refused by its own commit of added data, replaced files",
+    ]
+    assert len(found["lost-commit"]) == 8
+    assert found["lost-commit"][-2].endswith("main is to go back to its commit")
+
+
+def test_an_operation_whose_retries_are_used_up_deletes_its_own_live_files() -> None:
+    deletes = Bound((("delete", MOR),), writes=1)  # it does not validate against itself
+    assert {*search(Faulty(deletes, CATALOGS["jdbc"], writers=1, retries=1)).found} == set()
+    assert {*search(Faulty(deletes, CATALOGS["jdbc"], writers=1, retries=0)).found} == {"missing-file"}
+
+
+@pytest.mark.parametrize(
+    "kinds", [(*TWO, ("insert", "")), (("update-register", COW), ("delete-partition", ""), ("delete", MOR))]
+)
+@pytest.mark.parametrize("serializable", [True, False])
+def test_with_an_ideal_catalog_and_no_fault_the_logs_are_those_of_the_tree(
+    kinds: tuple[tuple[str, str], ...], serializable: bool
+) -> None:
+    """Up to the first broken promise of a log, after which the tree does not go on."""
+    bound = Bound(kinds, writes=3, serializable=serializable)
+    tree = dict(logs(bound))
+    ended = {log for log, name in tree.items() if name not in (None, "dangling-dv")}
+    made = _Logs(Faulty(bound, CATALOGS["ideal"], writers=3, retries=3, faults=0)).all()
+    assert {*tree} == {log for log in made if not any(log[:n] in ended for n in range(1, len(log)))}
+
+
+class _Logs(Search):
+    """A search that keeps the logs that main ever had."""
+
+    def all(self) -> set[Log]:
+        """Every log but the empty one; the versions that the operations have scanned are counted in commits."""
+        self.kept: set[int] = set()
+        self.run()
+        return {self._log(line) for line in self.kept} - {()}
+
+    def broken(self, s: State) -> str | None:
+        self.kept.add(self.metas[s.pointer].main)
+        return super().broken(s)
+
+    def _log(self, line: int) -> Log:
+        if not line:
+            return ()
+        before, _, operation, scan = self.lines[line]
+        log = self._log(before)
+        o = self.operations[operation]
+        return (*log, Entry(o, len(log) if o.at_commit else len(self._log(scan))))
+
+
+def test_every_search_ends_with_idle_writers() -> None:
+    for catalog in CATALOGS.values():
+        assert "stuck-operation" not in search(Faulty(SMALL, catalog, writers=3, faults=2)).found
+
+
+def test_a_model_file_names_the_catalogs_and_faults_that_there_are() -> None:
+    assert get_args(modelled.CatalogName) == (*CATALOGS,)
+    assert get_args(modelled.Fault) == get_args(catalogs.Fault)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("kinds: {insert: []}\nfaults: 2", "m.yaml:4: faults: without a catalog no step of a writer is told apart"),
+        ("kinds: {equality-delete: []}\ncatalog: jdbc", "equality-delete: a model with a catalog does not know it"),
+    ],
+)
+def test_what_a_catalog_has_and_has_not(text: str, says: str) -> None:
+    with pytest.raises(modelled.WorkloadError) as e:
+        modelled.parse(f"model: m\nquestion: What?\n{text}\nwrites: 2\n", "m.yaml")
+    assert says in str(e.value)
+
+
+def test_a_third_writer_and_a_second_key_find_nothing_else() -> None:
+    wider = replace(SMALL, kinds=(("delete", MOR), ("update-register", COW)), keys=2)
+    assert {*search(Faulty(wider, CATALOGS["jdbc"], writers=3)).found} == {"lost-commit", "missing-file"}
+    assert search(Faulty(wider, CATALOGS["jdbc-mended"], writers=3)).found == {}
+
+
+@pytest.mark.parametrize("name", ["ideal", "jdbc-mended", "rest-mended", "hive-cas"])
+def test_another_model_checker_reaches_the_same_states_and_finds_nothing(name: str) -> None:
+    of = Faulty(SMALL, CATALOGS[name], writers=2)
+    said, mine = by_minicheck(of), search(of)
+    assert said["reachable_states"] == mine.states
+    assert said["properties"]["kept"]["holds"] and mine.found == {}
+
+
+@pytest.mark.parametrize("name", ["jdbc", "rest", "glue-blind"])
+def test_another_model_checker_finds_a_broken_promise_after_as_many_steps(name: str) -> None:
+    of = Faulty(SMALL, CATALOGS[name], writers=2)
+    said, mine = by_minicheck(of), search(of)
+    assert said["reachable_states"] == mine.states
+    steps = len(said["properties"]["kept"]["counterexample"]) - 1  # its first entry is the start
+    assert steps == min(map(len, mine.found.values()))
+
+
+def by_minicheck(of: Faulty) -> dict[str, Any]:
+    """The same steps, searched by ``minicheck``."""
+    here = Search(of)
+    return check_safety(  # type: ignore[no-any-return]
+        Protocol(
+            name="catalog",
+            candidate=False,
+            fields=State._fields,
+            initial=tuple(here.first),
+            transitions=lambda s: [] if here.broken(State(*s)) else [(w, tuple(n)) for w, n in here.steps(State(*s))],
+            invariants={"kept": lambda s: here.broken(State(**s)) is None},
+        )
+    )

@@ -1,0 +1,57 @@
+"""``icequake model``: models of files, and stored runs held to their rules."""
+
+import zipfile
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from checkers import selftest
+from tests.support.runs import icequake
+
+
+def model(*arguments: str) -> tuple[int, str]:
+    done = icequake("model", *arguments)
+    return done.returncode, done.stdout + done.stderr
+
+
+def _stored(folder: Path, name: str) -> Path:
+    with (
+        as_file(files(selftest).joinpath("recorded", f"{name}.zip")) as path,
+        zipfile.ZipFile(path) as z,
+    ):
+        z.extractall(folder / name)
+    return folder / name
+
+
+def test_stored_runs_are_held_to_the_rules_of_the_model(tmp_path: Path) -> None:
+    _stored(tmp_path, "quick-100")
+    _stored(tmp_path, "quick-120")
+    code, said = model("--accept", str(tmp_path))
+    assert code == 0, said
+    assert "2 runs, 0 of them refused: 136 commits accepted" in said
+    assert "rules that no abort met: removed data" in said
+
+
+def test_a_run_whose_table_is_said_to_promise_less_than_spark_validated_is_refused(tmp_path: Path) -> None:
+    run = _stored(tmp_path, "quick-100")
+    plan = run / "plan.yaml"
+    plan.write_text(plan.read_text().replace("isolation: serializable", "isolation: snapshot"))
+    code, said = model("--accept", str(run))
+    assert code == 1
+    assert f"{run}: unexplained-abort: " in said and "by the validation added data" in said
+
+
+def test_a_folder_without_a_run_answers_nothing(tmp_path: Path) -> None:
+    code, said = model("--accept", str(tmp_path))
+    assert (code, said.splitlines()[0][:6]) == (1, "0 runs")
+
+
+def test_a_model_and_stored_runs_are_two_questions() -> None:
+    code, said = model("undelete", "--accept", ".")
+    assert code != 0
+    assert "name no model with it" in said
+
+
+def test_a_model_answers_its_question() -> None:
+    code, said = model("undelete-serializable")
+    assert code == 0, said
+    assert "every promise holds" in said
