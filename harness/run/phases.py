@@ -38,6 +38,7 @@ from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 from workloads.operations.kind import Draw
 from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
 
 MOST_QUOTED = 500
 """Characters of an exception in an error message."""
@@ -96,6 +97,7 @@ class Phases:
         slots: the writers; the workload's first, then the nemesis's.
         board: of the proxies; it records which writer runs which operation. None without proxies.
         watchdog: started again if it was killed.
+        place: the location of a table that has no name in the catalog.
         order: decides the order of the requests; it may say which operations the nemesis invokes.
     """
 
@@ -108,6 +110,7 @@ class Phases:
         board: Board | None,
         watchdog: Watchdog,
         progress: Progress,
+        place: Callable[[TableSpec], str | None],
         order: Ordering | None = None,
     ) -> None:
         self._run = run
@@ -118,6 +121,7 @@ class Phases:
         self._board = board
         self._watchdog = watchdog
         self._progress = progress
+        self._place = place
         self._stop = run.settings.stop
         self._watch = Watch(run.workload.writers)
         self._unreadable: list[str] = []
@@ -300,6 +304,7 @@ class Phases:
                 namespace=self._run.namespace,
                 table=planned.table.name,
                 older_than=older_than,
+                place=self._place(planned.table),
             )
         process, table = self._processes[n], planned.table.name
         extra: dict[str, Any] = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
