@@ -80,9 +80,9 @@ class ReadSnapshot(Read):
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         back = int(value["back"]) + 1
-        if table.format == DELTA:  # its history begins with the newest version, and a statement of its own shows it
+        if table.format == DELTA:  # only a statement of its own shows the versions
             return [
-                Statement(f"DESCRIBE HISTORY {{table}} LIMIT {back}", bind="snapshot"),
+                Statement("{table}", bind="snapshot", action={"name": "earlier-version", "most": back}),
                 Statement(f"SELECT {ROWS} FROM {{table}} VERSION AS OF {{snapshot}}", result=True),
             ]
         return [

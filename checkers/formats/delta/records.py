@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import msgspec
 
-from checkers.evidence import record
 from checkers.evidence.tableformat import MetadataRecord, Records
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
 
@@ -46,39 +45,20 @@ class DeltaFile(FileEntry, frozen=True, gc=False, kw_only=True):
 
 
 class DeltaCommit(Commit, frozen=True, gc=False, kw_only=True):
-    """A version.
+    """A version, but for the one that created the table without files.
 
     Attributes:
         snapshot_id, sequence_number: its number.
         op: ``commitInfo.userMetadata``.
         attempt: how many versions it tried at most: a refused writer looks for the newest one, and tries the next.
-        actions: as its file has them.
     """
 
     added_files: tuple[DeltaFile, ...]
     removed_files: tuple[DeltaFile, ...]
-    actions: tuple[Action, ...] = ()
-
-    def of(self, name: str) -> Iterator[Mapping[str, Any]]:
-        """The fields of its actions of that name."""
-        return (a[name] for a in self.actions if isinstance(a.get(name), dict))
-
-    @property
-    def info(self) -> Mapping[str, Any]:
-        """The fields of its ``commitInfo``; empty if it has none."""
-        return next(self.of("commitInfo"), {})
 
     @property
     def label(self) -> str:
         return f"version {self.snapshot_id}"
-
-    @property
-    def contradiction(self) -> str | None:
-        """Another operation than ``commitInfo`` has: the reader copies it."""
-        named = self.info.get("userMetadata")
-        if named == self.op:
-            return None
-        return f"op is {record.shown(self.op)}, but userMetadata of its commitInfo is {record.shown(named)}"
 
 
 class Derived(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, omit_defaults=True):
@@ -108,15 +88,38 @@ class Derived(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False,
 
 
 class DeltaMetadata(Metadata, frozen=True, gc=False, kw_only=True):
-    """One version of the table. ``configuration``: its properties; ``derived``: what repeats the log up to this version."""
+    """One version of the table.
 
+    Attributes:
+        version: its number.
+        actions: as its file has them.
+        configuration: the table's properties.
+        derived: the files that repeat the log up to this version.
+    """
+
+    version: int
+    actions: tuple[Action, ...] = ()
     configuration: dict[str, str] = msgspec.field(default_factory=dict)
     derived: tuple[Derived, ...] = ()
+
+    def of(self, name: str) -> Iterator[Mapping[str, Any]]:
+        """The fields of its actions of that name."""
+        return (a[name] for a in self.actions if isinstance(a.get(name), dict))
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """The fields of its ``commitInfo``; empty if it has none."""
+        return next(self.of("commitInfo"), {})
 
     @property
     def properties(self) -> Mapping[str, Any]:
         """The table's properties."""
         return self.configuration
+
+    @property
+    def as_of(self) -> list[tuple[Any, Any]]:
+        """Empty: the versions are the history."""
+        return []
 
     def values(self, previous: Metadata | None) -> dict[str, Any]:
         return {**super().values(previous), "derived": msgspec.to_builtins(self.derived)}
@@ -125,11 +128,14 @@ class DeltaMetadata(Metadata, frozen=True, gc=False, kw_only=True):
 class DeltaRecord(MetadataRecord, frozen=True, gc=False, kw_only=True):
     """A :class:`DeltaMetadata` as a line of the file."""
 
+    version: int
+    actions: tuple[Action, ...] = ()
     configuration: dict[str, str] = msgspec.field(default_factory=dict)
     derived: tuple[Derived, ...] = ()
 
     def after(self, previous: Metadata | None) -> DeltaMetadata:
-        return DeltaMetadata(**self.core(previous), configuration=self.configuration, derived=self.derived)
+        own = {k: getattr(self, k) for k in ("version", "actions", "configuration", "derived")}
+        return DeltaMetadata(**self.core(previous), **own)
 
 
 DELTA = Records(DeltaCommit, DeltaRecord)

@@ -109,10 +109,7 @@ class DeltaReader:
             by_version: dict[int, list[Derived]] = {}
             for version, found in derived.read(self._store, self._place(""), names):
                 by_version.setdefault(version, []).append(found)
-            self._metadata = [
-                replace(m, derived=tuple(by_version.get(c.snapshot_id, ())))
-                for m, c in zip(self._metadata, self._commits, strict=True)
-            ]
+            self._metadata = [replace(m, derived=tuple(by_version.get(m.version, ()))) for m in self._metadata]
             self._missing = self._missing_files()
             self._complete = True
             log = self.log()
@@ -205,10 +202,11 @@ class DeltaReader:
             )
             self._writing(lambda path: replace_file(path, tablelog_file.dump(header)))
             self._written = True
+        made = {c.metadata: c for c in self._commits}
         for n in range(before, len(self._metadata)):
             previous = self._metadata[n - 1] if n else None
             lines.append(tablelog_file.metadata_to_json(self._metadata[n], previous))
-            lines.append(tablelog_file.commit_to_json(self._commits[n]))
+            lines += [tablelog_file.commit_to_json(made[n])] if n in made else []
         lines.append({"type": "capture", "time": capture.time, "metadata": capture.metadata})
 
         def write(path: Path) -> None:
@@ -246,32 +244,39 @@ class DeltaReader:
         readable = not problems
         read_version = info.get("readVersion")
         self._versions[version] = _hash(content)
-        self._commits.append(
-            DeltaCommit(
-                snapshot_id=version,
-                parent_id=self._commits[-1].snapshot_id if self._commits else None,
-                sequence_number=version,
-                timestamp_ms=int(info.get("inCommitTimestamp") or info.get("timestamp") or 0),
-                operation=str(info.get("operation") or ""),
-                op=info.get("userMetadata"),
-                attempt=version - read_version if isinstance(read_version, int) and read_version < version else None,
-                metadata=n,
-                added=changes.added if readable else None,
-                removed=changes.removed if readable else None,
-                added_files=changes.added_files,
-                removed_files=changes.removed_files,
-                problems=tuple(problems),
-                actions=tuple(map(files.without_statistics, found)),
+        time_ms = int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
+        last = self._commits[-1].snapshot_id if self._commits else None
+        creates = last is None and not any(a.get("add") or a.get("remove") for a in found) and readable
+        if not creates:
+            self._commits.append(
+                DeltaCommit(
+                    snapshot_id=version,
+                    parent_id=last,
+                    sequence_number=version,
+                    timestamp_ms=time_ms,
+                    operation=str(info.get("operation") or ""),
+                    op=info.get("userMetadata"),
+                    attempt=version - read_version
+                    if isinstance(read_version, int) and read_version < version
+                    else None,
+                    metadata=n,
+                    added=changes.added if readable else None,
+                    removed=changes.removed if readable else None,
+                    added_files=changes.added_files,
+                    removed_files=changes.removed_files,
+                    problems=tuple(problems),
+                )
             )
-        )
         self._metadata.append(
             DeltaMetadata(
                 n=n,
                 location=self._place(files.name(version)),
-                last_updated_ms=self._commits[-1].timestamp_ms,
-                current=version,
+                last_updated_ms=time_ms,
+                current=None if creates else version,
                 snapshots=tuple(c.snapshot_id for c in self._commits),
-                refs={"main": version},
+                refs={} if creates else {"main": version},
+                version=version,
+                actions=tuple(map(files.without_statistics, found)),
                 configuration=self._state.configuration,
             )
         )
