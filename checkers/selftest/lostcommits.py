@@ -15,7 +15,7 @@ from checkers.formats.iceberg.records import iceberg_log
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance, pick, statements
-from checkers.selftest.world import CATALOG, Edit, Planted, Table, Version, World, acked
+from checkers.selftest.world import CATALOG, Edit, Planted, Table, Version, World, acked, native
 from checkers.timeline.two_tables import tables_of
 from workloads.operations.kinds import KINDS
 
@@ -142,14 +142,14 @@ def twin(w: World, c: Commit) -> Commit:
     def placed(x: RowChange) -> RowChange:
         return replace(x, file=files.get(x.file, x.file), by=None if x.by is None else files.get(x.by, x.by))
 
-    return replace(
+    copy = replace(
         c,
         snapshot_id=snapshot,
-        manifest_list=f"metadata/snap-{snapshot}-1-x.avro",
         added=tuple(map(placed, c.added or ())),
         removed=tuple(map(placed, c.removed or ())),
-        added_files=tuple(replace(f, path=files[f.path], snapshot_id=snapshot) for f in c.added_files),
+        added_files=tuple(native(replace(f, path=files[f.path]), snapshot_id=snapshot) for f in c.added_files),
     )
+    return native(copy, manifest_list=f"metadata/snap-{snapshot}-1-x.avro")
 
 
 def version_of(t: Table, n: int, c: Commit) -> Version:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from checkers.formats.delta.records import Action, Derived
@@ -12,10 +12,10 @@ from harness.tablefiles.delta import actions as files
 from harness.tablefiles.delta.actions import State
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 
-SIDECARS = "_sidecars"
+SIDECARS, LAST = "_sidecars", "_last_checkpoint"
 
 
-def read(store: ObjectStore, folder: str, names: Iterable[str]) -> Iterator[tuple[int, Derived]]:
+def read(store: ObjectStore, folder: str, names: Collection[str]) -> Iterator[tuple[int, Derived]]:
     """Each file of that kind with its version; ``names``: those of all files below ``folder``.
 
     Raises:
@@ -29,8 +29,21 @@ def read(store: ObjectStore, folder: str, names: Iterable[str]) -> Iterator[tupl
             yield int(m[2]), _compacted(store, folder, name, int(m[1]))
         elif m := files.CHECKSUM.fullmatch(name):
             yield int(m[1]), _checksum(store, folder, name)
+        elif name == LAST:
+            yield from _last(store, folder, {int(m[1]) for n in names if (m := files.CHECKPOINT.fullmatch(n))})
     for (version, _), found in parts.items():
         yield version, _checkpoint(store, folder, found)
+
+
+def _last(store: ObjectStore, folder: str, checkpoints: Collection[int]) -> Iterator[tuple[int, Derived]]:
+    """The file that names the newest checkpoint; only if it leads nowhere, since a reader may do without it."""
+    try:
+        version = int(json.loads(store.read(f"{folder}/{LAST}"))["version"])
+        why = None if version in checkpoints else f"it names version {version}, of which there is no checkpoint"
+    except (FileNotFoundError, ValueError, KeyError, TypeError) as e:
+        version, why = 0, f"{type(e).__name__}: {e}"
+    if why is not None:
+        yield version, Derived("checkpoint", LAST, problem=why)
 
 
 def _checkpoint(store: ObjectStore, folder: str, names: list[str]) -> Derived:

@@ -16,6 +16,7 @@ from checkers.formats.delta.protocol.rules import RULES, SPEC, BrokenProtocol
 from checkers.formats.delta.protocol.versions import numbered, protocol, provenance, row_ids, times, transactions
 from checkers.formats.delta.records import DeltaLog, delta_log
 from checkers.formats.delta.tableformat import Delta
+from checkers.timeline import explain
 from checkers.unit import Part, TableChecker, Unit
 from checkers.verdict import Anomaly
 
@@ -80,11 +81,13 @@ class Protocol(TableChecker):
         rule = RULES[b.name]
         by = {m.version: m.info.get("userMetadata") for m in log.metadata}
         ops = tuple(dict.fromkeys(op for v in reversed(b.versions) if (op := by.get(v)) in unit.everything))
+        made = f"The {explain.operation(unit.everything[ops[0]])} made version {b.versions[-1]}: " if ops else ""
+        text = b.text if made else f"{b.text[:1].upper()}{b.text[1:]}"
         return Anomaly(
             name=b.name,
             checker=self.name,
             table=unit.name,
-            explanation=f"{b.text[:1].upper()}{b.text[1:]}. But {rule.promise} (Delta's protocol, “{rule.section}”).",
+            explanation=f"{made}{text}. But {rule.promise} (Delta's protocol, “{rule.section}”).",
             ops=ops,
             events=tuple(i for op in ops for i in unit.everything[op].indices),
             snapshots=b.versions,
