@@ -71,7 +71,8 @@ class DeltaSite:
     def planted(self, log: DeltaLog) -> Planted:
         """The run with this log; whoever made the version is the culprit."""
         op = self.c.op if self.c is not None else None
-        return self.w.planted(log=log, nobody=CREATION) if op is None else self.w.planted(op, log=log)
+        e = replace(self.w.evidence, logs={**self.w.evidence.logs, log.table: log})
+        return Planted(e, frozenset(() if op is None else (op,)), op, CREATION if op is None else "")
 
     def versions(self, versions: Iterable[DeltaMetadata]) -> Planted:
         """The run with these versions."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import RowChange
+from checkers.evidence.tablelog import ICEBERG, RowChange
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import iceberg_log
 from checkers.selftest import edits
@@ -198,13 +198,14 @@ def foreign(p: CommitSite, o: Operation, rows: Edit = ((), ())) -> Planted:
     made = replace(
         own,
         op=o.op,
-        summary={**own.summary, "icequake-op": o.op},
         added=tuple(RowChange(tuple(r), path, n) for n, r in enumerate(added)),
         removed=tuple(RowChange(tuple(r), path, n, f"{path}.deletes") for n, r in enumerate(removed)),
         added_files=(),
         removed_files=(),
-        added_rows=None if own.added_rows is None else 0,
     )
+    if p.t.log.table_format == ICEBERG:
+        said = {**own.summary, "icequake-op": o.op}
+        made = replace(made, summary=said, added_rows=None if own.added_rows is None else 0)
     return p.w.planted(o.op, log=p.t.after(p.n, version_of(p.t, p.n, made)))
 
 

@@ -159,14 +159,14 @@ class DeltaReader:
         """Make the log anew if the file of a version is another one now."""
         paths = {v: self._place(files.name(v)) for v in self._versions}
         contents = self._store.read_many(paths.values())
-        other = [v for v, path in paths.items() if (c := contents[path]) is not None and _hash(c) != self._versions[v]]
+        there = {v: content for v, path in paths.items() if (content := contents[path]) is not None}
+        other = [v for v, content in there.items() if _hash(content) != self._versions[v]]
         if not other:
             return
         before = {c.snapshot_id: c for c in self._commits}
         self._begin()
-        for version, path in sorted(paths.items()):
-            if (content := contents[path]) is not None:
-                self._record(version, content)
+        for version, content in sorted(there.items()):
+            self._record(version, content)
         for c in self._commits:
             if c.snapshot_id in other:
                 was = before[c.snapshot_id]

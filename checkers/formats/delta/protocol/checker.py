@@ -79,8 +79,9 @@ class Protocol(TableChecker):
 
     def _anomaly(self, b: BrokenProtocol, log: DeltaLog, unit: Unit) -> Anomaly:
         rule = RULES[b.name]
-        by = {m.version: m.info.get("userMetadata") for m in log.metadata}
-        ops = tuple(dict.fromkeys(op for v in reversed(b.versions) if (op := by.get(v)) in unit.everything))
+        by = {m.version: str(m.info.get("userMetadata")) for m in log.metadata}
+        makers = [by[v] for v in reversed(b.versions) if v in by]
+        ops = tuple(dict.fromkeys(op for op in makers if op in unit.everything))
         made = f"The {explain.operation(unit.everything[ops[0]])} made version {b.versions[-1]}: " if ops else ""
         text = b.text if made else f"{b.text[:1].upper()}{b.text[1:]}"
         return Anomaly(

@@ -86,11 +86,11 @@ def repeated(replay: Replay, m: DeltaMetadata) -> Iterator[BrokenProtocol]:
 def _differences(d: Derived, replay: Replay) -> Iterator[str]:
     """In which respects it differs from the log."""
     if d.live is not None:
-        said, there = {tuple(f) for f in d.live}, {*replay.live}
+        said, there = {*d.live}, {*replay.live}
         if lacking := sorted(there - said, key=str):
             yield f"lacks {len(lacking)} of the {len(there)} files of the table, such as {_named(lacking[0])}"
         if more := sorted(said - there, key=str):
-            yield f"has {len(more)} files that are not in the table, such as {_named((more[0][0], more[0][1]))}"
+            yield f"has {len(more)} files that are not in the table, such as {_named(more[0])}"
     if d.files is not None and d.files != len(replay.live):
         yield f"says {d.files} files, and the table has {len(replay.live)}"
     sizes = [f.get("size") for f in replay.live.values()]
@@ -125,6 +125,6 @@ def compacted(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
             for other in versions:
                 if d.since <= other.version <= m.version:
                     [*own.take(other)]
-            if {tuple(f) for f in d.live} != {*own.live}:
+            if {*d.live} != {*own.live}:
                 said = f"{d.file} has {len(d.live)} files, and the versions {d.since} to {m.version} leave {len(own.live)} of theirs"
                 yield BrokenProtocol("compacted-unlike", said, (m.version,), (d.file,))
