@@ -32,7 +32,7 @@ from nemesis.faults.fault import Fault
 from nemesis.proxy.board import Board
 from workloads import generator
 from workloads.engines.engine import Foreign, Pooled
-from workloads.engines.engines import ENGINES
+from workloads.engines.engines import ENGINES, SPARK
 from workloads.engines.engines import in_words as writers_in_words
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
@@ -200,7 +200,10 @@ class Phases:
             assert fault.do is not None
             if self._order is not None and (forced := self._order.maintenance(fault)) is not None:
                 return self._perform(n, forced, "nemesis")
-            table = rng.choice(self._run.workload.tables)
+            able = [t for t in self._run.workload.tables if ENGINES[SPARK].can(fault.do, t)]
+            if not able:
+                return None
+            table = rng.choice(able)
             draw = Draw(rng, self._run.workload.keys.keys(), n, table, True, {})
             value = fault.value or KINDS[fault.do].arguments(draw)
             return self._perform(n, PlannedOperation(fault.do, table, value), "nemesis")

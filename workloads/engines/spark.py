@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.engines.engine import Engine, Promise
+from workloads.engines.engine import Engine, Level, Promise
 from workloads.operations.kinds import KINDS
 from workloads.tables import DELTA, TableSpec
 
@@ -22,11 +22,13 @@ class Spark(Engine):
         (``IsolationLevel.fromName``). A DELETE of a whole partition is evaluated on the base that it commits on, at every level
         (``DeleteFiles.deleteFromRowFilter``), and so is an INSERT OVERWRITE.
 
-        On a Delta table every statement is serializable and validated, also an INSERT … SELECT; no other level can be set.
+        On a Delta table every statement is serializable and validated, also an INSERT … SELECT; no other level can be set. An
+        OPTIMIZE, which changes no row, is at snapshot isolation.
         """
         kind = KINDS.get(f)
         if kind is None:
             return Promise()
         if table.format == DELTA:
-            return Promise("serializable", source="delta-io/delta v4.4.0, OptimisticTransaction.checkForConflicts")
+            level: Level = "serializable" if kind.changes_rows or not kind.commits else "snapshot"
+            return Promise(level, source="delta-io/delta v4.4.0, OptimisticTransaction.checkForConflicts")
         return Promise(at_commit=kind.at_commit(table), blind_append=kind.blind_append)

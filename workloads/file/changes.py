@@ -11,7 +11,7 @@ from nemesis.faults.packages import PACKAGES
 from workloads.engines.engines import ENGINES
 from workloads.file.meant import unknown
 from workloads.file.suite import AND, with_faults
-from workloads.file.workload import MOST_WRITERS, Length, Mix, Phase, Workload
+from workloads.file.workload import MOST_WRITERS, Length, Mix, OperationSpec, Phase, Workload
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableFormatName
 
@@ -33,7 +33,7 @@ class Changes:
         ops: the length in operations.
         time: the length as a time, ``90s``.
         session, cluster: the mode.
-        format: the format of all tables; operations that no engine can do on it are left out.
+        format: the format of all tables; operations that it does not have are left out.
         guard: what guards the commits of Delta tables.
         no_nemesis: no faults at all.
     """
@@ -101,13 +101,28 @@ def _of_format(workload: Workload, name: str) -> Workload:
     Raises:
         ChangeError: there is no such format, or an operation that is left has none of the tables.
     """
-    known = get_args(TableFormatName)
-    if name not in known:
+    known: tuple[TableFormatName, ...] = get_args(TableFormatName)
+    if (format := next((k for k in known if k == name), None)) is None:
         raise ChangeError(f"--format {name}: {unknown('table format', name, known)}")
-    given = {"format": name, "partitioned": True, "isolation": "serializable", "properties": {}}
-    tables = tuple(t if t.format == name else t.model_copy(update=given) for t in workload.tables)
-    able = [k for p in workload.resolved_phases() for k in p.operations or () if name in KINDS[k].formats]
+    given = {"format": format, "partitioned": True, "isolation": "serializable", "properties": {}}
+    tables = tuple(t if t.format == format else t.model_copy(update=given) for t in workload.tables)
+    changed = tuple(p.model_copy(update={"operations": _instead(p.operations, format)}) for p in workload.phases)
+    mix = _instead(workload.operations, format) or workload.operations
+    workload = workload.model_copy(update={"operations": mix, "phases": changed})
+    able = [k for p in workload.resolved_phases() for k in p.operations or () if format in KINDS[k].formats]
     return workload.model_copy(update={"tables": tables, **_only(workload, able, f"--format {name}")})
+
+
+def _instead(mix: Mix | None, format: TableFormatName) -> Mix | None:
+    """A mix in which other kinds of the same purpose stand for those that a format does not have."""
+    if mix is None:
+        return None
+    out: Mix = {}
+    for kind, spec in mix.items():
+        other = KINDS[kind].instead.get(format, kind)
+        plain = OperationSpec(weight=spec.weight, keys=spec.keys, tables=spec.tables)
+        out.setdefault(other, spec if other == kind else plain)
+    return out
 
 
 def names(text: str) -> list[str]:

@@ -238,6 +238,8 @@ class Kind(ABC):
     """Whether it deletes files that the table log has not read yet, so the log is read first; such a kind binds ``{older_than}``."""
     formats: ClassVar[frozenset[TableFormatName]] = frozenset((ICEBERG,))
     """The formats of tables that it can be executed on; it means the same on each."""
+    instead: ClassVar[Mapping[TableFormatName, str]] = {}
+    """The name of the kind that does for a table of another format what it does for its own."""
     options: ClassVar[tuple[str, ...]] = ()
     """Option names that it accepts in the workload file besides ``weight``, ``keys`` and ``tables``."""
 
