@@ -67,4 +67,4 @@ def test_a_log_store_keeps_or_loses_a_commit_as_its_guard_says(
     name: str, tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
     (proof,), _ = prove(scenario.find([name]), installation, tmp_path / "store", Silent(), publish, on=bench)
-    assert (proof.state, proof.why) == ("reproduced", [])
+    assert (proof.state, proof.why) == ("reproduced", ())

@@ -321,7 +321,8 @@ def test_the_nemesis_cannot_do_what_spark_cannot() -> None:
 
 def test_mixed_uses_every_operation_but_those_that_need_more_and_those_that_take_acknowledged_commits_back() -> None:
     """Those on two tables need two; those by transaction need a REST catalog; Spark cannot do upsert; a compaction or a copy-on-write
-    statement can bring back the rows of an equality delete; its tables are Iceberg's. Others came later, and a seed of mixed still means what it meant."""
+    statement can bring back the rows of an equality delete; its tables are Iceberg's. Others came later, and a seed of mixed still means
+    what it meant."""
     others = {"rollback", "remove-orphan-files", "replace-table", "transfer", "read-both"}
     others |= {k for k, kind in KINDS.items() if kind.by_transaction or not kind.in_spark}
     others |= {k for k, kind in KINDS.items() if "iceberg" not in kind.formats}
