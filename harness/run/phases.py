@@ -97,8 +97,8 @@ class Phases:
         slots: the writers; the workload's first, then the nemesis's.
         board: of the proxies; it records which writer runs which operation. None without proxies.
         watchdog: started again if it was killed.
-        place: the location of a table that has no name in the catalog.
         order: decides the order of the requests; it may say which operations the nemesis invokes.
+        place: the location of a table that has no name in the catalog.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class Phases:
         board: Board | None,
         watchdog: Watchdog,
         progress: Progress,
-        place: Callable[[TableSpec], str | None],
         order: Ordering | None = None,
+        place: Callable[[TableSpec], str | None] = lambda _: None,
     ) -> None:
         self._run = run
         self._order = order

@@ -210,7 +210,7 @@ class Run:
         stack.callback(follower.stop)
         self._timings["first operation"] = sum(self._timings.values())
         with follower:
-            phases = Phases(run, recorder, follower, slots, board, watchdog, self._progress, tables.place, self._order)
+            phases = Phases(run, recorder, follower, slots, board, watchdog, self._progress, self._order, tables.place)
             if online is not None:
                 online.ends(phases.end_load)
             with self._timed("seed"):

@@ -549,10 +549,13 @@ def _engine_problems(w: Workload) -> Iterator[Problem]:
         idle = [k for k in wanted if present and not any(_can(name, k, wanted[k], tables) for name in present)]
         for kind in idle:
             others = [name for name in ENGINES if _can(name, kind, wanted[kind], tables)]
+            formats = KINDS[kind].formats
+            of_format = {tables[t].format for t in wanted[kind]} & formats
+            other_format = "" if of_format else f"; it is for tables of format {' or '.join(sorted(formats))}"
             yield (
                 ("operations", kind),
                 f"operations: no writer of phase {phase.name} can do {kind} on {', '.join(wanted[kind])}; engines that can: "
-                f"{', '.join(others) or 'none'}",
+                f"{', '.join(others) or 'none'}{other_format}",
             )
         for name in present:
             if len(idle) < len(wanted) and not any(_can(name, k, among, tables) for k, among in wanted.items()):
