@@ -11,6 +11,7 @@ from typing import Any
 
 from checkers.selftest import (
     contradictions,
+    deltalogs,
     halftransactions,
     lostcommits,
     missingfiles,
@@ -53,3 +54,5 @@ TABLES = (
 """The tables of plants by subject, in the order of the checkers."""
 ALL: tuple[Plant[Any], ...] = tuple(plant for subject in TABLES for plant in subject.PLANTS)
 """Every plant, in the order of the tables."""
+OF_DELTA: tuple[Plant[Any], ...] = (*(p for p in ALL if p.neutral), *deltalogs.PLANTS)
+"""The plants for runs on tables of Delta Lake; of those that every format can have, some find no place in a run."""

@@ -16,13 +16,13 @@ from checkers.formats.delta.records import DeltaCommit, DeltaMetadata
 from checkers.formats.delta.tableformat import MOST_ATTEMPTS
 from checkers.judge.check import ALL as CHECKERS
 from checkers.judge.check import check
-from checkers.selftest import ALL, deltalogs, recorded, trial
+from checkers.selftest import OF_DELTA, deltalogs, recorded, trial
 from checkers.selftest.plant import Plant
 from checkers.selftest.world import World
 
 PLACEMENTS = 12
 BY_NAME = {c.name: c for c in CHECKERS}
-NEUTRAL = [p for p in ALL if p.neutral and p.checker in BY_NAME and p.checker != "metadata"]
+NEUTRAL = [p for p in OF_DELTA if p.neutral and p.checker in BY_NAME and p.checker != "metadata"]
 """``metadata`` judges Iceberg's own files."""
 
 
