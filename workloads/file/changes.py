@@ -104,7 +104,7 @@ def _of_format(workload: Workload, name: str) -> Workload:
     known: tuple[TableFormatName, ...] = get_args(TableFormatName)
     if (format := next((k for k in known if k == name), None)) is None:
         raise ChangeError(f"--format {name}: {unknown('table format', name, known)}")
-    given = {"format": format, "partitioned": True, "isolation": "serializable", "properties": {}}
+    given: dict[str, Any] = {"format": format, "partitioned": True, "isolation": "serializable", "properties": {}}
     tables = tuple(t if t.format == format else t.model_copy(update=given) for t in workload.tables)
     changed = tuple(p.model_copy(update={"operations": _instead(p.operations, format)}) for p in workload.phases)
     mix = _instead(workload.operations, format) or workload.operations

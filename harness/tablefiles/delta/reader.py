@@ -238,40 +238,17 @@ class DeltaReader:
             problems.append(Problem("corrupt-file", f"{path}: {e}", path, version, "version", str(e)))
         before = {path: self._state.of(path) for path in _touched(found)}
         self._state.apply(found)
-        n, info = len(self._metadata), _info(found)
         changes = self._files.changes(before, self._state)
         problems += [replace(p, snapshot=version) for p in changes.problems]
-        readable = not problems
-        read_version = info.get("readVersion")
         self._versions[version] = _hash(content)
-        time_ms = int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
-        last = self._commits[-1].snapshot_id if self._commits else None
-        creates = last is None and not any(a.get("add") or a.get("remove") for a in found) and readable
+        creates = not self._commits and not problems and not any(a.get("add") or a.get("remove") for a in found)
         if not creates:
-            self._commits.append(
-                DeltaCommit(
-                    snapshot_id=version,
-                    parent_id=last,
-                    sequence_number=version,
-                    timestamp_ms=time_ms,
-                    operation=str(info.get("operation") or ""),
-                    op=info.get("userMetadata"),
-                    attempt=version - read_version
-                    if isinstance(read_version, int) and read_version < version
-                    else None,
-                    metadata=n,
-                    added=changes.added if readable else None,
-                    removed=changes.removed if readable else None,
-                    added_files=changes.added_files,
-                    removed_files=changes.removed_files,
-                    problems=tuple(problems),
-                )
-            )
+            self._commits.append(self._commit(version, _info(found), changes, tuple(problems)))
         self._metadata.append(
             DeltaMetadata(
-                n=n,
+                n=len(self._metadata),
                 location=self._place(files.name(version)),
-                last_updated_ms=time_ms,
+                last_updated_ms=_time_ms(_info(found)),
                 current=None if creates else version,
                 snapshots=tuple(c.snapshot_id for c in self._commits),
                 refs={} if creates else {"main": version},
@@ -280,6 +257,32 @@ class DeltaReader:
                 configuration=self._state.configuration,
             )
         )
+
+    def _commit(
+        self, version: int, info: Mapping[str, Any], changes: _Changes, problems: tuple[Problem, ...]
+    ) -> DeltaCommit:
+        """The commit of the version that is recorded next; its rows are not known if there are problems."""
+        read = info.get("readVersion")
+        return DeltaCommit(
+            snapshot_id=version,
+            parent_id=self._commits[-1].snapshot_id if self._commits else None,
+            sequence_number=version,
+            timestamp_ms=_time_ms(info),
+            operation=str(info.get("operation") or ""),
+            op=info.get("userMetadata"),
+            attempt=version - read if isinstance(read, int) and read < version else None,
+            metadata=len(self._metadata),
+            added=None if problems else changes.added,
+            removed=None if problems else changes.removed,
+            added_files=changes.added_files,
+            removed_files=changes.removed_files,
+            problems=problems,
+        )
+
+
+def _time_ms(info: Mapping[str, Any]) -> int:
+    """When a version was made, as it says (ms since the epoch, the writer's clock)."""
+    return int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
 
 
 def _info(found: Iterable[Action]) -> Mapping[str, Any]:
