@@ -100,6 +100,8 @@ _FILES = "Restore the file if the store keeps versions; else remove its entry, a
 _METADATA = "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them."
 _READER = "Turn the reader's cache off, or ask the catalog again before each read."
 _FORMAT = "Rewrite the files with an engine that follows the specification, and report it to the one that wrote them."
+_LOG = "Compare the versions that the card names; RESTORE the table to the last version before them, and report it to the engine that wrote."
+_LOG_STORE = "Use a log store that lets one writer make a version (docs/formats.md), for every client of the table."
 _ISOLATION = "The level that the cycle breaks is on the card: raise the level, or order these operations from outside."
 
 _MEANINGS: Mapping[str, Meaning] = {
@@ -755,6 +757,102 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A file's first row id lies outside the range of the snapshot that added it.", METADATA, ENGINE, _FORMAT
     ),
     "kept-row-id": Meaning("A file that was kept got another first row id.", METADATA, ENGINE, _FORMAT),
+    # --- protocol: tables of Delta Lake
+    "version-gap": Meaning(
+        "A version of the table is not there: readers refuse the table, or skip it.", UNREADABLE, STORE, _LOG
+    ),
+    "version-replaced": Meaning(
+        "A version's file was written again with another content: the first writer's commit is gone.",
+        ROWS,
+        CATALOG,
+        _LOG_STORE,
+        "w1 writes version 7: ok; w2 writes version 7: ok; the table has what w2 wrote",
+    ),
+    "version-unreadable": Meaning("A version's file cannot be read.", UNREADABLE, STORE, _LOG),
+    "added-and-removed": Meaning(
+        "A version adds and removes the same file: readers differ in what is left.", ROWS, ENGINE, _LOG
+    ),
+    "added-twice": Meaning(
+        "A version adds a file that the table has already, as a commit does that was made twice: the change feed has its rows twice, and "
+        "rows that were deleted since come back.",
+        ROWS,
+        CLIENT,
+        _REPLY,
+        "w1 adds file a: its reply is lost, and it commits again; versions 3 and 4 add file a",
+    ),
+    "removed-twice": Meaning(
+        "A version removes or rewrites a file that is no longer in the table: two rewrites of it bring its rows twice.",
+        ROWS,
+        ENGINE,
+        "Let one client compact the table; the card has the two versions, and the engines that made them.",
+        "w1 compacts file a: ok; w2 compacts file a: ok; every row is there twice",
+    ),
+    "several-vectors": Meaning(
+        "A data file is in the table twice, each time with another deletion vector: its rows are read twice.",
+        ROWS,
+        ENGINE,
+        _LOG,
+    ),
+    "vector-too-long": Meaning("A deletion vector marks more rows than its file has.", UNREADABLE, ENGINE, _LOG),
+    "vector-grows-back": Meaning(
+        "A version gives a file a deletion vector that no longer marks a deleted row: the row is back.",
+        ROWS,
+        ENGINE,
+        _LOG,
+    ),
+    "protocol-absent": Meaning(
+        "The first version lacks the table's protocol or its metadata.", UNREADABLE, MAKER, _LOG
+    ),
+    "protocol-twice": Meaning(
+        "A version says the table's protocol, its metadata or who made it twice.", METADATA, MAKER, _LOG
+    ),
+    "feature-absent": Meaning(
+        "The table uses a feature that its protocol does not name: readers that do not know the feature read wrong rows.",
+        METADATA,
+        ENGINE,
+        _LOG,
+    ),
+    "table-id-changed": Meaning(
+        "The id of the table changed: another table's log is in its place.", METADATA, MAKER, _LOG
+    ),
+    "commit-time-absent": Meaning("A version lacks the time that the table promises for each.", METADATA, ENGINE, _LOG),
+    "commit-time-order": Meaning(
+        "A version says an earlier time than the one before it: time travel by time finds the wrong version.",
+        METADATA,
+        ENGINE,
+        _LOG,
+    ),
+    "row-ids-absent": Meaning("A file of a table with row tracking has no row ids.", METADATA, ENGINE, _LOG),
+    "row-ids-shared": Meaning("Two files of a table with row tracking share row ids.", METADATA, ENGINE, _LOG),
+    "row-id-watermark": Meaning(
+        "A row id is above the table's high water mark, or the mark went back: ids will be given again.",
+        METADATA,
+        ENGINE,
+        _LOG,
+    ),
+    "operation-unlike": Meaning(
+        "A version says that it is another statement than was executed.", METADATA, ENGINE, _LOG
+    ),
+    "metrics-unlike": Meaning("A version counts other rows than it changed.", METADATA, ENGINE, _LOG),
+    "read-version": Meaning("A version says that it read a version that is not before it.", METADATA, ENGINE, _LOG),
+    "blind-append": Meaning(
+        "A version calls itself a blind append and removes files: conflict checks let it pass.", METADATA, ENGINE, _LOG
+    ),
+    "transaction-twice": Meaning(
+        "Two versions are of one transaction, as when the reply of a commit was lost and the client did not look.",
+        ROWS,
+        CLIENT,
+        _REPLY,
+        "w1 commits version 3, and the reply is lost; it commits version 4 with the same files",
+    ),
+    "application-version": Meaning(
+        "The version of an application went back: what it wrote once may be written again.", ROWS, ENGINE, _LOG
+    ),
+    "checkpoint-unlike": Meaning(
+        "A checkpoint has other files than the versions up to it: readers see two histories.", ROWS, CATALOG, _LOG_STORE
+    ),
+    "compacted-unlike": Meaning("A compacted log has other files than its versions.", ROWS, ENGINE, _LOG),
+    "checksum-unlike": Meaning("A version's checksum counts other files than the table has.", METADATA, ENGINE, _LOG),
 }
 
 _SAID: Mapping[str, tuple[str, str, str]] = {

@@ -191,6 +191,7 @@ class Checker(Protocol):
         reducible: whether its anomalies are reduced to a minimal history. It must find the anomaly again in a part of the history.
         by_level: the names among them of what a table that promises snapshot isolation may show, and a serializable one may not.
         second_opinion: whether it finds by other means what other checkers find, so that an anomaly of it can be ``same_as`` one of theirs.
+        of_format: the only table format that it judges; a run without such a table has no verdict of it. None: of every format.
         stats_type: the ``TypedDict`` of its verdicts' ``stats``, with the meaning and the unit of each key; ``dict`` when it declares none.
     """
 
@@ -199,6 +200,7 @@ class Checker(Protocol):
     by_level: frozenset[str] = frozenset()
     reducible: bool = False
     second_opinion: bool = False
+    of_format: str | None = None
     stats_type: type[Any] = dict
 
     def check(self, evidence: Evidence) -> Verdict:

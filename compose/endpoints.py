@@ -31,6 +31,7 @@ class Endpoints:
             ``catalog`` is one of ``compose.catalogs.registry``.
         driver_host: where Spark's executors reach the drivers: an address of this machine.
         ship_jars: whether the executors are on other machines, and get the jars from their driver.
+        guard: what guards the commits of Delta tables (:mod:`compose.catalogs.delta`); empty: the sessions have no Delta.
         session: how the drivers' sessions are made (:mod:`workloads.file.mode`).
     """
 
@@ -48,6 +49,7 @@ class Endpoints:
     driver_host: str = "127.0.0.1"
     ship_jars: bool = False
     session: Session = "spark"
+    guard: str = ""
 
     @property
     def near(self) -> bool:

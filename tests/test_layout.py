@@ -61,6 +61,16 @@ def test_the_imports_of_this_checkout_run_down(checkout: Path) -> None:
             "from checkers.formats.iceberg.records import IcebergCommit",
             "only Iceberg's own parts know its records",
         ),
+        (
+            "checkers/commits/checker.py",
+            "from checkers.formats.delta.records import DeltaCommit",
+            "only Delta's own parts know its records",
+        ),
+        (
+            "harness/tablefiles/iceberg/rows.py",
+            "from harness.tablefiles.delta.vectors import z85",
+            "table files",
+        ),
     ],
 )
 def test_an_import_that_runs_up_is_refused(checkout: Path, file: str, line: str, contract: str) -> None:

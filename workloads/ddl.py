@@ -1,14 +1,17 @@
-"""The DDL of a table under test: its Iceberg properties and the clauses after the columns."""
+"""The DDL of a table under test: its properties and the clauses after the columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workloads.tables import TableSpec
+from workloads.tables import DELTA, TableSpec
 
 
 def table_properties(table: TableSpec) -> dict[str, str]:
-    """The Iceberg table properties for a table's dimensions; its own ``properties`` come last and override them."""
+    """The table properties for a table's dimensions; its own ``properties`` come last and override them."""
+    if table.format == DELTA:
+        vectors = str(table.mode == "merge-on-read").lower()
+        return {"delta.enableDeletionVectors": vectors} | table.properties
     properties = {
         "format-version": str(table.format_version),
         "write.metadata.previous-versions-max": "1000",
@@ -24,7 +27,7 @@ def definition(table: TableSpec, *, without: Sequence[str] = ()) -> str:
     pairs = [(_quote(k), _quote(v)) for k, v in table_properties(table).items() if k not in without]
     partitioning = " PARTITIONED BY (part)" if table.partitioned else ""
     quoted = ", ".join(f"'{k}' = '{v}'" for k, v in pairs)
-    return f"USING iceberg{partitioning} TBLPROPERTIES ({quoted})"
+    return f"USING {table.format}{partitioning} TBLPROPERTIES ({quoted})"
 
 
 def _quote(text: str) -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import repeat
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 
 class Row(NamedTuple):
@@ -29,12 +29,26 @@ COLUMNS = Row._fields
 SQL_COLUMNS = "id BIGINT, val STRING, cnt BIGINT, log STRING, part INT"
 
 
+TableFormatName = Literal["iceberg", "delta"]
+ICEBERG: TableFormatName = "iceberg"
+DELTA: TableFormatName = "delta"
+
+GuardName = Literal["s3-conditional", "s3-single-driver", "local"]
+"""What keeps two writers from making the same version of a Delta table (``compose.catalogs.delta``)."""
+
+
 class TableSpec(BaseModel):
-    """One table's dimensions from the workload file."""
+    """One table's dimensions from the workload file.
+
+    Attributes:
+        format: its table format. Of a Delta table ``format_version`` says nothing, and its isolation is always serializable.
+        mode: of a Delta table ``merge-on-read`` means deletion vectors.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+    format: TableFormatName = ICEBERG
     format_version: Literal[2, 3] = 2
     mode: Literal["copy-on-write", "merge-on-read"] = "copy-on-write"
     isolation: Literal["serializable", "snapshot"] = "serializable"
@@ -47,6 +61,14 @@ class TableSpec(BaseModel):
     def part(self, id: int) -> int:
         """The partition value of a key."""
         return id % self.partitions
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual_format(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A plan names the format only where it is another one than Iceberg, so that those of earlier releases read the same."""
+        out: dict[str, Any] = handler(self)
+        if self.format == ICEBERG:
+            out.pop("format", None)
+        return out
 
 
 class State:

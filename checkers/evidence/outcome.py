@@ -24,6 +24,21 @@ UNKNOWN = frozenset(
 )
 """The commit's outcome is unknown, whatever else is in the chain (core/rest/ErrorHandlers, core/jdbc, core/rest/HTTPClient)."""
 
+DELTA_CONFLICTS = frozenset(
+    f"io.delta.exceptions.{name}Exception"
+    for name in (
+        "ConcurrentAppend",
+        "ConcurrentDeleteDelete",
+        "ConcurrentDeleteRead",
+        "ConcurrentTransaction",
+        "ConcurrentWrite",
+        "MetadataChanged",
+        "ProtocolChanged",
+    )
+)
+"""Classes by which Delta aborts a statement because of a concurrent commit. The log stores that icequake uses never take a writer's own
+version for another's: the conditional one reads it back, and the others write the same bytes again."""
+
 DEFINITE = frozenset(
     {
         "org.apache.iceberg.exceptions.CommitFailedException",
@@ -35,6 +50,7 @@ DEFINITE = frozenset(
         "org.apache.iceberg.exceptions.NoSuchNamespaceException",
         "org.apache.iceberg.exceptions.AlreadyExistsException",
         "org.apache.iceberg.exceptions.ServiceUnavailableException",
+        *DELTA_CONFLICTS,
         "org.apache.spark.sql.AnalysisException",
         "org.apache.spark.sql.catalyst.ExtendedAnalysisException",
         "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
@@ -67,8 +83,9 @@ CONFLICTS = frozenset(
         "org.apache.iceberg.exceptions.CommitFailedException",
         "org.apache.iceberg.exceptions.ValidationException",
     }
+    | DELTA_CONFLICTS
 )
-"""Classes by which Iceberg aborts an operation because of a concurrent commit."""
+"""Classes by which Iceberg or Delta aborts an operation because of a concurrent commit."""
 
 
 def classify(error: ErrorChain, *, writes: bool, job_first: bool = True) -> Literal["fail", "info"]:

@@ -29,7 +29,7 @@ def _accepts(answer: str) -> bool:
     return ACCEPTED.fullmatch(answer) is not None
 
 
-_VERSION = re.compile(r"\.metadata\.json(\.gz)?$")
+_VERSION = re.compile(r"(?:\.metadata\.json(\.gz)?|/_delta_log/\d{20}\.json)$")
 _REFERENCE = re.compile(r"/trees/([^/]+?)(?:@|%40)[^/]*/history/|/tables/[^/?]+?(?:@|%40)([^/?@%]+)$")
 """Nessie's branch that a request names: in its own API, and as a REST catalog in the table's name (``table@branch``)."""
 MERGE = "/history/merge"

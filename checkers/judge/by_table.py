@@ -52,7 +52,7 @@ from checkers.evidence.tablelog import TableLog
 from checkers.evidence.uncollected import uncollected
 from checkers.judge.accepted import Accepted
 from checkers.judge.assertions import Assertions
-from checkers.judge.check import ALL, LONG, Engine, concluded, verdict_of
+from checkers.judge.check import ALL, LONG, Engine, concluded, of_formats, verdict_of
 from checkers.judge.proof import PLANNED
 from checkers.judge.runfolder import Promises, Results, load_evidence, load_ran
 from checkers.timeline import fault_windows
@@ -324,8 +324,10 @@ class _Run:
         if guests():
             evidence = load_evidence(self.run.path)
             found |= {c.name: verdict_of(c, evidence) for c in guests()}
-            return concluded([found[c.name] for c in ALL], evidence, ALL, self.promises, load_ran(self.run.path))
-        verdicts = [found.pop(c.name) for c in ALL]
+            return concluded(
+                of_formats([found[c.name] for c in ALL]), evidence, ALL, self.promises, load_ran(self.run.path)
+            )
+        verdicts = of_formats([found.pop(c.name) for c in ALL])
         accepted = Accepted.of((), self.promises.allow, self.specs.values())
         return Results((*verdicts, *found.values()), True, accepted=accepted)
 

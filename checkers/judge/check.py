@@ -81,9 +81,15 @@ def _check(
         evidence = replace(evidence)  # what columns prove is known of this copy only
         evidence.known.update(before)
         proven = _by_columns(evidence)
-    verdicts = [proven.get(c.name) or verdict_of(c, evidence) for c in checkers]
+    verdicts = of_formats([proven.get(c.name) or verdict_of(c, evidence) for c in checkers])
     verdicts += [v for name, v in proven.items() if name == COLUMNS]
     return concluded(verdicts, evidence, checkers, promises, ran)
+
+
+def of_formats(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts, without those of checkers of a table format that no table of the run has."""
+    bound = {c.name for c in ALL if c.of_format is not None}
+    return [v for v in verdicts if v.checker not in bound or v.stats != {"tables": {}}]
 
 
 def concluded(

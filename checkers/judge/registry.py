@@ -41,6 +41,7 @@ ORDER = (
     "isolation",
     "linearizable",
     "metadata",
+    "protocol",
     "liveness",
     "atomicity",
     "pointer",

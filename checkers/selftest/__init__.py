@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from checkers.formats.iceberg.metadata import Metadata
 from checkers.selftest import (
     contradictions,
+    deltalogs,
     halftransactions,
     lostcommits,
     missingfiles,
@@ -53,3 +55,8 @@ TABLES = (
 """The tables of plants by subject, in the order of the checkers."""
 ALL: tuple[Plant[Any], ...] = tuple(plant for subject in TABLES for plant in subject.PLANTS)
 """Every plant, in the order of the tables."""
+OF_DELTA: tuple[Plant[Any], ...] = (
+    *(p for p in ALL if p.neutral and p.checker != Metadata.name),
+    *deltalogs.PLANTS,
+)
+"""The plants for runs on tables of Delta Lake, whose metadata nobody but ``protocol`` judges. Some that every format can have find no place."""

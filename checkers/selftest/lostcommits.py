@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import RowChange
+from checkers.evidence.tablelog import ICEBERG, RowChange
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import iceberg_log
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance, pick, statements
-from checkers.selftest.world import CATALOG, Edit, Planted, Table, Version, World, acked, totals
+from checkers.selftest.world import CATALOG, Edit, Planted, Table, Version, World, acked, native, totals
 from checkers.timeline.two_tables import tables_of
 from workloads.operations.kinds import KINDS
 
@@ -156,14 +156,14 @@ def twin(w: World, c: Commit) -> Commit:
     def placed(x: RowChange) -> RowChange:
         return replace(x, file=files.get(x.file, x.file), by=None if x.by is None else files.get(x.by, x.by))
 
-    return replace(
+    copy = replace(
         c,
         snapshot_id=snapshot,
-        manifest_list=f"metadata/snap-{snapshot}-1-x.avro",
         added=tuple(map(placed, c.added or ())),
         removed=tuple(map(placed, c.removed or ())),
-        added_files=tuple(replace(f, path=files[f.path], snapshot_id=snapshot) for f in c.added_files),
+        added_files=tuple(native(replace(f, path=files[f.path]), snapshot_id=snapshot) for f in c.added_files),
     )
+    return native(copy, manifest_list=f"metadata/snap-{snapshot}-1-x.avro")
 
 
 def version_of(t: Table, n: int, c: Commit) -> Version:
@@ -212,13 +212,14 @@ def foreign(p: CommitSite, o: Operation, rows: Edit = ((), ())) -> Planted:
     made = replace(
         own,
         op=o.op,
-        summary={**own.summary, "icequake-op": o.op},
         added=tuple(RowChange(tuple(r), path, n) for n, r in enumerate(added)),
         removed=tuple(RowChange(tuple(r), path, n, f"{path}.deletes") for n, r in enumerate(removed)),
         added_files=(),
         removed_files=(),
-        added_rows=None if own.added_rows is None else 0,
     )
+    if p.t.log.table_format == ICEBERG:
+        said = {**own.summary, "icequake-op": o.op}
+        made = replace(made, summary=said, added_rows=None if own.added_rows is None else 0)
     return p.w.planted(o.op, log=p.t.after(p.n, version_of(p.t, p.n, made)))
 
 

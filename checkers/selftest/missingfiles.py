@@ -28,7 +28,7 @@ def file_missing(*roles: str) -> Callable[[World], Planted | None]:
             return None
         t, f = w.rng.choice(sorted(found, key=lambda x: (x[0].name, x[1].path)))
         holders = (k for k in t.positions if any(path == f.path for path, _ in live(t.main[:k])))
-        makers = {c.op for c in t.main if c.snapshot_id == f.snapshot_id and c.op is not None}
+        makers = {c.op for c in t.main if f in c.added_files and c.op is not None}
         return w.planted(*makers, log=_missing(t, f.path, *holders))
 
     return change

@@ -2,7 +2,7 @@
 
 ``recorded/*.zip`` are the folders of runs without logs and pages: plan, history, table logs. Four PySpark writers on a standalone
 cluster, Iceberg's REST catalog on PostgreSQL (``atomicity``: Nessie by its own API), MinIO; three tables: copy-on-write v2, merge-on-read
-v2, merge-on-read v3.
+v2, merge-on-read v3. Those in the folder ``delta`` are on three Delta tables, two with deletion vectors, guarded by ``s3-conditional``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ PARTS = ("plan.yaml", "run.json", "history.jsonl", "tablelog/")
 TABLE_COMMIT = "POST /v1/namespaces/db/tables/t"
 
 
-def names() -> list[str]:
-    """The recorded runs."""
-    return sorted(
-        p.name.removesuffix(".zip")
-        for p in files(__package__).joinpath("recorded").iterdir()
-        if p.name.endswith(".zip")
-    )
+DELTA = "delta"
+"""The folder of the recorded runs on tables of Delta Lake."""
+
+
+def names(folder: str = "") -> list[str]:
+    """The recorded runs, with ``folder`` those in a folder of their own; their names begin with it."""
+    place = files(__package__).joinpath("recorded", folder)
+    found = (p.name.removesuffix(".zip") for p in place.iterdir() if p.name.endswith(".zip"))
+    return sorted(f"{folder}/{name}" if folder else name for name in found)
 
 
 def load(name: str) -> Evidence:

@@ -173,6 +173,13 @@ def alarms(checkers: Iterable[Checker], runs: Mapping[str, Evidence]) -> tuple[A
     )
 
 
+def both(one: Report, other: Report) -> Report:
+    """Two trials as one. A bug that found no place in the runs of the other is left out, if it had one in the first."""
+    had = {s.plant.name for s in one.scores if s.planted}
+    more = (s for s in other.scores if s.planted or s.plant.name not in had)
+    return Report((*one.scores, *more), (*one.alarms, *other.alarms))
+
+
 def run(
     plants: Sequence[Plant[Any]],
     checkers: Sequence[Checker],

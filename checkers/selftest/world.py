@@ -19,10 +19,12 @@ from functools import cached_property
 from random import Random
 from typing import Any, TypeVar
 
+import msgspec
+
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
-from checkers.evidence.tablelog import RowChange
+from checkers.evidence.tablelog import ICEBERG, RowChange
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergLog as TableLog
@@ -34,6 +36,7 @@ from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
 T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
 Rows = Sequence[Row]
 Edit = tuple[Rows, Rows]
 """Rows removed and rows added by a commit."""
@@ -257,7 +260,7 @@ class Table:
         commits: list[Commit] = []
         current: int | None = None
         listed: list[int] = []
-        sequence, row_id = 0, self.log.metadata[0].next_row_id
+        sequence, row_id = 0, getattr(self.log.metadata[0], "next_row_id", None)
         sequences: dict[int, int] = {}
         first_rows: dict[str, int] = {}
         where = {}
@@ -268,25 +271,18 @@ class Table:
                 sequences.setdefault(v.commit.sequence_number, sequence)
                 parent = current if v.parent is None else v.parent
                 c = replace(v.commit, parent_id=parent, metadata=n, sequence_number=sequence)
-                c = _renumbered(c, v.commit, sequences, row_id, first_rows)
-                row_id = None if row_id is None else row_id + (c.added_rows or 0)
+                if self.log.table_format == ICEBERG:
+                    c = _renumbered(c, v.commit, sequences, row_id, first_rows)
+                    row_id = None if row_id is None else row_id + (c.added_rows or 0)
                 commits.append(c)
                 listed.append(c.snapshot_id)
                 current = c.snapshot_id
             if v.main is not None:
                 current = v.main
             where[v.metadata.location] = v.metadata.location
-            metadata.append(
-                replace(
-                    v.metadata,
-                    n=n,
-                    current=current,
-                    snapshots=tuple(listed),
-                    refs={} if current is None else {**v.metadata.refs, "main": current},
-                    last_sequence_number=sequence,
-                    next_row_id=row_id,
-                )
-            )
+            refs = {} if current is None else {**v.metadata.refs, "main": current}
+            m = replace(v.metadata, n=n, current=current, snapshots=tuple(listed), refs=refs)
+            metadata.append(native(m, last_sequence_number=sequence, next_row_id=row_id))
         captures = tuple(
             c if c.metadata in where or c.metadata is None else replace(c, metadata=metadata[-1].location)
             for c in self.log.captures
@@ -297,6 +293,11 @@ class Table:
 def totals(summary: Mapping[str, str]) -> dict[str, int]:
     """The numbers that a summary carries on from that of its parent."""
     return {x: int(n) for x, n in summary.items() if x.startswith("total-")}
+
+
+def native(record: R, **facts: Any) -> R:
+    """A record with these facts, as far as its table format has them."""
+    return replace(record, **{k: v for k, v in facts.items() if k in record.__struct_fields__})
 
 
 def _renumbered(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from compose.catalogs import user_file
+from compose.catalogs import delta, user_file
 from compose.catalogs.catalog import Catalog
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
+from compose.install import delta as delta_files
 from compose.install import ensure
 from compose.install.installation import Installation
 from compose.redaction import SECRET_NAMES
@@ -27,10 +28,16 @@ def writer_environment(installation: Installation, endpoints: Endpoints) -> dict
     }
 
 
-def jars_of(installation: Installation, catalog: Catalog, theirs: Iterable[str | Path] = ()) -> list[Path]:
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+
+def jars_of(
+    installation: Installation, catalog: Catalog, theirs: Iterable[str | Path] = (), *, with_delta: bool = False
+) -> list[Path]:
     """The jars, and the folder of icequake's own classes, that a session needs besides Spark; ``theirs``: those of a user-supplied catalog."""
     jars = [*installation.jars["spark"], *(path for conf in catalog.jars for path in ensure.paths(installation, conf))]
     jars += [ensure.own_classes(installation)] if catalog.own_classes else []
+    jars += [path for path in delta_files.paths(installation) if path not in jars] if with_delta else []
     return [*jars, *map(Path, theirs)]
 
 
@@ -78,7 +85,8 @@ def spark_conf(
             class-data archive, if there is one.
     """
     catalog, entry = f"spark.sql.catalog.{catalog_name}", catalog_of(endpoints)
-    jars = jars_of(installation, entry, user_file.UserCatalogFile.of(endpoints.own).jars if endpoints.own else ())
+    theirs = user_file.UserCatalogFile.of(endpoints.own).jars if endpoints.own else ()
+    jars = jars_of(installation, entry, theirs, with_delta=bool(endpoints.guard))
     class_path = join_class_path(jars)
     # Executors on other machines cannot read paths of this one: they get the jars from their driver.
     on_executors = (
@@ -120,12 +128,13 @@ def spark_conf(
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.extensions": EXTENSIONS,
         "spark.sql.iceberg.aggregate-push-down.enabled": "false",
         "spark.icequake.classes": str(installation.rest_classes),  # harness.writers.by_transaction
         "spark.redaction.regex": f"(?i){SECRET_NAMES}",
         **(FAST if fast else {}),
         catalog: "org.apache.iceberg.spark.SparkCatalog",
+        **(delta.session(endpoints, EXTENSIONS) if endpoints.guard else {}),
         **entry.session(endpoints),
         **{f"{catalog}.{k}": v for k, v in entry.properties(endpoints).items()},
         f"{catalog}.cache-enabled": str(cache_enabled).lower(),

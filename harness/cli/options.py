@@ -153,6 +153,20 @@ ClusterOption = Annotated[
 ]
 
 
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", help="The format of all tables, partitioned, with the operations that it can do: delta."),
+    Value(choices=("iceberg", "delta")),
+]
+
+
+GuardOption = Annotated[
+    str | None,
+    typer.Option("--guard", help="What guards the commits of Delta tables (docs/formats.md); overrides the file."),
+    Value(choices=("s3-conditional", "s3-single-driver", "local")),
+]
+
+
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines."), NEVER]
 NoNemesisOption = Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")]
 

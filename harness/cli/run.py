@@ -26,6 +26,8 @@ from harness.cli.options import (
     BadArgument,
     ClusterOption,
     FaultsOption,
+    FormatOption,
+    GuardOption,
     IcebergOption,
     OperationsOption,
     QuietOption,
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
     from workloads.file.workload import Workload
 
 
-RECORDED = ("seed", "writers", "operations", "faults", "ops", "time", "no_nemesis")
+RECORDED = ("seed", "format", "guard", "writers", "operations", "faults", "ops", "time", "no_nemesis")
 """What the recording decides in a replay."""
 
 
@@ -87,6 +89,8 @@ class RunOptions(Options):
     clean: Annotated[bool, typer.Option("--clean", help="Drop the tables at the end, even in your own catalog.")] = (
         False
     )
+    format: FormatOption = None
+    guard: GuardOption = None
     iceberg: IcebergOption = None
     session: SessionOption = None
     cluster: ClusterOption = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -17,23 +17,23 @@ from rich.progress import Progress
 from rich.table import Table
 
 from checkers.judge.check import ALL as CHECKERS
-from checkers.selftest import ALL, fieldtrial, recorded, trial
+from checkers.selftest import ALL, OF_DELTA, fieldtrial, recorded, trial
 from checkers.selftest.fields import FAILED, OUTCOMES
 from checkers.selftest.fieldtrial import FieldScore
 from checkers.selftest.plant import Plant
 from checkers.selftest.trial import Report, Score
 
 
-def chosen(only: Sequence[str]) -> list[Plant[Any]]:
-    """The plants with these names or checkers; all if ``only`` is empty.
+def chosen(only: Sequence[str]) -> list[list[Plant[Any]]]:
+    """The plants with these names or checkers, for runs on Iceberg and for those on Delta Lake; all if ``only`` is empty.
 
     Raises:
         LookupError: no bug and no checker has such a name.
     """
     for name in only:
-        if not any(name in (m.name, m.checker) for m in ALL):
+        if not any(name in (m.name, m.checker) for m in (*ALL, *OF_DELTA)):
             raise LookupError(f"{name}: no bug or checker has that name")
-    return [m for m in ALL if not only or m.name in only or m.checker in only]
+    return [[m for m in plants if not only or m.name in only or m.checker in only] for plants in (ALL, OF_DELTA)]
 
 
 def show(*, placements: int, seed: int, only: Sequence[str]) -> int:
@@ -43,19 +43,30 @@ def show(*, placements: int, seed: int, only: Sequence[str]) -> int:
         LookupError: no bug and no checker has a name in ``only``.
     """
     plants = chosen(only)
-    runs = {name: recorded.load(name) for name in recorded.names()}
+    runs = [{name: recorded.load(name) for name in recorded.names(folder)} for folder in ("", recorded.DELTA)]
     began = time.monotonic()
     console = Console(highlight=False)
+
+    def tried(done: Callable[[Score], None]) -> Report:
+        given: dict[str, Any] = {"placements": placements, "seed": seed}
+        iceberg = trial.run(plants[0], CHECKERS, runs[0], done=done, **given)
+        placed = {s.plant.name for s in iceberg.scores if s.planted}
+
+        def told(s: Score) -> None:
+            if s.planted or s.plant.name not in placed:
+                done(s)
+
+        delta = trial.run(plants[1], CHECKERS, runs[1], done=told, **given)
+        return trial.both(iceberg, delta)
+
     if console.is_terminal:
         with Progress(transient=True, console=console) as bar:
-            task = bar.add_task("planting", total=len(plants))
-            report = trial.run(
-                plants, CHECKERS, runs, placements=placements, seed=seed, done=lambda _: bar.advance(task)
-            )
+            task = bar.add_task("planting", total=sum(map(len, plants)))
+            report = tried(lambda _: bar.advance(task))
         console.print(_table(report))
     else:
-        report = trial.run(plants, CHECKERS, runs, placements=placements, seed=seed, done=_line)
-    for line in _end(report, runs=len(runs), seconds=time.monotonic() - began):
+        report = tried(_line)
+    for line in _end(report, runs=sum(map(len, runs)), seconds=time.monotonic() - began):
         print(line)
     return 0 if report.passed else 1
 

@@ -32,12 +32,13 @@ from nemesis.faults.fault import Fault
 from nemesis.proxy.board import Board
 from workloads import generator
 from workloads.engines.engine import Foreign, Pooled
-from workloads.engines.engines import ENGINES
+from workloads.engines.engines import ENGINES, SPARK
 from workloads.engines.engines import in_words as writers_in_words
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 from workloads.operations.kind import Draw
 from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
 
 MOST_QUOTED = 500
 """Characters of an exception in an error message."""
@@ -97,6 +98,7 @@ class Phases:
         board: of the proxies; it records which writer runs which operation. None without proxies.
         watchdog: started again if it was killed.
         order: decides the order of the requests; it may say which operations the nemesis invokes.
+        place: the location of a table that has no name in the catalog.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Phases:
         watchdog: Watchdog,
         progress: Progress,
         order: Ordering | None = None,
+        place: Callable[[TableSpec], str | None] = lambda _: None,
     ) -> None:
         self._run = run
         self._order = order
@@ -118,6 +121,7 @@ class Phases:
         self._board = board
         self._watchdog = watchdog
         self._progress = progress
+        self._place = place
         self._stop = run.settings.stop
         self._watch = Watch(run.workload.writers)
         self._unreadable: list[str] = []
@@ -196,7 +200,10 @@ class Phases:
             assert fault.do is not None
             if self._order is not None and (forced := self._order.maintenance(fault)) is not None:
                 return self._perform(n, forced, "nemesis")
-            table = rng.choice(self._run.workload.tables)
+            able = [t for t in self._run.workload.tables if ENGINES[SPARK].can(fault.do, t)]
+            if not able:
+                return None
+            table = rng.choice(able)
             draw = Draw(rng, self._run.workload.keys.keys(), n, table, True, {})
             value = fault.value or KINDS[fault.do].arguments(draw)
             return self._perform(n, PlannedOperation(fault.do, table, value), "nemesis")
@@ -300,6 +307,7 @@ class Phases:
                 namespace=self._run.namespace,
                 table=planned.table.name,
                 older_than=older_than,
+                place=self._place(planned.table),
             )
         process, table = self._processes[n], planned.table.name
         extra: dict[str, Any] = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}

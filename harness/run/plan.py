@@ -66,7 +66,8 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
 def _only_if_given(w: Workload) -> dict[str, Any]:
     """The keys of a workload that few have."""
     keys = ("stop_when", "order", "seed_own_keys", "backoff", "swap_latency")
-    return w.model_dump(mode="json", include={*keys}, exclude_defaults=True)
+    guard = {} if w.delta_guard is None else {"guard": w.delta_guard}
+    return w.model_dump(mode="json", include={*keys}, exclude_defaults=True) | guard
 
 
 def _phase(w: Workload, phase: Phase) -> dict[str, Any]:

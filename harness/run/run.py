@@ -199,18 +199,18 @@ class Run:
         if board is not None:
             board.begin(recorder.now, run.folder.proxy, run.settings.seed)
             stack.callback(self._finish, board)
-        tables = RunTables(run)
+        tables = RunTables(run, endpoints, data)
         with self._timed("tables"):
             tables.create_namespace(slots[run.able("insert")[0]])
             if run.external.catalog is not None:
                 self.left = drop_commands(run.external.catalog.name, run.namespace, workload)
             tables.create(slots)
         asked = stack.enter_context(pointers(endpoints, run.run_id))
-        follower = tables.follower(asked, endpoints, recorder.now, None if online is None else online.grew)
+        follower = tables.follower(asked, recorder.now, None if online is None else online.grew)
         stack.callback(follower.stop)
         self._timings["first operation"] = sum(self._timings.values())
         with follower:
-            phases = Phases(run, recorder, follower, slots, board, watchdog, self._progress, self._order)
+            phases = Phases(run, recorder, follower, slots, board, watchdog, self._progress, self._order, tables.place)
             if online is not None:
                 online.ends(phases.end_load)
             with self._timed("seed"):
@@ -301,8 +301,10 @@ class Run:
         return slots
 
     def _warm(self, proxies: WriterProxies | None) -> tuple[Path, ...]:
-        """The warm writers that this run may use; those of a standing stack keep the session that they were started with."""
+        """The warm writers that this run may use; those of a standing stack keep the session that they were started with, without Delta."""
         run = self._run
+        if run.workload.delta_guard is not None:
+            return ()
         if run.settings.warm:
             # Hadoop's file systems are kept for as long as their JVM lives, with the store's address as the first run saw it.
             theirs = run.external.catalog

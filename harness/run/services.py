@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from compose.catalogs.delta import GUARDS
 from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
+from compose.install import delta
 from compose.processes.service import Service
 from compose.stack.stack import Stack
 from harness.run.context import RunContext
@@ -23,14 +25,17 @@ from workloads.operations.kinds import KINDS
 def proxies_of(run: RunContext, stack: contextlib.ExitStack) -> WriterProxies | None:
     """The proxies between the writers and the services: those of the settings, else new ones; None if the run needs none.
 
-    A run needs them for faults. To record what the catalog did, it needs them for a catalog without guarantees, and for commits by the
-    endpoint for transactions, whose answer says nothing about the table. To record who sent a commit, beside engines whose snapshots do not
-    name their operation, to delay commits, and to record or decide the order of requests, it needs none before the object store.
+    A run needs them for faults. To record what the catalog did, it needs them for a catalog or a log store without guarantees, and for
+    commits by the endpoint for transactions, whose answer says nothing about the table. To record who sent a commit, beside engines whose
+    snapshots do not name their operation, to delay commits, and to record or decide the order of requests, it needs none before the
+    object store.
     """
     nemesis, theirs = run.workload.nemesis, run.external.catalog
     guard = CATALOGS[run.workload.catalog].guard if theirs is None else theirs.guard
     phases = run.workload.resolved_phases()
-    recorded = guard == "none" or any(KINDS[k].by_transaction for p in phases for k in p.operations or ())
+    delta_guard = run.workload.delta_guard
+    unguarded = "none" in (guard, delta_guard and GUARDS[delta_guard].guard)
+    recorded = unguarded or any(KINDS[k].by_transaction for p in phases for k in p.operations or ())
     everything = nemesis is not None or run.settings.proxied or recorded
     ordered = run.workload.order is not None or run.settings.order is not None
     catalog_only = ordered or run.workload.swap_latency > 0 or any(not ENGINES[name].marks for name in run.engines)
@@ -54,10 +59,12 @@ def services_of(
     Raises:
         ServiceError: a service does not come up.
     """
-    properties = run.workload.catalog_properties
+    properties, guard = run.workload.catalog_properties, run.workload.delta_guard or ""
+    if guard:
+        delta.ensure(run.installation)
     if standing is not None:
         run.say("using the stack that is up")
-        return replace(standing.endpoints, catalog_properties=properties), standing.services
+        return replace(standing.endpoints, catalog_properties=properties, guard=guard), standing.services
     faults = () if run.workload.nemesis is None else run.workload.nemesis.all()
     own = Stack(
         run.installation,
@@ -79,4 +86,4 @@ def services_of(
     )
     stack.callback(own.stop)
     own.start()
-    return replace(own.endpoints, catalog_properties=properties), own.services
+    return replace(own.endpoints, catalog_properties=properties, guard=guard), own.services

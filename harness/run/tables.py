@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from checkers.evidence.tablelog import Growth
+from compose.catalogs import delta
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
 from compose.stack.pointers import table_history
 from harness.run.context import RunContext
 from harness.run.settings import RunError
-from harness.tablefiles.follower import Follower
+from harness.tablefiles.delta.reader import DeltaReader
+from harness.tablefiles.follower import Follower, LogReader
 from harness.tablefiles.iceberg.reader import ObjectStore, TableReader
 from harness.writers.driver import CATALOG
-from harness.writers.slot import WriterDied, WriterSlot, WriterTimeout, request
+from harness.writers.slot import SETUP, WriterDied, WriterSlot, WriterTimeout, request
 from workloads.ddl import definition
 from workloads.file.workload import Workload
 from workloads.operations.kind import Statement
-from workloads.tables import COLUMNS, SQL_COLUMNS, TableSpec
+from workloads.tables import COLUMNS, DELTA, SQL_COLUMNS, TableSpec
 
 Pointer = Callable[[str, str, float], str | None]
 """(namespace, table, timeout in s) → location of the current metadata.json."""
@@ -43,8 +46,14 @@ def drop_commands(catalog: str, namespace: str, workload: Workload) -> tuple[str
 class RunTables:
     """The namespace and the tables of one run, in its catalog."""
 
-    def __init__(self, run: RunContext) -> None:
+    def __init__(self, run: RunContext, endpoints: Endpoints, data: Path) -> None:
         self._run = run
+        self._endpoints = endpoints
+        self._delta = delta.location(endpoints, data, run.namespace) if endpoints.guard else None
+
+    def place(self, table: TableSpec) -> str | None:
+        """The location of a table that has no name in the catalog, as a Delta table has none; None for others."""
+        return self._delta(table.name) if self._delta is not None and table.format == DELTA else None
 
     def create_namespace(self, slot: WriterSlot) -> None:
         """Raises RunError, as :meth:`create` does."""
@@ -64,7 +73,6 @@ class RunTables:
     def follower(
         self,
         asked: Pointer,
-        endpoints: Endpoints,
         now: Callable[[], int],
         grown: Callable[[Growth], None] | None = None,
     ) -> Follower:
@@ -75,6 +83,7 @@ class RunTables:
             now: ns since the start of the run.
             grown: gets what each capture added to a log.
         """
+        endpoints = self._endpoints
         store = ObjectStore(
             endpoint=endpoints.s3,
             access_key=endpoints.access_key,
@@ -82,20 +91,27 @@ class RunTables:
             region=endpoints.region,
         )
         catalog = catalog_of(endpoints)
-        readers = {
-            t.name: TableReader(
+        places = {t.name: self.place(t) for t in self._run.workload.tables}
+
+        def reader(t: TableSpec) -> LogReader:
+            path, place = self._run.folder.tablelog / f"{t.name}.jsonl", places[t.name]
+            if place is not None:
+                return DeltaReader(store, table=t.name, location=place, columns=COLUMNS, path=path)
+            return TableReader(
                 store,
                 table=t.name,
                 identifier=f"{CATALOG}.{self._run.namespace}.{t.name}",
                 columns=COLUMNS,
-                path=self._run.folder.tablelog / f"{t.name}.jsonl",
+                path=path,
                 lists_one=catalog.lists_one,
                 overwrites=catalog.overwrites,
             )
-            for t in self._run.workload.tables
-        }
+
+        readers = {t.name: reader(t) for t in self._run.workload.tables}
 
         def pointer(name: str) -> tuple[str | None, Sequence[str] | None]:
+            if places[name] is not None:
+                return None, None  # the log itself says which version is the newest
             where = asked(self._run.namespace, name, POINTER_S)
             return where, None if where is None else table_history(endpoints, self._run.namespace, name)
 
@@ -104,7 +120,8 @@ class RunTables:
     def drop(self, slot: WriterSlot) -> bool:
         """Drop the tables with their files, and the namespace; True if the namespace is gone. A failed drop is reported."""
         for table in self._run.workload.tables:
-            self._dropped(slot, "DROP TABLE {table} PURGE", table.name)
+            if self.place(table) is None:
+                self._dropped(slot, "DROP TABLE {table} PURGE", table.name)
         return self._dropped(slot, "DROP NAMESPACE {catalog}.{namespace}", "")
 
     def _dropped(self, slot: WriterSlot, sql: str, table: str) -> bool:
@@ -119,10 +136,14 @@ class RunTables:
 
     def _create(self, slot: WriterSlot, tables: list[TableSpec]) -> None:
         for table in tables:
-            self._define(slot, f"table {table.name}", create_table(table), table=table.name)
+            made = create_table(table)
+            self._define(slot, f"table {table.name}", made, table=table.name, place=self.place(table))
 
-    def _define(self, slot: WriterSlot, what: str, statements: list[Statement], *, table: str) -> None:
-        message = request("setup", statements, catalog=CATALOG, namespace=self._run.namespace, table=table)
+    def _define(
+        self, slot: WriterSlot, what: str, statements: list[Statement], *, table: str, place: str | None = None
+    ) -> None:
+        where = {"catalog": CATALOG, "namespace": self._run.namespace, "table": table}
+        message = request(SETUP, statements, **where, place=place)
         try:
             answer = slot.call(message, self._run.workload.op_timeout)
         except (WriterDied, WriterTimeout) as e:

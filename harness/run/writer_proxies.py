@@ -36,7 +36,7 @@ class WriterProxies:
             seen = catalog.through(endpoints, listener.host, listener.port)
         url = urlsplit(endpoints.s3)
         if (
-            (self._store or catalog.wire == "s3")
+            (self._store or catalog.wire == "s3" or endpoints.guard)
             and url.scheme == "http"
             and (endpoints.near or not endpoints.ship_jars)
         ):

@@ -14,13 +14,31 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
+from typing import Protocol
 
-from checkers.evidence.tablelog import Growth, TableLog
-from harness.tablefiles.iceberg.reader import FROM_THE_START, TableReader
+from checkers.evidence.tablelog import Capture, Growth, TableLog
+from harness.tablefiles.mark import FROM_THE_START, Mark
 
 Pointer = Callable[[str], tuple[str | None, Sequence[str] | None]]
 """Table name → location of its current metadata.json, asked from the catalog, None if there is no such table; and all its
 locations so far, oldest first, None if the catalog keeps no log of them."""
+
+
+class LogReader(Protocol):
+    """What reads the log of one table, of any format."""
+
+    @property
+    def newest_timestamp_ms(self) -> int | None:
+        """The newest time of a snapshot that was captured (ms since the epoch, writers' clocks); None: no snapshot yet."""
+
+    def capture(self, pointer: str | None, time: int, history: Sequence[str] | None = None) -> Capture:
+        """Record what is not recorded yet: see :meth:`harness.tablefiles.iceberg.reader.TableReader.capture`."""
+
+    def finish(self, pointer: str | None, time: int, history: Sequence[str] | None = None) -> TableLog:
+        """Capture a last time, and end the log."""
+
+    def grown(self, since: Mark = FROM_THE_START) -> tuple[Growth, Mark]:
+        """What the log gained since a mark, and the next mark."""
 
 
 class Follower:
@@ -37,7 +55,7 @@ class Follower:
 
     def __init__(
         self,
-        readers: Mapping[str, TableReader],
+        readers: Mapping[str, LogReader],
         pointer: Pointer,
         now: Callable[[], int],
         interval: float | None = 10.0,

@@ -108,6 +108,7 @@ class Session:
         """Perform an action through Java calls.
 
         ``remove-orphan-files`` returns the locations that it deleted, one per row; ``current-snapshot`` the table's current snapshot;
+        ``earlier-version`` the newest versions of a Delta table without the one that created it, the oldest last;
         ``transfer``, statements on two tables (``harness.writers.two_tables``), how it was committed; ``by-transaction`` the rows of its
         statement, which commits by another endpoint (``harness.writers.by_transaction``); ``equality-delete`` nothing
         (``harness.writers.equality_deletes``).
@@ -117,6 +118,9 @@ class Session:
         """
         if action["name"] == "current-snapshot":
             return [(two_tables.current_snapshot(self._spark, table),)]
+        if action["name"] == "earlier-version":
+            newest = self._spark.sql(f"DESCRIBE HISTORY {table} LIMIT {action['most']}").collect()
+            return [(row[0],) for row in newest if row[0] > 0]
         if action["name"] == "transfer":
             parts = [(t.format_map(names), sql.format_map(names)) for t, sql in action["parts"]]
             return [(two_tables.transfer(self._spark, names["catalog"], action["op"], parts, action["needs"]),)]

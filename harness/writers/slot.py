@@ -10,13 +10,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import psutil
 
 from checkers.evidence.outcome import classify
+from compose.catalogs.delta import MARK
 from workloads.engines.engine import Engine, Foreign
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.generator import PlannedOperation
@@ -74,22 +75,38 @@ class DriverProcess(Protocol):
         """Its log file."""
 
 
+SETUP = "setup"
+"""What a request is called that makes a namespace or a table: no operation of the history, so no commit is to name it."""
+
+
 def request(
-    op: str, statements: list[Statement], *, catalog: str, namespace: str, table: str, older_than: str | None = None
+    op: str,
+    statements: list[Statement],
+    *,
+    catalog: str,
+    namespace: str,
+    table: str,
+    older_than: str | None = None,
+    place: str | None = None,
 ) -> dict[str, Any]:
-    """The request for one operation, as ``harness.writers.session`` expects it."""
+    """The request for one operation, as ``harness.writers.session`` expects it.
+
+    Args:
+        place: the location of a Delta table, whose commits name the operation by a property of the session; None: an Iceberg table.
+    """
     identifier = f"{namespace}.{table}"
     names = {
         "catalog": catalog,
         "namespace": namespace,
         "identifier": identifier,
-        "table": f"{catalog}.{identifier}",
+        "table": f"{catalog}.{identifier}" if place is None else f"delta.`{place}`",
     }
+    mark = {} if place is None or op == SETUP else {MARK: op}
     if older_than is not None:
         names["older_than"] = older_than
     return {
         "op": op,
-        "statements": [asdict(s) for s in statements],
+        "statements": [asdict(replace(s, settings={**s.settings, **mark})) for s in statements],
         "names": names,
     }
 

@@ -27,6 +27,8 @@ LONGEST_COMMIT = 16 * 1024 * 1024
 _LOCATION = re.compile(rb'"metadata-location"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _METADATA_VERSION = re.compile(r"/metadata/(?:v\d+|[^/]+)\.metadata\.json$")
 _NUMBERED_VERSION = re.compile(r"/metadata/v\d+(?:\.gz)?\.metadata\.json$")
+_DELTA_VERSION = re.compile(r"/([^/]+)/_delta_log/\d{20}\.json$")
+_USER_METADATA = re.compile(rb'"userMetadata":"([\w-]{1,64})"')
 _NAMED_TABLE = re.compile(r"/namespaces/[^/]+/tables/([^/]+)$")
 
 
@@ -351,6 +353,8 @@ class StoreHttp(Http):
         if method in ("PUT", "POST"):
             if method == "POST" and "delete" in query.split("&"):
                 return "delete"
+            if method == "PUT" and _DELTA_VERSION.search(path):
+                return "commit"
             # The Hadoop catalog's rename: S3A's copy, or a write that must not replace anything.
             if method == "PUT" and head.get("x-amz-copy-source") and _METADATA_VERSION.search(path):
                 return "commit"
@@ -358,6 +362,13 @@ class StoreHttp(Http):
                 return "commit"
             return "write"
         return "delete" if method == "DELETE" else "other"
+
+    def understand(self, request: Request, path: str, raw: bytes, head_length: int) -> None:
+        """Of a Delta table: its path says which table; ``commitInfo``, the first action, says which operation."""
+        if match := _DELTA_VERSION.search(path):
+            request.table = unquote(match[1])
+            if named := _USER_METADATA.search(raw, head_length):
+                request.ops = frozenset((named[1].decode("latin-1"),))
 
     def error_body(self, status: int, reason: str) -> tuple[str, bytes]:
         code = {503: "SlowDown", 507: "XMinioStorageFull", 500: "InternalError"}.get(status, reason.replace(" ", ""))

@@ -389,7 +389,7 @@ def test_lists(what: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("lost-commit", ["an anomaly", "rows lost or wrong", "prove glue-lost-update"]),
+        ("lost-commit", ["an anomaly", "rows lost or wrong", "prove delta-lost-commit"]),
         ("read-your-writes", ["an anomaly", "an isolation level", "forbids           read-your-writes"]),
         ("answer", ["a fault", "retry_after", "lost-acks"]),
         ("merge-upsert", ["an operation"]),

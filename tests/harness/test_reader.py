@@ -32,8 +32,9 @@ from harness.tablefiles.iceberg.decoded import TableFiles
 from harness.tablefiles.iceberg.live_files import in_scope
 from harness.tablefiles.iceberg.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile, Partition
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
-from harness.tablefiles.iceberg.reader import FROM_THE_START, TableReader
+from harness.tablefiles.iceberg.reader import TableReader
 from harness.tablefiles.iceberg.snapshot_tree import net
+from harness.tablefiles.mark import FROM_THE_START
 from tests.support.icebergtable import COLUMNS, File, HandMadeTable
 
 Row = tuple[Any, ...]

@@ -183,7 +183,7 @@ def test_a_fault_that_is_left_out_needs_no_writer(tmp_path: Path) -> None:
 
 NAMING = {"Anomaly", "anomaly", "Finding", "_make", "make", "found", "changed", "vanished"}
 """Functions of the checkers whose first argument, or ``name``, is what an anomaly is called."""
-NAMED_BY_A_TABLE = ("retries", "isolation", "linearizable", "metadata")
+NAMED_BY_A_TABLE = ("retries", "isolation", "linearizable", "metadata", "protocol")
 
 
 def sources(checker: Checker) -> list[Path]:

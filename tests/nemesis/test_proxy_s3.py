@@ -1,4 +1,4 @@
-"""S3 at the proxies: which request is the Hadoop catalog's commit."""
+"""S3 at the proxies: which request is the commit of the Hadoop catalog, and which that of a Delta table."""
 
 from __future__ import annotations
 
@@ -35,3 +35,26 @@ def test_a_commit_copies_to_the_next_version_or_writes_what_must_be_absent(
         rig.talk([request, Want(OK)], [Want(request), OK])
         (record,) = rig.log()
     assert (record["kind"], record["what"]) == (kind, f"{method} {FOLDER}/{name}")
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "kind"),
+    [
+        ("PUT", "00000000000000000007.json", "commit"),
+        ("PUT", "00000000000000000010.checkpoint.parquet", "write"),
+        ("PUT", ".00000000000000000007.crc.0a-1b.tmp", "write"),
+        ("PUT", "_last_checkpoint", "write"),
+        ("HEAD", "00000000000000000007.json", "read"),
+    ],
+)
+def test_a_commit_to_a_delta_table_is_the_write_of_a_version_and_names_table_and_operation(
+    tmp_path: Path, method: str, name: str, kind: str
+) -> None:
+    body = b'{"commitInfo":{"operation":"WRITE","userMetadata":"w1-7","txnId":"x"}}\n' if method == "PUT" else b""
+    head = f"{method} /w/db/t/_delta_log/{name} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    request = head.encode() + body
+    with Rig("s3", tmp_path / "proxy.jsonl") as rig:
+        rig.talk([request, Want(OK)], [Want(request), OK])
+        (record,) = rig.log()
+    assert record["kind"] == kind
+    assert (record.get("table") == "t") is (kind == "commit")

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from nemesis.faults.lengths import seconds
 from workloads.file.assertions import assertion
+from workloads.file.changes import ChangeError, Changes
 from workloads.file.mode import AS_USERS, QUICK
 from workloads.file.scenario import Scenario
 from workloads.file.workload import LIBRARY, Workload, WorkloadError, find, load, parse
@@ -297,7 +298,10 @@ def test_a_kind_s_options_can_be_given(kind: str, option: str) -> None:
     flags = {"partial_progress": "true", "starting_sequence": "false", "validated": "true", "types": "[int]"}
     value = {"strategy": "sort", "older_than": "2m", **flags}.get(option, "2")
     writers = "" if KINDS[kind].in_spark else "writers: {flink: 1}\n"
-    text = f"{GOOD.partition('operations:')[0]}{writers}operations:\n  {kind}: {{{option}: {value}}}\n"
+    head = GOOD.partition("operations:")[0]
+    if "iceberg" not in KINDS[kind].formats:
+        head = head.replace("    format_version: 3", "    format: delta")
+    text = f"{head}{writers}operations:\n  {kind}: {{{option}: {value}}}\n"
     assert option in parse(text, "w.yaml").operations[kind].options()
 
 
@@ -317,9 +321,11 @@ def test_the_nemesis_cannot_do_what_spark_cannot() -> None:
 
 def test_mixed_uses_every_operation_but_those_that_need_more_and_those_that_take_acknowledged_commits_back() -> None:
     """Those on two tables need two; those by transaction need a REST catalog; Spark cannot do upsert; a compaction or a copy-on-write
-    statement can bring back the rows of an equality delete. Others came later, and a seed of mixed still means what it meant."""
+    statement can bring back the rows of an equality delete; its tables are Iceberg's. Others came later, and a seed of mixed still means
+    what it meant."""
     others = {"rollback", "remove-orphan-files", "replace-table", "transfer", "read-both"}
     others |= {k for k, kind in KINDS.items() if kind.by_transaction or not kind.in_spark}
+    others |= {k for k, kind in KINDS.items() if "iceberg" not in kind.formats}
     others |= {"equality-delete", "equality-upsert"}
     others |= {"rename-column", "drop-column", "update-counter-by-expression", "delete-by-expression"}
     assert set(KINDS) - set(load(find("mixed")).operations) == others
@@ -371,3 +377,42 @@ def test_an_operation_on_two_tables_has_two_that_can_stage(
     with pytest.raises(WorkloadError) as error:
         parse(text, "w.yaml")
     assert str(error.value).startswith(f"w.yaml:{len(tables) + 5}: {says}")
+
+
+class TestDelta:
+    """Tables of Delta Lake in a workload file."""
+
+    def test_a_table_says_its_format_and_a_plan_only_says_another_one_than_icebergs(self) -> None:
+        both = parse(GOOD.replace("    format_version: 3", "    format: delta"))
+        assert (parse(GOOD).delta_guard, both.delta_guard) == (None, "s3-conditional")
+        assert "format" not in parse(GOOD).tables[0].model_dump() and both.tables[0].model_dump()["format"] == "delta"
+
+    def test_an_isolation_level_that_delta_refuses_is_refused_here(self) -> None:
+        with pytest.raises(WorkloadError, match="isolation: Delta refuses every other level; write serializable"):
+            parse(GOOD.replace("    format_version: 3", "    format: delta\n    isolation: snapshot"))
+
+    def test_an_operation_that_delta_cannot_do_is_refused(self) -> None:
+        said = "no writer of phase main can do rewrite-manifests on orders.*; it is for tables of format iceberg"
+        with pytest.raises(WorkloadError, match=said):
+            parse(GOOD.replace("    format_version: 3", "    format: delta") + "  rewrite-manifests: 1\n")
+
+    def test_the_option_makes_every_table_one_and_leaves_out_what_delta_cannot_do(self) -> None:
+        quick = load(LIBRARY / "quick.yaml")
+        changed = Changes(format="delta", guard="s3-single-driver").on(quick)
+        assert {(t.format, t.partitioned) for t in changed.tables} == {("delta", True)}
+        assert changed.delta_guard == "s3-single-driver"
+        assert {*quick.operations} - {*changed.operations} == {
+            "expire-snapshots",
+            "rewrite-data-files",
+            "rewrite-manifests",
+            "rewrite-position-delete-files",
+        }
+        assert changed.operations["optimize"].weight == quick.operations["rewrite-data-files"].weight
+        assert len(changed.operations) >= 12
+
+    def test_the_option_refuses_what_leaves_nothing_to_do(self) -> None:
+        only = parse(
+            GOOD.replace("  insert: 2\n", "  rewrite-manifests: 1\n").replace("  delete: {weight: 1, keys: own}\n", "")
+        )
+        with pytest.raises(ChangeError, match="--format delta: leaves phase main without any operation"):
+            Changes(format="delta").on(only)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from workloads.backoff import Backoff
 from workloads.operations.kind import Arguments
 from workloads.operations.kinds import KINDS
-from workloads.tables import TableSpec
+from workloads.tables import ICEBERG, TableSpec
 
 Level = Literal["serializable", "snapshot"]
 ErrorChain = Sequence[Sequence[str]]
@@ -181,7 +181,7 @@ class Engine:
 
     def can(self, f: str, table: TableSpec) -> bool:
         """Whether it can do operations of a kind on a table."""
-        return f in self.promises
+        return f in self.promises and table.format == ICEBERG
 
     def writes_equality_deletes(self, f: str) -> bool:
         """Whether its operations of a kind leave equality deletes in the table."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from nemesis.faults.lengths import seconds
 from nemesis.faults.packages import PACKAGES
 from workloads.engines.engines import ENGINES
 from workloads.file.meant import unknown
-from workloads.file.workload import MOST_WRITERS, Length, Mix, Nemesis, Phase, Workload
+from workloads.file.workload import MOST_WRITERS, Length, Mix, Nemesis, OperationSpec, Phase, Workload
+from workloads.operations.kinds import KINDS
+from workloads.tables import TableFormatName
 
 P = TypeVar("P", bound=Phase)
 
@@ -35,6 +37,8 @@ class Changes:
         ops: the length in operations.
         time: the length as a time, ``90s``.
         session, cluster: the mode.
+        format: the format of all tables; operations that it does not have are left out.
+        guard: what guards the commits of Delta tables.
         no_nemesis: no faults at all.
     """
 
@@ -45,6 +49,8 @@ class Changes:
     time: str | None = None
     session: str | None = None
     cluster: str | None = None
+    format: str | None = None
+    guard: str | None = None
     no_nemesis: bool = False
 
     def __str__(self) -> str:
@@ -60,12 +66,14 @@ class Changes:
         """
         if self.ops is not None and self.time is not None:
             raise ChangeError("--ops and --time: give one of them")
+        if self.format is not None:
+            workload = _of_format(workload, self.format)
         if self.operations is not None:
             workload = workload.model_copy(update=_only(workload, names(self.operations)))
         if self.faults is not None:
             workload = with_faults(workload, AND.join(self._packages(names(self.faults))))
         update: dict[str, Any] = {"nemesis": None} if self.no_nemesis else {}
-        update |= {k: v for k, v in (("session", self.session), ("cluster", self.cluster)) if v is not None}
+        update |= {k: v for k in ("session", "cluster", "guard") if (v := getattr(self, k)) is not None}
         if self.writers is not None:
             engines = _engines(self.writers, workload.engines)
             update |= {"engines": engines, "phases": tuple(_fewer(p, engines) for p in workload.phases)}
@@ -101,6 +109,37 @@ def with_faults(workload: Workload, faults: str) -> Workload:
         return workload.model_copy(update={"nemesis": None})
     paces = {} if workload.nemesis is None else {k: getattr(workload.nemesis, k) for k in ("interval", "duration")}
     return workload.model_copy(update={"nemesis": Nemesis(packages=tuple(faults.split(AND)), **paces)})
+
+
+def _of_format(workload: Workload, name: str) -> Workload:
+    """The workload on tables of another format, partitioned, with the operations that can be done there. The table properties of a file are
+    those of its own format.
+
+    Raises:
+        ChangeError: there is no such format, or an operation that is left has none of the tables.
+    """
+    known: tuple[TableFormatName, ...] = get_args(TableFormatName)
+    if (format := next((k for k in known if k == name), None)) is None:
+        raise ChangeError(f"--format {name}: {unknown('table format', name, known)}")
+    given: dict[str, Any] = {"format": format, "partitioned": True, "isolation": "serializable", "properties": {}}
+    tables = tuple(t if t.format == format else t.model_copy(update=given) for t in workload.tables)
+    changed = tuple(p.model_copy(update={"operations": _instead(p.operations, format)}) for p in workload.phases)
+    mix = _instead(workload.operations, format) or workload.operations
+    workload = workload.model_copy(update={"operations": mix, "phases": changed})
+    able = [k for p in workload.resolved_phases() for k in p.operations or () if format in KINDS[k].formats]
+    return workload.model_copy(update={"tables": tables, **_only(workload, able, f"--format {name}")})
+
+
+def _instead(mix: Mix | None, format: TableFormatName) -> Mix | None:
+    """A mix in which other kinds of the same purpose stand for those that a format does not have."""
+    if mix is None:
+        return None
+    out: Mix = {}
+    for kind, spec in mix.items():
+        other = KINDS[kind].instead.get(format, kind)
+        plain = OperationSpec(weight=spec.weight, keys=spec.keys, tables=spec.tables)
+        out.setdefault(other, spec if other == kind else plain)
+    return out
 
 
 def names(text: str) -> list[str]:
@@ -145,8 +184,8 @@ def _fewer(phase: P, engines: Sequence[str]) -> P:
     return phase.model_copy(update={"writers": min(phase.writers, len(engines))}) if phase.writers else phase
 
 
-def _only(workload: Workload, kinds: Sequence[str]) -> dict[str, Any]:
-    """The changes to a workload that leave only some of its kinds of operations.
+def _only(workload: Workload, kinds: Sequence[str], option: str = "") -> dict[str, Any]:
+    """The changes to a workload that leave only some of its kinds of operations; ``option``: what asks for it, as it is typed.
 
     Raises:
         ChangeError: it has none of them, or not all.
@@ -162,6 +201,8 @@ def _only(workload: Workload, kinds: Sequence[str]) -> dict[str, Any]:
 
     for p in phases:
         if not any(spec.weight for spec in (left(p.operations) or {}).values()):
-            raise ChangeError(f"--operations {','.join(kinds)}: leaves phase {p.name} without any operation")
+            raise ChangeError(
+                f"{option or '--operations ' + ','.join(kinds)}: leaves phase {p.name} without any operation"
+            )
     changed = tuple(p.model_copy(update={"operations": left(p.operations)}) for p in workload.phases)
     return {"operations": left(workload.operations) or workload.operations, "phases": changed}

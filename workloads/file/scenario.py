@@ -28,7 +28,7 @@ from workloads.file.mode import QUICK, Cluster, Mode, Session
 from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
 from workloads.file.yamlfile import KeyPath, Lines, LookUp, Problem, entries, nothing, read_text, refuse, validated
 from workloads.operations.kinds import KINDS
-from workloads.tables import TableSpec
+from workloads.tables import GuardName, TableSpec
 
 Moment = Literal["held", "completed"]
 """Moments of an operation: its commit is at the gate (or was applied there, when a fault answers it), its writer has the outcome."""
@@ -121,6 +121,7 @@ class Scenario(_Model):
         anomalies: that must be found; ``allow``: that may be found, too.
         catalog: the catalog that it is about.
         catalog_properties: more catalog properties for every writer, such as ``cache-enabled``.
+        guard: what guards the commits of its Delta tables.
         since: the first Iceberg version that has the defect or keeps the promise; none when all do.
         fixed: the first Iceberg version without the defect; none while all have it.
         engines: writer → its engine; the others are Spark's.
@@ -139,6 +140,7 @@ class Scenario(_Model):
     remedy: str = ""
     catalog: str = "rest"
     catalog_properties: dict[str, str] = {}
+    guard: GuardName = "s3-conditional"
     since: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     fixed: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
@@ -194,6 +196,7 @@ class Scenario(_Model):
                 "description": self.description,
                 "catalog": self.catalog,
                 "catalog_properties": self.catalog_properties,
+                "guard": self.guard,
                 "tables": self.tables,
                 "writers": self.by_writer,
                 "length": Length(ops=len(self.operations) * self.repeat),

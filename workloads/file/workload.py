@@ -45,7 +45,7 @@ from workloads.file.yamlfile import (
 from workloads.operations.keys import Keys
 from workloads.operations.kind import STAGES
 from workloads.operations.kinds import KINDS, KindError
-from workloads.tables import TableSpec
+from workloads.tables import DELTA, GuardName, TableSpec
 
 WorkloadError = FileError
 """A workload file that cannot be used. One line for each problem: file, line, key, what is wrong and what is allowed."""
@@ -237,6 +237,7 @@ class Workload(_Model):
     Attributes:
         backoff: of committers.
         seed_own_keys: whether each table gets a row for each own key of each writer before the first phase.
+        guard: what guards the commits of its Delta tables.
         swap_latency: seconds by which each request that moves a table's pointer reaches the catalog later.
         order: who decides the order of the writers' requests (:mod:`workloads.file.order`); None: nobody.
         engines: the engine of each writer; in a file ``writers: 4`` (of Spark's) or ``writers: {spark: 3, duckdb: 1}``.
@@ -258,6 +259,7 @@ class Workload(_Model):
     op_timeout: Seconds = 120.0
     seed_own_keys: bool = False
     backoff: Annotated[BackoffSpec, BeforeValidator(_policy)] = BackoffSpec()
+    guard: GuardName = "s3-conditional"
     swap_latency: Annotated[Seconds, Field(ge=0, le=60)] = 0.0
     operations: Annotated[Mix, Field(min_length=1)]
     phases: Annotated[tuple[Phase, ...], Field(max_length=100)] = ()
@@ -279,6 +281,11 @@ class Workload(_Model):
     def writers(self) -> int:
         """How many writers there are, of all engines."""
         return len(self.engines)
+
+    @property
+    def delta_guard(self) -> GuardName | None:
+        """What guards the commits of its Delta tables; None if it has none."""
+        return self.guard if any(t.format == DELTA for t in self.tables) else None
 
     @property
     def mode(self) -> Mode:
@@ -542,10 +549,13 @@ def _engine_problems(w: Workload) -> Iterator[Problem]:
         idle = [k for k in wanted if present and not any(_can(name, k, wanted[k], tables) for name in present)]
         for kind in idle:
             others = [name for name in ENGINES if _can(name, kind, wanted[kind], tables)]
+            formats = KINDS[kind].formats
+            of_format = {tables[t].format for t in wanted[kind]} & formats
+            other_format = "" if of_format else f"; it is for tables of format {' or '.join(sorted(formats))}"
             yield (
                 ("operations", kind),
                 f"operations: no writer of phase {phase.name} can do {kind} on {', '.join(wanted[kind])}; engines that can: "
-                f"{', '.join(others) or 'none'}",
+                f"{', '.join(others) or 'none'}{other_format}",
             )
         for name in present:
             if len(idle) < len(wanted) and not any(_can(name, k, among, tables) for k, among in wanted.items()):
@@ -591,8 +601,12 @@ def _backoff_problems(w: Workload) -> Iterator[Problem]:
 
 
 def property_problems(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:
-    """Values of table properties that Iceberg refuses, or takes for others."""
+    """Values of table properties that Iceberg refuses, or takes for others; and a level that Delta refuses."""
     for i, table in enumerate(tables):
+        if table.format == DELTA:
+            if table.isolation != "serializable":
+                yield (("tables", i, "isolation"), "isolation: Delta refuses every other level; write serializable")
+            continue
         for name, message in tableproperties.problems(table.properties, table.format_version):
             yield (("tables", i, "properties", name), message)
 
@@ -600,7 +614,7 @@ def property_problems(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:
 def property_doubts(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:
     """Table properties that Iceberg does not know. They are no errors: a table may have properties of its own."""
     for i, table in enumerate(tables):
-        for name, message in tableproperties.doubts(table.properties):
+        for name, message in () if table.format == DELTA else tableproperties.doubts(table.properties):
             yield (("tables", i, "properties", name), message)
 
 

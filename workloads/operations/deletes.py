@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from workloads.operations.kind import Arguments, Draw, Kind, Statement, Touches, WriteSet, and_part, named_ids
+from workloads.operations.kind import (
+    EVERY_FORMAT,
+    Arguments,
+    Draw,
+    Kind,
+    Statement,
+    Touches,
+    WriteSet,
+    and_part,
+    named_ids,
+)
 from workloads.operations.updates import _ByPredicate, by_expression
 from workloads.tables import Row, State, TableSpec
 
@@ -10,6 +20,7 @@ from workloads.tables import Row, State, TableSpec
 class Delete(Kind):
     """``DELETE`` by key."""
 
+    formats = EVERY_FORMAT
     name = "delete"
     told = True
     verb = "delete"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workloads.operations.keys import part_of
 from workloads.operations.kind import (
+    EVERY_FORMAT,
     ROWS,
     Arguments,
     Draw,
@@ -21,6 +22,7 @@ from workloads.tables import Row, State, TableSpec
 class Insert(Kind):
     """``INSERT INTO … VALUES``: new rows, also for existing keys (Iceberg has no unique keys)."""
 
+    formats = EVERY_FORMAT
     name = "insert"
     told = True
     verb = "insert"
@@ -45,6 +47,7 @@ class Insert(Kind):
 class InsertSelect(Kind):
     """``INSERT … SELECT`` from the table itself: copies one key's rows to another key. Commits as an unvalidated append."""
 
+    formats = EVERY_FORMAT
     name = "insert-select"
     told = True
     verb = "insert"

@@ -20,11 +20,12 @@ from random import Random
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from workloads.operations.keys import OWN_KEYS, Keys, own_key, part_of
-from workloads.tables import COLUMNS, Row, State, TableSpec
+from workloads.tables import COLUMNS, DELTA, ICEBERG, Row, State, TableFormatName, TableSpec
 
 Arguments = dict[str, Any]
 
 ROWS = ", ".join(COLUMNS)
+EVERY_FORMAT: frozenset[TableFormatName] = frozenset((ICEBERG, DELTA))
 STAGES = "write.wap.enabled"
 """The table property without which a commit cannot be staged (``spark.wap.id`` is then silently ignored)."""
 
@@ -235,6 +236,10 @@ class Kind(ABC):
     """Whether its Spark job deletes files, so that an error of that job does not mean that it had no effect."""
     needs_captured_log: ClassVar[bool] = False
     """Whether it deletes files that the table log has not read yet, so the log is read first; such a kind binds ``{older_than}``."""
+    formats: ClassVar[frozenset[TableFormatName]] = frozenset((ICEBERG,))
+    """The formats of tables that it can be executed on; it means the same on each."""
+    instead: ClassVar[Mapping[TableFormatName, str]] = {}
+    """The name of the kind that does for a table of another format what it does for its own."""
     options: ClassVar[tuple[str, ...]] = ()
     """Option names that it accepts in the workload file besides ``weight``, ``keys`` and ``tables``."""
 

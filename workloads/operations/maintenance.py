@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from workloads.ddl import definition
 from workloads.operations.kind import (
@@ -19,7 +19,7 @@ from workloads.operations.kind import (
     numbers_of,
     whole_numbers,
 )
-from workloads.tables import State, TableSpec
+from workloads.tables import DELTA, State, TableSpec
 
 
 class _Maintenance(Kind):
@@ -44,6 +44,7 @@ class RewriteDataFiles(_Maintenance):
     """
 
     name = "rewrite-data-files"
+    instead: ClassVar = {DELTA: "optimize"}
     counts = 3
     options = ("strategy", "partial_progress", "starting_sequence")
 

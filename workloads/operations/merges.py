@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from workloads.operations.keys import part_of
 from workloads.operations.kind import (
+    EVERY_FORMAT,
     Arguments,
     Column,
     Draw,
@@ -30,6 +31,7 @@ def _values(ids: Sequence[int], table: TableSpec) -> str:
 class _Merge(Kind):
     """``MERGE`` from a list of keys; subclasses define what happens to matched and to unmatched keys."""
 
+    formats = EVERY_FORMAT
     verb = "merge"
     options = ("rows",)
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from workloads.operations.kind import EVERYTHING, ROWS, Arguments, Draw, Kind, Statement, Touches, WriteSet
-from workloads.tables import Row, State, TableSpec
+from workloads.operations.kind import (
+    EVERY_FORMAT,
+    EVERYTHING,
+    ROWS,
+    Arguments,
+    Draw,
+    Kind,
+    Statement,
+    Touches,
+    WriteSet,
+)
+from workloads.tables import DELTA, Row, State, TableSpec
 
 
 class Read(Kind):
     """Reads the whole table."""
 
+    formats = EVERY_FORMAT
     name = "read"
     told = True
     verb = "read"
@@ -68,10 +79,16 @@ class ReadSnapshot(Read):
         return {"back": most if draw.options.get("exactly") else draw.rng.randint(0, most)}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        back = int(value["back"]) + 1
+        if table.format == DELTA:  # only a statement of its own shows the versions
+            return [
+                Statement("{table}", bind="snapshot", action={"name": "earlier-version", "most": back}),
+                Statement(f"SELECT {ROWS} FROM {{table}} VERSION AS OF {{snapshot}}", result=True),
+            ]
         return [
             Statement(
                 "SELECT snapshot_id FROM {table}.history WHERE is_current_ancestor "
-                f"ORDER BY made_current_at DESC LIMIT {int(value['back']) + 1}",
+                f"ORDER BY made_current_at DESC LIMIT {back}",
                 bind="snapshot",
             ),
             Statement(f"SELECT {ROWS} FROM {{table}} VERSION AS OF {{snapshot}}", result=True),

@@ -11,13 +11,14 @@ from workloads.operations.deletes import Delete
 from workloads.operations.inserts import Insert
 from workloads.operations.kind import Arguments, Kind, Statement
 from workloads.operations.updates import UpdateAppend, UpdateCounter
-from workloads.tables import TableSpec
+from workloads.tables import ICEBERG, TableSpec
 
 
 class _ByTransaction(Kind):
     """Runs the only statement of the class it stands before, and commits it as a transaction over one table."""
 
     by_transaction = True
+    formats = frozenset((ICEBERG,))
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         (statement,) = super().statements(value, op, table)  # type: ignore[safe-super]

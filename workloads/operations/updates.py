@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from workloads.operations.kind import (
+    EVERY_FORMAT,
     Arguments,
     Draw,
     Kind,
@@ -24,6 +25,7 @@ from workloads.tables import Row, State, TableSpec
 class _Update(Kind):
     """``UPDATE … SET``; subclasses define the assignment and the rows."""
 
+    formats = EVERY_FORMAT
     verb = "update"
     assignment: ClassVar[str]
 

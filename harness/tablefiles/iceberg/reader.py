@@ -36,7 +36,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -69,6 +69,7 @@ from harness.tablefiles.iceberg.pointer_chain import (
 from harness.tablefiles.iceberg.rows import Column, projection
 from harness.tablefiles.iceberg.snapshot_tree import Change, SnapshotTree
 from harness.tablefiles.iceberg.statistics import summaries
+from harness.tablefiles.mark import FROM_THE_START, Mark
 
 __all__ = ["ObjectStore", "TableReadError", "TableReader"]
 
@@ -96,17 +97,6 @@ class _Version:
     location: str
     content: dict[str, Any]
     problems: tuple[Problem, ...]
-
-
-class Mark(NamedTuple):
-    """How much of a table's log somebody has: numbers of records."""
-
-    metadata: int
-    commits: int
-    captures: int
-
-
-FROM_THE_START = Mark(0, 0, 0)
 
 
 class TableReader:

@@ -29,8 +29,13 @@ def decode_deletion_vector(blob: bytes) -> tuple[int, ...]:
     (crc,) = struct.unpack(">I", blob[-4:])
     if crc != zlib.crc32(blob[4:-4]):
         raise CorruptFile("a deletion vector whose CRC is wrong")
+    return bitmap(blob[8:-4])
+
+
+def bitmap(body: bytes) -> tuple[int, ...]:
+    """The positions, ascending, of a vector's portable Roaring bitmap, which follows the magic bytes. Raises CorruptFile."""
     try:
-        return tuple(BitMap64.deserialize(blob[8:-4]))
+        return tuple(BitMap64.deserialize(body))
     except (ValueError, RuntimeError, MemoryError) as e:
         raise CorruptFile(f"a deletion vector without a bitmap: {e}") from None
 

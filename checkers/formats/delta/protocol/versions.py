@@ -1,0 +1,209 @@
+"""Rules about versions, their times, their row ids, and what ``commitInfo`` says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from checkers.evidence.history import Operation
+from checkers.formats.delta.protocol.rules import BrokenProtocol
+from checkers.formats.delta.records import DeltaCommit, DeltaLog, DeltaMetadata
+from workloads.operations.kind import Verb
+from workloads.operations.kinds import KINDS
+
+SAYS: Mapping[Verb, frozenset[str]] = {
+    "insert": frozenset({"WRITE"}),
+    "update": frozenset({"UPDATE"}),
+    "delete": frozenset({"DELETE"}),
+    "merge": frozenset({"MERGE"}),
+}
+"""What ``commitInfo.operation`` says of a statement."""
+NEEDS: Mapping[str, str] = {
+    "delta.enableDeletionVectors": "deletionVectors",
+    "delta.enableRowTracking": "rowTracking",
+    "delta.enableInCommitTimestamps": "inCommitTimestamp",
+    "delta.enableChangeDataFeed": "changeDataFeed",
+}
+"""Property of a table → the feature that it needs."""
+WITH_FEATURES = 7
+"""The writer version from which a protocol names its features."""
+WATERMARK = "rowIdHighWaterMark"
+
+
+def numbered(log: DeltaLog) -> Iterator[BrokenProtocol]:
+    """Versions that are not there, and those whose file was another one before, or cannot be read."""
+    if log.metadata and log.metadata[0].version != 0:
+        first = log.metadata[0].version
+        yield BrokenProtocol("version-gap", f"the first version is {first}", (first,))
+    for a, b in pairwise(log.metadata):
+        if b.version != a.version + 1:
+            said = f"version {b.version} follows version {a.version}"
+            yield BrokenProtocol("version-gap", said, (a.version, b.version))
+    for p in log.problems:
+        if p.code == "written-over" and p.snapshot is not None:
+            yield BrokenProtocol("version-replaced", p.why, (p.snapshot,), (p.file,) if p.file else ())
+    for c in log.commits:
+        for p in c.problems:
+            if p.kind == "version":
+                yield BrokenProtocol("version-unreadable", p.why, (c.snapshot_id,), (p.file,) if p.file else ())
+
+
+def protocol(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
+    """Actions that a version must have, or may have once only, and features that a table uses and does not name."""
+    now: Mapping[str, Any] = {}
+    ids: str | None = None
+    for n, m in enumerate(versions):
+        for name in ("protocol", "metaData", "commitInfo"):
+            there = [*m.of(name)]
+            if len(there) > 1:
+                yield BrokenProtocol(
+                    "protocol-twice", f"version {m.version} has {len(there)} actions {name}", (m.version,)
+                )
+            if n == 0 and m.version == 0 and not there and name != "commitInfo":
+                yield BrokenProtocol("protocol-absent", f"version 0 has no action {name}", (0,))
+        now = next(m.of("protocol"), now)
+        metadata = next(m.of("metaData"), None)
+        if metadata is not None:
+            if ids is not None and metadata.get("id") != ids:
+                said = f"version {m.version} gives the table the id {metadata.get('id')}, which was {ids}"
+                yield BrokenProtocol("table-id-changed", said, (m.version,))
+            ids = metadata.get("id")
+        for said in _absent_features(m, now):
+            yield BrokenProtocol("feature-absent", said, (m.version,))
+
+
+def _absent_features(m: DeltaMetadata, now: Mapping[str, Any]) -> Iterator[str]:
+    features = now.get("writerFeatures") or ()
+    if any(f.get("deletionVector") for f in m.of("add")) and "deletionVectors" not in features:
+        yield f"version {m.version} has a deletion vector, and the protocol's features are {', '.join(features) or 'none'}"
+    if not [*m.of("metaData")]:
+        return
+    for name, feature in NEEDS.items():
+        on = m.configuration.get(name) == "true"
+        if on and (now.get("minWriterVersion") or 0) >= WITH_FEATURES and feature not in features:
+            yield f"version {m.version} sets {name}, and the protocol does not name the feature {feature}"
+
+
+def times(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
+    """In-commit timestamps that are absent or do not increase."""
+    before: tuple[int, int] | None = None
+    for m in versions:
+        if m.configuration.get("delta.enableInCommitTimestamps") != "true":
+            before = None
+            continue
+        time = m.info.get("inCommitTimestamp")
+        first = bool(m.actions) and "commitInfo" in m.actions[0]
+        if not isinstance(time, int) or not first:
+            said = (
+                f"version {m.version} says no time"
+                if not isinstance(time, int)
+                else "its first action is no commitInfo"
+            )
+            yield BrokenProtocol("commit-time-absent", said, (m.version,))
+            continue
+        if before is not None and time <= before[1]:
+            said = f"version {m.version} is of {time} ms, and version {before[0]} of {before[1]} ms"
+            yield BrokenProtocol("commit-time-order", said, (before[0], m.version))
+        before = m.version, time
+
+
+def row_ids(log: DeltaLog) -> Iterator[BrokenProtocol]:
+    """Row ids that files share, that are above the watermark, or that are not there."""
+    mark, given = -1, dict[str, tuple[int, int, int]]()
+    rows = {f.path: f.records for c in log.commits for f in c.added_files if f.role == "data"}
+    for m in log.metadata:
+        before = mark
+        for domain in m.of("domainMetadata"):
+            if domain.get("domain") == "delta.rowTracking":
+                mark = _watermark(domain, mark)
+        if mark < before:
+            said = f"version {m.version} sets the high water mark of row ids to {mark}, and it was {before}"
+            yield BrokenProtocol("row-id-watermark", said, (m.version,))
+        if m.configuration.get("delta.enableRowTracking") != "true":
+            continue
+        for fields in m.of("add"):
+            path, base = str(fields.get("path")), fields.get("baseRowId")
+            if not isinstance(base, int) or not isinstance(fields.get("defaultRowCommitVersion"), int):
+                yield BrokenProtocol(
+                    "row-ids-absent", f"version {m.version} adds {path} without row ids", (m.version,), (path,)
+                )
+                continue
+            last = base + rows.get(path, 1) - 1
+            if last > mark:
+                said = f"{path} of version {m.version} has row ids up to {last}, above the high water mark {mark}"
+                yield BrokenProtocol("row-id-watermark", said, (m.version,), (path,))
+            shared = next((p for p, (b, e, _) in given.items() if p != path and base <= e and b <= last), None)
+            if shared is not None:
+                said = f"{path} of version {m.version} has row ids from {base} to {last}, and {shared} from {given[shared][0]}"
+                yield BrokenProtocol("row-ids-shared", said, (given[shared][2], m.version), (path, shared))
+            given.setdefault(path, (base, last, m.version))
+
+
+def _watermark(domain: Mapping[str, Any], otherwise: int) -> int:
+    try:
+        return int(json.loads(domain["configuration"])[WATERMARK])
+    except (KeyError, TypeError, ValueError):
+        return otherwise
+
+
+def transactions(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
+    """Transactions that made two versions, and applications whose version went back."""
+    made: dict[str, int] = {}
+    applications: dict[str, tuple[int, int]] = {}
+    for m in versions:
+        id = m.info.get("txnId")
+        if isinstance(id, str):
+            if id in made:
+                said = f"versions {made[id]} and {m.version} are of the transaction {id}"
+                yield BrokenProtocol("transaction-twice", said, (made[id], m.version))
+            made[id] = m.version
+        for txn in m.of("txn"):
+            app, number = str(txn.get("appId")), txn.get("version")
+            if not isinstance(number, int):
+                continue
+            if app in applications and number <= applications[app][0]:
+                last, there = applications[app]
+                said = f"version {m.version} says {number} of the application {app}, and version {there} said {last}"
+                yield BrokenProtocol("application-version", said, (there, m.version))
+            applications[app] = number, m.version
+
+
+def provenance(log: DeltaLog, operations: Mapping[str, Operation]) -> Iterator[BrokenProtocol]:
+    """``commitInfo`` against the operation that it names, and against the version."""
+    commits = {c.metadata: c for c in log.commits}
+    for m in log.metadata:
+        info, c = m.info, commits.get(m.n)
+        read = info.get("readVersion")
+        if isinstance(read, int) and read >= m.version:
+            yield BrokenProtocol("read-version", f"version {m.version} says that it read version {read}", (m.version,))
+        if info.get("isBlindAppend") is True and (gone := [str(f.get("path")) for f in m.of("remove")]):
+            said = f"version {m.version} says that it is a blind append, and removes {gone[0]}"
+            yield BrokenProtocol("blind-append", said, (m.version,), tuple(gone[:1]))
+        if c is None:
+            continue
+        back = next((r for r in c.added or () if r.by is not None), None)
+        if back is not None and info.get("operation") != "RESTORE":
+            said = f"version {m.version} makes the row at {back.pos} of {back.file} visible again, which {back.by} hid"
+            yield BrokenProtocol("vector-grows-back", said, (m.version,), (back.file,))
+        o = operations.get(c.op) if c.op is not None else None
+        kind = KINDS.get(o.f) if o is not None else None
+        said_operation = info.get("operation")
+        if o is not None and kind is not None and kind.verb in SAYS and said_operation not in SAYS[kind.verb]:
+            said = f"version {m.version} says {said_operation}, and {c.op} is {o.f}"
+            yield BrokenProtocol("operation-unlike", said, (m.version,))
+        yield from _metrics(m, c)
+
+
+COUNTED: Mapping[str, tuple[str, str]] = {"WRITE": ("numOutputRows", "added"), "DELETE": ("numDeletedRows", "removed")}
+"""Operation → the metric that counts its rows, and which of a commit's rows these are."""
+
+
+def _metrics(m: DeltaMetadata, c: DeltaCommit) -> Iterator[BrokenProtocol]:
+    metric, which = COUNTED.get(str(m.info.get("operation")), ("", ""))
+    said = str((m.info.get("operationMetrics") or {}).get(metric, ""))
+    rows = getattr(c, which, None) if which else None
+    if said.isdecimal() and rows is not None and int(said) != len(rows) and not (which == "added" and c.removed):
+        text = f"version {m.version} says {metric} {said}, and {len(rows)} rows were {which}"
+        yield BrokenProtocol("metrics-unlike", text, (m.version,))

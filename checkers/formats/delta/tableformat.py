@@ -1,0 +1,26 @@
+"""What the core asks of Delta: its client looks for the newest version and tries the next one at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from checkers.evidence.tableformat import TableFormat
+from checkers.formats.delta.records import DELTA, DeltaCommit, DeltaMetadata
+from workloads.backoff import Retries
+
+MOST_ATTEMPTS = 10_000_000
+"""``spark.databricks.delta.commitAttempts`` (delta-io/delta v4.4.0, ``DeltaSQLConf.DELTA_MAX_RETRY_COMMIT_ATTEMPTS``)."""
+
+
+class Delta(TableFormat[DeltaCommit, DeltaMetadata]):
+    """Delta Lake."""
+
+    name = "delta"
+    records = DELTA
+
+    def backoff(self, properties: Mapping[str, Any]) -> Retries:
+        return Retries(num_retries=MOST_ATTEMPTS, min_wait_ms=0, max_wait_ms=0)
+
+    def same_but_time(self, one: DeltaMetadata, other: DeltaMetadata) -> bool:
+        return one.configuration == other.configuration

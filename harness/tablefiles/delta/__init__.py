@@ -1,0 +1,1 @@
+"""What do Delta's own files say?"""

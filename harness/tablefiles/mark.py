@@ -1,0 +1,16 @@
+"""How much of a table's log somebody has."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mark(NamedTuple):
+    """Numbers of records."""
+
+    metadata: int
+    commits: int
+    captures: int
+
+
+FROM_THE_START = Mark(0, 0, 0)

@@ -1,0 +1,215 @@
+"""The reader of Delta tables, on tables that Spark wrote: ``delta/*.zip``, with the rows that Spark read of each version (``VERSION AS OF``).
+
+``vectors`` has deletion vectors, partitions, in-commit timestamps and classic checkpoints, and was compacted, restored and altered; ``plain``
+has row tracking and v2 checkpoints, and was overwritten and emptied.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.evidence import tablelog_file
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import History
+from checkers.evidence.tablelog import TableLog
+from checkers.formats.delta import Delta
+from checkers.formats.delta.protocol import Protocol
+from checkers.formats.delta.records import DeltaLog, delta_log
+from compose.objectstore import ObjectStore
+from harness.tablefiles.delta import vectors
+from harness.tablefiles.delta.reader import DeltaReader
+from harness.tablefiles.iceberg.metadata_json import CorruptFile
+from harness.tablefiles.iceberg.vectors import DV_MAGIC, encode_deletion_vector
+from workloads.tables import COLUMNS, TableSpec
+
+TABLES = ("vectors", "plain")
+Rows = Counter[tuple[Any, ...]]
+
+
+@pytest.fixture(params=TABLES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return unpacked(request.param, tmp_path)
+
+
+@pytest.fixture
+def with_vectors(tmp_path: Path) -> Path:
+    return unpacked("vectors", tmp_path)
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    with zipfile.ZipFile(Path(__file__).with_name("delta") / f"{name}.zip") as z:
+        z.extractall(folder / name)
+    return folder / name
+
+
+def reader(place: Path, path: Path | None = None) -> DeltaReader:
+    return DeltaReader(ObjectStore(), table="t", location=place.as_uri(), columns=COLUMNS, path=path)
+
+
+def read(place: Path) -> DeltaLog:
+    return delta_log(reader(place).finish(None, 0))
+
+
+def expected(place: Path) -> dict[int, Rows]:
+    return {int(v): Counter(map(tuple, rows)) for v, rows in json.loads((place / "rows.json").read_text()).items()}
+
+
+def states(log: TableLog) -> Iterator[tuple[int, Rows]]:
+    """Each version with the rows that its commits leave."""
+    rows: Rows = Counter()
+    made = {c.metadata: c for c in log.commits}
+    for m in delta_log(log).metadata:
+        if (c := made.get(m.n)) is not None:
+            assert c.added is not None and c.removed is not None, c.problems
+            rows = rows - Counter(r.row for r in c.removed) + Counter(r.row for r in c.added)
+        yield m.version, rows
+
+
+def broken(log: TableLog) -> list[tuple[str, str]]:
+    e = Evidence(History({}, ()), {"t": log}, {"t": TableSpec(name="t", format="delta")})
+    return [(a.name, a.explanation) for a in Protocol().check(e).anomalies]
+
+
+def version(place: Path, n: int) -> Path:
+    return place / "_delta_log" / f"{n:020}.json"
+
+
+def test_each_version_has_the_rows_that_spark_reads_of_it(place: Path) -> None:
+    assert dict(states(read(place))) == expected(place)
+
+
+def test_a_log_that_spark_wrote_breaks_no_rule(place: Path) -> None:
+    log = read(place)
+    assert broken(log) == []
+    assert [d.problem for m in log.metadata for d in m.derived if d.problem] == []
+
+
+def test_checkpoints_are_read_in_both_forms(tmp_path: Path) -> None:
+    logs = [read(unpacked(name, tmp_path)) for name in TABLES]
+    found = {d.file.partition(".")[2].rpartition(".")[2] for log in logs for m in log.metadata for d in m.derived}
+    assert {"parquet", "json", "crc"} <= found
+    assert all(d.live is not None for log in logs for m in log.metadata for d in m.derived if d.kind == "checkpoint")
+
+
+def test_a_row_that_a_vector_hides_says_which_file_hides_it(with_vectors: Path) -> None:
+    log = read(with_vectors)
+    first = next(c for c in log.commits if c.operation == "DELETE")
+    assert first.removed is not None
+    (gone,) = first.removed
+    (vector,) = first.added_files
+    assert gone.by == vector.path and vector.role == "deletes" and vector.referenced == gone.file
+
+
+def test_a_log_read_in_parts_is_the_log_read_at_once(place: Path, tmp_path: Path) -> None:
+    growing, path = tmp_path / "growing", tmp_path / "log" / "t.jsonl"
+    shutil.copytree(place, growing, ignore=shutil.ignore_patterns("*.json", "*.crc", "*.checkpoint.*"))
+    r = reader(growing, path)
+    for n in expected(place):
+        shutil.copy(version(place, n), version(growing, n))
+        r.capture(None, n)
+        assert [m.version for m in delta_log(tablelog_file.read(path)).metadata] == [*range(n + 1)]
+    shutil.copytree(place, growing, dirs_exist_ok=True)
+    whole = r.finish(None, 99)
+    assert tablelog_file.read(path) == whole and whole.complete
+    assert (whole.commits, whole.table_format) == (read(place).commits, Delta.name)
+    assert dict(states(whole)) == expected(place)
+
+
+def test_a_version_that_was_written_again_counts_as_it_is_at_the_end(with_vectors: Path) -> None:
+    r, lost = reader(with_vectors), version(with_vectors, 5)
+    r.capture(None, 0)
+    actions = [json.loads(line) for line in lost.read_text().splitlines()]
+    lost.write_text("".join(json.dumps(a) + "\n" for a in actions if "add" not in a))
+    log = r.finish(None, 1)
+    assert [(p.code, p.snapshot) for p in log.problems] == [("written-over", 5)]
+    assert dict(states(log))[5] == expected(with_vectors)[4]
+    names = {name for name, _ in broken(log)}
+    assert {"version-replaced", "checksum-unlike"} <= names
+
+
+def test_a_compacted_log_is_held_against_its_versions(with_vectors: Path) -> None:
+    log = with_vectors / "_delta_log"
+    lines = "".join(version(with_vectors, n).read_text() for n in (5, 6))
+    compacted = log / f"{5:020}.{6:020}.compacted.json"
+    compacted.write_text(lines)
+    assert broken(read(with_vectors)) == []
+    compacted.write_text("".join(line + "\n" for line in lines.splitlines() if '"add"' not in line))
+    assert [name for name, _ in broken(read(with_vectors))] == ["compacted-unlike"]
+
+
+def test_a_checkpoint_that_the_last_one_names_must_be_there(with_vectors: Path) -> None:
+    assert '"version":12' in (with_vectors / "_delta_log" / "_last_checkpoint").read_text().replace(" ", "")
+    (with_vectors / "_delta_log" / f"{12:020}.checkpoint.parquet").unlink()
+    said = [d.problem for m in read(with_vectors).metadata for d in m.derived if d.problem]
+    assert said == ["it names version 12, of which there is no checkpoint"]
+
+
+def test_an_add_of_a_file_that_is_there_changes_no_row_and_is_found(with_vectors: Path) -> None:
+    """As a writer leaves it that commits again because the reply of its first commit was lost."""
+    shutil.copy(version(with_vectors, 5), version(with_vectors, 13))
+    log = read(with_vectors)
+    assert dict(states(log))[13] != expected(with_vectors)[12], "the file had been rewritten since: its rows are back"
+    again = {name for name, _ in broken(log)}
+    assert "transaction-twice" in again
+
+
+def test_a_data_file_that_is_not_there_leaves_the_rows_of_its_version_unknown(with_vectors: Path) -> None:
+    log = read(with_vectors)
+    last = next(f.path for c in reversed(log.commits) for f in c.added_files if f.role == "data")
+    (with_vectors / last).unlink()
+    found = read(with_vectors)
+    assert [m.path for m in found.missing_files] == [last]
+    assert any(not c.readable and c.problems[0].code == "missing-file" for c in found.commits)
+
+
+def test_a_version_that_is_torn_is_found(with_vectors: Path) -> None:
+    version(with_vectors, 12).write_text('{"commitInfo":')
+    log = read(with_vectors)
+    assert not log.commits[-1].readable and "version-unreadable" in {name for name, _ in broken(log)}
+
+
+class TestVectors:
+    """Where a descriptor says that the bytes are."""
+
+    def test_a_vector_in_the_log_itself_is_read(self) -> None:
+        bytes_ = encode_deletion_vector([1, 5])[4:-4]
+        padded = bytes_ + b"\0" * (-len(bytes_) % 4)
+        inline = {"storageType": "i", "pathOrInlineDv": z85(padded), "sizeInBytes": len(bytes_), "cardinality": 2}
+        assert vectors.file_of(inline) is None
+        assert vectors.positions(inline, None) == {1, 5} and bytes_.startswith(DV_MAGIC)
+
+    def test_a_path_may_be_absolute(self) -> None:
+        assert vectors.file_of({"storageType": "p", "pathOrInlineDv": "s3a://b/t/a%20b.bin"}) == "s3a://b/t/a b.bin"
+
+    @pytest.mark.parametrize(
+        "descriptor",
+        [
+            {"storageType": "x", "pathOrInlineDv": "a"},
+            {"storageType": "u", "pathOrInlineDv": "short"},
+            {"storageType": "u", "pathOrInlineDv": "~" * 20},
+        ],
+    )
+    def test_a_descriptor_of_another_form_is_refused(self, descriptor: dict[str, Any]) -> None:
+        with pytest.raises(CorruptFile):
+            vectors.file_of(descriptor)
+
+    def test_a_vector_of_another_length_than_its_descriptor_says_is_refused(self) -> None:
+        blob = encode_deletion_vector([1, 5])
+        said = {"storageType": "u", "offset": 1, "sizeInBytes": len(blob) - 8, "cardinality": 3}
+        with pytest.raises(CorruptFile, match="2 positions whose descriptor says 3"):
+            vectors.positions(said, b"\1" + blob)
+
+
+def z85(content: bytes) -> str:
+    """The inverse of :func:`harness.tablefiles.delta.vectors.z85`."""
+    alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    words = [int.from_bytes(content[i : i + 4], "big") for i in range(0, len(content), 4)]
+    return "".join(alphabet[w // 85**k % 85] for w in words for k in (4, 3, 2, 1, 0))

@@ -1,0 +1,70 @@
+"""Tables of Delta Lake on real Spark: beside Iceberg in one run, and what the two log stores on S3 promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checkers.judge.check import check
+from checkers.judge.runfolder import load_evidence
+from compose.install.installation import Installation
+from harness.cli.check import publish
+from harness.experiments.prove import prove
+from harness.run.bench import Bench
+from tests.support.runs import Silent, execute
+from workloads.file import scenario
+from workloads.file.workload import Workload
+
+pytestmark = pytest.mark.spark
+
+BOTH = {
+    "workload": "both-formats",
+    "tables": [
+        {"name": "lake", "format": "delta", "mode": "merge-on-read"},
+        {"name": "ice", "format_version": 3, "mode": "merge-on-read"},
+    ],
+    "writers": 2,
+    "session": "fast",
+    "cluster": "local",
+    "keys": {"space": 8},
+    "length": {"ops": 30},
+    "operations": {
+        "insert": 3,
+        "update-append": 3,
+        "delete": 2,
+        "merge-upsert": 3,
+        "read": 2,
+        "read-snapshot": 1,
+        "rewrite-data-files": 1,
+    },
+}
+
+
+def test_both_formats_are_written_and_judged_in_one_run(
+    tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    folder = execute(Workload.model_validate(BOTH), tmp_path, installation, bench.endpoints, seed=2)
+    e = load_evidence(folder.path)
+    results = check(e)
+    assert results.valid is True, [(v.checker, v.anomalies, v.notes) for v in results.verdicts if v.valid is not True]
+    assert {name: log.table_format for name, log in e.logs.items()} == {"lake": "delta", "ice": "iceberg"}
+    assert {o.table for o in e.history.operations() if o.f == "rewrite-data-files"} <= {"ice"}, (
+        "Delta has no such operation"
+    )
+    assert all(c.op is not None and c.readable for log in e.logs.values() for c in log.commits)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "delta-lost-commit",
+        pytest.param("delta-conditional-conflict", marks=pytest.mark.nightly),
+        "delta-conditional-lost-ack",
+    ],
+)
+def test_a_log_store_keeps_or_loses_a_commit_as_its_guard_says(
+    name: str, tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    (proof,), _ = prove(scenario.find([name]), installation, tmp_path / "store", Silent(), publish, on=bench)
+    assert (proof.state, proof.why) == ("reproduced", ())
