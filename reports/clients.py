@@ -10,8 +10,8 @@ from checkers.evidence.history import History, Operation
 from checkers.evidence.replace import replace
 from checkers.verdict import Anomaly, Verdict
 from reports.drawing import words
-from reports.drawing.page import Banner, Block, FileText, Page, Pairs, Plot, Section, Table, TableColumn, TableRow, Text
-from reports.run import plots
+from reports.drawing.page import Banner, Block, FileText, Page, Pairs, Section, Table, TableColumn, TableRow, Text
+from reports.run import picture
 
 FILE = "report"
 MOST_CARDS = 20
@@ -35,12 +35,13 @@ def of(name: str, verdict: Verdict, history: History | None) -> Page:
     timed = history is not None and not history.header.get(CONCURRENT)
     sections = [_card(n, a, operations, timed) for n, a in enumerate(verdict.anomalies[:MOST_CARDS], 1)]
     if not sections and timed and operations:
-        sections = [Section("The beginning", "beginning", _picture(operations[: plots.MOST_BARS]))]
+        sections = [Section("The beginning", "beginning", _picture(operations[: picture.MOST_BARS]))]
     facts = [
         ("model", f"{stats['model']}{' (guessed)' if stats.get('guessed') else ''}"),
         ("level", str(stats["level"])),
     ]
-    facts += [(key, ", ".join(stats.get(key) or ())) for key in ("weakest_violated", "strongest_standing")]
+    levels = {"weakest_violated": stats.get("weakest_violated"), "strongest_standing": stats.get("strongest_standing")}
+    facts += [(key, ", ".join(found or ())) for key, found in levels.items()]
     about: list[Block] = [Pairs([(key.replace("_", " "), value) for key, value in facts if value])]
     about += [Text(verdict.notes, "list")] if verdict.notes else []
     sections.append(Section("How it was judged", "judged", about))
@@ -64,16 +65,12 @@ def _beside(mine: Sequence[Operation], operations: Sequence[Operation]) -> list[
     """The operations of an anomaly and, as far as there is room, those that ran at the same time."""
     begin, end = min(o.start for o in mine), max(o.start if o.end is None else o.end for o in mine)
     others = (o for o in operations if o not in mine and o.start <= end and (o.end is None or o.end >= begin))
-    return [*mine, *(o for o, _ in zip(others, range(plots.MOST_BARS - len(mine)), strict=False))]
+    return [*mine, *(o for o, _ in zip(others, range(picture.MOST_BARS - len(mine)), strict=False))]
 
 
 def _picture(operations: Sequence[Operation]) -> list[Block]:
-    drawn = plots.operations_timeline(list(_labelled(operations)), (), "operations in real time")
-    return (
-        []
-        if drawn is None
-        else [Plot(drawn, "Operations in real time", "one line each, from invocation to completion")]
-    )
+    rows = tuple(sorted(_labelled(operations), key=lambda o: o.start))
+    return picture.blocks(picture.Interleaving(rows, (), (), (), ()), "operations in real time") if rows else []
 
 
 def _labelled(operations: Sequence[Operation]) -> Iterator[Operation]:

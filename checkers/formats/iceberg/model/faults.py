@@ -28,9 +28,10 @@ from typing import NamedTuple
 from checkers.conflicts.validations import Bounds, Effect, refusals
 from checkers.formats.iceberg.model.catalogs import Catalog, Fault
 from checkers.formats.iceberg.model.explore import Bound
-from checkers.formats.iceberg.model.operations import COMPACTION, Work, attempt, committed, work
+from checkers.formats.iceberg.model.operations import Work, attempt, committed, work
 from checkers.formats.iceberg.model.table import Table, seeded
 from workloads.engines.engine import Rule
+from workloads.file.modelled import COMPACTION
 
 Since = tuple[tuple[Effect, ...], dict[str, Bounds]]
 """What commits did, and the bounds of the files that they name."""
