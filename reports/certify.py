@@ -56,10 +56,10 @@ def of(c: Certificate) -> Page:
         "certificate",
         _banner(c),
         [
-            Section("What the verdicts mean", "verdicts", [Text(LEGEND, "list")]),
             Section("Requirements", "requirements", [_matrix(c, asked)], terminal=""),
             Section("What does not hold", "failures", list(_failures(c)) or [Text(["Nothing."])], short="Failures"),
             Section("What was asked", "asked", [_questions(c, asked)], short="Asked"),
+            Section("What the verdicts mean", "verdicts", [Text(LEGEND, "list")], short="Verdicts"),
         ],
         c.to_json(),
         facts=[*c.servers.items(), ("made", c.made), ("icequake", c.icequake)],

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from harness.certify import rest
-from harness.certify.kit import CLIENTS, SCHEMA, Kit
+from harness.certify.kit import CLIENTS, NEW_TABLE, Kit
 from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
 
 
 def ask(kit: Kit) -> None:
     space = kit.namespace()
     for n in range(kit.rounds):
-        body = {"name": f"t{n}", "schema": SCHEMA}
+        body = {**NEW_TABLE, "name": f"t{n}"}
         path = f"{rest.namespace_path(space)}/tables"
         kit.race(*[partial(kit.send, f"table:{n}", "POST", path, body)] * CLIENTS)
         new = {"namespace": [kit.names()], "properties": {}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from harness.certify import rest
-from harness.certify.kit import SCHEMA, Kit
+from harness.certify.kit import NEW_TABLE, Kit
 from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
 
 
@@ -15,7 +15,7 @@ def ask(kit: Kit) -> None:
     table.commit("commit", rest.properties(p="1"), headers=key)
     kit.send("drop", "DELETE", table.path, headers=key)
     table.load("after")
-    body = {"name": "other", "schema": SCHEMA}
+    body = {**NEW_TABLE, "name": "other"}
     kit.send("create", "POST", f"{rest.namespace_path(table.namespace)}/tables", body, headers=key)
     kit.send("other", "GET", rest.table_path(table.namespace, "other"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from harness.certify import rest
-from harness.certify.kit import SCHEMA, Kit
+from harness.certify.kit import NEW_TABLE, Kit
 from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, misleads, passed
 
 
@@ -15,7 +15,7 @@ def ask(kit: Kit) -> None:
         path = rest.namespace_path(space)
         kit.race(
             partial(kit.send, f"drop:{n}", "DELETE", path),
-            partial(kit.send, f"create:{n}", "POST", f"{path}/tables", {"name": "t", "schema": SCHEMA}),
+            partial(kit.send, f"create:{n}", "POST", f"{path}/tables", {**NEW_TABLE, "name": "t"}),
         )
         if kit.seen[f"drop:{n}"].ok and kit.seen[f"create:{n}"].ok:
             kit.send(f"namespace:{n}", "GET", path)

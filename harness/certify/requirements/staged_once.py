@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.certify import rest
-from harness.certify.kit import NO_ROUTE, SCHEMA, Kit
+from harness.certify.kit import NEW_TABLE, NO_ROUTE, Kit
 from harness.certify.requirement import (
     Effect,
     Judgement,
@@ -24,7 +24,7 @@ def ask(kit: Kit) -> None:
     space = kit.namespace()
     path = f"{rest.namespace_path(space)}/tables"
     for label in ("first", "second"):
-        kit.send(f"stage:{label}", "POST", path, {"name": "t", "schema": SCHEMA, "stage-create": True})
+        kit.send(f"stage:{label}", "POST", path, {**NEW_TABLE, "name": "t", "stage-create": True})
     kit.send("early", "GET", rest.table_path(space, "t"))
     for label in ("first", "second"):
         _create(kit, label, space, kit.seen[f"stage:{label}"].metadata)

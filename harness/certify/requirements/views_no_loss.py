@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from harness.certify import rest
-from harness.certify.kit import SCHEMA, Kit
+from harness.certify.kit import NEW_TABLE, SCHEMA, Kit
 from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
 
 
@@ -20,7 +20,7 @@ def ask(kit: Kit) -> None:
         parts = ({"action": "add-view-version", "view-version": _version(2, sql, space)}, SET)
         kit.send(f"replace:{label}", "POST", f"{path}/views/v", rest.commit(uuid_of, *parts))
     kit.send("end", "GET", f"{path}/views/v")
-    kit.send("table", "POST", f"{path}/tables", {"name": "v", "schema": SCHEMA})
+    kit.send("table", "POST", f"{path}/tables", {**NEW_TABLE, "name": "v"})
 
 
 SET = {"action": "set-current-view-version", "view-version-id": -1}
