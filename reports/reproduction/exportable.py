@@ -10,6 +10,8 @@ from workloads.operations.kinds import KINDS
 REST, NESSIE, JDBC = "rest", "nessie", "jdbc"
 CATALOGS = {REST: "", NESSIE: "CATALOG_URI names the server", JDBC: ""}
 """The catalogs that a script can start or be given, and what it needs to be told."""
+OLDEST = (1, 10, 0)
+"""What was fixed up to here needs Spark 3.5."""
 PYICEBERG, DUCKDB = "pyiceberg", "duckdb"
 ENGINES = (SPARK, PYICEBERG, DUCKDB)
 _CATALOGS = {
@@ -35,6 +37,8 @@ def why_not(scenario: Scenario) -> str | None:
     """Why a scenario cannot be written as a script, as a clause; None if it can."""
     if scenario.catalog not in CATALOGS:
         return _CATALOGS.get(scenario.catalog, "it needs a catalog of your own")
+    if scenario.fixed is not None and tuple(map(int, scenario.fixed.split("."))) <= OLDEST:
+        return f"it needs a release before {scenario.fixed}, which no script has been seen to work with"
     if scenario.repeat > 1:
         return "it shows rarely, among many operations"
     for name in scenario.by_writer:

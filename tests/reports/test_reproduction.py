@@ -52,7 +52,7 @@ def test_a_script_pins_a_release_that_shows_the_defect() -> None:
     assert release_for(SCENARIOS["rest-502-retried"]).iceberg == "1.8.1"
     assert release_for(SCENARIOS["rest-502-unknown"]).iceberg == "1.10.2"
     assert release_for(SCENARIOS["undelete"]).iceberg == "1.12.0"
-    assert "pip install pyspark==3.5.9" in script(SCENARIOS["rest-502-retried"])
+    assert "pip install pyspark==4.0.5" in script(SCENARIOS["rest-502-unknown"])
 
 
 def test_a_script_says_what_must_be_and_what_comes() -> None:
