@@ -745,7 +745,8 @@ def test_a_snapshot_that_the_log_may_lack_is_undecided() -> None:
 @pytest.mark.parametrize("side", [0, 1, 2, 7, None, "0"])
 def test_a_read_with_a_row_of_neither_of_its_two_tables_is_not_judged(side: Any) -> None:
     d = inserts("a", "b")
-    d.invoke("r", "read-both", **{"and": "u"})
+    both: dict[str, Any] = {"and": "u"}
+    d.invoke("r", "read-both", **both)
     d.ok("r", {"first": 2, "second": 5, "again": 2, "rows": [[0, *A], [1, *C], [side, *B]]})
     said = READS.check(d.evidence())
     doubts = [n for n in said.notes if n.startswith("t: ")]
