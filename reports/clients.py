@@ -40,9 +40,9 @@ def of(name: str, verdict: Verdict, history: History | None) -> Page:
         ("model", f"{stats['model']}{' (guessed)' if stats.get('guessed') else ''}"),
         ("level", str(stats["level"])),
     ]
-    levels = {"weakest_violated": stats.get("weakest_violated"), "strongest_standing": stats.get("strongest_standing")}
-    facts += [(key, ", ".join(found or ())) for key, found in levels.items()]
-    about: list[Block] = [Pairs([(key.replace("_", " "), value) for key, value in facts if value])]
+    facts += [("weakest violated", ", ".join(stats.get("weakest_violated") or ()))]
+    facts += [("strongest standing", ", ".join(stats.get("strongest_standing") or ()))]
+    about: list[Block] = [Pairs([(key, value) for key, value in facts if value])]
     about += [Text(verdict.notes, "list")] if verdict.notes else []
     sections.append(Section("How it was judged", "judged", about))
     return Page(FILE, name, Banner(status, headline, said), sections, data=verdict.to_json())

@@ -17,7 +17,7 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class ExplainOptions(Options):
-    """Explain a name: an anomaly, a fault, an operation kind or an isolation level.
+    """Explain a name: an anomaly, a fault or a package of faults, an operation kind or an isolation level.
 
     All anomalies are in docs/anomalies.md; `icequake list operations` and `icequake list faults` list the others.
     """
@@ -69,6 +69,14 @@ def _fault(name: str) -> Iterator[str]:
         yield from _entry(f"{name}: a fault", VERBS[name].summary, facts)
 
 
+def _package(name: str) -> Iterator[str]:
+    from nemesis.faults.packages import PACKAGES
+
+    if name in PACKAGES:
+        facts = [("its faults", ", ".join(dict.fromkeys(f.name for f in PACKAGES[name].faults)))]
+        yield from _entry(f"{name}: a package of faults", PACKAGES[name].summary, facts)
+
+
 def _kind(name: str) -> Iterator[str]:
     from workloads.operations.kinds import KINDS
 
@@ -77,17 +85,18 @@ def _kind(name: str) -> Iterator[str]:
         yield from _entry(f"{name}: an operation", (type(KINDS[name]).__doc__ or "").strip().split("\n\n")[0], facts)
 
 
-_BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (_anomaly, _level, _fault, _kind)
+_BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (_anomaly, _level, _fault, _package, _kind)
 """A name of several of them, such as ``read-your-writes``, is explained as each."""
 
 
 def _known() -> Iterator[str]:
     from checkers.isolation import levels
+    from nemesis.faults.packages import PACKAGES
     from nemesis.faults.registry import VERBS
     from reports import names
     from workloads.operations.kinds import KINDS
 
-    yield from dict.fromkeys([*names.names(), *levels.LEVELS, *VERBS, *KINDS])
+    yield from dict.fromkeys([*names.names(), *levels.LEVELS, *VERBS, *PACKAGES, *KINDS])
 
 
 def _entry(title: str, sentence: str, facts: Iterable[tuple[str, str]]) -> Iterator[str]:

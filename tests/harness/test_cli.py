@@ -122,6 +122,9 @@ def last_line(stderr: str) -> str:
         (["dance"], "dance"),
         (["list", "songs"], "allowed: workloads, scenarios, models, operations"),
         (["explain", "lost-comit"], "did you mean lost-commit?"),
+        (["explain", "lost-akcs"], "(did you mean lost-acks?)"),
+        (["explain", "merge-upser"], "(did you mean merge-upsert?)"),
+        (["explain", "serialisable"], "(did you mean serializable?)"),
         (["check", "nowhere"], "no such run"),
         (
             ["check", "nofile.edn"],
@@ -393,6 +396,8 @@ def test_lists(what: str, tmp_path: Path) -> None:
         ("read-your-writes", ["an anomaly", "an isolation level", "forbids           read-your-writes"]),
         ("answer", ["a fault", "retry_after", "lost-acks"]),
         ("merge-upsert", ["an operation"]),
+        ("lost-acks", ["a package of faults", "its faults"]),
+        ("snapshot-isolation", ["an isolation level", "forbids", "implies"]),
     ],
 )
 def test_a_name_is_explained_as_all_that_it_is(name: str, says: list[str], tmp_path: Path) -> None:

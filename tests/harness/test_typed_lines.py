@@ -184,7 +184,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "lake.yaml").write_text(OWN_LAKE)
     (here / "store/shrink/undelete-snapshot-mor-…").mkdir(parents=True)
     (here / "found").mkdir()
-    for own in ("scenario.yaml", "found/undelete-undelete.yaml", "store/shrink/undelete-snapshot-mor-…/scenario.yaml"):
+    night = here / "store/soak/20261124T190647Z-night/runs/mine/20261124T190808.226Z"  # of the tutorial
+    night.parent.mkdir(parents=True)
+    shutil.copytree(failed, night)
+    (here / "store/shrink/mine").mkdir()
+    for own in (
+        "scenario.yaml",
+        "found/undelete-undelete.yaml",
+        "store/shrink/undelete-snapshot-mor-…/scenario.yaml",
+        "store/shrink/mine/scenario.yaml",
+    ):
         shutil.copy(scenario.LIBRARY / "undelete.yaml", here / own)
     (here / "docs/time-to-find.md").write_text("")
     (here / JARS[0]).rmdir()
