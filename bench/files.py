@@ -74,11 +74,13 @@ TIMEOUT_S = 3600.0
 
 _OWN = re.compile(rb"w([0-7])-(?=\d)")
 _SNAPSHOT = re.compile(rb"(?<!\d)\d{4}(\d{15})(?!\d)")
+_UUID = re.compile(rb"(00000000-0000-4000-8000-)\d{12}")
 
 
 @dataclass(frozen=True)
 class _Template:
-    """One simulated table; ``\\x01`` to ``\\x08`` stand for its writers, ``\\x0b`` for its name, ``\\x0c`` for the start of a snapshot's id.
+    """One simulated table; ``\\x01`` to ``\\x08`` stand for its writers, ``\\x0b`` for its name, ``\\x0c`` for the start of a snapshot's id,
+    ``\\x0e`` for the end of its UUID.
 
     ``events``: time, process, and the rest of the line; ``requests``: time and line; ``duration``: ns.
     """
@@ -146,6 +148,7 @@ def _line(said: dict[str, Any]) -> bytes:
 def _marked(line: bytes) -> bytes:
     line = _OWN.sub(lambda m: bytes([1 + int(m[1])]) + b"-", line)
     line = _SNAPSHOT.sub(lambda m: b"\x0c" + m[1], line)
+    line = _UUID.sub(lambda m: m[1] + b"\x0e", line)
     return line.replace(NAME.encode(), b"\x0b")
 
 
@@ -153,7 +156,7 @@ def _own(text: bytes, k: int) -> bytes:
     """A template's text as the k-th table's."""
     for w in range(WRITERS):
         text = text.replace(bytes([1 + w]), b"w%d" % (k * WRITERS + w))
-    return text.replace(b"\x0b", b"t%04d" % k).replace(b"\x0c", b"%d" % (1000 + k))
+    return text.replace(b"\x0b", b"t%04d" % k).replace(b"\x0c", b"%d" % (1000 + k)).replace(b"\x0e", b"%012d" % k)
 
 
 def make_run(folder: Path, operations: int) -> Path:

@@ -1060,6 +1060,26 @@ _SAID: Mapping[str, tuple[str, str, str]] = {
     "vector-place": ("deletion vector at the wrong place", "deletion vectors at the wrong place", ""),
     "delete-partition": ("delete in the wrong partition", "deletes in the wrong partition", ""),
     "referenced-file": ("delete that names the wrong file", "deletes that name the wrong file", ""),
+    "equality-ids": ("equality delete of no column", "equality deletes of no column", ""),
+    "split-offsets": ("file whose first rows scans miss", "files whose first rows scans miss", ""),
+    "protocol-absent": ("table without a protocol", "tables without a protocol", ""),
+    "version-gap": ("version that is not there", "versions that are not there", ""),
+    "version-replaced": ("version that was overwritten", "versions that were overwritten", ""),
+    "version-unreadable": ("version that nobody can read", "versions that nobody can read", ""),
+    "added-and-removed": ("file that a version adds and removes", "files that a version adds and removes", ""),
+    "added-twice": ("file that was added twice", "files that were added twice", ""),
+    "removed-twice": ("file that was removed twice", "files that were removed twice", ""),
+    "several-vectors": (
+        "file that is there with two deletion vectors",
+        "files that are there with two deletion vectors",
+        "",
+    ),
+    "vector-too-long": ("deletion vector longer than its file", "deletion vectors longer than their files", ""),
+    "vector-grows-back": ("deletion vector that lost a row", "deletion vectors that lost rows", ""),
+    "transaction-twice": ("transaction that is there twice", "transactions that are there twice", ""),
+    "application-version": ("application whose version went back", "applications whose version went back", ""),
+    "checkpoint-unlike": ("checkpoint unlike its versions", "checkpoints unlike their versions", ""),
+    "compacted-unlike": ("compacted log unlike its versions", "compacted logs unlike their versions", ""),
 }
 """Name → what a headline counts, one and many, and what one operation did. Names of wrong metadata are counted together, as ways in which it
 is wrong (:mod:`checkers.judge.stories`)."""

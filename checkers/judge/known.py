@@ -6,6 +6,7 @@ This is the one rule for *known*: page, terminal, and a night's verdict go by it
 
 * **catalog:** it is about a catalog of the same type and guard, or about Iceberg on any (it names no catalog and has no fault). What it
   says of a REST server by name is about that server; its faults on REST are about Iceberg's client, and so about every REST catalog;
+* **table format:** a table of the anomalies has that of one of its tables;
 * **release:** the run's Iceberg is in its range (``since``, ``fixed``);
 * **engine:** an operation of each anomaly was executed by one of its engines, and its special operations, and those of other engines than
   Spark, were invoked on the table by the same engines. Operations by transaction are there if proxies saw an anomaly's commit come by that
@@ -28,6 +29,7 @@ from checkers import pointer
 from checkers.evidence import history
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import LATEST
+from checkers.evidence.tablelog import ICEBERG
 from checkers.judge.releases import newer, surely_has
 from checkers.timeline.fault_windows import windows
 from checkers.timeline.two_tables import tables_of
@@ -148,6 +150,7 @@ class _Happened:
         faults: verb and service of those that were on while an operation of theirs ran; one on their tables if they name none.
         errors: classes, without their packages, by which the first operation of each ended.
         by_endpoint: whether a commit came by the endpoint of transactions.
+        formats: of their tables.
     """
 
     engines: Sequence[frozenset[str]]
@@ -155,6 +158,7 @@ class _Happened:
     faults: frozenset[tuple[str, str]]
     errors: frozenset[str]
     by_endpoint: bool
+    formats: frozenset[str]
 
     @staticmethod
     def of(found: Sequence[Anomaly], evidence: Evidence) -> _Happened:
@@ -171,6 +175,7 @@ class _Happened:
             frozenset(_faults(evidence.history, [*mine.values()])),
             frozenset(c.rsplit(".", 1)[-1] for o in first for c in _classes(o)),
             any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in found),
+            frozenset(evidence.logs[t].table_format if t in evidence.logs else ICEBERG for t in tables),
         )
 
     def by(self, s: Mapping[str, Any]) -> bool:
@@ -187,9 +192,10 @@ class _Happened:
             (step["fault"].get("verb", "answer"), step.get("service", "catalog")) for step in steps if step.get("fault")
         }
         theirs = {engine for _, engine in executed}
-        return (
-            special <= self.kinds and faults <= self.faults and (sent or all(theirs & these for these in self.engines))
-        )
+        formats = {str(table.get("format", ICEBERG)) for table in s.get("tables") or [{}]}
+        if not formats & self.formats or not special <= self.kinds or not faults <= self.faults:
+            return False
+        return sent or all(theirs & these for these in self.engines)
 
     def ends_otherwise(self, s: Mapping[str, Any]) -> bool:
         """Whether the scenario's operation ends with another error."""

@@ -230,6 +230,8 @@ class Table:
 
     def counted_from(self, log: TableLog, k: int, parent: int) -> TableLog:
         """The log in which summaries from position k on carry on the totals of another position than k-1; 0: of the empty table."""
+        if not all(hasattr(c, "summary") for c in log.commits):
+            return log  # its format carries on no totals
         ends = [totals(self.main[j - 1].summary) if j else {} for j in (parent, k - 1)]
         late = {c.snapshot_id for c in self.main[k - 1 :]}
 

@@ -43,6 +43,11 @@ class ModelOptions(Options):
         typer.Option(help="Instead, judge these runs, or all in these folders, by the rules of the model."),
     ] = None
 
+    def takes(self) -> float:
+        from harness.cli.estimates import MODEL_S
+
+        return MODEL_S * len(self._models)
+
     def prepare(self) -> None:
         if self.accept is not None and (self.names or self.scenarios is not None):
             raise BadArgument("--accept judges stored runs: name no model with it, and no --scenarios")

@@ -63,8 +63,8 @@ def tellable(anomalies: Iterable[Anomaly]) -> set[tuple[str, str | None, str]]:
 
 
 def alone(online: Online, anomalies: Iterable[Anomaly]) -> list[str]:
-    """What was told, still holds, and the full check does not say."""
-    said = tellable(anomalies)
+    """What was told, still holds, and the full check does not say. That may name who passed over a commit before the one that is lost."""
+    said = {(SAID.get((a.checker, a.name)), a.table, op) for a in anomalies for op in a.ops}
     return [str(f) for f in online.found if as_told(f) not in said and not online.overtaken(f)]
 
 

@@ -19,7 +19,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.judge.assertions import Assertions
 from checkers.judge.check import ALL
 from checkers.selftest import ALL as MUTATIONS
-from checkers.selftest import recorded
+from checkers.selftest import OF_DELTA, recorded
 from checkers.selftest.world import World
 from checkers.verdict import Checker
 from tests.support.simulator import ALTERING, simulate
@@ -70,7 +70,7 @@ def with_columns(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def worlds() -> list[World]:
-    return [World(recorded.load(name), Random(0)) for name in recorded.names()]
+    return [World(recorded.load(name), Random(0)) for name in (*recorded.names(), *recorded.names(recorded.DELTA))]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_a_checker_declares_all_that_it_counts_in_a_run(
 
 def test_a_checker_declares_all_that_it_counts_in_a_run_with_a_planted_bug(worlds: list[World]) -> None:
     judged = set()
-    for m in MUTATIONS:
+    for m in (*MUTATIONS, *(p for p in OF_DELTA if not p.neutral)):
         rng = Random(f"stats/{m.name}")
         bug = next((b for w in worlds if (b := m.plant(w.again(rng))) is not None), None)
         if bug is None or m.checker not in BY_NAME:

@@ -45,7 +45,7 @@ def test_tables_that_are_sent_to_other_processes_say_the_same(broken: Broken) ->
     for run, e, exact in broken:
         said = {v.checker: v for v in exact.verdicts}
         for checker in UNREDUCED:
-            if isinstance(checker, TableChecker):
+            if isinstance(checker, TableChecker) and checker.name in said:  # that of another table format says nothing
                 there = {a.name for a in elsewhere(checker, e).anomalies}
                 assert there == {a.name for a in said[checker.name].anomalies}, (run, checker.name)
 

@@ -209,6 +209,8 @@ def test_every_command_is_there() -> None:
             "shrink",
             "matrix",
             "model",
+            "certify",
+            "certify",
             "claims",
             "lake",
             "query",

@@ -623,7 +623,7 @@ def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_comma
     made_again = len([x for x in lines if x.ended == "incomplete"])
     assert made_again == 1 or (number == signal.SIGTERM and made_again == 0)  # it may end in time when it is asked to
     assert {(x.cell, x.number) for x in lines if x.counts} == {(x.cell, 0) for x in lines}
-    assert out.count("fractured-read; icequake run quick --seed") == len(
+    assert out.count("fractured-read; 1 read of half a change; who: Spark 1; icequake run quick --seed") == len(
         [x for x in out.splitlines() if x.startswith("✕")]
     )
     assert [f.path.name for f in folders(into)] == sorted(
@@ -640,7 +640,10 @@ def test_the_command_says_a_failure_in_one_line_and_writes_page_and_junit(
     out, said = process.communicate(timeout=ENOUGH)
     assert process.returncode == 1, said
     (line,) = [x for x in out.splitlines() if x.startswith("✕")]
-    assert " seed " in line and ": fractured-read; icequake run quick --seed " in line
+    assert (
+        " seed " in line
+        and ": fractured-read; 1 read of half a change; who: Spark 1; icequake run quick --seed " in line
+    )
     assert "<testcase" in (into / "junit.xml").read_text() and "fractured-read" in (into / "soak.html").read_text()
     assert json.loads((into / "soak.json").read_text())["exit"] == 1
 

@@ -19,7 +19,10 @@ from reports.reproduction.script import release_for, script
 from tests.support.runs import ROOT
 from workloads.file.scenario import LIBRARY, Scenario, load
 
-pytestmark = [pytest.mark.spark, pytest.mark.nightly]
+pytestmark = pytest.mark.spark
+
+ALWAYS = "undelete"
+"""Each push runs this one, a night those that are drawn, too."""
 
 DRAWN = 5
 LONGEST = 300
@@ -58,7 +61,9 @@ def environment(folder: Path, engines: set[str]) -> Path:
     return folder / "bin" / "python"
 
 
-@pytest.mark.parametrize("name", _drawn())
+@pytest.mark.parametrize(
+    "name", [ALWAYS, *(pytest.param(n, marks=pytest.mark.nightly) for n in _drawn() if n != ALWAYS)]
+)
 def test_a_script_shows_its_scenario_without_icequake(
     name: str, installation: Installation, jars: Path, tmp_path: Path
 ) -> None:
