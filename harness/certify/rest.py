@@ -108,9 +108,9 @@ def identifier(namespace: str, table: str) -> dict[str, Any]:
 def main_of(metadata: Mapping[str, Any], sent: Iterable[Mapping[str, Any]]) -> set[Any]:
     """The ids of the snapshots that main is built on, the current one included.
 
-    A server may list the current snapshot alone, as Nessie does: which one its parent is, who sent it knows.
+    A server may list the current snapshot alone and without its parent, as Nessie does: who sent it knows the parent.
     """
-    parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in [*sent, *metadata.get("snapshots", [])]}
+    parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in [*metadata.get("snapshots", []), *sent]}
     found: set[Any] = set()
     at = metadata.get("current-snapshot-id")
     while at in parents and at not in found:
