@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -100,6 +100,23 @@ def table_path(namespace: str, table: str) -> str:
 def identifier(namespace: str, table: str) -> dict[str, Any]:
     """A table in a body."""
     return {"namespace": [namespace], "name": table}
+
+
+# --- what a table shows ------------------------------------------------------------------------------------------------
+
+
+def main_of(metadata: Mapping[str, Any], sent: Iterable[Mapping[str, Any]]) -> set[Any]:
+    """The ids of the snapshots that main is built on, the current one included.
+
+    A server may list the current snapshot alone and without its parent, as Nessie does: who sent it knows the parent.
+    """
+    parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in [*metadata.get("snapshots", []), *sent]}
+    found: set[Any] = set()
+    at = metadata.get("current-snapshot-id")
+    while at in parents and at not in found:
+        found.add(at)
+        at = parents[at]
+    return found
 
 
 # --- bodies of a commit -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from harness.certify import rest
 from harness.certify.kit import CLIENTS, Kit, Table
 from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
 
@@ -22,11 +23,12 @@ def _writer(kit: Kit, table: Table, number: int) -> None:
 
 
 def judge(seen: Seen) -> Judgement:
-    kept = {s["snapshot-id"] for s in seen["end"].metadata.get("snapshots", [])}
+    sent = [e.sent["updates"][0]["snapshot"] for e in seen.all("append")]
+    main = rest.main_of(seen["end"].metadata, sent)
     made = [e for e in seen.all("append") if e.ok]
-    lost = [e for e in made if e.sent["updates"][0]["snapshot"]["snapshot-id"] not in kept]
+    lost = [e for e in made if e.sent["updates"][0]["snapshot"]["snapshot-id"] not in main]
     if lost:
-        return failed("each acknowledged snapshot is in the table", f"{len(lost)} of {len(made)} are not", lost[0])
+        return failed("main is built on each acknowledged snapshot", f"not on {len(lost)} of {len(made)}", lost[0])
     if not made:
         return failed("some appends of eight clients are made", "none was", *seen.all("append")[:1])
     return passed(f"{len(made)} acknowledged appends are in the table")

@@ -20,12 +20,13 @@ def ask(kit: Kit) -> None:
 
 def _add(table: Table, n: int, client: int, now: dict[str, Any]) -> None:
     last = now["last-column-id"]
-    fields = max(now["schemas"], key=lambda s: s["schema-id"])["fields"]
+    schema = max(now["schemas"], key=lambda s: s["schema-id"])
     column = {"id": last + 1, "name": f"c{n}_{client}", "required": False, "type": "int"}
+    wider = {"type": "struct", "schema-id": schema["schema-id"] + 1, "fields": [*schema["fields"], column]}
     table.commit(
         f"add:{n}",
         rest.asserted("last-assigned-field-id", last_assigned_field_id=last),
-        {"action": "add-schema", "schema": {"type": "struct", "fields": [*fields, column]}, "last-column-id": last + 1},
+        {"action": "add-schema", "schema": wider, "last-column-id": last + 1},
         {"action": "set-current-schema", "schema-id": -1},
     )
 

@@ -22,7 +22,11 @@ def ask(kit: Kit) -> None:
 
 def _add_column(table: Table, label: str) -> None:
     fields = [*SCHEMA["fields"], {"id": 3, "name": "w", "required": False, "type": "int"}]
-    added = {"action": "add-schema", "schema": {"type": "struct", "fields": fields}, "last-column-id": 3}
+    added = {
+        "action": "add-schema",
+        "schema": {"type": "struct", "schema-id": 1, "fields": fields},
+        "last-column-id": 3,
+    }
     table.commit(
         label,
         rest.asserted("last-assigned-field-id", last_assigned_field_id=2),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from harness.certify import rest
 from harness.certify.kit import CLIENTS, Kit, Table
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Effect, Exchange, Judgement, Level, Requirement, Seen, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -23,10 +24,15 @@ def _transact(kit: Kit, table: Table, n: int, client: int) -> None:
     kit.send(f"transaction:{n}", "POST", "transactions/commit", {"table-changes": [table.change(*parts)]})
 
 
+def _snapshot(e: Exchange) -> dict[str, Any]:
+    found: dict[str, Any] = e.sent["table-changes"][0]["updates"][0]["snapshot"]
+    return found
+
+
 def judge(seen: Seen) -> Judgement:
-    kept = {s["snapshot-id"] for s in seen["end"].metadata.get("snapshots", [])}
+    main = rest.main_of(seen["end"].metadata, map(_snapshot, seen.all("transaction")))
     made = [e for e in seen.all("transaction") if e.ok]
-    lost = [e for e in made if e.sent["table-changes"][0]["updates"][0]["snapshot"]["snapshot-id"] not in kept]
+    lost = [e for e in made if _snapshot(e)["snapshot-id"] not in main]
     if lost:
         return failed("each acknowledged transaction is made", f"{len(lost)} of {len(made)} are not", lost[0])
     if not made:
