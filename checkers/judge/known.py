@@ -175,7 +175,7 @@ class _Happened:
             frozenset(_faults(evidence.history, [*mine.values()])),
             frozenset(c.rsplit(".", 1)[-1] for o in first for c in _classes(o)),
             any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in found),
-            frozenset(evidence.logs[t].table_format if t in evidence.logs else ICEBERG for t in tables),
+            frozenset(evidence.logs[t].table_format if t in evidence.logs else ICEBERG for t in map(str, tables)),
         )
 
     def by(self, s: Mapping[str, Any]) -> bool:

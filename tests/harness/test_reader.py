@@ -182,6 +182,7 @@ def test_wrong_counts_in_the_manifest_list_are_told(tmp_path: Path, count: str, 
 def test_the_attempt_is_in_the_name_of_the_manifest_list(name: str) -> None:
     assert attempt_of(name) == 3
     assert attempt_of("metadata/other.avro") is None
+    assert attempt_of("metadata/snap-7-49183383-d407-4a1b-9c2d-0123456789ab.avro") is None  # DuckDB's: a UUID alone
 
 
 # --- which deletes apply ----------------------------------------------------------------------------------------------

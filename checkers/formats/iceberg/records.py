@@ -20,7 +20,9 @@ from checkers.formats.iceberg.statistics import ManifestLine
 
 OP = "icequake-op"
 """The key of a summary that names the snapshot's operation."""
-_SNAP = re.compile(r"snap-(-?\d+)-(\d+)-[^/]*\.avro$")
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_SNAP = re.compile(rf"snap-(-?\d+)-(?!{_UUID}\.)(\d+)-[^/]*\.avro$")
+"""DuckDB's names have no attempt: ``snap-<id>-<uuid>.avro``, and a UUID can begin with eight digits."""
 
 
 def attempt_of(manifest_list: str) -> int | None:
