@@ -6,6 +6,7 @@ from workloads.engines.engines import SPARK
 from workloads.file.scenario import Scenario, Step
 from workloads.operations.kind import STAGES
 from workloads.operations.kinds import KINDS
+from workloads.tables import ICEBERG
 
 REST, NESSIE, JDBC = "rest", "nessie", "jdbc"
 CATALOGS = {REST: "", NESSIE: "CATALOG_URI names the server", JDBC: ""}
@@ -39,6 +40,8 @@ def why_not(scenario: Scenario) -> str | None:
         return _CATALOGS.get(scenario.catalog, "it needs a catalog of your own")
     if scenario.fixed is not None and tuple(map(int, scenario.fixed.split("."))) <= OLDEST:
         return f"it needs a release before {scenario.fixed}, which no script has been seen to work with"
+    if any(t.format != ICEBERG for t in scenario.tables):
+        return "it needs Delta Lake, and a request to an object store"
     if scenario.repeat > 1:
         return "it shows rarely, among many operations"
     for name in scenario.by_writer:
