@@ -210,7 +210,6 @@ def test_every_command_is_there() -> None:
             "matrix",
             "model",
             "certify",
-            "certify",
             "claims",
             "lake",
             "query",

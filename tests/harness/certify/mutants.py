@@ -59,8 +59,10 @@ class Merging(Catalog):
         return super().commit(key, body)
 
 
-@breaks("one-winner-per-base")
+@breaks("one-winner-per-base", "acknowledged-is-kept")
 class MakesAllRivals(Merging):
+    """Main is built on the last of them, so the others are acknowledged and not kept."""
+
     def merges(self, body: Json) -> bool:
         return appends(body) and not firsts(body)
 
