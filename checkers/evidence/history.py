@@ -461,8 +461,12 @@ def header_of(line: bytes) -> dict[str, Any]:
         RecordError: it is none, or of another format.
     """
     record = decoded(line)
-    if record.get("format") != FORMAT:
-        raise RecordError(f"format {shown(record.get('format'))} is not known; this version reads format {FORMAT}")
+    if "format" not in record:
+        raise RecordError(
+            'neither the header of a history, with "format", nor an event, with "type", "process" and "f"; docs/history.md has both'
+        )
+    if record["format"] != FORMAT:
+        raise RecordError(f"format {shown(record['format'])} is not known; this version reads format {FORMAT}")
     return record
 
 

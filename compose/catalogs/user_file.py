@@ -145,6 +145,10 @@ def _made(file: _File, source: Source) -> UserCatalogFile:
     )
 
 
+_HTTP = ("rest", "nessie")
+"""Types of catalogs whose address is one of HTTP."""
+
+
 def _check(file: _File, source: Source) -> None:
     spark, commit, wrong = file.spark, file.commit, source.wrong
     source.check_keys(spark, file.session)
@@ -155,6 +159,10 @@ def _check(file: _File, source: Source) -> None:
             ("spark", "s3.endpoint"),
             "s3.endpoint: name the store by s3: http://host:port/bucket (or --s3), because icequake reads it too",
         )
+    uri = spark.get("uri", "")
+    if spark.get("type") in _HTTP and uri and not uri.startswith(("http://", "https://")):
+        wrong(("spark", "uri"), f"uri: {uri!r} does not begin with http:// or https://; write http://{uri}")
+        return
     if commit is None or commit.wire == "s3":
         return
     if commit.property not in spark:

@@ -218,6 +218,13 @@ class CheckOptions(Options):
             raise BadArgument(f"{e}; judge all runs in it with --engine process") from None
 
 
+def _forms() -> tuple[str, ...]:
+    from checkers.clients.derived import FORMS
+    from harness.cli.exported import SCENARIOS
+
+    return (*FORMS, *SCENARIOS)
+
+
 @dataclass(frozen=True)
 class ExportOptions(Options):
     """Write a run's history as Jepsen's EDN, so that other tools can check it; or a scenario as a script that runs without icequake."""
@@ -240,6 +247,7 @@ class ExportOptions(Options):
             help="For Elle: list-append, rw-register; for Knossos: register; for a project's maintainers: script (runs without "
             "icequake), issue (text for a tracker); default: icequake's own operations.",
         ),
+        Value(choices=_forms, what="form"),
     ] = None
     key: Annotated[str | None, typer.Option(help="The only key of --as register: TABLE/ID/OPERATION.")] = None
 
@@ -250,12 +258,14 @@ class ExportOptions(Options):
         """The file's; what it leaves out is said. Raises BadArgument: there is no such form or key."""
         from checkers.clients.derived import DerivedError
         from checkers.evidence import runfolder as runs
-        from harness.cli.exported import SCENARIOS, exported, reproduction
+        from harness.cli.exported import SCENARIOS, exported, is_scenario, reproduction
         from reports.reproduction.script import NotExportable
 
         try:
             if self.form in SCENARIOS and self.key is None:
                 return reproduction(self.store, self.run, self.form)
+            if self.run is not None and not self.run.exists() and is_scenario(self.run):
+                raise BadArgument(f"{self.run} is a scenario; give --as script or --as issue, or the folder of a run")
             return exported(runs.find(run_in(self.store, self.run)), self.form, self.key, say)
         except (DerivedError, NotExportable) as e:
             raise BadArgument(str(e)) from None

@@ -110,11 +110,17 @@ class Options:
         return tuple(sorted(found, key=lambda x: x[0].param_type_name != "argument"))
 
     def checked(self) -> None:
-        """Raises BadArgument: a value cannot be one, or options do not go together."""
+        """Raises BadArgument: some values cannot be what they are typed for (all of them), or options do not go together."""
+        wrong = []
         for param, value, _ in self._fields():
             for text in _each(getattr(self, param.name)):
                 if isinstance(text, str):
-                    value.check(self.typed_name() if param.param_type_name == "argument" else param.opts[0], text)
+                    try:
+                        value.check(self.typed_name() if param.param_type_name == "argument" else param.opts[0], text)
+                    except BadArgument as e:
+                        wrong.append(str(e))
+        if wrong:
+            raise BadArgument("; ".join(wrong))
         self.check()
 
     def words(self, **changes: Any) -> list[str]:

@@ -45,8 +45,6 @@ def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable
         return jepsen.to_edn(history.History({**told.header, TABLES: tables}, told.events, told.problems))
     if form in SCENARIOS:
         raise derived.DerivedError(f"--key {key}: give --as {derived.REGISTER} with it")
-    if form not in derived.FORMS:
-        raise derived.DerivedError(f"--as {form}: unknown; allowed: {', '.join((*derived.FORMS, *SCENARIOS))}")
     found = derived.derive(load_evidence(folder.path), form, key)
     shown, of = found.operations
     keys = len(found.keys) if key is None else 1
@@ -72,11 +70,16 @@ def reproduction(store: Path, what: Path | None, form: str) -> str:
         StoreError, WorkloadError: it does not exist, or cannot be read.
     """
     versions = None
-    if what is not None and (what.suffix == ".yaml" or (scenarios.LIBRARY / f"{what}.yaml").is_file()):
+    if what is not None and is_scenario(what):
         (found,) = scenarios.find([str(what)])
     else:
         found, versions = _of_run(runfolder.find(run_in(store, what)))
     return script(found) if form == SCRIPT else issue(found, versions)
+
+
+def is_scenario(what: Path) -> bool:
+    """Whether this is the name of a scenario, or of a file of one, and no run's folder."""
+    return what.suffix == ".yaml" or (scenarios.LIBRARY / f"{what}.yaml").is_file()
 
 
 def _of_run(folder: RunFolder) -> tuple[Scenario, dict[str, str]]:

@@ -22,6 +22,7 @@ from checkers.selftest.fields import FAILED, OUTCOMES
 from checkers.selftest.fieldtrial import FieldScore
 from checkers.selftest.plant import Plant
 from checkers.selftest.trial import Report, Score
+from workloads.file.meant import suggest
 
 
 def chosen(only: Sequence[str]) -> list[list[Plant[Any]]]:
@@ -30,9 +31,11 @@ def chosen(only: Sequence[str]) -> list[list[Plant[Any]]]:
     Raises:
         LookupError: no bug and no checker has such a name.
     """
-    for name in only:
-        if not any(name in (m.name, m.checker) for m in (*ALL, *OF_DELTA)):
-            raise LookupError(f"{name}: no bug or checker has that name")
+    there = (*ALL, *OF_DELTA)
+    names, checkers = {m.name for m in there}, sorted({m.checker for m in there})
+    for name in {*only} - names - {*checkers}:
+        meant = suggest(name, (*checkers, *sorted(names)))
+        raise LookupError(f"{name}: no bug or checker has that name{meant}; checkers: {', '.join(checkers)}")
     return [[m for m in plants if not only or m.name in only or m.checker in only] for plants in (ALL, OF_DELTA)]
 
 

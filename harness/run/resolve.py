@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +213,7 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
     Raises:
         WorkloadError: one cannot be read, or something in it is wrong, or no cell can run.
     """
-    suite, lines = suites.parse(read_text(path), str(path))
+    suite, lines = suites.parse(read_text(path), str(path), partial(_nameless, path))
     wrong = [*suites.wrong_names(suite)]
     files: dict[str, Path] = {}
     read: dict[str, WorkloadFile] = {}
@@ -266,6 +267,18 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
         why = ": ".join(next((c.name, r) for c, r in left_out.items()))
         refuse([(("cells",), f"cells: none can run; {why}")], lines, str(path))
     return SuiteFile(suite, path, files, workloads, left_out, own)
+
+
+def _nameless(path: Path, data: Any) -> Iterator[Problem]:
+    """Workloads and catalogs in the plain data of the suite file ``path`` that do not exist, whatever else is wrong with it."""
+    for at, name in entries(data, "cells", "workloads", "*"):
+        try:
+            suites.workload_path(str(name), path)
+        except schema.WorkloadError as e:
+            yield at, f"workloads: {e}"
+    for at, name in entries(data, "cells", "catalogs", "*"):
+        if not user_file.is_file(str(name)) and name not in CATALOGS:
+            yield at, f"catalogs: {unknown('catalog', name, CATALOGS)}{OWN}"
 
 
 def _own_problems(path: Path) -> list[str]:

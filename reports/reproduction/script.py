@@ -162,12 +162,12 @@ def _shell(package: str) -> str:
 
 def _imports(engines: set[str], rest: bool) -> str:
     names = {
-        "atexit",
         "contextlib",
         "json",
         "os",
         "re",
         "shutil",
+        "signal",
         "socket",
         "struct",
         "subprocess",
@@ -175,11 +175,9 @@ def _imports(engines: set[str], rest: bool) -> str:
         "tempfile",
         "threading",
         "time",
+        "traceback",
     }
-    lines = [
-        f"import {n}"
-        for n in sorted(names if rest else names - {"atexit", "contextlib", "re", "socket", "struct", "time"})
-    ]
+    lines = [f"import {n}" for n in sorted(names if rest else names - {"re", "socket", "struct", "time"})]
     lines.insert(len(lines), "from datetime import datetime, timezone")
     lines += (
         [
@@ -199,7 +197,7 @@ def _imports(engines: set[str], rest: bool) -> str:
     ]
     lines += ["from py4j.java_gateway import JavaClass"]
     lines += ["from pyiceberg.catalog import load_catalog"] if PYICEBERG in engines else []
-    return "\n".join([*lines, "from pyspark.sql import SparkSession"])
+    return "\n".join([*lines, "from pyspark import SparkContext", "from pyspark.sql import SparkSession"])
 
 
 def _constants(scenario: Scenario) -> str:
@@ -403,7 +401,7 @@ def _names(scenario: Scenario) -> set[str]:
 def _main(scenario: Scenario, rest: bool) -> str:
     text = _part("main").replace("@CHECKS@", textwrap.indent("\n".join(_checks(scenario)), "    "))
     if not rest:
-        text = text.replace("catalog_server(folder)", "folder").replace(
+        text = text.replace("catalog_server(folder, started)", "folder").replace(
             "at = proxy(catalog)", "at = SimpleNamespace(address=catalog)"
         )
     return text

@@ -21,7 +21,7 @@ def table(scenarios: Iterable[Scenario]) -> str:
         if (why := why_not(s)) is not None:
             lines.append(f"| {link} | not exportable | {why} |")
         else:
-            told = [", ".join(p for p in pinned(s) if "extension" not in p), CATALOGS[s.catalog]]
+            told = [", ".join(pinned(s)), CATALOGS[s.catalog]]
             lines.append(f"| {link} | ok | {'; '.join(filter(None, told))} |")
     return "\n".join(lines)
 

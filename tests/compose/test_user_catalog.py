@@ -67,8 +67,8 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
             ":7: commit: a proxy cannot read encrypted requests; give address:",
         ),
         (
-            ("http://localhost:8181", "there"),
-            ":7: commit: 'there' names no single host and port; give address: host:port",
+            ("http://localhost:8181", "there:81"),
+            ":4: uri: 'there:81' does not begin with http:// or https://; write http://there:81",
         ),
         (("  type: rest", "  spark.type: rest"), ":3: spark.type: give what follows spark.sql.catalog.<name>. here"),
         (("  type: rest", "  s3.endpoint: http://x\n  type: rest"), ":3: s3.endpoint: name the store by s3: http"),
@@ -305,6 +305,12 @@ def test_a_bad_store_is_said(url: str, known: dict[str, str], says: str) -> None
     with pytest.raises(ExternalError) as error:
         store(url, {}, known)
     assert says in str(error.value) and "pw@" not in str(error.value)
+
+
+def test_a_bad_store_of_the_file_is_said_with_the_file(tmp_path: Path) -> None:
+    mine = described(tmp_path, REST + "s3: htp://a/b\n")
+    with pytest.raises(ExternalError, match=r"my\.yaml: s3: htp://a/b: give http://host:9000/bucket"):
+        external(mine, None, None, KEYS)
 
 
 def test_the_options_win_over_the_file(tmp_path: Path) -> None:

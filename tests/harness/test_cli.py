@@ -65,7 +65,17 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--order", "priority(0)"], "--order: priority(0): the depth must be from 1 to 100"),
         (["run", "quick", "--order", "replay"], "replay needs a run: replay RUN, with the folder of a run or its rec"),
         (["run", "quick", "--order", "replay none"], "--order replay none: none: no such run"),
-        (["run", "quick", "--session", "fsat"], "--session fsat: unknown value 'fsat' (did you mean fast?)"),
+        (
+            ["run", "quick", "--session", "fsat", "--cluster", "lokal"],
+            "--session fsat: unknown value 'fsat' (did you mean fast?); allowed: spark, fast; --cluster lokal: ",
+        ),
+        (
+            ["export", "undelete", "--as", "scrpt"],
+            "--as scrpt: unknown form 'scrpt' (did you mean script?); allowed: l",
+        ),
+        (["export", "undelete", "--as", "register"], "undelete is a scenario; give --as script or --as issue, or "),
+        (["sweep", "quikc"], "quikc: no such experiment or workload (did you mean quick?); experiments: appends"),
+        (["model", workload.LIBRARY / "quick.yaml"], "a workload file, not a model file; `icequake run "),
         (
             ["prove", "undelete", "--cluster", "yarn"],
             "--cluster yarn: unknown value 'yarn'; allowed: standalone, local",

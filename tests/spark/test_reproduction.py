@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -61,27 +65,76 @@ def environment(folder: Path, engines: set[str]) -> Path:
     return folder / "bin" / "python"
 
 
+def begun(folder: Path) -> dict[int, str]:
+    """The processes whose home is ``folder``, and their command lines."""
+    found = {}
+    for proc in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"HOME={folder}".encode() in (proc / "environ").read_bytes().split(b"\0"):
+                found[int(proc.name)] = (proc / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def until(question: Callable[[], bool]) -> bool:
+    """Whether the answer becomes yes while the longest script could run."""
+    return next((True for _ in range(LONGEST * 20) if question() or time.sleep(0.05)), False)
+
+
+@pytest.fixture
+def written(installation: Installation, jars: Path, tmp_path: Path) -> Callable[[str], subprocess.Popen[str]]:
+    """Start the script of a scenario in an environment of its own, at home in ``tmp_path``."""
+
+    def start(name: str) -> subprocess.Popen[str]:
+        scenario = load(LIBRARY / f"{name}.yaml")
+        file = tmp_path / f"{name}.py"
+        file.write_text(script(scenario))
+        python = environment(tmp_path / "env", set(scenario.by_writer))
+        own = "import sys; print(*sys.path, sep='\\n')"
+        path = subprocess.run([python, "-I", "-c", own], capture_output=True, text=True, check=True, cwd=tmp_path)
+        assert not any(Path(p).is_relative_to(ROOT) for p in path.stdout.split())
+        given = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "TMPDIR": str(tmp_path),
+            "JARS": str(jars),
+            "JAVA_HOME": str(installation.java.parents[1]),
+        }
+        pipe = subprocess.PIPE
+        return subprocess.Popen([python, "-I", file], cwd=tmp_path, env=given, stdout=pipe, stderr=pipe, text=True)
+
+    return start
+
+
 @pytest.mark.parametrize(
     "name", [ALWAYS, *(pytest.param(n, marks=pytest.mark.nightly) for n in _drawn() if n != ALWAYS)]
 )
-def test_a_script_shows_its_scenario_without_icequake(
-    name: str, installation: Installation, jars: Path, tmp_path: Path
+def test_a_script_shows_its_scenario_without_icequake_and_ends_what_it_started(
+    name: str, written: Callable[[str], subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    scenario = load(LIBRARY / f"{name}.yaml")
-    file = tmp_path / f"{name}.py"
-    file.write_text(script(scenario))
-    python = environment(tmp_path / "env", set(scenario.by_writer))
-    own = "import sys; print(*sys.path, sep='\\n')"
-    path = subprocess.run([python, "-I", "-c", own], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
-    assert not any(Path(p).is_relative_to(ROOT) for p in path.split())
-    given = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "JARS": str(jars),
-        "JAVA_HOME": str(installation.java.parents[1]),
-    }
-    done = subprocess.run(
-        [python, "-I", file], cwd=tmp_path, env=given, capture_output=True, text=True, timeout=LONGEST
-    )
-    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    assert f"REPRODUCED: {scenario.shows}" in done.stdout
+    with written(name) as running:
+        out, err = running.communicate(timeout=LONGEST)
+    assert running.returncode == 0, out + err[-3000:]
+    assert f"REPRODUCED: {load(LIBRARY / f'{name}.yaml').shows}" in out
+    assert begun(tmp_path) == {} and not [*tmp_path.glob("iceberg-*")]
+
+
+@pytest.mark.parametrize(
+    ("sign", "code", "kept"),
+    [
+        pytest.param(signal.SIGINT, 130, False, marks=pytest.mark.nightly),
+        (signal.SIGTERM, 143, False),
+        pytest.param(signal.SIGKILL, -9, True, marks=pytest.mark.nightly),
+    ],
+)
+def test_a_script_that_is_stopped_ends_what_it_started(
+    sign: signal.Signals, code: int, kept: bool, written: Callable[[str], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """``kept``: the files of a script that was killed stay."""
+    with written(ALWAYS) as running:
+        assert until(lambda: any("org.apache.spark.deploy" in c for c in begun(tmp_path).values()))
+        assert any("RESTCatalogServer" in c for c in begun(tmp_path).values())
+        running.send_signal(sign)
+        _, err = running.communicate(timeout=LONGEST)
+    assert running.returncode == code, err[-3000:]
+    assert until(lambda: not begun(tmp_path)), begun(tmp_path)
+    assert bool([*tmp_path.glob("iceberg-*")]) is kept

@@ -22,6 +22,10 @@ def row(id: int, val: str = "s", cnt: int = 0, log: str = "s") -> Row:
     return Row(id, val, cnt, log, id % 2)
 
 
+def _drawn(kind: Kind) -> Arguments:
+    return kind.arguments(Draw(Random(1), Keys(5), 0, TABLE, False, {}, ("u",)))
+
+
 START = State([row(0), row(1, cnt=1), row(1, cnt=1), row(2, "x", 3, "s,x")])
 """Key 0 once, key 1 twice and alike, key 2 with a history, key 3 not there."""
 
@@ -127,6 +131,15 @@ def test_a_condition_can_name_the_partition_and_means_the_same(
     assert condition in statement.sql and "part =" not in plain.sql and "part IN" not in plain.sql
     assert KINDS[kind].touches(more, table) == KINDS[kind].touches(value, table)
     assert KINDS[kind].writeset(START, more, "o", table) == KINDS[kind].writeset(START, value, "o", table)
+
+
+@pytest.mark.parametrize(
+    "kind", sorted(k for k, kind in KINDS.items() if "ids" in (v := _drawn(kind)) and kind.statements(v, "o", TABLE))
+)
+def test_the_statements_name_every_key_that_the_operation_has(kind: str) -> None:
+    value = {**_drawn(KINDS[kind]), "ids": [4100, 4202, 4304], "part": 0}
+    text = str(KINDS[kind].statements(value, "o", TABLE))
+    assert [i for i in value["ids"] if str(i) not in text] == []
 
 
 def test_a_transfer_takes_from_one_table_what_it_adds_to_the_other() -> None:

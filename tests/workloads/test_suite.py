@@ -210,6 +210,9 @@ def test_all_problems_are_said_together(tmp_path: Path) -> None:
             FILE.replace("polaris]", "polarsi]").replace("lost-commit", "lost-comit").replace("quick]", "quik]"),
         )
     assert len({line.split(":")[1] for line in str(error.value).splitlines()}) >= 3
+    with pytest.raises(WorkloadError, match=r"unknown key 'surprise'") as error:
+        read(tmp_path, FILE.replace("polaris]", "polarsi]").replace("quick]", "quik]") + "surprise: 1\n")
+    assert "unknown catalog 'polarsi'" in str(error.value) and "quik: no such workload" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,11 @@ def find(name: str) -> Path:
     for folder in (LIBRARY, WORKLOADS):
         if path.parent == Path() and (found := folder / f"{name}.yaml").is_file():
             return found
-    there = sorted(p.stem for p in LIBRARY.glob("*.yaml"))
-    raise WorkloadError(f"{name}: no such experiment{suggest(name, there)}; in the library: {', '.join(there)}")
+    there, others = (sorted(p.stem for p in folder.glob("*.yaml")) for folder in (LIBRARY, WORKLOADS))
+    meant = suggest(name, [*there, *others])
+    raise WorkloadError(
+        f"{name}: no such experiment or workload{meant}; experiments: {', '.join(there)}; workloads: {', '.join(others)}"
+    )
 
 
 def is_experiment(text: str) -> bool:

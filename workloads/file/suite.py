@@ -38,7 +38,7 @@ from workloads.file.mode import Cluster, Session
 from workloads.file.sizes import Bytes
 from workloads.file.workload import LIBRARY as WORKLOADS
 from workloads.file.workload import MOST_WRITERS, Length, Workload, WorkloadError, find, problems
-from workloads.file.yamlfile import Lines, Problem, entries, validated
+from workloads.file.yamlfile import Lines, LookUp, Problem, entries, nothing, validated
 
 LIBRARY = WORKLOADS / "suites"
 """The folder of the suites that come with icequake."""
@@ -323,13 +323,22 @@ class Suite(_Model):
     shrink: Annotated[Shrinking | None, BeforeValidator(_shrinking)] = Shrinking()
 
 
-def parse(text: str, file: str = "<suite>") -> tuple[Suite, Lines]:
+def parse(text: str, file: str = "<suite>", look_up: LookUp = nothing) -> tuple[Suite, Lines]:
     """Parse the text of a suite file and check types but not names; also the line of each key.
+
+    Args:
+        look_up: called if something is wrong, so that names of what is no package are reported with it.
 
     Raises:
         WorkloadError: every problem, each with file, line and key.
     """
-    return validated(Suite, text, file, example="workloads/suites/nightly.yaml", look_up=names_in)
+    return validated(
+        Suite,
+        text,
+        file,
+        example="workloads/suites/nightly.yaml",
+        look_up=lambda data: [*names_in(data), *look_up(data)],
+    )
 
 
 def names_in(data: Any) -> Iterator[Problem]:

@@ -216,6 +216,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "workload": ("a workload file", "`icequake run {}` runs it"),
     "suite": ("a suite file", "`icequake soak {}` runs it"),
     "scenario": ("a scenario file", "`icequake prove {}` runs it"),
+    "model": ("a model file", "`icequake model {}` explores it"),
     "defect": ("a defect file", "`icequake time-to-find` looks for the defects of the library"),
     "spark": ("the file of a catalog", "`icequake run WORKLOAD --catalog {}` uses it"),
 }

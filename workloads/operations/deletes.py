@@ -11,6 +11,7 @@ from workloads.operations.kind import (
     Touches,
     WriteSet,
     and_part,
+    by_key,
     named_ids,
 )
 from workloads.operations.updates import _ByPredicate, by_expression
@@ -31,7 +32,7 @@ class Delete(Kind):
 
     def where(self, value: Arguments) -> str:
         """The statement's WHERE condition."""
-        return f"id = {int(value['ids'][0])}"
+        return by_key(value["ids"])
 
     def matching(self, state: State, value: Arguments) -> list[Row]:
         """The rows of ``state`` that the statement's WHERE selects."""

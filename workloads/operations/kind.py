@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
@@ -167,6 +167,11 @@ class Draw:
 
 def id_list(ids: Iterable[int]) -> str:
     return ", ".join(str(int(i)) for i in ids)
+
+
+def by_key(ids: Sequence[int]) -> str:
+    """The condition of a WHERE that selects the rows of these ids."""
+    return f"id = {int(ids[0])}" if len(ids) == 1 else f"id IN ({id_list(ids)})"
 
 
 def and_part(value: Arguments, table: TableSpec, column: str = "part") -> str:

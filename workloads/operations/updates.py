@@ -15,7 +15,7 @@ from workloads.operations.kind import (
     Touches,
     WriteSet,
     and_part,
-    id_list,
+    by_key,
     named_ids,
     net,
 )
@@ -40,8 +40,7 @@ class _Update(Kind):
 
     def where(self, value: Arguments) -> str:
         """The statement's WHERE condition."""
-        ids = value["ids"]
-        return f"id = {int(ids[0])}" if len(ids) == 1 else f"id IN ({id_list(ids)})"
+        return by_key(value["ids"])
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"ids": draw.ids(1)}
