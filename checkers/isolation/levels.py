@@ -66,6 +66,28 @@ LEVELS: tuple[str, ...] = (
 )
 """Every level; a level precedes those that imply it."""
 
+MEANS: Mapping[str, str] = {
+    "read-uncommitted": "No two transactions overwrite each other's writes in opposite orders.",
+    "read-committed": "Only what was committed is read, and only in its final state.",
+    "read-atomic": "Who sees one write of a transaction sees all of them.",
+    "causal": "Who sees a transaction also sees all that this one had seen.",
+    "parallel-snapshot-isolation": "As snapshot isolation, but two readers may see two commits in opposite orders.",
+    "snapshot-isolation": "Each transaction reads one snapshot, and of two that change the same row at the same time only one may commit. "
+    "Two that read each other's rows and change different ones may both commit (write skew).",
+    "repeatable-read": "Rows that a transaction has read are not changed by others before it ends; new rows may appear.",
+    "serializable": "Some order of all transactions, one after the other, explains what each saw and what is left. "
+    "It need not be that of the clock.",
+    "monotonic-reads": "A client that has seen a write never reads an older state of that key.",
+    "monotonic-writes": "The writes of one client take effect in its order.",
+    "read-your-writes": "A client sees its own earlier writes.",
+    "writes-follow-reads": "A client's write comes after what it had read before.",
+    "strong-session-snapshot-isolation": "Snapshot isolation, and each client also sees its own earlier transactions.",
+    "strong-snapshot-isolation": "Snapshot isolation, and each transaction sees all that was acknowledged before it began.",
+    "strong-session-serializable": "Serializable, in an order that keeps that of each client's own transactions.",
+    "strict-serializable": "Serializable, in an order that fits the clock: what was acknowledged before a transaction began comes before it.",
+}
+"""Level → what it promises, in a sentence."""
+
 IMPLIES: Mapping[str, tuple[str, ...]] = {
     "strict-serializable": ("strong-session-serializable", "strong-snapshot-isolation"),
     "strong-session-serializable": ("serializable", "strong-session-snapshot-isolation"),

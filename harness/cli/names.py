@@ -13,18 +13,22 @@ from harness.cli.command import Options
 from harness.cli.options import BadArgument
 
 _WIDTH = 100
+LINEARIZABLE = "linearizable"
+_LINEARIZABLE = "Each operation takes effect at one moment between its invocation and its acknowledgement."
 
 
 @dataclass(frozen=True)
 class ExplainOptions(Options):
-    """Explain a name: an anomaly, a fault or a package of faults, an operation kind or an isolation level.
+    """Explain a name: an anomaly, a fault or a package of faults, an operation kind, an isolation level, a checker, a catalog or an engine.
 
-    All anomalies are in docs/anomalies.md; `icequake list operations` and `icequake list faults` list the others.
+    All anomalies are in docs/anomalies.md; `icequake list` lists operations, faults, packages, checks, catalogs and engines.
     """
 
     short = "Explain a name that a run or page shows."
 
-    name: Annotated[str, typer.Argument(help="An anomaly, a fault, an operation kind or an isolation level.")]
+    name: Annotated[
+        str, typer.Argument(help="An anomaly, a fault, an operation kind, a level, a checker, a catalog or an engine.")
+    ]
 
     def execute(self) -> int:
         from workloads.file.meant import suggest
@@ -32,8 +36,8 @@ class ExplainOptions(Options):
         lines = [line for look_up in _BOOKS for line in look_up(self.name)]
         if not lines:
             raise BadArgument(
-                f"nothing is called {self.name!r}{suggest(self.name, _known())}; docs/anomalies.md has the anomalies, "
-                "`icequake list operations` and `icequake list faults` have the others"
+                f"nothing is called {self.name!r}{suggest(self.name, _known())}; docs/anomalies.md has the anomalies, and "
+                "`icequake list operations`, or faults, packages, checks, catalogs, engines, the others"
             )
         for line in lines:
             typer.echo(line)
@@ -55,7 +59,10 @@ def _level(name: str) -> Iterator[str]:
     if name in levels.LEVELS:
         implied = ", ".join(sorted(levels.contained(name) - {name})) or "nothing"
         forbidden = ", ".join(x for level in sorted(levels.contained(name)) for x in levels.FORBIDS.get(level, ()))
-        yield from _entry(f"{name}: an isolation level", "", [("forbids", forbidden), ("implies", implied)])
+        facts = [("forbids", forbidden), ("implies", implied)]
+        yield from _entry(f"{name}: an isolation level", levels.MEANS[name], facts)
+    if name == LINEARIZABLE:
+        yield from _entry(f"{name}: a level of single operations", _LINEARIZABLE, [("compare", "strict-serializable")])
 
 
 def _fault(name: str) -> Iterator[str]:
@@ -82,21 +89,64 @@ def _kind(name: str) -> Iterator[str]:
 
     if name in KINDS:
         facts = [("its options", ", ".join(KINDS[name].options))]
-        yield from _entry(f"{name}: an operation", (type(KINDS[name]).__doc__ or "").strip().split("\n\n")[0], facts)
+        yield from _entry(f"{name}: an operation", _first(KINDS[name]), facts)
 
 
-_BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (_anomaly, _level, _fault, _package, _kind)
+def _checker(name: str) -> Iterator[str]:
+    from checkers.judge.check import ALL
+
+    for c in ALL:
+        if c.name == name:
+            facts = [("its anomalies", ", ".join(c.anomalies))] if hasattr(c, "anomalies") else []
+            yield from _entry(f"{name}: a checker", _first(c), facts)
+
+
+def _catalog(name: str) -> Iterator[str]:
+    from compose.catalogs.registry import CATALOGS
+
+    if name in CATALOGS:
+        yield from _entry(f"{name}: a catalog", CATALOGS[name].summary, [("a commit", CATALOGS[name].promise)])
+
+
+def _engine(name: str) -> Iterator[str]:
+    from workloads.engines.engines import ENGINES
+
+    if name in ENGINES:
+        yield from _entry(f"{name}: an engine", _first(ENGINES[name]), [])
+
+
+def _first(thing: object) -> str:
+    """The first paragraph of its documentation."""
+    return (type(thing).__doc__ or "").strip().split("\n\n")[0]
+
+
+_BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (
+    _anomaly,
+    _level,
+    _fault,
+    _package,
+    _kind,
+    _checker,
+    _catalog,
+    _engine,
+)
 """A name of several of them, such as ``read-your-writes``, is explained as each."""
 
 
 def _known() -> Iterator[str]:
     from checkers.isolation import levels
+    from checkers.judge.check import ALL
+    from compose.catalogs.registry import CATALOGS
     from nemesis.faults.packages import PACKAGES
     from nemesis.faults.registry import VERBS
     from reports import names
+    from workloads.engines.engines import ENGINES
     from workloads.operations.kinds import KINDS
 
-    yield from dict.fromkeys([*names.names(), *levels.LEVELS, *VERBS, *PACKAGES, *KINDS])
+    checkers = (c.name for c in ALL)
+    yield from dict.fromkeys(
+        [*names.names(), *levels.LEVELS, LINEARIZABLE, *VERBS, *PACKAGES, *KINDS, *checkers, *CATALOGS, *ENGINES]
+    )
 
 
 def _entry(title: str, sentence: str, facts: Iterable[tuple[str, str]]) -> Iterator[str]:

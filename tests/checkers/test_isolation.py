@@ -102,6 +102,10 @@ DRAWN: dict[str, tuple[tuple[str, ...], set[str], str, set[str]]] = {
 }
 
 
+def test_each_level_says_what_it_promises() -> None:
+    assert set(levels_module.MEANS) == set(levels_module.LEVELS)
+
+
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_drawn_anomaly_is_named_and_violates_just_its_levels(name: str) -> None:
     lines, elle, holds, more = DRAWN[name]

@@ -408,7 +408,10 @@ def test_lists(what: str, tmp_path: Path) -> None:
         ("answer", ["a fault", "retry_after", "lost-acks"]),
         ("merge-upsert", ["an operation"]),
         ("lost-acks", ["a package of faults", "its faults"]),
-        ("snapshot-isolation", ["an isolation level", "forbids", "implies"]),
+        ("snapshot-isolation", ["an isolation level", "Each transaction reads one snapshot", "forbids", "implies"]),
+        ("linearizable", ["a level of single operations", "a checker"]),
+        ("rest", ["a catalog", "a commit"]),
+        ("duckdb", ["an engine"]),
     ],
 )
 def test_a_name_is_explained_as_all_that_it_is(name: str, says: list[str], tmp_path: Path) -> None:
