@@ -34,6 +34,7 @@ from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, TableSpec
 
 TOO_MANY = "operations that waited too long for a capture"
+NAMELESS = "snapshots that do not say which operation made them, as those of DuckDB"
 AFTER = "operations that ended after the table log was read last"
 
 Tell = Callable[[Found], None]
@@ -199,7 +200,7 @@ class OnlineTable:
         order, o, w = order_of(columns), self._ops.get(c.op or ""), self._window
         changes = net_changes(c, lambda r: row_of(r, order))
         if o is None or not KINDS[o.f].writes:
-            return self.close("snapshots of which it is not known which operation made them")
+            return self.close(NAMELESS)
         if changes is None:
             if o.op not in self._first:
                 self._first[o.op] = 0, c.snapshot_id

@@ -18,6 +18,7 @@ from typing import Any
 from checkers.evidence.history import Event
 from checkers.evidence.tablelog import Growth
 from checkers.online import Counts, Found, Online
+from checkers.online.table import NAMELESS
 from checkers.timeline.explain import count, listing
 from compose.install.progress import clock
 from harness.run.settings import OnlineSettings
@@ -76,6 +77,7 @@ class OnlineCheck:
         self._thread = threading.Thread(target=self._loop, name="online-check", daemon=True)
         self._told = 0
         self._closed: frozenset[str] = frozenset()
+        self._nameless = False
         self._rates: deque[tuple[float, int]] = deque()
         self._end_load: Callable[[str], None] | None = None
         self._began = time.monotonic()
@@ -181,8 +183,14 @@ class OnlineCheck:
         closed = {t: why for t, why in self._online.counts.closed.items() if t not in self._closed}
         self._closed |= closed.keys()
         for why in dict.fromkeys(closed.values()):
+            if why == NAMELESS and self._nameless:
+                continue  # with such an engine it comes to most tables, and the live line counts them
+            self._nameless |= why == NAMELESS
             tables = listing(t for t, reason in closed.items() if reason == why)
-            self._settings.told(f"closed: table {tables}: {why}; what comes now is left to the check of the whole run")
+            further = "; further such tables are only counted" if why == NAMELESS else ""
+            self._settings.told(
+                f"closed: table {tables}: {why}; what comes now is left to the check of the whole run{further}"
+            )
         if new and self._settings.stop and self._end_load is not None:
             self._end_load(f"stop-on-anomaly: {new[0].name} on table {new[0].table}")
             self._end_load = None

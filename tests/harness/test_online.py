@@ -13,6 +13,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event
 from checkers.evidence.tablelog import Growth
 from checkers.online import Counts
+from checkers.online.table import NAMELESS
 from harness.run.online import OnlineCheck, kinds_of, live_line
 from harness.run.settings import OnlineSettings
 from tests.support.drawing import Drawing, row
@@ -102,6 +103,16 @@ def test_tables_that_are_closed_for_one_reason_are_told_in_one_line_and_once() -
     why = "rollbacks (rollback)"
     assert check.finish()["closed"] == {"t": why, "u": why}
     assert heard.told == [f"closed: table t, u: {why}; what comes now is left to the check of the whole run"]
+
+
+def test_tables_that_an_engine_without_marks_writes_are_told_once_and_then_counted() -> None:
+    heard = Heard()
+    check = OnlineCheck([SPEC], (), heard.settings())
+    for table in ("t", "u"):
+        check._online.counts.closed[table] = NAMELESS
+        check._tell()
+    (line,) = heard.told
+    assert line.startswith(f"closed: table t: {NAMELESS}; ") and line.endswith("; further such tables are only counted")
 
 
 def test_what_is_left_in_the_queue_is_judged_when_the_run_ends() -> None:
