@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Options
-from harness.cli.options import PATH, BadArgument, check_folder, write_output
+from harness.cli.options import PATH, STORE, BadArgument, StoreOption, check_folder, write_output
 
 if TYPE_CHECKING:
     from checkers.formats.iceberg.model.explore import Bound, Explored
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ModelOptions(Options):
     """Explore a model of Iceberg's commits: does any order of these operations break a promise?
 
-    Exit code 0: each model found what its file expects, and nothing else; 1: one did not.
+    Exit code 0: each model found what its file expects, and nothing else, and with --replay real Spark confirmed it; 1: one did not.
 
     With --accept, stored runs are judged instead: did Iceberg's validations let through each of their commits, and give each abort?
     """
@@ -37,6 +37,16 @@ class ModelOptions(Options):
         Path | None,
         typer.Option(help="Write each counterexample as a scenario file into this folder, for `icequake prove`."),
     ] = None
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Run each counterexample on real Spark: is it confirmed or refuted?")
+    ] = False
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="With --scenarios or --replay: one for every mix of operations, not the shortest only."
+        ),
+    ] = False
+    store: StoreOption = STORE
 
     accept: Annotated[
         list[Path] | None,
@@ -46,13 +56,15 @@ class ModelOptions(Options):
     def takes(self) -> float:
         from harness.cli.estimates import MODEL_S
 
-        return MODEL_S * len(self._models)
+        return MODEL_S * len(self._models)  # what --replay takes, `prove` says when it begins
 
     def prepare(self) -> None:
-        if self.accept is not None and (self.names or self.scenarios is not None):
-            raise BadArgument("--accept judges stored runs: name no model with it, and no --scenarios")
-        if self.scenarios is not None:
-            check_folder("--scenarios", self.scenarios)
+        if self.accept is not None and (self.names or self.scenarios is not None or self.replay):
+            raise BadArgument("--accept judges stored runs: name no model with it, and neither --scenarios nor --replay")
+        if self.every and self._folder is None:
+            raise BadArgument("--all says which counterexamples become scenarios: add --scenarios FOLDER or --replay")
+        if self._folder is not None:
+            check_folder("--store" if self.scenarios is None else "--scenarios", self._folder)
         _ = self._models
 
     @cached_property
@@ -66,7 +78,7 @@ class ModelOptions(Options):
             return _accept(self.accept)
         from checkers.formats.iceberg.model.explore import explore
 
-        as_expected = True
+        as_expected, written = True, list[Path]()
         for m in self._models:
             if m.catalog is not None:
                 as_expected = _step_by_step(m) and as_expected
@@ -78,10 +90,22 @@ class ModelOptions(Options):
             typer.echo(f"{m.model}: {m.question}")
             for line in (*_lines(found), *wrong):
                 typer.echo(f"  {line}")
-            if self.scenarios is not None:
-                for line in _written(m, bound, found, self.scenarios):
-                    typer.echo(f"  {line}")
+            if self._folder is not None:
+                written += _written(m, bound, found, self._folder, self.every)
+        if self.replay and written:
+            as_expected = self._replayed(written) and as_expected
         return 0 if as_expected else 1
+
+    @property
+    def _folder(self) -> Path | None:
+        """Where scenarios are written; None: nowhere."""
+        return self.scenarios if self.scenarios is not None or not self.replay else self.store / "models"
+
+    def _replayed(self, scenarios: list[Path]) -> bool:
+        """Run the scenarios on Spark. Whether each showed what the model says."""
+        from harness.cli.experiments import ProveOptions
+
+        return not ProveOptions(names=[str(p) for p in scenarios], store=self.store, quiet=len(scenarios) > 3).execute()
 
 
 def _accept(paths: list[Path]) -> int:
@@ -178,21 +202,23 @@ def _wrong(m: Modelled, bound: Bound, found: Explored) -> list[str]:
     return out + [f"NEVER COMMITTED: {kind}: leave it out, or raise the bound" for kind in idle_kinds]
 
 
-def _written(m: Modelled, bound: Bound, found: Explored, folder: Path) -> list[str]:
-    """Write each counterexample as a scenario; a line for each."""
+def _written(m: Modelled, bound: Bound, found: Explored, folder: Path, every: bool) -> list[Path]:
+    """Write each counterexample as a scenario, and say so."""
     from checkers.formats.iceberg.model.explore import version_after
-    from checkers.formats.iceberg.model.scenario import scenario
+    from checkers.formats.iceberg.model.scenario import said, scenario
     from workloads.file.scenario import MOST_NAME
 
     out = []
-    for name, log in sorted(found.found.items()):
-        called = f"{name}-{m.model}"[:MOST_NAME].rstrip("-")
+    for n, (name, log) in enumerate(found.each() if every else sorted(found.found.items())):
+        number = f"-{n}" if every else ""
+        called = f"{name}-{m.model}"[: MOST_NAME - len(number)].rstrip("-") + number
         text, why = scenario(bound, log, name, version_after(bound, log), called)
         if not text:
-            out.append(f"{name} cannot be written as a scenario: {why}")
+            typer.echo(f"  {name} cannot be written as a scenario: {why}")
             continue
         path = folder / f"{called}.yaml"
         folder.mkdir(parents=True, exist_ok=True)
         write_output(path, text)
-        out.append(f"icequake prove {path}")
+        typer.echo(f"  icequake prove {path}" + (f"  {'; '.join(said(log))}" if every else ""))
+        out.append(path)
     return out

@@ -16,12 +16,15 @@ from checkers.evidence.history import Event, History
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, RowChange
 from checkers.formats.iceberg.model.explore import Bound, Entry, Log
-from checkers.formats.iceberg.model.operations import COMPACTION, Work, committed, work
+from checkers.conflicts.validations import OVERWRITING, POSITION_DELETES
+from checkers.formats.iceberg.model.operations import Work, committed, work
+from checkers.formats.iceberg.model.scenario import argument, kind_of
 from checkers.formats.iceberg.model.table import DataFile, EqualityDelete, PositionDeletes, seeded
 from checkers.formats.iceberg.model.table import Table as Version
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from tests.support.simulator import WALL_MS, Place, Table, _measures, _operation, _summary
+from workloads.file.modelled import COMPACTION, REWRITES
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
@@ -57,10 +60,10 @@ def _events(log: Log, table: ModelledTable) -> list[Event]:
     ]
     for n in range(len(log) + 1):
         if n:
-            said.append(("ok", n, log[n - 1].operation.kind, table.answers.get(n), f"w{n}-0"))
+            said.append(("ok", n, kind_of(log[n - 1].operation), table.answers.get(n), f"w{n}-0"))
         for m, e in enumerate(log, 1):
             if e.scan == n:
-                said.append(("invoke", m, e.operation.kind, table.arguments(e), f"w{m}-0"))
+                said.append(("invoke", m, kind_of(e.operation), table.arguments(e), f"w{m}-0"))
     rows = [list(r) for r in table.contents[table.current].values()]
     said += [("invoke", 98, "read", {}, "w98-0"), ("ok", 98, "read", rows, "w98-0")]
     return [
@@ -91,24 +94,22 @@ class ModelledTable(Table):
 
     def arguments(self, entry: Entry) -> dict[str, Any]:
         """As a workload draws them."""
-        o = entry.operation
-        if o.kind == COMPACTION:
-            return {"strategy": "binpack", "all": True}
-        return {"part": o.key % self.spec.partitions} if o.kind == "delete-partition" else {"ids": [o.key]}
+        return argument(entry.operation, self.spec.partitions)
 
     def follow(self, n: int, entry: Entry) -> None:
         """Commit n of a log."""
-        o, scanned, base = entry.operation, self.versions[entry.scan], self.versions[-1]
+        o, base = entry.operation, self.versions[-1]
+        scanned = base if o.at_base else self.versions[entry.scan]
         done = work(o, scanned, n, self.spec.partitions)
         assert done is not None, "a log has only commits"
-        if o.kind != COMPACTION:
+        if o.kind not in REWRITES:
             state = State(self._visible(scanned).values())
-            made = KINDS[o.kind].writeset(state, self.arguments(entry), f"w{n}-0", self.spec).added
+            made = KINDS[kind_of(o)].writeset(state, self.arguments(entry), f"w{n}-0", self.spec).added
         for name, f in done.added.items():
             if o.kind == COMPACTION:
                 self.rows[name] = self._carried(scanned, f.part, None)
             else:
-                kept = self._kept(scanned, done, o.key)
+                kept = [] if o.kind in OVERWRITING else self._kept(scanned, done, o.key)
                 self.rows[name] = kept + made
             assert [r.id for r in self.rows[name]] == [key for key, _, _ in f.rows]
         self._put(n, f"w{n}-0", base, committed(base, done), done.effect.operation, done)
@@ -167,9 +168,7 @@ class ModelledTable(Table):
         self.current = snapshot
         self._version(WALL_MS + n)
         if operation == "replace":
-            data = [f for f in old if f.role == "data"]
-            made = sum(f.role == "data" for f in new)
-            self.answers[n] = [[len(data), made, sum(f.size for f in data), 0, 0]]
+            self.answers[n] = _answer(old, new, data=any(f.role == "data" for f in old))
 
     def _data(self, name: str, f: DataFile, snapshot: int, sequence: int) -> FileEntry:
         path = f"data/part={f.part}/{name}.parquet" if self.partitioned else f"data/{name}.parquet"
@@ -218,3 +217,11 @@ class ModelledTable(Table):
         new = (d for d, found in after.deletes.items() if d not in base.deletes and found.data_file == name)
         hiding = [d for d in new if position in after.deletes[d].positions]
         return self.entries[hiding[0]].path if hiding else f"data/{n}-equality.parquet"
+
+
+def _answer(old: list[FileEntry], new: list[FileEntry], data: bool) -> Any:
+    """What the procedure answers of the files that it replaced: data files, or else delete files."""
+    role = "data" if data else "deletes"
+    gone, made = [f for f in old if f.role == role], [f for f in new if f.role == role]
+    numbers = [len(gone), len(made), sum(f.size for f in gone)]
+    return [[*numbers, 0, 0]] if data else [[*numbers, sum(f.size for f in made)]]

@@ -42,12 +42,18 @@ CatalogName = Literal[
 ]
 Fault = Literal["reply lost", "503 after it was applied", "sent twice", "late", "lock expired"]
 MODES = ("copy-on-write", "merge-on-read")
-AT_COMMIT = ("insert", "delete-partition", "equality-delete")
+AT_COMMIT = ("insert", "delete-partition", "equality-delete", "overwrite-partitions", "overwrite-where")
 """Kinds that do what they mean on the base of their commit, and have no scan of their own."""
+VALIDATED_OVERWRITES = ("overwrite-partitions-validated", "overwrite-where-validated")
+"""Overwrites that also choose their files on the base of their commit, but are validated against what came since their scan."""
 COMPACTION = "rewrite-data-files"
-ONE_WAY = (*AT_COMMIT, COMPACTION)
+REWRITES = (COMPACTION, "rewrite-position-delete-files", "rewrite-manifests")
+"""Kinds that change no row, and work on the whole table."""
+ONE_WAY = (*AT_COMMIT, *VALIDATED_OVERWRITES, *REWRITES, "merge-insert")
 BOTH_WAYS = ("update-register", "delete", "merge-upsert")
 """Kinds of operations that the model knows: those that write in one way, and those whose mode the table says."""
+STEP_BY_STEP = ("insert", "delete-partition", COMPACTION)
+"""Those of one way that a model with a catalog knows, too."""
 
 
 class Modelled(BaseModel):
@@ -97,10 +103,13 @@ def problems(m: Modelled) -> Iterator[Problem]:
                 (key,),
                 f"{key}: without a catalog no step of a writer is told apart; write catalog:, or leave it out",
             )
-    if m.catalog is not None and "equality-delete" in m.kinds:
+    for kind in m.kinds:
+        if m.catalog is not None and kind in ONE_WAY and kind not in STEP_BY_STEP:
+            yield ("kinds", kind), f"kinds: {kind}: a model with a catalog does not know it; leave it out"
+    if m.format_version == 3 and "rewrite-position-delete-files" in m.kinds:
         yield (
-            ("kinds", "equality-delete"),
-            "kinds: equality-delete: a model with a catalog does not know it; leave it out",
+            ("kinds", "rewrite-position-delete-files"),
+            "kinds: rewrite-position-delete-files: in version 3 there are vectors and no such files; leave it out",
         )
     known = (*ONE_WAY, *BOTH_WAYS)
     for kind, modes in m.kinds.items():

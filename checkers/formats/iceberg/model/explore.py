@@ -22,7 +22,7 @@ from checkers.formats.iceberg.model import properties
 from checkers.formats.iceberg.model.operations import Operation, Work, attempt, committed, work
 from checkers.formats.iceberg.model.table import Table, seeded
 from workloads.engines.engine import Rule
-from workloads.file.modelled import COMPACTION
+from workloads.file.modelled import REWRITES
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Bound:
         """Every operation; of kinds that work on the whole table or partition one for each that differs."""
         out = []
         for kind, mode in self.kinds:
-            keys = 1 if kind == COMPACTION else self.partitions if kind == "delete-partition" else self.keys
+            keys = 1 if kind in REWRITES else self.partitions if kind == "delete-partition" else self.keys
             out += [Operation(kind, key, mode) for key in range(keys)]
         return out
 
@@ -64,6 +64,8 @@ class Entry:
 
 
 Log = tuple[Entry, ...]
+Mix = tuple[tuple[str, str], ...]
+"""The kinds and modes of a log's operations, sorted."""
 
 
 @dataclass
@@ -72,21 +74,41 @@ class Explored:
 
     Attributes:
         logs: how many logs; the empty one is none.
-        found: name of a broken promise → the shortest log that shows it, as far as the search went.
+        mixes: name of a broken promise and a mix of operations → the shortest log that shows it, as far as the search went.
         fired: validation → how often it refused an attempt.
         committed: kind → how many commits of it are in the tree.
     """
 
     logs: int = 0
-    found: dict[str, Log] = field(default_factory=dict)
+    mixes: dict[tuple[str, Mix], Log] = field(default_factory=dict)
     fired: Counter[Rule] = field(default_factory=Counter)
     committed: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
     def add(self, name: str, log: Log) -> None:
-        """Keep the shorter log."""
-        if name not in self.found or len(log) < len(self.found[name]):
-            self.found[name] = log
+        """Keep the shorter log of a mix."""
+        mix = tuple(sorted((e.operation.kind, e.operation.mode) for e in log))
+        if (name, mix) not in self.mixes or len(log) < len(self.mixes[name, mix]):
+            self.mixes[name, mix] = log
+
+    @property
+    def found(self) -> dict[str, Log]:
+        """Name of a broken promise → the shortest log that shows it."""
+        out: dict[str, Log] = {}
+        for (name, _), log in self.mixes.items():
+            if name not in out or len(log) < len(out[name]):
+                out[name] = log
+        return out
+
+    def each(self) -> list[tuple[str, Log]]:
+        """A log for every mix of operations that breaks a promise, but those of which a part breaks it, too; the shortest first."""
+        mixes = [(name, Counter(mix), log) for (name, mix), log in self.mixes.items()]
+        least = [
+            (name, log)
+            for name, mix, log in mixes
+            if not any(name == other and part < mix for other, part, _ in mixes)
+        ]
+        return sorted(least, key=lambda x: (x[0], len(x[1])))
 
 
 def explore(bound: Bound) -> Explored:
@@ -129,7 +151,7 @@ class _Branch:
         """The logs that go on from here. ``used``: how many keys the log has used."""
         base = len(self.works)
         for o in self.operations:
-            compacts = o.kind == COMPACTION
+            compacts = o.kind in REWRITES
             if not (compactions if compacts else writes) or o.key > used:
                 continue
             for scan in range(base if o.at_commit else 0, base + 1):
@@ -159,7 +181,7 @@ class _Branch:
     def _allowed(self, o: Operation, scan: int) -> Work | None:
         """What the operation commits; None if it has nothing to do, or is refused."""
         base = len(self.works)
-        done = work(o, self.versions[scan], base + 1, self.bound.partitions)
+        done = work(o, self.versions[base if o.at_base else scan], base + 1, self.bound.partitions)
         if done is None:
             return None
         wanted = attempt(
@@ -168,6 +190,7 @@ class _Branch:
             serializable=self.bound.serializable,
             format_version=self.bound.format_version,
             without=self.bound.without,
+            partitions=self.bound.partitions,
         )
         refused = refusals(wanted, [w.effect for w in self.works[scan:]], self.live)
         self.out.fired.update(refused)
@@ -204,7 +227,7 @@ def version_after(bound: Bound, log: Log) -> Table:
     """The table at the end of a log."""
     versions = [seeded(bound.keys, bound.partitions)]
     for n, entry in enumerate(log, 1):
-        done = work(entry.operation, versions[entry.scan], n, bound.partitions)
+        done = work(entry.operation, versions[-1 if entry.operation.at_base else entry.scan], n, bound.partitions)
         assert done is not None, "the log has only commits"
         versions.append(committed(versions[-1], done))
     return versions[-1]

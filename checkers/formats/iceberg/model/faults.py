@@ -31,7 +31,7 @@ from checkers.formats.iceberg.model.explore import Bound
 from checkers.formats.iceberg.model.operations import Work, attempt, committed, work
 from checkers.formats.iceberg.model.table import Table, seeded
 from workloads.engines.engine import Rule
-from workloads.file.modelled import COMPACTION
+from workloads.file.modelled import REWRITES
 
 Since = tuple[tuple[Effect, ...], dict[str, Bounds]]
 """What commits did, and the bounds of the files that they name."""
@@ -279,7 +279,7 @@ class Search:
     def _begins(self, s: State, n: int) -> Iterator[tuple[str, State]]:
         writes = s.begun - (self.of.bound.compactions - s.compactions)
         for k, o in enumerate(self.operations):
-            compacts = o.kind == COMPACTION
+            compacts = o.kind in REWRITES
             if not (s.compactions if compacts else writes < self.of.bound.writes) or o.key > s.used:
                 continue
             main = self.metas[s.pointer].main

@@ -1,8 +1,8 @@
 """What each kind of operation means, and what it does to the files of the version that it scanned.
 
 A kind is one of the workload's (``workloads.operations``), with the mode in which it writes. Each is held to the validations that
-:func:`checkers.conflicts.validations.spark_rules` names, which also says their methods in Iceberg's code. Left out, because their second
-attempt requires what the first one found (two steps): the delete files that a compaction or an overwrite drops.
+:func:`checkers.conflicts.validations.spark_rules` names, which also says their methods in Iceberg's code. A second attempt also requires what the first one found to drop (the delete files of a compaction, or
+of an overwrite). That refuses more and allows nothing new: the same log comes of an operation whose first refresh is its last.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from checkers.conflicts.validations import Attempt, Bounds, Effect, Filter, spark_rules
+from checkers.conflicts.validations import (
+    OVERWRITING,
+    POSITION_DELETES,
+    Attempt,
+    Bounds,
+    Effect,
+    Filter,
+    spark_rules,
+)
 from checkers.formats.iceberg.model.table import DataFile, EqualityDelete, PositionDeletes, Row, Table
 from workloads.engines.engine import Rule
-from workloads.file.modelled import AT_COMMIT, BOTH_WAYS, COMPACTION
+from workloads.file.modelled import AT_COMMIT, BOTH_WAYS, COMPACTION, REWRITES, VALIDATED_OVERWRITES
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +42,14 @@ class Operation:
         """Whether it has no scan of its own."""
         return self.kind in AT_COMMIT
 
+    @property
+    def at_base(self) -> bool:
+        """Whether it chooses what it removes on the base of its commit."""
+        return self.kind in (*AT_COMMIT, *VALIDATED_OVERWRITES)
+
     def __str__(self) -> str:
         mode = f" ({self.mode})" if self.mode else ""
-        return f"{self.kind}{mode}" if self.kind == COMPACTION else f"{self.kind}{mode} of key {self.key}"
+        return f"{self.kind}{mode}" if self.kind in REWRITES else f"{self.kind}{mode} of key {self.key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +67,18 @@ class Work:
 def meaning(o: Operation, rows: Counter[Row], n: int, partitions: int) -> tuple[Counter[Row], Counter[Row]]:
     """The rows that commit n is to remove from these rows, and those that it is to add."""
     mine = Counter({r: c for r, c in rows.items() if r[0] == o.key})
-    if o.kind == "insert":
+    if o.kind == "insert" or (o.kind == "merge-insert" and not mine):
         return Counter(), Counter({(o.key, n, n): 1})
     if o.kind in ("update-register", "merge-upsert"):
         updated = Counter((key, n, born) for key, _, born in mine.elements())
         return mine, updated if mine or o.kind == "update-register" else Counter({(o.key, n, n): 1})
     if o.kind in ("delete", "equality-delete"):
         return mine, Counter()
+    of_partition = Counter({r: c for r, c in rows.items() if r[0] % partitions == o.key % partitions})
     if o.kind == "delete-partition":
-        return Counter({r: c for r, c in rows.items() if r[0] % partitions == o.key % partitions}), Counter()
+        return of_partition, Counter()
+    if o.kind in OVERWRITING:
+        return of_partition, Counter({(o.key, n, n): 1})
     return Counter(), Counter()
 
 
@@ -120,6 +136,18 @@ def _delete_partition(o: Operation, table: Table, n: int, part: int) -> Work | N
     return Work(Effect("delete", removed=gone), dropped=older) if gone else None
 
 
+def _overwrite(o: Operation, table: Table, n: int, part: int) -> Work:
+    """It replaces the files that a DELETE of the partition removes."""
+    gone = _delete_partition(o, table, n, part) or Work(Effect("append"))
+    effect = Effect("overwrite", removed=gone.effect.removed)
+    return _written(n, part, [(o.key, n, n)], effect, gone.dropped)
+
+
+def _merge_insert(o: Operation, table: Table, n: int, part: int) -> Work | None:
+    """A MERGE that has no row to update: what it scanned as absent it appends, and Spark asks for no validation."""
+    return _insert(o, table, n, part)
+
+
 def _equality_delete(o: Operation, table: Table, n: int, part: int) -> Work:
     return Work(
         Effect("delete", equality=(Bounds(part, o.key, o.key),)), equality=(EqualityDelete(part, o.key, n + 1),)
@@ -144,14 +172,40 @@ def _compact(o: Operation, table: Table, n: int, part: int) -> Work | None:
     return Work(Effect("replace", bounds, frozenset(gone)), added, dropped=older)
 
 
+def _compact_deletes(o: Operation, table: Table, n: int, part: int) -> Work | None:
+    """Writes one position delete file for each data file that has some, and leaves out those of a file that is gone."""
+    if not table.deletes:
+        return None
+    of = {d.data_file for d in table.deletes.values()}
+    new = {
+        f"{n}-{name}-deletes": PositionDeletes(
+            name, frozenset().union(*(table.deletes[d].positions for d in table.deletes_of(name)))
+        )
+        for name in sorted(of & {*table.files})
+    }
+    return Work(Effect("replace", merged=frozenset(of)), deletes=new, dropped=frozenset(table.deletes))
+
+
+def _rewrite_manifests(o: Operation, table: Table, n: int, part: int) -> Work:
+    return Work(Effect("replace", manifests=True))
+
+
 _WORK: Mapping[str, Callable[[Operation, Table, int, int], Work | None]] = {
-    **dict(zip(AT_COMMIT, (_insert, _delete_partition, _equality_delete), strict=True)),
+    "insert": _insert,
+    "delete-partition": _delete_partition,
+    "equality-delete": _equality_delete,
+    "merge-insert": _merge_insert,
+    **dict.fromkeys(OVERWRITING, _overwrite),
     **dict.fromkeys(BOTH_WAYS, _row_level),
     COMPACTION: _compact,
+    POSITION_DELETES: _compact_deletes,
+    "rewrite-manifests": _rewrite_manifests,
 }
 
 
-def attempt(o: Operation, done: Work, *, serializable: bool, format_version: int, without: frozenset[Rule]) -> Attempt:
+def attempt(
+    o: Operation, done: Work, *, serializable: bool, format_version: int, without: frozenset[Rule], partitions: int = 1
+) -> Attempt:
     """The operation as its engine validates it.
 
     Args:
@@ -164,11 +218,10 @@ def attempt(o: Operation, done: Work, *, serializable: bool, format_version: int
         format_version=format_version,
         again=False,
     )
-    return Attempt(
-        done.effect,
-        Filter(key=None if o.kind == "merge-upsert" else o.key),
-        tuple(r for r in rules if r not in without),
-    )
+    selects = Filter(key=None if o.kind == "merge-upsert" else o.key)
+    if o.kind in OVERWRITING:
+        selects = Filter(part=o.key % partitions)
+    return Attempt(done.effect, selects, tuple(r for r in rules if r not in without))
 
 
 def committed(table: Table, done: Work) -> Table:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from checkers.formats.iceberg.model.operations import Operation, Work, meaning
 from checkers.formats.iceberg.model.table import Row, Table
-from workloads.file.modelled import COMPACTION
+from workloads.file.modelled import REWRITES
 
 DANGLING = "dangling-dv"
 """A deletion vector of a file that is gone. In version 2 such position deletes are allowed, and delete nothing."""
@@ -106,7 +106,7 @@ def _named(
 ) -> str:
     """The name of what no order explains."""
     removed, added = changed
-    if o.kind == COMPACTION:
+    if o.kind in REWRITES:
         return "compaction-changed-rows"
     wanted = meaning(o, scanned.rows, n, partitions)
     if changed == wanted:

@@ -10,10 +10,11 @@ from typing import Any
 
 import yaml
 
+from checkers.conflicts.validations import VALIDATED
 from checkers.formats.iceberg.model.explore import Bound, Log
 from checkers.formats.iceberg.model.operations import Operation
 from checkers.formats.iceberg.model.table import Table
-from workloads.file.modelled import COMPACTION
+from workloads.file.modelled import COMPACTION, REWRITES
 
 MOST_WRITERS = 8
 """Writers of a scenario file."""
@@ -44,8 +45,8 @@ def scenario(bound: Bound, log: Log, anomaly: str, final: Table, name: str) -> t
         scanned = {names[m - 1]: "held" for m, later in enumerate(log, 1) if m > n and later.scan == n - 1}
         before = {names[n - 2]: "completed"} if n > 1 else {}
         after = {names[e.scan - 1]: "completed"} if e.scan else {}
-        step: dict[str, Any] = {"name": names[n - 1], "writer": n - 1, "do": e.operation.kind}
-        step["value"] = _value(e.operation, bound)
+        step: dict[str, Any] = {"name": names[n - 1], "writer": n - 1, "do": kind_of(e.operation)}
+        step["value"] = argument(e.operation, bound.partitions)
         if held:
             step |= {"after": after} if after else {}
             step["hold"] = before | scanned
@@ -87,7 +88,16 @@ def said(log: Log) -> list[str]:
     ]
 
 
-def _value(o: Operation, bound: Bound) -> dict[str, Any]:
-    if o.kind == "delete-partition":
-        return {"part": o.key % bound.partitions}
-    return {"strategy": "binpack", "all": True} if o.kind == COMPACTION else {"ids": [o.key]}
+def kind_of(o: Operation) -> str:
+    """The workload's name of its kind, where ``validated`` is an option."""
+    return o.kind.removesuffix(VALIDATED)
+
+
+def argument(o: Operation, partitions: int) -> dict[str, Any]:
+    """The operation's ``value``, as a workload draws it."""
+    if o.kind in REWRITES:
+        return {"strategy": "binpack", "all": True} if o.kind == COMPACTION else {}
+    value: dict[str, Any] = {} if o.kind == "delete-partition" else {"ids": [o.key]}
+    if o.kind.startswith(("delete-partition", "overwrite-where")):
+        value["part"] = o.key % partitions
+    return value | ({"validated": True} if o.kind.endswith(VALIDATED) else {})
