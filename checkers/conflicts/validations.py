@@ -206,7 +206,8 @@ def spark_rules(
     again: bool,
     starting_sequence: bool = True,
 ) -> tuple[Rule, ...]:
-    """The rules of Spark for a kind, in the order in which Iceberg asks them.
+    """The rules of Spark for a kind, in the order in which Iceberg asks them: first ``validate`` of ``BaseRowDelta``, ``BaseOverwriteFiles`` or
+    ``BaseRewriteFiles``, then what is to be deleted must be there (``MergingSnapshotProducer.apply``: data files, then delete files).
 
     Args:
         merge_on_read: whether the table's mode for the kind is merge-on-read; else copy-on-write.
@@ -219,7 +220,7 @@ def spark_rules(
     if kind in BLIND:
         rules = ()
     elif kind in OVERWRITING:
-        rules = ("added data", "removed data", "new deletes")
+        rules = ("added data", "new deletes", "removed data")
         if again and kind.startswith("overwrite-where"):  # ``ReplacePartitions`` does not ask for them
             rules = (*rules, "replaced delete files")
     elif kind == POSITION_DELETES:
@@ -227,17 +228,16 @@ def spark_rules(
     elif kind == "rewrite-manifests":
         rules = ("replaced manifests",)
     elif kind in COMPACTIONS:
-        rules = ("replaced files", "position deletes of replaced files")
+        rules = ("position deletes of replaced files", "replaced files")
         if not starting_sequence:
-            rules = ("replaced files", "deletes of replaced files")
+            rules = ("deletes of replaced files", "replaced files")
         if again:
-            rules = ("replaced delete files", *rules)
+            rules = (*rules, "replaced delete files")
     elif not merge_on_read:
-        rules = ("added data", "replaced files", "deletes of replaced files")
+        rules = ("added data", "deletes of replaced files", "replaced files")
     else:
-        rules = ("added data", "referenced files", "replaced delete files", "new deletes")
+        vectors: tuple[Rule, ...] = ("deletion vectors",) if format_version == 3 else ()
+        rules = ("referenced files", "added data", "new deletes", *vectors, "replaced delete files")
         if kind in DELETES:  # it may find what it deletes deleted, but not rewritten
-            rules = ("added data", "referenced files, rewritten")
-        if format_version == 3:
-            rules = (*rules, "deletion vectors")
+            rules = ("referenced files, rewritten", "added data", *vectors)
     return tuple(rule for rule in rules if serializable or rule != "added data")

@@ -46,6 +46,14 @@ class ModelOptions(Options):
             "--all", help="With --scenarios or --replay: one for every mix of operations, not the shortest only."
         ),
     ] = False
+    draw: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Also as many logs that break nothing, drawn at random, with operations that are refused: is Spark as the model?",
+        ),
+    ] = 0
+    seed: Annotated[int, typer.Option(help="Of --draw.")] = 0
     store: StoreOption = STORE
 
     accept: Annotated[
@@ -61,8 +69,9 @@ class ModelOptions(Options):
     def prepare(self) -> None:
         if self.accept is not None and (self.names or self.scenarios is not None or self.replay):
             raise BadArgument("--accept judges stored runs: name no model with it, and neither --scenarios nor --replay")
-        if self.every and self._folder is None:
-            raise BadArgument("--all says which counterexamples become scenarios: add --scenarios FOLDER or --replay")
+        if (self.every or self.draw) and self._folder is None:
+            said = "--all" if self.every else "--draw"
+            raise BadArgument(f"{said} says which logs become scenarios: add --scenarios FOLDER or --replay")
         if self._folder is not None:
             check_folder("--store" if self.scenarios is None else "--scenarios", self._folder)
         _ = self._models
@@ -92,6 +101,7 @@ class ModelOptions(Options):
                 typer.echo(f"  {line}")
             if self._folder is not None:
                 written += _written(m, bound, found, self._folder, self.every)
+                written += _drawn(m, bound, self.draw, self.seed, self._folder)
         if self.replay and written:
             as_expected = self._replayed(written) and as_expected
         return 0 if as_expected else 1
@@ -221,4 +231,29 @@ def _written(m: Modelled, bound: Bound, found: Explored, folder: Path, every: bo
         write_output(path, text)
         typer.echo(f"  icequake prove {path}" + (f"  {'; '.join(said(log))}" if every else ""))
         out.append(path)
+    return out
+
+
+def _drawn(m: Modelled, bound: Bound, number: int, seed: int, folder: Path) -> list[Path]:
+    """Write so many drawn logs as scenarios."""
+    from random import Random
+
+    from checkers.formats.iceberg.model.draw import draw
+    from checkers.formats.iceberg.model.scenario import scenario
+    from workloads.file.scenario import MOST_NAME
+
+    out = []
+    for n in range(number):
+        log, refused, final = draw(bound, Random(f"{seed} {m.model} {n}"))
+        number_of = f"-drawn-{seed}-{n}"
+        called = m.model[: MOST_NAME - len(number_of)].rstrip("-") + number_of
+        text, why = scenario(bound, log, None, final, called, refused)
+        if not text:
+            typer.echo(f"  {called} cannot be written as a scenario: {why}")
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        write_output(folder / f"{called}.yaml", text)
+        out.append(folder / f"{called}.yaml")
+    if out:
+        typer.echo(f"  {len(out)} drawn logs: icequake prove {folder}/{m.model}-drawn-*.yaml")
     return out

@@ -8,7 +8,7 @@ of an overwrite). That refuses more and allows nothing new: the same log comes o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from checkers.conflicts.validations import (
@@ -115,7 +115,7 @@ def _row_level(o: Operation, table: Table, n: int, part: int) -> Work | None:
     if not found:  # nothing to replace: an append
         return _written(n, part, made, Effect("append"))
     older = frozenset(d for name in found for d in table.deletes_of(name))
-    merged = frozenset(name for name in found if table.deletes_of(name))
+    merged = _with_deletes(table, found)
     if o.mode == "copy-on-write":
         kept = [row for name in found for p, row in sorted(table.live[name].items()) if p not in found[name]]
         return _written(n, part, kept + made, Effect("overwrite", removed=frozenset(found), merged=merged), older)
@@ -133,13 +133,17 @@ def _delete_partition(o: Operation, table: Table, n: int, part: int) -> Work | N
     """Its filter selects the partition's delete files, too (``MergingSnapshotProducer.deleteByRowFilter``)."""
     gone = frozenset(name for name, f in table.files.items() if f.part == part)
     older = frozenset(d for name in gone for d in table.deletes_of(name))
-    return Work(Effect("delete", removed=gone), dropped=older) if gone else None
+    return Work(Effect("delete", removed=gone, merged=_with_deletes(table, gone)), dropped=older) if gone else None
+
+
+def _with_deletes(table: Table, files: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for name in files if table.deletes_of(name))
 
 
 def _overwrite(o: Operation, table: Table, n: int, part: int) -> Work:
     """It replaces the files that a DELETE of the partition removes."""
     gone = _delete_partition(o, table, n, part) or Work(Effect("append"))
-    effect = Effect("overwrite", removed=gone.effect.removed)
+    effect = Effect("overwrite", removed=gone.effect.removed, merged=gone.effect.merged)
     return _written(n, part, [(o.key, n, n)], effect, gone.dropped)
 
 
@@ -204,19 +208,20 @@ _WORK: Mapping[str, Callable[[Operation, Table, int, int], Work | None]] = {
 
 
 def attempt(
-    o: Operation, done: Work, *, serializable: bool, format_version: int, without: frozenset[Rule], partitions: int = 1
+    o: Operation, done: Work, *, serializable: bool, format_version: int, without: frozenset[Rule], partitions: int = 1, again: bool = False
 ) -> Attempt:
     """The operation as its engine validates it.
 
     Args:
         without: rules that the engine does not have.
+        again: whether it was refused before, so that it also requires what its first attempt found to drop.
     """
     rules = spark_rules(
         o.kind,
         merge_on_read=o.mode == "merge-on-read",
         serializable=serializable,
         format_version=format_version,
-        again=False,
+        again=again,
     )
     selects = Filter(key=None if o.kind == "merge-upsert" else o.key)
     if o.kind in OVERWRITING:

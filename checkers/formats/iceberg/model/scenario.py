@@ -6,14 +6,16 @@ is there; whoever commits next after its scan waits until it is held. So one gat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
-from checkers.conflicts.validations import VALIDATED
-from checkers.formats.iceberg.model.explore import Bound, Log
+from checkers.conflicts.validations import MESSAGES, VALIDATED
+from checkers.formats.iceberg.model.explore import Bound, Entry, Log
 from checkers.formats.iceberg.model.operations import Operation
 from checkers.formats.iceberg.model.table import Table
+from workloads.engines.engine import Rule
 from workloads.file.modelled import COMPACTION, REWRITES
 
 MOST_WRITERS = 8
@@ -22,46 +24,42 @@ LINK = "https://iceberg.apache.org/docs/latest/reliability/"
 _MODE_OF = {"update-register": "update", "delete": "delete", "merge-upsert": "merge"}
 
 
-def scenario(bound: Bound, log: Log, anomaly: str, final: Table, name: str) -> tuple[str, str]:
-    """The text of a scenario file that shows ``anomaly``; or an empty text, and why no file can say it.
+def scenario(
+    bound: Bound,
+    log: Log,
+    anomaly: str | None,
+    final: Table,
+    name: str,
+    refused: Sequence[tuple[Entry, Rule]] = (),
+) -> tuple[str, str]:
+    """The text of a scenario file that shows ``anomaly``, or none; or an empty text, and why no file can say it.
 
     Args:
         final: the table at the end of the log.
+        refused: operations that are refused after the log, each by a rule.
     """
-    if len(log) > MOST_WRITERS:
-        return "", f"it needs {len(log)} writers, a scenario has at most {MOST_WRITERS}"
-    modes = {(_MODE_OF[o.kind], o.mode) for o in (e.operation for e in log) if o.mode}
+    every = [*log, *(entry for entry, _ in refused)]
+    if len(every) > MOST_WRITERS:
+        return "", f"it needs {len(every)} writers, a scenario has at most {MOST_WRITERS}"
+    modes = {(_MODE_OF[o.kind], o.mode) for o in (e.operation for e in every) if o.mode}
     if len({kind for kind, _ in modes}) < len(modes):
         return "", "a kind of operation writes in both modes, a table has one for each"
     if bound.without:
         return "", f"it needs an engine without the validations {', '.join(sorted(bound.without))}"
-    names = [f"{e.operation.kind}-{n}" for n, e in enumerate(log, 1)]
-    level = "serializable" if bound.serializable else "snapshot"
     properties = {"commit.retry.min-wait-ms": "10"} | {f"write.{kind}.mode": mode for kind, mode in sorted(modes)}
-    steps = []
-    for n, e in enumerate(log, 1):
-        held = e.scan < n - 1
-        # Whoever has scanned the version before this commit, and commits later, is at its gate before this commit comes.
-        scanned = {names[m - 1]: "held" for m, later in enumerate(log, 1) if m > n and later.scan == n - 1}
-        before = {names[n - 2]: "completed"} if n > 1 else {}
-        after = {names[e.scan - 1]: "completed"} if e.scan else {}
-        step: dict[str, Any] = {"name": names[n - 1], "writer": n - 1, "do": kind_of(e.operation)}
-        step["value"] = argument(e.operation, bound.partitions)
-        if held:
-            step |= {"after": after} if after else {}
-            step["hold"] = before | scanned
-        elif after | scanned:
-            step["after"] = after | scanned
-        steps.append(step)
+    steps = [_step(n, every, min(n, len(log) + 1), bound) for n in range(1, len(every) + 1)]
+    for step, (_, rule) in zip(steps[len(log) :], refused, strict=True):
+        step["expect"] = {"type": "fail", "error": "ValidationException", "message": MESSAGES[rule]}
+    end = [f"refused: {e.operation}, by {rule}" for e, rule in refused]
     data = {
         "scenario": name,
-        "description": f"A log of the model: {'; '.join(said(log))}.",
+        "description": f"A log of the model: {'; '.join([*said(log), *end])}.",
         "link": LINK,
-        "affected": "found by the model",
+        "affected": "found by the model" if anomaly is not None else "none; a promise",
         "tables": [
             {
                 "name": "t",
-                "isolation": level,
+                "isolation": "serializable" if bound.serializable else "snapshot",
                 "format_version": bound.format_version,
                 "partitions": bound.partitions,
                 "seed_rows": bound.keys + bound.partitions,
@@ -69,10 +67,25 @@ def scenario(bound: Bound, log: Log, anomaly: str, final: Table, name: str) -> t
             }
         ],
         "operations": steps,
-        "anomalies": [anomaly],
+        "anomalies": [] if anomaly is None else [anomaly],
         "final": {"t": sorted(key for key, _, _ in final.rows.elements())},
     }
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
+
+
+def _step(n: int, every: Sequence[Entry], place: int, bound: Bound) -> dict[str, Any]:
+    """The n-th operation, whose commit comes at a place of the log, or would come there if it were not refused."""
+    names = [f"{e.operation.kind}-{m}" for m, e in enumerate(every, 1)]
+    e = every[n - 1]
+    # Whoever has scanned the version before this commit, and commits later, is at its gate before this commit comes.
+    later = {names[m - 1]: "held" for m, other in enumerate(every, 1) if m > n and other.scan == n - 1 and place == n}
+    before = {names[place - 2]: "completed"} if place > 1 else {}
+    after = {names[e.scan - 1]: "completed"} if e.scan else {}
+    step: dict[str, Any] = {"name": names[n - 1], "writer": n - 1, "do": kind_of(e.operation)}
+    step["value"] = argument(e.operation, bound.partitions)
+    if e.scan < place - 1:
+        return step | ({"after": after} if after else {}) | {"hold": before | later}
+    return step | ({"after": after | later} if after | later else {})
 
 
 def said(log: Log) -> list[str]:
@@ -96,7 +109,8 @@ def kind_of(o: Operation) -> str:
 def argument(o: Operation, partitions: int) -> dict[str, Any]:
     """The operation's ``value``, as a workload draws it."""
     if o.kind in REWRITES:
-        return {"strategy": "binpack", "all": True} if o.kind == COMPACTION else {}
+        # Not all files, but as the model: those of a partition with two, and those with deletes.
+        return {"strategy": "binpack", "all": False} if o.kind == COMPACTION else {}
     value: dict[str, Any] = {} if o.kind == "delete-partition" else {"ids": [o.key]}
     if o.kind.startswith(("delete-partition", "overwrite-where")):
         value["part"] = o.key % partitions
