@@ -15,8 +15,8 @@ ENGINES_CELL_S = 2.0
 """Of a cell with other engines: 467 in 15 minutes (docs/engine-matrix.md)."""
 SCENARIO_S = 2.9
 """Of a scenario: 200 in 9 minutes 34 seconds (docs/scenarios.md)."""
-MODEL_S = 6.0
-"""Of a model of the library: 16 in a minute or two (docs/model.md)."""
+MODEL_S = 7.0
+"""Of a model of the library: 20 in two or three minutes (docs/model.md)."""
 WARM_RUN_S = 13.2
 """Of a run on a warm stack, without its load: 50 runs of 12 seconds on two stacks in 22 minutes (docs/sweep.md)."""
 COLD_RUN_S = STACK_S + WARM_RUN_S

@@ -68,7 +68,9 @@ class ModelOptions(Options):
 
     def prepare(self) -> None:
         if self.accept is not None and (self.names or self.scenarios is not None or self.replay):
-            raise BadArgument("--accept judges stored runs: name no model with it, and neither --scenarios nor --replay")
+            raise BadArgument(
+                "--accept judges stored runs: name no model with it, and neither --scenarios nor --replay"
+            )
         if (self.every or self.draw) and self._folder is None:
             said = "--all" if self.every else "--draw"
             raise BadArgument(f"{said} says which logs become scenarios: add --scenarios FOLDER or --replay")
@@ -92,7 +94,7 @@ class ModelOptions(Options):
             if m.catalog is not None:
                 as_expected = _step_by_step(m) and as_expected
                 continue
-            bound = _bound(m)
+            bound = bound_of(m)
             found = explore(bound)
             wrong = _wrong(m, bound, found)
             as_expected = as_expected and not wrong
@@ -148,7 +150,7 @@ def _step_by_step(m: Modelled) -> bool:
     assert m.catalog is not None
     catalog = CATALOGS[m.catalog]
     only = frozenset(m.only) or None
-    found = search(Faulty(_bound(m), catalog, m.writers, m.retries, m.faults, only))
+    found = search(Faulty(bound_of(m), catalog, m.writers, m.retries, m.faults, only))
     wanted = [] if not m.faults else [f for f in catalog.after if only is None or f in only]
     wrong = [f"NOT EXPECTED: {name}" for name in sorted({*found.found} - {*m.expect})]
     wrong += [f"NOT FOUND: {name}" for name in m.expect if name not in found.found]
@@ -172,7 +174,8 @@ def _step_by_step(m: Modelled) -> bool:
     return not wrong
 
 
-def _bound(m: Modelled) -> Bound:
+def bound_of(m: Modelled) -> Bound:
+    """What a file asks to be explored."""
     from checkers.formats.iceberg.model.explore import Bound
 
     return Bound(

@@ -11,12 +11,12 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+from checkers.conflicts.validations import OVERWRITING
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, RowChange
 from checkers.formats.iceberg.model.explore import Bound, Entry, Log
-from checkers.conflicts.validations import OVERWRITING, POSITION_DELETES
 from checkers.formats.iceberg.model.operations import Work, committed, work
 from checkers.formats.iceberg.model.scenario import argument, kind_of
 from checkers.formats.iceberg.model.table import DataFile, EqualityDelete, PositionDeletes, seeded

@@ -83,6 +83,22 @@ def test_they_agree_at_snapshot_isolation(kinds: tuple[tuple[str, str], ...], ve
     assert total > 60 and broken
 
 
+def test_they_agree_on_overwrites_rewrites_and_a_merge_with_only_an_insert() -> None:
+    kinds = (
+        ("delete", COW),
+        ("update-register", MOR),
+        *((kind, "") for kind in ("merge-insert", "overwrite-where", "overwrite-where-validated")),
+        *((kind, "") for kind in ("rewrite-data-files", "rewrite-position-delete-files", "rewrite-manifests")),
+    )
+    total, broken, differ = disagreements(replace(EVERY, kinds=kinds, writes=2, partitions=2))
+    assert not differ
+    assert total > 100 and not broken
+    skew = replace(EVERY, kinds=(("delete", COW), ("merge-insert", "")), writes=3, compactions=0, keys=1)
+    total, broken, differ = disagreements(skew)
+    assert not differ
+    assert broken
+
+
 def test_they_agree_in_a_table_of_two_partitions() -> None:
     total, _, differ = disagreements(replace(EVERY, writes=2, partitions=2))
     assert not differ

@@ -104,9 +104,7 @@ class Explored:
         """A log for every mix of operations that breaks a promise, but those of which a part breaks it, too; the shortest first."""
         mixes = [(name, Counter(mix), log) for (name, mix), log in self.mixes.items()]
         least = [
-            (name, log)
-            for name, mix, log in mixes
-            if not any(name == other and part < mix for other, part, _ in mixes)
+            (name, log) for name, mix, log in mixes if not any(name == other and part < mix for other, part, _ in mixes)
         ]
         return sorted(least, key=lambda x: (x[0], len(x[1])))
 

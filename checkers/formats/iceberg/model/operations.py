@@ -208,7 +208,14 @@ _WORK: Mapping[str, Callable[[Operation, Table, int, int], Work | None]] = {
 
 
 def attempt(
-    o: Operation, done: Work, *, serializable: bool, format_version: int, without: frozenset[Rule], partitions: int = 1, again: bool = False
+    o: Operation,
+    done: Work,
+    *,
+    serializable: bool,
+    format_version: int,
+    without: frozenset[Rule],
+    partitions: int = 1,
+    again: bool = False,
 ) -> Attempt:
     """The operation as its engine validates it.
 
