@@ -1,8 +1,9 @@
 """What each kind of operation means, and what it does to the files of the version that it scanned.
 
 A kind is one of the workload's (``workloads.operations``), with the mode in which it writes. Each is held to the validations that
-:func:`checkers.conflicts.validations.spark_rules` names, which also says their methods in Iceberg's code. A second attempt also requires what the first one found to drop (the delete files of a compaction, or
-of an overwrite). That refuses more and allows nothing new: the same log comes of an operation whose first refresh is its last.
+:func:`checkers.conflicts.validations.spark_rules` names, which also says their methods in Iceberg's code. A second
+attempt also requires what the first one found to drop (the delete files of a compaction, or of an overwrite). That refuses more and allows
+nothing new: the same log comes of an operation whose first refresh is its last.
 """
 
 from __future__ import annotations
