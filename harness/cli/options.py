@@ -218,8 +218,8 @@ def paths_anywhere(value: Any) -> Any:
 
 
 def help_command(commands: Iterable[str]) -> str:
-    """The command that shows the help of the one of ``commands`` that was typed; of the whole program if there is none."""
-    typed = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    """The command that shows the help of the one of ``commands`` that was typed first; of the whole program if there is none."""
+    typed = sys.argv[1] if len(sys.argv) > 1 else ""
     return f"{command()} {typed} --help" if typed in commands else f"{command()} --help"
 
 

@@ -6,11 +6,13 @@ proxy before it for each writer, which holds or strikes one request. So every sc
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
+from checkers.names import meaning
 from compose.install.jars import read_lock
 from compose.install.releases import DEFAULT, RELEASES, Release
 from reports.reproduction.expected import afterwards, read_by
@@ -111,7 +113,13 @@ def _runtime(scenario: Scenario) -> list[str]:
 
 
 def headline(scenario: Scenario) -> str:
-    """What it shows, as a sentence without its stop."""
+    """What it shows, as a sentence without its stop.
+
+    A scenario that ``shrink`` wrote says the name of its anomaly; those who read a tracker do not know the name, so they get its meaning.
+    """
+    first = re.split(r",? (?:with|rarely)\b", scenario.shows)[0]
+    if first in _names(scenario) and (found := meaning(first)) is not None:
+        return found.sentence.rstrip(".")
     return scenario.shows[:1].upper() + scenario.shows[1:]
 
 

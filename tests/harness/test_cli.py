@@ -130,6 +130,7 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload uses a newer one in events"),
         (["setup", "--iceberg", "0.1"], "no Iceberg release '0.1'"),
         (["dance"], "dance"),
+        (["--verbose", "run", "quick"], "icequake --help`"),
         (["list", "songs"], "allowed: workloads, scenarios, models, operations"),
         (["explain", "lost-comit"], "did you mean lost-commit?"),
         (["explain", "lost-akcs"], "(did you mean lost-acks?)"),

@@ -80,6 +80,13 @@ def test_an_issue_has_what_a_maintainer_asks_for_first(name: str) -> None:
         assert f"**{step.name}** (writer {step.writer}, " in text
 
 
+@pytest.mark.parametrize("said", ["undelete with 2 operations", "undelete, rarely, with 3 operations"])
+def test_a_name_that_only_icequake_knows_is_no_headline(said: str) -> None:
+    small = SCENARIOS["undelete"].model_copy(update={"headline": said})
+    for text in (issue(small), script(small)):
+        assert "A row that an operation deleted is still in the table" in text.splitlines()[0]
+
+
 def test_the_page_lists_every_scenario_as_the_code_does() -> None:
     page = (ROOT / "docs" / "exported.md").read_text()
     assert table(SCENARIOS.values()) in page, "write it again: python -m reports.reproduction.table"
