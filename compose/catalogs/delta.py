@@ -61,13 +61,17 @@ GUARDS: Mapping[GuardName, LogStore] = {
 """By name, as ``guard:`` in a workload file has it."""
 
 
-def location(endpoints: Endpoints, data: Path, namespace: str) -> Callable[[str], str]:
-    """The place of each Delta table of a run, by the table's name; ``data``: the run's own folder for what does not outlive it."""
+def root(endpoints: Endpoints, data: Path) -> str:
+    """The folder in which the namespaces of Delta tables lie; ``data``: the run's own folder for what does not outlive it."""
     if GUARDS[_known(endpoints.guard)].local:
-        root = (data / "delta").as_uri()
-    else:
-        root = f"s3a://{endpoints.warehouse.partition('://')[2]}"
-    return lambda table: f"{root}/{namespace}/{table}"
+        return (data / "delta").as_uri()
+    return f"s3a://{endpoints.warehouse.partition('://')[2]}"
+
+
+def location(endpoints: Endpoints, data: Path, namespace: str) -> Callable[[str], str]:
+    """The place of each Delta table of a run, by the table's name; ``data`` as for :func:`root`."""
+    folder = root(endpoints, data)
+    return lambda table: f"{folder}/{namespace}/{table}"
 
 
 def session(endpoints: Endpoints, extensions: str) -> dict[str, str]:

@@ -10,11 +10,14 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from compose.install import committers, flink, releases
 from compose.install.cache import SetupError, home
+from workloads.engines.delta_rs import RELEASES as DELTA_RS
+from workloads.engines.delta_rs import needed
 
 
 @dataclass(frozen=True)
@@ -52,29 +55,32 @@ class Extra:
 
 
 DUCKDB = Path(__file__).with_name("engine-duckdb.lock")
+_SITE = "lib/python*/site-packages"
 
 
-def _duckdb(place: Path) -> Files:
-    python = releases.environment(place, DUCKDB)
+def _packages(lock: Path, place: Path) -> Files:
+    """The packages of a lock file, in an environment of their own."""
+    python = releases.environment(place, lock)
     folders = tuple(str(p) for p in sorted(python.parent.parent.glob(_SITE)))
     if not folders:
         raise SetupError(f"no packages in {python.parent.parent}; remove that folder and run the same command again")
     return Files(python_path=folders)
 
 
-_SITE = "lib/python*/site-packages"
+def _packages_in_place(lock: Path, place: Path) -> bool:
+    return (releases.environment_path(place, lock) / "bin" / "python").exists()
 
 
-def _duckdb_in_place(place: Path) -> bool:
-    return (releases.environment_path(place, DUCKDB) / "bin" / "python").exists()
+def _pinned(lock: Path, package: str) -> Mapping[str, str]:
+    found = re.search(rf"^{package}==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE)
+    return {package: found[1]} if found else {}
 
 
 def _duckdb_versions(place: Path) -> Mapping[str, str]:
     """DuckDB's release, and the commit that its Iceberg extension was built of."""
-    pinned = re.search(r"^duckdb==(\S+)", DUCKDB.read_text(encoding="utf-8"), re.MULTILINE)
     extension = "duckdb_extension_iceberg/extensions/*/iceberg.duckdb_extension"
     built = [v for p in releases.environment_path(place, DUCKDB).glob(f"{_SITE}/{extension}") if (v := _built_of(p))]
-    return {**({"duckdb": pinned[1]} if pinned else {}), **({"duckdb-iceberg": built[0]} if built else {})}
+    return {**_pinned(DUCKDB, "duckdb"), **({"duckdb-iceberg": built[0]} if built else {})}
 
 
 def _built_of(extension: Path) -> str:
@@ -100,9 +106,23 @@ def _committer(place: Path) -> Files:
     return Files(plain={"classes": str(found.classes), "class_path": found.class_path, "main": committers.MAIN})
 
 
+def _delta_rs(release: str) -> Extra:
+    lock = Path(__file__).with_name(f"engine-delta-rs{'' if release == DELTA_RS[0] else f'-{release}'}.lock")
+    title = f"delta-rs {release}"
+    installing, there = partial(_packages, lock), partial(_packages_in_place, lock)
+    return Extra(title, 47, installing, there, lambda place: _pinned(lock, "deltalake"))
+
+
 EXTRAS: Mapping[str, Extra] = {
     "committer": Extra("Iceberg's Java client as a writer", 0, _committer, committers.in_place),
-    "duckdb": Extra("DuckDB with its Iceberg extension", 51, _duckdb, _duckdb_in_place, _duckdb_versions),
+    **{needed(release): _delta_rs(release) for release in DELTA_RS},
+    "duckdb": Extra(
+        "DuckDB with its Iceberg extension",
+        51,
+        partial(_packages, DUCKDB),
+        partial(_packages_in_place, DUCKDB),
+        _duckdb_versions,
+    ),
     "flink": Extra("Flink with its Iceberg runtime", 350, _flink, flink.in_place, _flink_versions, flink.damaged),
 }
 """Name → what can be installed; an engine names it in ``Guest.needs``."""
@@ -116,6 +136,8 @@ def installed(needs: str | None) -> Files:
     """
     if needs is None:
         return Files()
+    if needs not in EXTRAS:
+        raise SetupError(f"{needs} is not known; what can be installed: {', '.join(EXTRAS)}")
     extra = EXTRAS[needs]
     try:
         return extra.install(home())

@@ -42,7 +42,9 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
             "external": run.hide.value(run.external.plain),
             "catalog_properties": masked(w.catalog_properties),
             "namespace": run.namespace,
-            "versions": versions(run.installation, our_servers(run) | images.keys(), images, w.engines),
+            "versions": versions(
+                run.installation, our_servers(run) | images.keys(), images, w.engines, w.catalog_properties
+            ),
             "tables": [t.model_dump() for t in w.tables],
             "writers": w.writers,
             "engines": list(w.engines) if {*w.engines} != {SPARK} else [],

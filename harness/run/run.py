@@ -171,7 +171,7 @@ class Run:
         run, workload = self._run, self._run.workload
         for name in dict.fromkeys(workload.engines):
             if isinstance(guest := ENGINES[name], Foreign):
-                installed(guest.needs)  # before anything is started
+                installed(guest.needs_with(workload.catalog_properties))  # before anything is started
         proxies = proxies_of(run, stack)
         board = None if proxies is None else proxies.board
         with self._timed("stack"):

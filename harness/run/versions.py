@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from importlib import metadata
+from types import MappingProxyType
 
 from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.install.cache import home
@@ -29,12 +30,14 @@ def versions(
     ours: frozenset[str] = EMBEDDED,
     images: Mapping[str, str] | None = None,
     engines: Iterable[str] = (),
+    properties: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Name → version: icequake, spark, iceberg (of the writers), java, python, system, and each server of ``ours``; ``unknown`` if it
     cannot be determined. Of a user's runtime jar also ``iceberg-commit``, if the jar says it, and ``iceberg-jar``: its SHA-256.
 
-    ``engines``: of the writers; what theirs consists of, by the names in their ``software``. ``ours``: names of the servers that are started
-    here; the versions of others are not known. ``images``: of those in containers, whose version is the image's name.
+    ``engines``: of the writers; what theirs consists of, by the names in their ``software``. ``properties``: of the catalog.
+    ``ours``: names of the servers that are started here; the versions of others are not known. ``images``: of those in containers, whose
+    version is the image's name.
     """
     images = images or {}
     servers = {server.name: server.version for catalog in CATALOGS.values() for server in catalog.servers}
@@ -46,7 +49,7 @@ def versions(
         ),
         "iceberg": version_in_names(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.+-]+)\.jar", jars.get("spark", ())),
         **_own_jar(installation),
-        **of_engines(engines),
+        **of_engines(engines, properties),
         "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -64,11 +67,11 @@ def _own_jar(installation: Installation) -> dict[str, str]:
     return {**commit, "iceberg-jar": f"sha256:{own.sha256}"}
 
 
-def of_engines(names: Iterable[str]) -> dict[str, str]:
-    """What engines consist of, besides what every run has."""
+def of_engines(names: Iterable[str], properties: Mapping[str, str]) -> dict[str, str]:
+    """What engines consist of, besides what every run has; ``properties``: of the catalog."""
     found: dict[str, str] = {}
     for engine in {ENGINES[n] for n in names}:
-        needs = engine.needs if isinstance(engine, Foreign) else None
+        needs = engine.needs_with(properties) if isinstance(engine, Foreign) else None
         found |= EXTRAS[needs].versions(home()) if needs is not None else {}
         found |= {"pyiceberg": _package("pyiceberg")} if "pyiceberg" in engine.software.values() else {}
     return dict(sorted(found.items()))

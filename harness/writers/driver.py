@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from compose.catalogs import delta
 from compose.catalogs.registry import catalog_of
 from compose.docker.composefile import Spec
 from compose.docker.spark import JAVA, PYTHON, InHostNetwork, driver_memory
@@ -195,7 +196,7 @@ def access(endpoints: Endpoints, conf: Mapping[str, str], *, scratch: Path, file
     Args:
         endpoints: as the writer sees them.
         conf: the properties of a Spark session that reaches the stack.
-        scratch: a folder for this writer and its replacements.
+        scratch: a folder for this writer and its replacements, in the run's own.
         files: what was installed for the engine.
     """
     catalog, prefix = catalog_of(endpoints), f"spark.sql.catalog.{CATALOG}."
@@ -211,6 +212,7 @@ def access(endpoints: Endpoints, conf: Mapping[str, str], *, scratch: Path, file
         spark=dict(conf),
         scratch=str(scratch),
         files=files.plain,
+        delta=delta.root(endpoints, scratch.parent) if endpoints.guard else "",
     )
 
 
@@ -313,7 +315,7 @@ def launcher(
     """
 
     guests = {name: engine for name in {*engines} if isinstance(engine := ENGINES[name], Guest)}
-    files = {name: installed(engine.needs) for name, engine in guests.items()}
+    files = {n: installed(engine.needs_with(endpoints.catalog_properties)) for n, engine in guests.items()}
 
     def launch(name: str, generation: int) -> Writer:
         n = int(name.removeprefix("w"))

@@ -16,7 +16,7 @@ from tests.support.classfile import constants
 from workloads.file import meant, scenario, tableproperties
 from workloads.file.assertions import METRICS, assertion, wrong
 from workloads.file.wording import of_yaml
-from workloads.file.workload import WorkloadError, parse
+from workloads.file.workload import WorkloadError, parse, property_doubts
 from workloads.operations.kinds import KINDS
 
 INDENTED = "is indented differently from line"
@@ -361,4 +361,4 @@ def test_the_properties_are_those_of_the_jar() -> None:
 def test_every_table_of_the_library_has_properties_that_iceberg_knows() -> None:
     tables = [t for p in sorted(scenario.LIBRARY.glob("*.yaml")) for t in scenario.load(p).tables]
     tables += [t for p in sorted(Path(scenario.LIBRARY).parent.glob("*.yaml")) for t in parse(p.read_text()).tables]
-    assert [d for t in tables for d in tableproperties.doubts(t.properties)] == []
+    assert [*property_doubts(tuple(tables))] == []

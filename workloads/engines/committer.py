@@ -95,8 +95,10 @@ class Committer(Pooled):
 
     def can(self, f: str, table: TableSpec) -> bool:
         """It writes no deletion vectors, so it changes rows of version-3 tables by copy-on-write only."""
-        changes = f in self.promises and KINDS[f].verb in ("update", "delete")
-        return f in self.promises and not (changes and table.mode == "merge-on-read" and table.format_version > 2)
+        if not super().can(f, table):
+            return False
+        changes = KINDS[f].verb in ("update", "delete")
+        return not (changes and table.mode == "merge-on-read" and table.format_version > 2)
 
     def outcome(self, f: str, error: ErrorChain) -> Literal["fail", "info"]:
         return "info" if KINDS[f].commits and any(name in OPEN for name, _ in error) else super().outcome(f, error)

@@ -185,7 +185,7 @@ class DuckDB(Guest):
     def can(self, f: str, table: TableSpec) -> bool:
         """It writes position deletes, in version 3 deletion vectors. Only a DELETE asks a property first, ``write.delete.mode``."""
         mode = table.properties.get("write.delete.mode", table.mode)
-        return f in self.promises and (mode == "merge-on-read" or not KINDS[f].deletes)
+        return super().can(f, table) and (mode == "merge-on-read" or not KINDS[f].deletes)
 
     def reads_equality_deletes(self, table: TableSpec) -> bool:
         """Delete files by key and partition end it with an internal error: https://github.com/duckdb/duckdb-iceberg/pull/1217."""

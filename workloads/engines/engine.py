@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from workloads.backoff import Backoff
 from workloads.operations.kind import Arguments
 from workloads.operations.kinds import KINDS
-from workloads.tables import ICEBERG, TableSpec
+from workloads.tables import ICEBERG, TableFormatName, TableSpec
 
 Level = Literal["serializable", "snapshot"]
 ErrorChain = Sequence[Sequence[str]]
@@ -136,6 +136,7 @@ class Access:
         pyiceberg: of ``pyiceberg.catalog.load_catalog``; None if PyIceberg has no such catalog.
         s3: URL of the object store; ``access_key``, ``secret_key``, ``region``: for it.
         warehouse: where tables lie, ``s3://…``.
+        delta: the folder of the namespaces of Delta tables, ``s3a://…`` or ``file:///…``; empty: the run has none.
         spark: all properties of a Spark session that reaches the stack.
         scratch: a folder for this writer only, which outlives its replacements.
         files: what :mod:`compose.install.engines` installed for this engine, by name: folders, class paths, programs.
@@ -152,6 +153,7 @@ class Access:
     spark: Mapping[str, str]
     scratch: str
     files: Mapping[str, Any]
+    delta: str = ""
 
 
 class Engine:
@@ -168,6 +170,8 @@ class Engine:
     commits: ClassVar[Mapping[str, Commit]] = {}
     """Kind → how it commits it. A kind without an entry is measured by the engine matrix, but not predicted. Spark's depends on the table:
     ``checkers.conflicts.predicted``."""
+    formats: ClassVar[frozenset[TableFormatName]] = frozenset({ICEBERG})
+    """Formats of the tables that it can use."""
     marks: ClassVar[bool] = False
     """Whether its snapshots carry the operation's id in their summary."""
     several: ClassVar[bool] = False
@@ -181,7 +185,7 @@ class Engine:
 
     def can(self, f: str, table: TableSpec) -> bool:
         """Whether it can do operations of a kind on a table."""
-        return f in self.promises and table.format == ICEBERG
+        return f in self.promises and table.format in self.formats
 
     def writes_equality_deletes(self, f: str) -> bool:
         """Whether its operations of a kind leave equality deletes in the table."""
@@ -214,6 +218,10 @@ class Foreign(Engine):
 
     needs: ClassVar[str | None] = None
     """What ``compose.install.engines`` installs for it when it is first needed; None: it runs with what every run has."""
+
+    def needs_with(self, properties: Mapping[str, str]) -> str | None:
+        """The same in a run with these catalog properties, by which an engine may let its release be chosen."""
+        return self.needs
 
 
 class Guest(Foreign, ABC):

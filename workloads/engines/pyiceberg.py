@@ -172,9 +172,8 @@ class PyIceberg(Guest):
 
     def can(self, f: str, table: TableSpec) -> bool:
         """It reads version 3 and cannot write it (``write_manifest_list``); nothing is dynamic where there are no partitions."""
-        if f in READS:
-            return True
-        return f in self.promises and table.format_version < 3 and (f != "overwrite-partitions" or table.partitioned)
+        able = table.format_version < 3 and (f != "overwrite-partitions" or table.partitioned)
+        return super().can(f, table) and (able or f in READS)
 
     def reads_equality_deletes(self, table: TableSpec) -> bool:
         """It refuses: https://github.com/apache/iceberg/issues/6568."""
