@@ -7,7 +7,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -50,6 +53,19 @@ def code() -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec(compile(text, "script", "exec"), names)
     return names
+
+
+def test_a_module_of_which_two_jars_are_wanted_is_asked_for_once(
+    code: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JARS", str(tmp_path))
+    monkeypatch.setitem(code, "subprocess", SimpleNamespace(run=lambda *_, **__: None))
+    wanted = code["SERVER"]
+    names = [Path(jar).name for jar in code["jars"](wanted)]
+    assert len({*names}) == len(wanted) > len({tuple(w.split(":")[:2]) for w in wanted})
+    asked = [*ElementTree.parse(tmp_path / "ivy.xml").getroot().iter("dependency")]
+    assert len(asked) == len({(d.get("org"), d.get("name")) for d in asked})
+    assert sum(len(d) for d in asked) == len(wanted)
 
 
 def posted(address: str, outcome: list[object], path: str = "/v1/namespaces/repro/tables/t") -> None:
