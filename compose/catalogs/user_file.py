@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from compose.catalogs import properties
 from compose.catalogs.catalog import Guard, Wire, split
 from compose.catalogs.properties import Properties, Source
+from workloads.file.meant import unknown
 
 is_file = properties.is_file
 """Whether ``catalog: NAME`` names a file of this kind, not a catalog of ``compose.catalogs.registry``."""
@@ -120,7 +121,7 @@ def _made(file: _File, source: Source) -> UserCatalogFile:
     jars = source.jars(file.jars)
     pyiceberg = file.pyiceberg
     complete = pyiceberg is not None and not _NAMES_A_CATALOG.isdisjoint(pyiceberg)
-    says = "type" in file.spark or "catalog-impl" in file.spark
+    says = file.spark.get("type") in _TYPES or "catalog-impl" in file.spark
     if says and not complete and file.spark.get("type") != "hadoop":
         try:
             pyiceberg = {**derived(file.spark), **(pyiceberg or {})}
@@ -145,6 +146,8 @@ def _made(file: _File, source: Source) -> UserCatalogFile:
     )
 
 
+_TYPES = ("rest", "hive", "jdbc", "glue", "nessie", "hadoop")
+"""Types that Iceberg's ``CatalogUtil`` knows in every release that writers run."""
 _HTTP = ("rest", "nessie")
 """Types of catalogs whose address is one of HTTP."""
 
@@ -153,7 +156,10 @@ def _check(file: _File, source: Source) -> None:
     spark, commit, wrong = file.spark, file.commit, source.wrong
     source.check_keys(spark, file.session)
     if not any(key.removeprefix("spark.") in ("type", "catalog-impl") for key in spark):
-        wrong(("spark",), "spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl (a class)")
+        wrong(("spark",), f"spark: needs type ({', '.join(_TYPES)}) or catalog-impl (a class)")
+    elif (given := spark.get("type")) is not None and given not in _TYPES:
+        wrong(("spark", "type"), f"type: {unknown('type', given, _TYPES)}, or catalog-impl: a class in place of type")
+        return
     if "s3.endpoint" in spark:
         wrong(
             ("spark", "s3.endpoint"),

@@ -70,6 +70,7 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
             ("http://localhost:8181", "there:81"),
             ":4: uri: 'there:81' does not begin with http:// or https://; write http://there:81",
         ),
+        (("  type: rest", "  type: rset"), ":3: type: unknown type 'rset' (did you mean rest?); allowed: rest, hive"),
         (("  type: rest", "  spark.type: rest"), ":3: spark.type: give what follows spark.sql.catalog.<name>. here"),
         (("  type: rest", "  s3.endpoint: http://x\n  type: rest"), ":3: s3.endpoint: name the store by s3: http"),
         (
