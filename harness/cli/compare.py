@@ -71,6 +71,13 @@ class CompareOptions(Options):
         ),
         ENGINES,
     ] = None
+    formats: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="Table formats, separated by commas: iceberg,delta; with the operations that both can do."
+        ),
+        Value(choices=("iceberg", "delta"), several=True),
+    ] = None
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="Runs of each catalog or release, each with its own seed.")
     ] = 1
@@ -98,7 +105,12 @@ class CompareOptions(Options):
     def check(self) -> None:
         if self.engine is not None and self.writers is not None and "=" in self.writers:
             raise BadArgument(f"--writers {self.writers}: --engine says whose the writers are; give their number")
-        varied_of(self.vary or [])
+        self._varied()
+
+    def _varied(self) -> dict[str, tuple[str, ...]]:
+        """Parameter → values, of ``--format`` and ``--vary``. Raises BadArgument."""
+        given = [] if self.formats is None else [f"format={self.formats}"]
+        return varied_of([*given, *(self.vary or [])])
 
     def prepare(self) -> None:
         place_of(self.lake, self.store)
@@ -107,7 +119,7 @@ class CompareOptions(Options):
             reachable((name for team in self._teams for name in team or self._spec.engines), c)
         if len(self._contenders) < 2:
             raise BadArgument(
-                "compare: give at least two catalogs, releases, engines or values of a parameter, such as --catalog rest,jdbc, "
+                "compare: give at least two catalogs, releases, engines, formats or values of a parameter, such as --catalog rest,jdbc, "
                 "--engine spark,duckdb or --vary isolation=snapshot,serializable"
             )
 
@@ -151,7 +163,7 @@ class CompareOptions(Options):
         from checkers.costs.comparison import Contender
         from workloads.file.experiment import combinations
 
-        ones = list(combinations(varied_of(self.vary or [])))
+        ones = list(combinations(self._varied()))
         each = (
             (c, v, team, one) for c in self._catalogs for v in self._releases for team in self._teams for one in ones
         )

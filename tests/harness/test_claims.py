@@ -88,8 +88,8 @@ def test_the_claims_are_listed_with_their_counts(tmp_path: Path) -> None:
     assert done.returncode == 0 and not done.stderr
     head, *rows, total = done.stdout.splitlines()
     assert head.split() == ["claim", "verdict", "measured", "by"]
-    assert [row.split()[0] for row in rows] == [str(n) for n in range(1, 86)]
-    assert total == shown.total(claims.load().all) and total.startswith("85 claims: ")
+    assert [row.split()[0] for row in rows] == [str(n) for n in range(1, 94)]
+    assert total == shown.total(claims.load().all) and total.startswith("93 claims: ")
 
 
 def test_claims_with_one_verdict_are_listed_alone(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_claims_with_one_verdict_are_listed_alone(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["--verdict", "perhaps"], "--verdict perhaps: unknown verdict 'perhaps'; allowed: holds, holds in part, does not hold, open, later"),
-        (["99"], "there is no claim 99; the claims are 1 to 85"),
+        (["99"], "there is no claim 99; the claims are 1 to 93"),
         (["one"], "must be a whole number"),
         (["--again"], "--again: give the numbers of the claims to measure, such as claims 23 35 --again"),
     ],

@@ -526,9 +526,15 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["quick"], "give at least two catalogs, releases, engines or values of a parameter"),
-        (["quick", "--catalog", "rest"], "give at least two catalogs, releases, engines or values of a parameter"),
-        (["quick", "--engine", "spark"], "give at least two catalogs, releases, engines or values of a parameter"),
+        (["quick"], "give at least two catalogs, releases, engines, formats or values of a parameter"),
+        (
+            ["quick", "--catalog", "rest"],
+            "give at least two catalogs, releases, engines, formats or values of a parameter",
+        ),
+        (
+            ["quick", "--engine", "spark"],
+            "give at least two catalogs, releases, engines, formats or values of a parameter",
+        ),
         (["quick", "--engine", "spark,dukdb"], "unknown engine 'dukdb' (did you mean duckdb?)"),
         (["quick", "--engine", "spark,duckdb", "--catalog", "jdbc"], "DuckDB cannot reach the catalog jdbc"),
         (["quick", "--catalog", "rest,jdcb"], "did you mean jdbc?"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from workloads import generator
 from workloads.backoff import POLICIES
 from workloads.file.parameters import LAYOUTS, PARAMETERS, ParameterError, applied
-from workloads.file.workload import MIN_WAIT, Workload, parse, problems
+from workloads.file.workload import LIBRARY, MIN_WAIT, Workload, parse, problems
 from workloads.operations.keys import owner
 
 FILE = """\
@@ -27,6 +27,7 @@ def workload() -> Workload:
 
 
 EXAMPLES = {
+    "format": ("iceberg",),
     "layout": tuple(LAYOUTS),
     "partitions": ("1", "9"),
     "keys": ("1", "64"),
@@ -135,3 +136,14 @@ def test_layouts_lay_rows_where_they_say(workload: Workload) -> None:
     assert row.keys.space == 1 and row.operations["insert"].rows == 1
     assert bucketed.tables[0].partitions == 16 and keys(bucketed) == {"shared"}
     assert not in_order.tables[0].partitioned and keys(in_order) == {"own"}
+
+
+def test_formats_are_compared_on_equal_tables_by_the_operations_that_both_can_do() -> None:
+    spec = parse((LIBRARY / "quick.yaml").read_text())
+    iceberg, delta = (applied(spec, (("format", f),)) for f in ("iceberg", "delta"))
+    assert {t.format for t in delta.tables} == {"delta"} and {t.format for t in iceberg.tables} == {"iceberg"}
+    facts = [[(t.name, t.partitioned, t.isolation) for t in w.tables] for w in (iceberg, delta)]
+    assert facts[0] == facts[1] and all(partitioned for _, partitioned, _ in facts[0])
+    assert {*iceberg.operations} - {*delta.operations} == {"rewrite-data-files"}
+    assert {*delta.operations} - {*iceberg.operations} == {"optimize"}
+    assert sum(s.weight for s in iceberg.operations.values()) == sum(s.weight for s in delta.operations.values())

@@ -67,9 +67,9 @@ class Changes:
         if self.ops is not None and self.time is not None:
             raise ChangeError("--ops and --time: give one of them")
         if self.format is not None:
-            workload = _of_format(workload, self.format)
+            workload = of_format(workload, self.format)
         if self.operations is not None:
-            workload = workload.model_copy(update=_only(workload, names(self.operations)))
+            workload = workload.model_copy(update=only(workload, names(self.operations)))
         if self.faults is not None:
             workload = with_faults(workload, AND.join(self._packages(names(self.faults))))
         update: dict[str, Any] = {"nemesis": None} if self.no_nemesis else {}
@@ -111,7 +111,7 @@ def with_faults(workload: Workload, faults: str) -> Workload:
     return workload.model_copy(update={"nemesis": Nemesis(packages=tuple(faults.split(AND)), **paces)})
 
 
-def _of_format(workload: Workload, name: str) -> Workload:
+def of_format(workload: Workload, name: str) -> Workload:
     """The workload on tables of another format, partitioned, with the operations that can be done there. The table properties of a file are
     those of its own format.
 
@@ -127,7 +127,7 @@ def _of_format(workload: Workload, name: str) -> Workload:
     mix = _instead(workload.operations, format) or workload.operations
     workload = workload.model_copy(update={"operations": mix, "phases": changed})
     able = [k for p in workload.resolved_phases() for k in p.operations or () if format in KINDS[k].formats]
-    return workload.model_copy(update={"tables": tables, **_only(workload, able, f"--format {name}")})
+    return workload.model_copy(update={"tables": tables, **only(workload, able, f"--format {name}")})
 
 
 def _instead(mix: Mix | None, format: TableFormatName) -> Mix | None:
@@ -184,7 +184,7 @@ def _fewer(phase: P, engines: Sequence[str]) -> P:
     return phase.model_copy(update={"writers": min(phase.writers, len(engines))}) if phase.writers else phase
 
 
-def _only(workload: Workload, kinds: Sequence[str], option: str = "") -> dict[str, Any]:
+def only(workload: Workload, kinds: Sequence[str], option: str = "") -> dict[str, Any]:
     """The changes to a workload that leave only some of its kinds of operations; ``option``: what asks for it, as it is typed.
 
     Raises:

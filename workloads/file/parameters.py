@@ -15,11 +15,12 @@ from nemesis.faults.lengths import seconds
 from workloads.backoff import OWN, POLICIES
 from workloads.engines.committer import Committer, MergingCommitter
 from workloads.file import tableproperties
+from workloads.file.changes import ChangeError, of_format, only
 from workloads.file.meant import unknown
 from workloads.file.mode import Cluster, Session
 from workloads.file.workload import MIN_WAIT, MOST_WRITERS, KeySpec, Workload, problems
 from workloads.operations.kinds import KINDS
-from workloads.tables import TableSpec
+from workloads.tables import TableFormatName, TableSpec
 
 MAX_WAIT = "commit.retry.max-wait-ms"
 WAITS = {MIN_WAIT: "base", MAX_WAIT: "cap"}
@@ -80,6 +81,18 @@ def _writers(w: Workload, value: str) -> Workload:
     phases = tuple(p.model_copy(update={"writers": None}) for p in w.phases)
     rate = None if pause is None else n / pause  # each writer keeps its own pace
     return w.model_copy(update={"engines": engines, "phases": phases, "rate": rate})
+
+
+def _format(w: Workload, value: str) -> Workload:
+    """All formats get the same tables, partitioned and serializable, and the operations that each of them can do, or has another kind for."""
+    formats = get_args(TableFormatName)
+    kinds = {k for p in w.resolved_phases() for k in p.operations or ()}
+    shared = [k for k in kinds if all(f in KINDS[k].formats or f in KINDS[k].instead for f in formats)]
+    try:
+        w = _tables(w.model_copy(update=only(w, shared, "format")), partitioned=True, isolation="serializable")
+        return of_format(w, _among(value, formats))
+    except ChangeError as e:
+        raise ParameterError(str(e)) from None
 
 
 def _append(w: Workload, value: str) -> Workload:
@@ -176,6 +189,12 @@ def _field(name: str, values: Any) -> Callable[[Workload, str], Workload]:
 PARAMETERS: Mapping[str, Parameter] = {
     p.name: p
     for p in (
+        Parameter(
+            "format",
+            _format,
+            ", ".join(get_args(TableFormatName)),
+            "table format, with the operations that both can do",
+        ),
         Parameter("layout", lambda w, v: LAYOUTS[_among(v, LAYOUTS)](w), ", ".join(LAYOUTS), "where the rows lie"),
         Parameter(
             "partitions",
