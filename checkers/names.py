@@ -71,6 +71,11 @@ class Meaning:
         rows: what it means for the table's rows, as :attr:`Harm.rows`; empty: what its harm says.
     """
 
+    @property
+    def remedy_apart(self) -> str:
+        """What to do if its operations did not run at the same time; empty: :attr:`remedy`."""
+        return _APART if self.remedy in (_VALIDATE, _SERIALIZABLE) else ""
+
     sentence: str
     harm: Harm
     culprit: Culprit
@@ -92,6 +97,10 @@ _REPLY = (
 _SERIALIZABLE = "Set `write.{delete,update,merge}.isolation-level` to `serializable`, or keep these operations from running at once."
 _VALIDATE = (
     "Do not run these two kinds at once until the engine validates them; the card has the statements and the releases."
+)
+_APART = (
+    "The operations ran one after the other, so keeping them apart or a stricter isolation level does not help: let one engine do both, "
+    "and report the statements of this card to the maker of the engine."
 )
 _REBUILD = (
     "Roll back to the last snapshot before it, or rewrite the rows; keep the old metadata files until that is done."

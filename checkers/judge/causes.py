@@ -26,13 +26,27 @@ from checkers import pointer
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tableformat import format_of
-from checkers.verdict import Anomaly
+from checkers.verdict import Anomaly, own_findings
 
 AT_FAULT = ("false-failure", "duplicate-commit")
 """Anomalies whose first operation is the one at fault."""
 SECOND_OPINIONS: Mapping[str, int] = {"isolation": 1, "linearizable": 2}
 """Checkers that say in other words what others find, and more; which of them is asked first."""
 MISSING = frozenset({"missing-file", "missing-metadata-file"})
+
+
+def events(found: Sequence[Anomaly]) -> list[Anomaly]:
+    """The anomalies that are counted, wherever a number of them is said: each event once.
+
+    Left out is what only confirms another (``same_as``), and the lost swap or update of the pointer of a commit that is said to be lost, too.
+    """
+    lost = {(a.table, op) for a in found if a.name == "lost-commit" for op in a.ops[:2]}
+
+    def again(a: Anomaly) -> bool:
+        named = a.evidence.get(pointer.LOST) or () if a.checker == pointer.Pointer.name else ()
+        return bool(named) and a.name in ("lost-swap", "lost-update") and all((a.table, op) in lost for op in named)
+
+    return [a for a in own_findings(found) if not again(a)]
 
 
 @dataclass(frozen=True, slots=True)

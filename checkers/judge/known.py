@@ -19,7 +19,7 @@ All of that is looked up in the run's evidence. It is still a hint to a person: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +99,17 @@ class Known:
         scenario: that shows it (``icequake prove NAME``).
         link: where it is discussed.
         anomalies: that it shows.
+        remedy: what a user can do about it; empty if nothing is known.
     """
 
     scenario: str
     link: str
     anomalies: tuple[str, ...]
+    remedy: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return {"scenario": self.scenario, "link": self.link, "anomalies": list(self.anomalies)}
+        return {**asdict(self), "anomalies": list(self.anomalies)}
 
 
 def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence) -> tuple[Known, ...]:
@@ -126,7 +128,8 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
         entries = entries_of(*(s.get("anomalies") or ()))
         shown = {e.name for e in entries if any(map(e.named, found))}
         if shown and shown == {e.name for e in entries} and _fits(s, ran) and happened.by(s):
-            fits.append((-len(shown), happened.ends_otherwise(s), name, Known(name, s["link"], tuple(sorted(shown)))))
+            known = Known(name, s["link"], tuple(sorted(shown)), s.get("remedy", ""))
+            fits.append((-len(shown), happened.ends_otherwise(s), name, known))
     best = sorted(fits, key=lambda f: f[:3])
     left, chosen = {a.name for a in told}, dict[tuple[str, tuple[str, ...]], Known]()
     for fit in best:

@@ -14,18 +14,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from checkers import pointer
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation, UnpairedError
-from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, groups
+from checkers.evidence.replace import replace
+from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
 from checkers.judge.known import Known, Ran, known_defects
 from checkers.names import Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
 from checkers.timeline.unreadable import Unreadable, file_words, same_file, unreadable
-from checkers.verdict import Anomaly, Verdict, own_findings
+from checkers.verdict import Anomaly, Verdict
 from workloads.operations.kinds import KINDS
 
 UNREADABLE = "unreadable"
@@ -79,10 +81,11 @@ class Story:
         who: an engine's title, or another one who did it (:data:`SERVER` …).
         engine: name of that engine (``workloads.engines``); empty if it was none.
         ops: the operations involved, that at fault first, at most four; ``snapshots``, ``keys``: likewise.
-        count: number of findings; second opinions of them do not count.
+        count: number of its anomalies that count (:func:`checkers.judge.causes.events`).
         steps: the anomalies by name, a cause before its effects.
         anomalies: each one's checker, and its place among the anomalies of that checker's verdict.
         known: the defects that they look like.
+        remedy: what to do: that of the known defects, else what the name says, unless the run shows that it would not have helped.
     """
 
     table: str | None
@@ -99,6 +102,7 @@ class Story:
     steps: tuple[Step, ...]
     anomalies: tuple[tuple[str, int], ...]
     known: tuple[Known, ...] = ()
+    remedy: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -168,7 +172,7 @@ def headline(stories: Sequence[Story]) -> tuple[str, ...]:
     """
     counts: Counter[tuple[Harm, str]] = Counter()
     ways: dict[tuple[str, bool], set[str]] = {}
-    for s in stories:
+    for s in [s for s in stories if s.count] or stories:  # what only says again what another story says is not counted
         if s.harm is Harm.METADATA:
             for step in s.steps:
                 ways.setdefault((s.who, _meant(step.name) is Culprit.ENGINE), set()).add(step.name)
@@ -202,7 +206,7 @@ def who(stories: Iterable[Story]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for s in stories:
         counts[s.who] += s.count
-    return dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])))
+    return dict(sorted((+counts).items(), key=lambda kv: (-kv[1], kv[0])))
 
 
 def who_words(stories: Iterable[Story]) -> str:
@@ -250,8 +254,8 @@ def tell(
 
 
 def _tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None, broken: tuple[Unreadable, ...]) -> Told:
-    teller = _Teller(evidence, ran, broken)
     found = [(a, (v.checker, n)) for v in verdicts if v.checker != "expect" for n, a in enumerate(v.anomalies)]
+    teller = _Teller(evidence, ran, broken, events([a for a, _ in found]))
     together = groups([a for a, _ in found], teller.facts)
     ends = {u.table: u for u in teller.unreadable}
     stories: list[Story] = []
@@ -261,7 +265,18 @@ def _tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None, brok
     stories += [teller.story([], (), u) for u in ends.values()]  # those that no group is about
     documented = {n for n, group in enumerate(together) if all(found[i][0].documented is not None for i in group)}
     order = sorted(enumerate(stories), key=lambda s: (s[1].harm.gravity, s[0] in documented, _rank(s[1].name), s[0]))
-    return Told(teller.unreadable, tuple(s for _, s in order))
+    told = [s for _, s in order]
+    wrong = {s.table for s in told if s.harm is Harm.ROWS and s.table is not None}
+    return Told(teller.unreadable, tuple(_beside(s) if s.table in wrong else s for s in told))
+
+
+def _beside(s: Story) -> Story:
+    """A story that by itself harms no row, of a table whose rows are wrong by another one: it must not say that they are right."""
+    says = {
+        Harm.METADATA: "It changes no row by itself, but {of} has wrong rows by the events above; who trusts the metadata may lose more.",
+        Harm.PROMISE: "It changes no row by itself, but {of} has wrong rows by the events above.",
+    }.get(s.harm)
+    return s if says is None else replace(s, consequence=says.format(of=s.table))
 
 
 def _rank(name: str) -> int:
@@ -271,8 +286,11 @@ def _rank(name: str) -> int:
 class _Teller:
     """Tells the stories of one run; what they need of it is looked up once."""
 
-    def __init__(self, evidence: Evidence, ran: Ran | None, broken: tuple[Unreadable, ...]) -> None:
+    def __init__(
+        self, evidence: Evidence, ran: Ran | None, broken: tuple[Unreadable, ...], counted: Iterable[Anomaly]
+    ) -> None:
         self.evidence, self.ran, self.unreadable = evidence, ran, broken
+        self.counted = frozenset(map(id, counted))
         self.operations = {o.op: o for o in evidence.history.operations()}
         by_table: dict[str | None, list[Operation]] = {}
         for o in self.operations.values():
@@ -315,22 +333,48 @@ class _Teller:
         ops = tuple(dict.fromkeys(op for a in (*lead, *group) for op in a.ops)) or ((end.op,) if end else ())
         by, engine = self._culprit(group, lead, facts)
         keys = tuple(dict.fromkeys(k for a in lead for k in a.keys))
+        known = self._defects(group, ops)
         return Story(
             table,
             name,
             self._headline(name, lead, facts, table, by, keys),
-            _consequence(harm, name, keys, lead, table, end),
+            _consequence(harm, name, keys, lead, table, end, self._deleted(lead, facts)),
             harm,
             by,
             engine,
             ops[: explain.MOST],
             tuple(dict.fromkeys(s for a in (*lead, *group) for s in a.snapshots))[: explain.MOST],
             keys[: explain.MOST],
-            len(own_findings(group)) or (end is not None),
+            sum(id(a) in self.counted for a in group) or (end is not None and not group),
             tuple(steps),
             places,
-            self._defects(group, ops),
+            known,
+            self._remedy(name, known, lead),
         )
+
+    def _deleted(self, lead: Sequence[Anomaly], facts: Facts) -> bool:
+        """Whether all operations whose commits are lost only delete rows."""
+        victims = [self.operations.get(facts.victim(a) or "") for a in lead]
+        return bool(victims) and all(o is not None and o.f in KINDS and KINDS[o.f].verb == "delete" for o in victims)
+
+    def _remedy(self, name: str, known: Sequence[Known], lead: Sequence[Anomaly]) -> str:
+        """What to do. Who kept operations apart that never ran at once would gain nothing."""
+        of_defects = [k.remedy for k in known if k.remedy]
+        if of_defects:
+            return " ".join(dict.fromkeys(of_defects))
+        means = meaning(name)
+        if means is None:
+            return ""
+        if known and means.culprit is Culprit.CATALOG:  # the catalog's guard is right: the defect is another one
+            return f"No remedy is known but another catalog; `icequake prove {known[0].scenario}` shows the defect."
+        return means.remedy_apart if means.remedy_apart and not any(map(self._at_once, lead)) else means.remedy
+
+    def _at_once(self, a: Anomaly) -> bool:
+        """Whether two of an anomaly's operations ran at the same time, or nobody knows."""
+        these = sorted((self.operations[op] for op in a.ops if op in self.operations), key=lambda o: o.start)
+        if len(these) < 2:
+            return True
+        return any(o.end is None or o.end >= later.start for o, later in pairwise(these))
 
     def _defects(self, group: Sequence[Anomaly], ops: Sequence[str]) -> tuple[Known, ...]:
         """The defects that they look like; looked up once for stories that look the same."""
@@ -375,14 +419,16 @@ class _Teller:
             return counted(name, len(lead)) + (f": {why}" if why else "")
         if means is None:
             return f"{name} on {table}" if table else name
-        op = next((_first(a, facts) for a in lead), None)
-        doer = self._statement(op) if op is not None else ""
+        doers = dict.fromkeys(op for a in lead if (op := _first(a, facts)) is not None)
+        doer = explain.listing(map(self._statement, doers))
         if name == "lost-commit":
-            doer = self._statement(facts.victim(lead[0]) or op or "")
+            doer = self._statement(facts.victim(lead[0]) or next(iter(doers), ""))
         if _harm(name) is Harm.METADATA or not means.headline or not doer:
             sentence = means.sentence.removesuffix(".")
             return f"{doer}: {sentence[0].lower()}{sentence[1:]}" if doer else sentence
         ids = _ids(keys)
+        if len(doers) > 1 and name != "lost-commit":
+            return f"{counted(name, len(lead))}{f' ({ids})' if ids else ''}: {doer}"
         return means.headline.format(
             op=doer,
             ids=f" {ids}" if ids else " its row",
@@ -423,19 +469,24 @@ def _ids(keys: Sequence[int]) -> str:
 
 
 def _consequence(
-    harm: Harm, name: str, keys: Sequence[int], lead: Sequence[Anomaly], table: str | None, end: Unreadable | None
+    harm: Harm,
+    name: str,
+    keys: Sequence[int],
+    lead: Sequence[Anomaly],
+    table: str | None,
+    end: Unreadable | None,
+    deleted: bool,
 ) -> str:
-    """One sentence: what it means for the rows."""
+    """One sentence: what it means for the rows; ``deleted``: what is lost are deletes."""
     of = f" of {table}" if table else ""
     means = meaning(name)
     if end is not None:
-        after = (
-            "the next operation failed"
-            if end.later == 1
-            else f"none of the {end.later} operations after that succeeded"
-        )
+        after = "the next operation failed" if end.later == 1 else f"{end.later} operations failed after that"
         later = f"; {after}" if end.later else ""
         return f"Nobody can read {end.table} from {end.since / 1e9:.1f} s on: {file_words(end.file)} is gone{later}."
+    if name == "lost-commit" and deleted:
+        rows = f"What {'it' if len(lead) == 1 else 'they'} deleted{f', {_ids(keys)},' if keys else ''} is still in the table"
+        return f"{rows}, and whoever deleted it believes that it is gone."
     if name == "lost-commit":
         what = f"What {'it' if len(lead) == 1 else 'they'} wrote{f' to {_ids(keys)}' if keys else ''}"
         return f"{what} is not in the table, and whoever wrote it believes that it is."

@@ -23,6 +23,7 @@ from checkers.evidence.history import ErrorChain, Operation
 from checkers.evidence.paths import normalise
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline.two_tables import tables_of
+from workloads.operations.kinds import KINDS
 
 CLASSES = (
     "org.apache.iceberg.exceptions.NotFoundException",
@@ -67,7 +68,7 @@ class Unreadable:
         since: when the first operation failed because of it, ns since the start of the run.
         file: that is not there, as the errors name it, else as the table log does; empty if neither does.
         op: the first operation that failed because of it.
-        later: number of operations that were invoked on the table from then on; none of them succeeded.
+        later: number of operations that were invoked on the table from then on and did not succeed; none of them read it.
     """
 
     table: str
@@ -100,6 +101,12 @@ def writer_of(op: str) -> str:
     return op.rpartition("-")[0] or op
 
 
+def reads_rows(kind: str) -> bool:
+    """Whether a success of a kind says that the table can be read: not that of an append, which needs no file of rows, but adds one."""
+    k = KINDS.get(kind)
+    return k is None or k.verb != "insert"
+
+
 class Watch:
     """Follows completed operations, in the order of their completion, and says when a table has become unreadable.
 
@@ -111,10 +118,16 @@ class Watch:
         self._writers = max(1, writers)
         self._suspicions: dict[str, _Suspicion] = {}
 
-    def completed(self, table: str, op: str, invoked: int, at: int, outcome: str, error: ErrorChain | None) -> bool:
-        """Count one operation; times in ns. Returns whether its table is unreadable for certain, without a table log."""
+    def completed(
+        self, table: str, op: str, invoked: int, at: int, outcome: str, error: ErrorChain | None, *, reads: bool
+    ) -> bool:
+        """Count one operation; times in ns. Returns whether its table is unreadable for certain, without a table log.
+
+        ``reads``: whether its success says that the table can be read (:func:`reads_rows`).
+        """
         if outcome == "ok":
-            self._suspicions.pop(table, None)
+            if reads:
+                self._suspicions.pop(table, None)
             return False
         file = missing_file(error)
         if file is None:
@@ -146,7 +159,7 @@ def unreadable(evidence: Evidence) -> tuple[Unreadable, ...]:
     for _, at, o in sorted(done, key=lambda d: d[0]):
         for table in tables_of(o):
             error = o.error if _concerns(o.error, evidence.logs.get(table), len(tables_of(o))) else None
-            watch.completed(table, o.op, o.start, at, o.type, error)
+            watch.completed(table, o.op, o.start, at, o.type, error, reads=reads_rows(o.f))
     return tuple(sorted(_certain(evidence, operations, watch), key=lambda u: (u.since, u.table)))
 
 
@@ -164,7 +177,7 @@ def _certain(evidence: Evidence, operations: list[Operation], watch: Watch) -> I
             file = file or gone
         elif not watch.witnessed(table):
             continue
-        later = sum(table in tables_of(o) and o.start >= since for o in operations)
+        later = sum(table in tables_of(o) and o.start >= since and o.type != "ok" for o in operations)
         yield Unreadable(table, since, file, op, later)
 
 

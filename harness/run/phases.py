@@ -11,7 +11,7 @@ from typing import Any
 from checkers.evidence import error_chain
 from checkers.evidence.history import ErrorChain
 from checkers.evidence.recorder import Recorder
-from checkers.timeline.unreadable import Watch, file_words
+from checkers.timeline.unreadable import Watch, file_words, reads_rows
 from compose.processes.watchdog import Watchdog
 from harness.run import disk
 from harness.run.context import RunContext
@@ -342,7 +342,9 @@ class Phases:
             done = self._recorder.record(
                 result, process, planned.f, table=table, value=value, op=op, error=error, **attempts
             )
-            broken = not kind.two_tables and self._watch.completed(table, op, invoked.time, done.time, result, error)
+            broken = not kind.two_tables and self._watch.completed(
+                table, op, invoked.time, done.time, result, error, reads=reads_rows(planned.f)
+            )
             if broken:
                 self._became_unreadable(table)
         if result != "fail" and engine.writes_equality_deletes(planned.f):

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from checkers.evidence.lenient import mapping, strings
-from checkers.verdict import own_findings
 from reports.drawing import words
 from reports.drawing.page import Banner
 from reports.run import load_view, stored, stories_view
 from reports.run.plan_view import table_specs
-from reports.run.results import is_unmet, unmet_expectations
+from reports.run.results import unmet_expectations
 from reports.run.stored import Stored
 
 
@@ -33,9 +32,13 @@ def banner(run: Stored) -> Banner:
 
 def _banner(run: Stored) -> Banner:
     unmet = unmet_expectations(run.anomalies)
-    found = [a for a in own_findings(run.anomalies) if not is_unmet(a)]
+    found = stories_view.counted_anomalies(run)
     names = stored.anomaly_names(found)
-    confirmed = [f"{name} is confirmed by {who}" for name in names if (who := stored.confirmed_by(name, run.anomalies))]
+    confirmed = [
+        f"{who} found the {name} again by another way"
+        for name in names
+        if (who := stored.confirmed_by(name, run.anomalies))
+    ]
     confirmation = f" {'; '.join(confirmed[:3])}." if confirmed else ""
     checkers = words.plural(len(run.verdicts), "checker")
     scope = words.plural(len(run.operations), "operation")
@@ -63,12 +66,7 @@ def _banner(run: Stored) -> Banner:
         if documented:
             which = "All of them are" if documented == len(found) else f"{words.grouped(documented)} of them are"
             tail = f" {which} documented as possible." if len(found) > 1 else " It is documented as possible."
-        events = words.plural(len(run.told.stories), "event")
-        of = (
-            f"{words.plural(len(found), 'anomaly', 'anomalies')} of {events}: "
-            if len(found) > len(run.told.stories) > 0
-            else ""
-        )
+        of = f"{words.plural(len(found), 'anomaly', 'anomalies')}: " if len(found) > 1 else ""
         sentence = f"In {scope}, {checkers} found {of}{_listing(names)}.{confirmation}{tail}{early}"
         return Banner("invalid", _first(happened), sentence)
     if not run.complete:

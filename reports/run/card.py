@@ -11,6 +11,7 @@ from markupsafe import Markup
 from checkers.evidence.change_requests import ChangeRequest
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
+from checkers.judge.stories import Story
 from checkers.names import Meaning, meaning
 from checkers.timeline import explain
 from checkers.verdict import Anomaly
@@ -170,7 +171,7 @@ def _head(shown: Shown, found: Found, involved: Sequence[Operation]) -> Markup:
     if a is not None:
         where.append(Markup("found by ") + words.shorten(a.checker, 40))
         if a.same_as and view is None:
-            where.append(Markup(", confirms ") + tag("b", words.shorten(a.same_as, 60)))
+            where.append(Markup(", says in other words ") + tag("b", words.shorten(a.same_as, 60)))
     parts.append(element("span", *where, class_="where"))
     return joined(parts, " ")
 
@@ -217,10 +218,16 @@ def _about(
         ("files", _listed((words.shorten(f, 160) for f in files), len(files), Markup("<br>"))),
         ("not in the history", joined((words.shorten(op, 60) for op in absent), ", ")),
         ("same operations in", joined(others, ", ")),
-        ("remedy", _with_code(means.remedy) if means is not None else ""),
+        ("what to do", _with_code(_remedy(story, means))),
     ]
     mono = ("operations", "keys", "snapshots", "files", "not in the history")
     return [(name, tag("span", said, "mono") if name in mono else said) for name, said in pairs if said]
+
+
+def _remedy(story: Story | None, means: Meaning | None) -> str:
+    """What to do: the story knows what the run had; of one that an older icequake told, or none, what the name says."""
+    said = story.remedy if story is not None else ""
+    return said or (means.remedy if means is not None else "")
 
 
 def _with_code(text: str) -> Markup:
@@ -285,10 +292,16 @@ def _snapshot(shown: Shown, log: TableLog, c: Commit, keys: Sequence[int]) -> Ta
 
 def _changes(c: Commit, keys: Sequence[int], columns: Sequence[str]) -> Markup:
     """The rows that a commit removed and added."""
+    if c.removed is None and c.added is None:
+        return muted("its rows are not recorded")
     removed, cut_removed = _touched(c.removed, keys, columns)
     added, cut_added = _touched(c.added, keys, columns)
     lines = [*(tag("li", f"− {r}", "minus") for r in removed), *(tag("li", f"+ {r}", "plus") for r in added)]
-    lines += [] if lines else [tag("li", "none", "muted")]
+    others = len(c.removed or ()) + len(c.added or ())
+    none = (
+        f"none of these keys; {words.plural(others, 'other row')}" if others else "none: no row is different after it"
+    )
+    lines += [] if lines else [tag("li", none, "muted")]
     if cut := cut_removed + cut_added:
         lines.append(tag("li", f"and {words.plural(cut, 'more row')}", "muted"))
     return element("ul", *lines, class_="rows")

@@ -50,6 +50,7 @@ def suite(run: Stored) -> JUnitSuite:
         run.end_ns / 1e9,
         {
             "verdict": banner.banner(run).headline,
+            "anomalies": len(stories_view.counted_anomalies(run)),
             "who": stories_view.who(run) or None,
             "seed": run.plan.seed,
             "command": run.command,

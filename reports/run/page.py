@@ -5,6 +5,7 @@ Its size is bounded: plots are sampled, tables and texts are cut, and each cut i
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
+from checkers.timeline.fault_windows import windows
 from reports.drawing import render as renderer
 from reports.drawing import words
 from reports.drawing.page import Block, Fold, Page, Section, Text, joined, link, muted, tag
@@ -83,7 +85,7 @@ def of(run: Stored) -> Page:
 def _told(run: Stored, found: list[Found]) -> list[Block]:
     """Notes, the names of the anomalies, and what the workload's entries cover."""
     out: list[Block] = [Text([tag("span", note, "wrap") for note in run.notes], "note")] if run.notes else []
-    names = stored.anomaly_names(run.anomalies)
+    names = stored.anomaly_names(stories_view.counted_anomalies(run))
     chips = [_chip(run, name, n, found) for name, n in list(names.items())[:MOST_NAMES]]
     more = [words.plural(len(names) - MOST_NAMES, "more name")] if len(names) > MOST_NAMES else []
     out += [Text([*chips, *more], "chips")] if chips else []
@@ -120,7 +122,16 @@ def _facts(run: Stored) -> list[tuple[str, str]]:
         ("Commits", both(words.grouped(commits), f"on {tables}")),
         ("Writers", both(words.grouped(run.writers), words.shorten(engines, 80))),
         ("Seed", "not recorded" if seed is None else str(seed)),
+        ("Faults injected", both(*_faults(run))),
     ]
+
+
+def _faults(run: Stored) -> tuple[str, str]:
+    """How many faults were injected, and which, the most frequent first."""
+    found = Counter(w.name for w in windows(run.events))
+    if not found:
+        return "none", ""
+    return words.grouped(found.total()), words.shorten(words.tally(dict(found.most_common())), 120)
 
 
 def _files(run: Stored) -> list[Block]:

@@ -58,6 +58,7 @@ def _story(r: Mapping[str, Any]) -> Story:
         steps=tuple(map(_story_step, mappings(r.get("steps")))),
         anomalies=tuple((str(p[0]), p[1]) for p in (places if isinstance(places, list) else ()) if _is_place(p)),
         known=_known(r.get("known")),
+        remedy=str(r.get("remedy") or ""),
     )
 
 
@@ -78,7 +79,8 @@ def _story_step(r: Mapping[str, Any]) -> Step:
 
 def _known(value: object) -> tuple[Known, ...]:
     return tuple(
-        Known(str(k.get("scenario")), str(k.get("link")), strings(k.get("anomalies"))) for k in mappings(value)
+        Known(str(k.get("scenario")), str(k.get("link")), strings(k.get("anomalies")), str(k.get("remedy") or ""))
+        for k in mappings(value)
     )
 
 

@@ -12,8 +12,10 @@ from checkers.costs import figures
 from checkers.judge import by_engine as engines
 from checkers.judge import stories
 from checkers.judge.by_engine import Did, version_of
+from checkers.judge.causes import events
 from checkers.judge.known import Known
 from checkers.judge.stories import UNREADABLE, Step, Story
+from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.drawing.page import (
     Block,
@@ -30,8 +32,11 @@ from reports.drawing.page import (
 )
 from reports.run.anomalies import safe
 from reports.run.plan_view import table_specs
+from reports.run.results import is_unmet
 from reports.run.stored import Stored
 
+NOT_RECORDED = "not recorded (made before icequake kept it)"
+"""The version of an engine that the run's plan does not have."""
 MOST_STRUCK = 4
 MOST_TABLES = 4
 
@@ -114,6 +119,11 @@ def headline(run: Stored) -> tuple[str, ...]:
     return stories.headline(unmarked(run))
 
 
+def counted_anomalies(run: Stored) -> list[Anomaly]:
+    """The anomalies that count wherever a number of them is said, without expectations that were not met."""
+    return [a for a in events(run.anomalies) if not is_unmet(a)]
+
+
 def who(run: Stored) -> str:
     """``DuckDB 57, the catalog server 2``: who did it, by number of findings; empty for none."""
     return stories.who_words(unmarked(run))
@@ -165,7 +175,8 @@ _ENGINES = (
 
 def _engine(d: Did) -> TableRow:
     numbers = (d.operations, d.failed, d.conflicts, d.retries, d.anomalies)
-    return TableRow([words.shorten(d.who, 60), d.version or "–", *map(counted, numbers)])
+    version = d.version or ("–" if not d.operations else NOT_RECORDED)
+    return TableRow([words.shorten(d.who, 60), version, *map(counted, numbers)])
 
 
 def what_happened(view: StoryView) -> list[Block]:

@@ -14,11 +14,9 @@ from checkers.costs import figures
 from checkers.judge import stories
 from checkers.judge.stories import UNREADABLE
 from checkers.timeline import explain
-from checkers.verdict import own_findings
 from reports.drawing import words
 from reports.drawing.page import SYMBOLS
 from reports.run import bands, banner, load_view, stored, stories_view
-from reports.run.results import is_unmet
 from reports.run.stored import Stored
 
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
@@ -86,7 +84,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         out += ["", *_shape(shape, paint, wrap)]
     if len(shapes) > MOST_SHAPES:
         out += ["", f"  and {words.plural(len(shapes) - MOST_SHAPES, 'more kind')} of such events"]
-    own = [a for a in own_findings(run.anomalies) if not is_unmet(a)]
+    own = stories_view.counted_anomalies(run)
     names = stored.anomaly_names(own)
     if names:
         out.append("")
@@ -101,7 +99,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
                 for part in (
                     f"on {where}" if where else "",
                     f"found by {by}",
-                    f"confirmed by {who}" if who else "",
+                    f"found again by {who}" if who else "",
                     "documented" if all(a.documented for a in of_name) else "",
                     *sorted({run.mark(a) for a in of_name}),
                 )
@@ -184,6 +182,7 @@ def _shape(
         times = f" ×{words.grouped(step.count)}" if step.count > 1 else ""
         lead = "" if step.name == UNREADABLE else f"{words.shorten(step.name, 60)}{times}: "
         out += wrap(lead + words.shorten(step.text, 600), "    ")
+    out += wrap(f"what to do: {s.remedy}", "    ") if s.remedy else []
     out += [line for k in first.known for line in _known(k, "    ")]
     if rest:
         tables = dict.fromkeys(v.story.table for v in rest if v.story.table)

@@ -64,35 +64,39 @@ def test_a_missing_file_is_named_by_the_class_that_says_so(error: ErrorChain | N
 
 def test_two_writers_must_fail_after_the_first_failure() -> None:
     watch = Watch(3)
-    assert not watch.completed("t", "w0-1", 5, 10, "info", GONE)
-    assert not watch.completed("t", "w1-1", 8, 11, "fail", GONE), "it began before the first failure"
-    assert not watch.completed("t", "w1-2", 12, 13, "fail", GONE)
-    assert not watch.completed("t", "w1-3", 14, 15, "fail", GONE), "one writer may have an old snapshot in its cache"
-    assert watch.completed("t", "w2-1", 12, 16, "fail", GONE)
+    assert not watch.completed("t", "w0-1", 5, 10, "info", GONE, reads=True)
+    assert not watch.completed("t", "w1-1", 8, 11, "fail", GONE, reads=True), "it began before the first failure"
+    assert not watch.completed("t", "w1-2", 12, 13, "fail", GONE, reads=True)
+    assert not watch.completed("t", "w1-3", 14, 15, "fail", GONE, reads=True), (
+        "one writer may have an old snapshot in its cache"
+    )
+    assert watch.completed("t", "w2-1", 12, 16, "fail", GONE, reads=True)
     assert watch.suspicion("t") == (10, FILE, "w0-1")
 
 
 def test_any_success_takes_the_suspicion_back() -> None:
     watch = Watch(2)
-    watch.completed("t", "w0-1", 1, 2, "fail", GONE)
-    watch.completed("t", "w0-2", 3, 4, "fail", GONE)
-    watch.completed("t", "w1-1", 1, 5, "ok", None)
+    watch.completed("t", "w0-1", 1, 2, "fail", GONE, reads=True)
+    watch.completed("t", "w0-2", 3, 4, "fail", GONE, reads=True)
+    watch.completed("t", "w1-1", 1, 5, "ok", None, reads=True)
     assert watch.suspicion("t") is None
-    assert not watch.completed("t", "w1-2", 6, 7, "fail", GONE)
+    assert not watch.completed("t", "w1-2", 6, 7, "fail", GONE, reads=True)
 
 
 def test_other_errors_and_other_tables_say_nothing() -> None:
     watch = Watch(1)
     for n in range(9):
-        assert not watch.completed("t", f"w0-{n}", n, n, "fail", [["java.lang.IllegalStateException", FILE]])
-    assert not watch.completed("u", "w0-9", 10, 11, "fail", GONE)
+        assert not watch.completed(
+            "t", f"w0-{n}", n, n, "fail", [["java.lang.IllegalStateException", FILE]], reads=True
+        )
+    assert not watch.completed("u", "w0-9", 10, 11, "fail", GONE, reads=True)
     assert not watch.witnessed("t") and watch.suspicion("t") is None
 
 
 def test_the_only_writer_is_enough() -> None:
     watch = Watch(1)
-    assert not watch.completed("t", "w0-1", 1, 2, "fail", GONE)
-    assert watch.completed("t", "w0-2", 3, 4, "fail", GONE)
+    assert not watch.completed("t", "w0-1", 1, 2, "fail", GONE, reads=True)
+    assert watch.completed("t", "w0-2", 3, 4, "fail", GONE, reads=True)
 
 
 # --- afterwards -------------------------------------------------------------------------------------------------------
@@ -154,3 +158,17 @@ def test_without_a_complete_log_two_writers_must_say_it() -> None:
 
     assert cut(True) == (broken().table,)
     assert cut(False) == ()
+
+
+def test_a_table_is_unreadable_from_the_first_failed_read_on_whatever_is_inserted_after_that() -> None:
+    b = broken()
+    (before,) = unreadable(b.evidence)
+    later = [o for o in b.evidence.history.operations() if o.error is not None and o.table == b.table]
+    appended = later[-1].op
+    events = tuple(
+        replace(e, f="insert", type=e.type if e.type == "invoke" else "ok", error=None) if e.op == appended else e
+        for e in b.evidence.history.events
+    )
+    (after,) = unreadable(replace(b.evidence, history=replace(b.evidence.history, events=events)))
+    assert (after.since, after.op) == (before.since, before.op)
+    assert after.later == before.later - 1, "the append succeeded"
