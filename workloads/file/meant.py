@@ -71,7 +71,6 @@ OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
     # kinds of operations
     "compact": ("rewrite-data-files",),
     "compaction": ("rewrite-data-files",),
-    "vacuum": ("expire-snapshots",),
     "expire": ("expire-snapshots",),
     "select": ("read",),
     "scan": ("read",),

@@ -30,3 +30,32 @@ class Optimize(Kind):
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         return WriteSet([], [])
+
+
+class Vacuum(Kind):
+    """``VACUUM``: deletes files that no version of the last ``hours`` needs, by default a week, as Delta has it. It makes no version.
+
+    With ``hours: 0`` it deletes, by design, files that a running operation has written but not committed; the commit then leaves a table whose
+    files are missing. Delta refuses less than a week unless its check is off, as it is here.
+    """
+
+    name = "vacuum"
+    verb = "maintenance"
+    formats = frozenset((DELTA,))
+    changes_rows = False
+    writes = False
+    deletes_files = True
+    options = ("hours",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"hours": int(draw.options.get("hours", 168))}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        unchecked = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+        return [Statement(f"VACUUM {{table}} RETAIN {int(value['hours'])} HOURS", settings=unchecked)]
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return NOTHING
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], [])

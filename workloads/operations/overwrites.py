@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from workloads.operations.keys import part_of
 from workloads.operations.kind import (
+    EVERY_FORMAT,
     ROWS,
     Arguments,
     Draw,
@@ -21,13 +22,13 @@ from workloads.operations.kind import (
     new_rows,
     row_values,
 )
-from workloads.tables import COLUMNS, State, TableSpec
+from workloads.tables import COLUMNS, ICEBERG, State, TableSpec
 
 
 def _validated(value: Arguments, table: TableSpec) -> tuple[list[Statement], str]:
     """What an overwrite that validates executes first, and the clause after its table's name. An empty table has no snapshot; if it has
     one at the commit, Iceberg finds no history from -1 and refuses."""
-    if not value.get("validated"):
+    if not value.get("validated") or table.format != ICEBERG:
         return [], ""
     scanned = "SELECT coalesce(max(snapshot_id), -1L) FROM {table}.refs WHERE name = 'main'"
     options = f"'isolation-level' = '{table.isolation}', 'validate-from-snapshot-id' = '{{snapshot}}'"
@@ -38,8 +39,11 @@ class OverwritePartitions(Kind):
     """``INSERT OVERWRITE`` in dynamic mode: new rows replace all rows of their partitions, or of an unpartitioned table.
 
     By default Iceberg validates nothing and chooses the files to replace from the base that each attempt commits on, so it takes
-    effect there, like a DELETE of a whole partition. On an unpartitioned table it also replaces the own keys of all writers.
+    effect there, like a DELETE of a whole partition. Delta replaces the files that it read, and checks them at its commit. On an unpartitioned
+    table it also replaces the own keys of all writers.
     """
+
+    formats = EVERY_FORMAT
 
     name = "overwrite-partitions"
     told = True
@@ -64,7 +68,7 @@ class OverwritePartitions(Kind):
         return net([r for r in state if taken.whole or r.part in taken.parts], new_rows(value, op, table))
 
     def at_commit(self, table: TableSpec) -> bool:
-        return True
+        return table.format == ICEBERG
 
     def touches(self, value: Arguments, table: TableSpec) -> Touches:
         parts = frozenset(part_of(i, table) for i in value["ids"])
@@ -77,6 +81,7 @@ class OverwriteWhere(OverwritePartitions):
     ``ids`` may be empty; then the partition is left without rows.
     """
 
+    formats = frozenset((ICEBERG,))
     name = "overwrite-where"
     told = True
 
