@@ -177,9 +177,10 @@ def _step_by_step(m: Modelled) -> bool:
 def bound_of(m: Modelled) -> Bound:
     """What a file asks to be explored."""
     from checkers.formats.iceberg.model.explore import Bound
+    from workloads.file.modelled import modes_of
 
     return Bound(
-        tuple((kind, mode) for kind, modes in m.kinds.items() for mode in modes or ("",)),
+        tuple((kind, mode) for kind, modes in m.kinds.items() for mode in modes_of(kind, modes)),
         m.writes,
         m.compactions,
         m.keys,

@@ -24,6 +24,7 @@ from checkers.formats.iceberg.model.table import Table as Version
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from tests.support.simulator import WALL_MS, Place, Table, _measures, _operation, _summary
+from workloads.engines.engines import SPARK
 from workloads.file.modelled import COMPACTION, REWRITES
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
@@ -67,9 +68,14 @@ def _events(log: Log, table: ModelledTable) -> list[Event]:
     rows = [list(r) for r in table.contents[table.current].values()]
     said += [("invoke", 98, "read", {}, "w98-0"), ("ok", 98, "read", rows, "w98-0")]
     return [
-        Event(i, (i + 1) * STEP, kind, process, f, "t", value, op)  # type: ignore[arg-type]
+        Event(i, (i + 1) * STEP, kind, process, f, "t", value, op, extra=_by(kind, process, log))  # type: ignore[arg-type]
         for i, (kind, process, f, value, op) in enumerate(said)
     ]
+
+
+def _by(kind: str, process: int, log: Log) -> dict[str, str]:
+    engine = log[process - 1].operation.engine if kind == "invoke" and process <= len(log) else SPARK
+    return {} if engine == SPARK else {"engine": engine}
 
 
 class ModelledTable(Table):

@@ -21,19 +21,21 @@ With ``catalog`` it is explored step by step, with faults::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from workloads.engines.engine import Rule
+from workloads.engines.engines import ENGINES
 from workloads.file.meant import suggest
 from workloads.file.scenario import NAME
 from workloads.file.workload import LIBRARY as WORKLOADS
 from workloads.file.workload import WorkloadError
 from workloads.file.yamlfile import Problem, read_text, refuse, validated
 from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
 
 LIBRARY = WORKLOADS / "models"
 """The folder of the models that come with icequake."""
@@ -46,12 +48,23 @@ AT_COMMIT = ("insert", "delete-partition", "equality-delete", "overwrite-partiti
 """Kinds that do what they mean on the base of their commit, and have no scan of their own."""
 VALIDATED_OVERWRITES = ("overwrite-partitions-validated", "overwrite-where-validated")
 """Overwrites that also choose their files on the base of their commit, but are validated against what came since their scan."""
+UPSERT = "upsert"
+"""Flink's kind: an equality delete and a new row, on the base of its commit. Spark has no statement for it."""
 COMPACTION = "rewrite-data-files"
 REWRITES = (COMPACTION, "rewrite-position-delete-files", "rewrite-manifests")
 """Kinds that change no row, and work on the whole table."""
 ONE_WAY = (*AT_COMMIT, *VALIDATED_OVERWRITES, *REWRITES, "merge-insert")
 BOTH_WAYS = ("update-register", "delete", "merge-upsert")
 """Kinds of operations that the model knows: those that write in one way, and those whose mode the table says."""
+KINDS_OF_ENGINES = ("insert", "update-register", "delete")
+"""Those that the model knows of engines other than Spark, if the engine's file says how they are committed."""
+MODE_OF: Mapping[str, str] = {
+    "appends": "",
+    "rewritten files": "copy-on-write",
+    "position deletes": "merge-on-read",
+    "equality deletes": "",
+}
+"""How an engine writes → the mode of a table that does the same."""
 STEP_BY_STEP = ("insert", "delete-partition", COMPACTION)
 """Those of one way that a model with a catalog knows, too."""
 
@@ -61,7 +74,8 @@ class Modelled(BaseModel):
 
     Attributes:
         question: what it answers, one sentence.
-        kinds: kind of operation → the modes in which it writes; none of a kind that has one way only.
+        kinds: kind of operation → the modes in which it writes; none of a kind that has one way only. ``pyiceberg delete`` is a kind of
+            another engine than Spark.
         writes: most commits of a log, without compactions; ``compactions``: most of these.
         keys: how many keys; key k is in partition k modulo ``partitions``. The rows are there at the start, those of a partition in one file.
         without: validations that the engine does not have.
@@ -113,13 +127,41 @@ def problems(m: Modelled) -> Iterator[Problem]:
         )
     known = (*ONE_WAY, *BOTH_WAYS)
     for kind, modes in m.kinds.items():
-        if kind not in known:
+        engine, _, name = kind.rpartition(" ")
+        if engine:
+            yield from _of_engine(kind, engine, name, modes, m)
+        elif kind not in known:
             what = "the model does not know it" if kind in KINDS else f"no such operation{suggest(kind, known)}"
             yield (("kinds", kind), f"kinds: {kind}: {what}; it knows {', '.join(known)}")
         elif kind in ONE_WAY and modes:
             yield (("kinds", kind), f"kinds: {kind} writes in one way only; write []")
         elif kind in BOTH_WAYS and (not modes or {*modes} - {*MODES}):
             yield (("kinds", kind), f"kinds: {kind}: write the modes in which it writes, of {', '.join(MODES)}")
+
+
+def modes_of(kind: str, modes: tuple[str, ...]) -> tuple[str, ...]:
+    """The modes in which a kind of a file writes; empty text: it has no choice."""
+    engine, _, name = kind.rpartition(" ")
+    if not engine:
+        return modes or ("",)
+    return (MODE_OF[ENGINES[engine].commits[name].writes],)
+
+
+def _of_engine(kind: str, engine: str, name: str, modes: tuple[str, ...], m: Modelled) -> Iterator[Problem]:
+    """Problems of ``ENGINE KIND``."""
+    at = ("kinds", kind)
+    if engine not in ENGINES:
+        yield at, f"kinds: {kind}: no such engine{suggest(engine, ENGINES)}; {engine} NAME is a kind of that engine"
+        return
+    able = [k for k in (*KINDS_OF_ENGINES, UPSERT) if k in ENGINES[engine].commits]
+    if name not in able:
+        yield at, f"kinds: {kind}: the model knows no such kind of {engine}; it knows {', '.join(able) or 'none'}"
+    elif modes:
+        yield at, f"kinds: {kind}: the engine has one way to write; write []"
+    elif m.catalog is not None:
+        yield at, f"kinds: {kind}: a model with a catalog knows Spark's operations only; leave it out"
+    elif not ENGINES[engine].can(name, TableSpec(name="t", mode="merge-on-read", format_version=m.format_version)):
+        yield at, f"kinds: {kind}: {engine} cannot do that in version {m.format_version}; leave it out"
 
 
 def parse(text: str, file: str = "<model>") -> Modelled:

@@ -99,6 +99,20 @@ def test_they_agree_on_overwrites_rewrites_and_a_merge_with_only_an_insert() -> 
     assert broken
 
 
+def test_they_agree_on_the_operations_of_other_engines() -> None:
+    kinds = (
+        ("update-register", COW),
+        ("delete", MOR),
+        *((f"pyiceberg {kind}", COW) for kind in ("update-register", "delete")),
+        *((f"duckdb {kind}", MOR) for kind in ("update-register", "delete")),
+        ("flink upsert", ""),
+        ("committer delete", MOR),
+    )
+    total, broken, differ = disagreements(replace(EVERY, kinds=kinds, writes=2, compactions=0, serializable=False))
+    assert not differ
+    assert total > 100 and broken >= 5
+
+
 def test_they_agree_in_a_table_of_two_partitions() -> None:
     total, _, differ = disagreements(replace(EVERY, writes=2, partitions=2))
     assert not differ

@@ -226,6 +226,12 @@ def test_the_library_asks_each_question_once_and_knows_its_kinds() -> None:
         ("kinds: {insert: [merge-on-read]}", "insert writes in one way only; write []"),
         ("kinds: {delte: [merge-on-read]}", "no such operation (did you mean delete?)"),
         ("kinds: {rollback: []}", "rollback: the model does not know it"),
+        ("kinds: {trino delete: []}", "kinds: trino delete: no such engine"),
+        ("kinds: {flink delete: []}", "the model knows no such kind of flink; it knows insert, upsert"),
+        ("kinds: {duckdb delete: [copy-on-write]}", "the engine has one way to write; write []"),
+        ("kinds: {pyiceberg delete: []}\nformat_version: 3", "pyiceberg cannot do that in version 3"),
+        ("kinds: {rewrite-position-delete-files: []}\nformat_version: 3", "in version 3 there are vectors"),
+        ("kinds: {overwrite-where: []}\ncatalog: jdbc", "a model with a catalog does not know it"),
         ("kinds: {insert: []}\nwithout: [checks]", "m.yaml:4: 'checks' is not allowed; allowed: main, added data"),
     ],
 )

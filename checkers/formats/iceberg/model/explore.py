@@ -17,11 +17,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from checkers.conflicts.validations import Bounds, refusals, spark_rules
+from checkers.conflicts.validations import Bounds, refusals
 from checkers.formats.iceberg.model import properties
-from checkers.formats.iceberg.model.operations import Operation, Work, attempt, committed, work
+from checkers.formats.iceberg.model.operations import Operation, Work, attempt, committed, rules_of_kind, work
 from checkers.formats.iceberg.model.table import Table, seeded
 from workloads.engines.engine import Rule
+from workloads.engines.engines import SPARK
 from workloads.file.modelled import REWRITES
 
 
@@ -30,7 +31,7 @@ class Bound:
     """What is explored.
 
     Attributes:
-        kinds: kinds of operations, with the mode in which each writes.
+        kinds: kinds of operations, with the mode in which each writes; of an engine other than Spark ``pyiceberg delete``.
         writes: most commits but compactions of a log.
         compactions: most compactions.
         keys: how many keys; key k is in partition k modulo ``partitions``.
@@ -49,9 +50,10 @@ class Bound:
     def operations(self) -> list[Operation]:
         """Every operation; of kinds that work on the whole table or partition one for each that differs."""
         out = []
-        for kind, mode in self.kinds:
+        for name, mode in self.kinds:
+            engine, _, kind = name.rpartition(" ")
             keys = 1 if kind in REWRITES else self.partitions if kind == "delete-partition" else self.keys
-            out += [Operation(kind, key, mode) for key in range(keys)]
+            out += [Operation(kind, key, mode, engine or SPARK) for key in range(keys)]
         return out
 
 
@@ -87,7 +89,7 @@ class Explored:
 
     def add(self, name: str, log: Log) -> None:
         """Keep the shorter log of a mix."""
-        mix = tuple(sorted((e.operation.kind, e.operation.mode) for e in log))
+        mix = tuple(sorted((f"{e.operation.engine} {e.operation.kind}", e.operation.mode) for e in log))
         if (name, mix) not in self.mixes or len(log) < len(self.mixes[name, mix]):
             self.mixes[name, mix] = log
 
@@ -115,7 +117,7 @@ def explore(bound: Bound) -> Explored:
     began = time.process_time()
     for log, name in _logs(bound, out):
         out.logs += 1
-        out.committed[log[-1].operation.kind] += 1
+        out.committed[log[-1].operation.name] += 1
         if name is not None:
             out.add(name, log)
     out.seconds = time.process_time() - began
@@ -209,14 +211,8 @@ class _Branch:
 def rules_of(bound: Bound) -> set[Rule]:
     """The validations that some operation within the bound meets."""
     of = (
-        spark_rules(
-            kind,
-            merge_on_read=mode == "merge-on-read",
-            serializable=bound.serializable,
-            format_version=bound.format_version,
-            again=False,
-        )
-        for kind, mode in bound.kinds
+        rules_of_kind(o, serializable=bound.serializable, format_version=bound.format_version)
+        for o in bound.operations()
     )
     return {rule for rules in of for rule in rules} - bound.without
 

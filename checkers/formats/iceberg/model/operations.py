@@ -21,9 +21,11 @@ from checkers.conflicts.validations import (
     Filter,
     spark_rules,
 )
+from checkers.evidence.replace import replace
 from checkers.formats.iceberg.model.table import DataFile, EqualityDelete, PositionDeletes, Row, Table
-from workloads.engines.engine import Rule
-from workloads.file.modelled import AT_COMMIT, BOTH_WAYS, COMPACTION, REWRITES, VALIDATED_OVERWRITES
+from workloads.engines.engine import Commit, Rule
+from workloads.engines.engines import ENGINES, SPARK
+from workloads.file.modelled import AT_COMMIT, BOTH_WAYS, COMPACTION, REWRITES, UPSERT, VALIDATED_OVERWRITES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +34,37 @@ class Operation:
 
     Attributes:
         mode: how it writes; empty for kinds that have one way only.
+        engine: who executes it, and validates its commit (``workloads.engines``).
     """
 
     kind: str
     key: int
     mode: str = ""
+    engine: str = SPARK
 
     @property
     def at_commit(self) -> bool:
         """Whether it has no scan of its own."""
-        return self.kind in AT_COMMIT
+        return self.kind in AT_COMMIT or self.kind == UPSERT
+
+    @property
+    def name(self) -> str:
+        """Its kind, as a model's file says it."""
+        return self.kind if self.engine == SPARK else f"{self.engine} {self.kind}"
+
+    @property
+    def commit(self) -> Commit | None:
+        """How an engine other than Spark commits it."""
+        return None if self.engine == SPARK else ENGINES[self.engine].commits[self.kind]
 
     @property
     def at_base(self) -> bool:
         """Whether it chooses what it removes on the base of its commit."""
-        return self.kind in (*AT_COMMIT, *VALIDATED_OVERWRITES)
+        return self.at_commit or self.kind in VALIDATED_OVERWRITES
 
     def __str__(self) -> str:
         mode = f" ({self.mode})" if self.mode else ""
+        mode = mode if self.engine == SPARK else f" by {self.engine}"
         return f"{self.kind}{mode}" if self.kind in REWRITES else f"{self.kind}{mode} of key {self.key}"
 
 
@@ -70,6 +85,8 @@ def meaning(o: Operation, rows: Counter[Row], n: int, partitions: int) -> tuple[
     mine = Counter({r: c for r, c in rows.items() if r[0] == o.key})
     if o.kind == "insert" or (o.kind == "merge-insert" and not mine):
         return Counter(), Counter({(o.key, n, n): 1})
+    if o.kind == UPSERT:
+        return mine, Counter({(o.key, n, n): 1})
     if o.kind in ("update-register", "merge-upsert"):
         updated = Counter((key, n, born) for key, _, born in mine.elements())
         return mine, updated if mine or o.kind == "update-register" else Counter({(o.key, n, n): 1})
@@ -195,17 +212,37 @@ def _rewrite_manifests(o: Operation, table: Table, n: int, part: int) -> Work:
     return Work(Effect("replace", manifests=True))
 
 
+def _upsert(o: Operation, table: Table, n: int, part: int) -> Work:
+    """An equality delete of the key, and its new row, in one commit."""
+    done = _written(n, part, [(o.key, n, n)], Effect("overwrite", equality=(Bounds(part, o.key, o.key),)))
+    return replace(done, equality=(EqualityDelete(part, o.key, n + 1),))
+
+
 _WORK: Mapping[str, Callable[[Operation, Table, int, int], Work | None]] = {
     "insert": _insert,
     "delete-partition": _delete_partition,
     "equality-delete": _equality_delete,
     "merge-insert": _merge_insert,
+    UPSERT: _upsert,
     **dict.fromkeys(OVERWRITING, _overwrite),
     **dict.fromkeys(BOTH_WAYS, _row_level),
     COMPACTION: _compact,
     POSITION_DELETES: _compact_deletes,
     "rewrite-manifests": _rewrite_manifests,
 }
+
+
+def rules_of_kind(o: Operation, *, serializable: bool, format_version: int, again: bool = False) -> tuple[Rule, ...]:
+    """The validations that an operation's engine holds it to."""
+    if o.commit is not None:
+        return tuple(r for r in o.commit.validates if r != "added data" or serializable)
+    return spark_rules(
+        o.kind,
+        merge_on_read=o.mode == "merge-on-read",
+        serializable=serializable,
+        format_version=format_version,
+        again=again,
+    )
 
 
 def attempt(
@@ -224,13 +261,7 @@ def attempt(
         without: rules that the engine does not have.
         again: whether it was refused before, so that it also requires what its first attempt found to drop.
     """
-    rules = spark_rules(
-        o.kind,
-        merge_on_read=o.mode == "merge-on-read",
-        serializable=serializable,
-        format_version=format_version,
-        again=again,
-    )
+    rules = rules_of_kind(o, serializable=serializable, format_version=format_version, again=again)
     selects = Filter(key=None if o.kind == "merge-upsert" else o.key)
     if o.kind in OVERWRITING:
         selects = Filter(part=o.key % partitions)

@@ -16,6 +16,7 @@ from checkers.formats.iceberg.model.explore import Bound, Entry, Log
 from checkers.formats.iceberg.model.operations import Operation
 from checkers.formats.iceberg.model.table import Table
 from workloads.engines.engine import Rule
+from workloads.engines.engines import SPARK
 from workloads.file.modelled import COMPACTION, REWRITES
 
 MOST_WRITERS = 8
@@ -41,7 +42,9 @@ def scenario(
     every = [*log, *(entry for entry, _ in refused)]
     if len(every) > MOST_WRITERS:
         return "", f"it needs {len(every)} writers, a scenario has at most {MOST_WRITERS}"
-    modes = {(_MODE_OF[o.kind], o.mode) for o in (e.operation for e in every) if o.mode}
+    modes = {
+        (_MODE_OF[o.kind], o.mode) for o in (e.operation for e in every) if o.mode and o.engine in (SPARK, "duckdb")
+    }
     if len({kind for kind, _ in modes}) < len(modes):
         return "", "a kind of operation writes in both modes, a table has one for each"
     if bound.without:
@@ -66,11 +69,17 @@ def scenario(
                 "properties": properties,
             }
         ],
+        **({"engines": engines} if (engines := _engines(every)) else {}),
         "operations": steps,
         "anomalies": [] if anomaly is None else [anomaly],
         "final": {"t": sorted(key for key, _, _ in final.rows.elements())},
     }
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
+
+
+def _engines(every: Sequence[Entry]) -> dict[int, str]:
+    """Writer → engine, of those that are not Spark's."""
+    return {n: e.operation.engine for n, e in enumerate(every) if e.operation.engine != SPARK}
 
 
 def _step(n: int, every: Sequence[Entry], place: int, bound: Bound) -> dict[str, Any]:
