@@ -13,7 +13,10 @@ from harness.cli.command import Options
 from harness.cli.options import PATH, STORE, BadArgument, StoreOption, check_folder, write_output
 
 if TYPE_CHECKING:
-    from checkers.formats.iceberg.model.explore import Bound, Explored
+    from collections.abc import Callable, Sequence
+
+    from checkers.formats.iceberg.model.explore import Bound, Explored, Log
+    from checkers.formats.iceberg.model.faults import Faulty, Searched, Way
     from workloads.file.modelled import Modelled
 
 
@@ -92,7 +95,10 @@ class ModelOptions(Options):
         as_expected, written = True, list[Path]()
         for m in self._models:
             if m.catalog is not None:
-                as_expected = _step_by_step(m) and as_expected
+                of, found_ways, expected = _step_by_step(m)
+                as_expected = as_expected and expected
+                if self._folder is not None:
+                    written += _ways_written(m, of, found_ways, self._folder, self.every)
                 continue
             bound = bound_of(m)
             found = explore(bound)
@@ -142,15 +148,16 @@ def _accept(paths: list[Path]) -> int:
     return int(found.refused > 0 or not found.judged)
 
 
-def _step_by_step(m: Modelled) -> bool:
-    """Search with a catalog and its faults, and say what was found; whether it is as expected."""
+def _step_by_step(m: Modelled) -> tuple[Faulty, Searched, bool]:
+    """Search with a catalog and its faults, and say what was found; last, whether it is as expected."""
     from checkers.formats.iceberg.model.catalogs import CATALOGS
     from checkers.formats.iceberg.model.faults import Faulty, search
 
     assert m.catalog is not None
     catalog = CATALOGS[m.catalog]
     only = frozenset(m.only) or None
-    found = search(Faulty(bound_of(m), catalog, m.writers, m.retries, m.faults, only))
+    of = Faulty(bound_of(m), catalog, m.writers, m.retries, m.faults, only)
+    found = search(of)
     wanted = [] if not m.faults else [f for f in catalog.after if only is None or f in only]
     wrong = [f"NOT EXPECTED: {name}" for name in sorted({*found.found} - {*m.expect})]
     wrong += [f"NOT FOUND: {name}" for name in m.expect if name not in found.found]
@@ -164,14 +171,14 @@ def _step_by_step(m: Modelled) -> bool:
     typer.echo(f"  {found.states:,} states, at most {found.depth} steps, in {found.seconds:.1f} s of processor time")
     typer.echo(f"  {m.catalog}: {catalog.source}")
     for name, steps in sorted(found.found.items()):
-        typer.echo(f"  {name}: " + "; ".join(steps))
+        typer.echo(f"  {name}: " + "; ".join(map(str, steps)))
     if not found.found:
         typer.echo("  every promise holds")
     for what, counts in (("steps", found.fired), ("faults", found.faults), ("refused by", found.refused)):
         typer.echo(f"  {what}: " + (", ".join(f"{name} {n:,}" for name, n in counts.most_common()) or "none"))
     for line in wrong:
         typer.echo(f"  {line}")
-    return not wrong
+    return of, found, not wrong
 
 
 def bound_of(m: Modelled) -> Bound:
@@ -220,20 +227,43 @@ def _written(m: Modelled, bound: Bound, found: Explored, folder: Path, every: bo
     """Write each counterexample as a scenario, and say so."""
     from checkers.formats.iceberg.model.explore import version_after
     from checkers.formats.iceberg.model.scenario import said, scenario
+
+    def text(name: str, log: Log) -> Callable[[str], tuple[str, str]]:
+        return lambda called: scenario(bound, log, name, version_after(bound, log), called)
+
+    logs = found.each() if every else sorted(found.found.items())
+    return _files(m, [(name, "; ".join(said(log)), text(name, log)) for name, log in logs], folder, every)
+
+
+def _ways_written(m: Modelled, of: Faulty, found: Searched, folder: Path, every: bool) -> list[Path]:
+    """The same of a search step by step."""
+    from checkers.formats.iceberg.model.scenario import of_way
+
+    def text(name: str, way: Way) -> Callable[[str], tuple[str, str]]:
+        return lambda called: of_way(of, called, name, way)
+
+    ways = [(name, way) for name, _, way in found.mixes] if every else sorted(found.found.items())
+    return _files(m, [(name, "; ".join(map(str, way)), text(name, way)) for name, way in ways], folder, every)
+
+
+def _files(
+    m: Modelled, found: Sequence[tuple[str, str, Callable[[str], tuple[str, str]]]], folder: Path, every: bool
+) -> list[Path]:
+    """Write the scenarios of anomalies, each with its words."""
     from workloads.file.scenario import MOST_NAME
 
     out = []
-    for n, (name, log) in enumerate(found.each() if every else sorted(found.found.items())):
+    for n, (name, words, text_of) in enumerate(found):
         number = f"-{n}" if every else ""
         called = f"{name}-{m.model}"[: MOST_NAME - len(number)].rstrip("-") + number
-        text, why = scenario(bound, log, name, version_after(bound, log), called)
+        text, why = text_of(called)
         if not text:
-            typer.echo(f"  {name} cannot be written as a scenario: {why}")
+            typer.echo(f"  {name} cannot be written as a scenario: {why}" + (f": {words}" if every else ""))
             continue
         path = folder / f"{called}.yaml"
         folder.mkdir(parents=True, exist_ok=True)
         write_output(path, text)
-        typer.echo(f"  icequake prove {path}" + (f"  {'; '.join(said(log))}" if every else ""))
+        typer.echo(f"  icequake prove {path}" + (f"  {words}" if every else ""))
         out.append(path)
     return out
 

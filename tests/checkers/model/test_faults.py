@@ -10,8 +10,10 @@ from checkers.formats.iceberg.model import catalogs
 from checkers.formats.iceberg.model.catalogs import CATALOGS, Fault
 from checkers.formats.iceberg.model.explore import Bound, Entry, Log, logs
 from checkers.formats.iceberg.model.faults import Faulty, Search, State, search
+from checkers.formats.iceberg.model.scenario import of_way
 from tests.checkers.model.test_model import ALL, COW, MOR, TWO
 from workloads.file import modelled
+from workloads.file.scenario import parse
 
 SMALL = Bound(ALL, writes=2, keys=1)
 
@@ -62,14 +64,14 @@ def test_without_a_fault_only_a_catalog_that_does_not_compare_loses_a_commit(cat
 
 def test_a_lost_answer_deletes_live_files_with_one_writer_and_loses_a_commit_with_two() -> None:
     found = search(Faulty(SMALL, CATALOGS["jdbc"], writers=2)).found
-    assert [s.partition(": ")[2] for s in found["missing-file"]] == [
+    assert [m.words for m in found["missing-file"]] == [
         "scan of update-register (copy-on-write) of key 0",
         "refresh, validate",
         "applied, reply lost, sent again, refused",
         "refused by its own commit of added data, replaced files",
     ]
     assert len(found["lost-commit"]) == 8
-    assert found["lost-commit"][-2].endswith("main is to go back to its commit")
+    assert found["lost-commit"][-2].words.endswith("main is to go back to its commit")
 
 
 def test_an_operation_whose_retries_are_used_up_deletes_its_own_live_files() -> None:
@@ -174,3 +176,34 @@ def by_minicheck(of: Faulty) -> dict[str, Any]:
             invariants={"kept": lambda s: here.broken(State(**s)) is None},
         )
     )
+
+
+def test_a_way_becomes_a_scenario_whose_gate_holds_the_operation_with_the_fault() -> None:
+    bound = Bound((("insert", ""), ("delete-partition", "")), writes=2)
+    of = Faulty(bound, CATALOGS["jdbc"], writers=2)
+    text, why = of_way(of, "lost", "lost-commit", search(of).found["lost-commit"])
+    assert not why
+    made = parse(text)
+    (faulty,) = [s for s in made.operations if s.fault is not None]
+    (other,) = [s for s in made.operations if s.fault is None]
+    assert faulty.fault is not None and faulty.fault.verb == "drop-reply"
+    assert (faulty.hold, other.after, made.catalog) == ({other.name: "completed"}, {faulty.name: "held"}, "jdbc")
+
+
+@pytest.mark.parametrize(
+    ("catalog", "only", "why"),
+    [
+        ("glue-blind", None, "a kind of operation writes in both modes, a table has one for each"),
+        ("none", None, "a kind of operation writes in both modes, a table has one for each"),
+        ("hive", "lock expired", "no gate stands between the check of a lock and the request"),
+    ],
+)
+def test_every_way_is_a_scenario_or_says_why_not(catalog: str, only: Fault | None, why: str) -> None:
+    of = Faulty(SMALL, CATALOGS[catalog], writers=2, only=None if only is None else frozenset({only}))
+    reasons = set[str]()
+    for name, _, way in search(of).mixes:
+        text, reason = of_way(of, "way", name, way)
+        assert bool(text) != bool(reason)
+        assert reason or parse(text).anomalies
+        reasons.add(reason)
+    assert reasons == ({why} if only else {"", why})

@@ -295,3 +295,12 @@ def test_a_committed_compaction_keeps_the_rows() -> None:
     assert compacted is not None
     after = committed(table, compacted)
     assert after.rows == table.rows and after.deletes == {} and len(after.files) == 1
+
+
+def test_a_scenario_names_the_engine_of_each_writer() -> None:
+    log = (Entry(Operation("upsert", 0, engine="flink"), 0), Entry(Operation("delete", 1, COW, "pyiceberg"), 0))
+    text, why = scenario(EVERY, log, "resurrected-row", version_after(EVERY, log), "engines")
+    assert not why
+    made = parse(text)
+    assert [made.engines.get(n) for n in range(2)] == ["flink", "pyiceberg"]
+    assert [s.hold for s in made.operations] == [None, {"upsert-1": "completed"}]

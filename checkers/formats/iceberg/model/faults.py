@@ -92,6 +92,28 @@ class State(NamedTuple):
     deleted: int
 
 
+CATALOG = -1
+"""Who does what no client does."""
+
+
+class Moment(NamedTuple):
+    """A step of a way: the number of the operation that takes it, or :data:`CATALOG`, and what it is (``Search.operations``)."""
+
+    op: int
+    operation: int
+    words: str
+    fault: Fault | None = None
+
+    @property
+    def begins(self) -> bool:
+        """Whether it is the first one of its operation."""
+        return self.words.startswith("scan of ")
+
+    def __str__(self) -> str:
+        return f"the catalog: {self.words}" if self.op == CATALOG else f"operation {self.op + 1}: {self.words}"
+
+
+Way = tuple[Moment, ...]
 IDLE = Writer("begin", -1, -1, 0, 0, 0, 0)
 
 
@@ -100,7 +122,8 @@ class Searched:
     """What a search found.
 
     Attributes:
-        found: name of a broken promise → the steps of the shortest way to it.
+        found: name of a broken promise → the shortest way to it.
+        mixes: name, operations and faults, and the shortest way; none of whose part breaks the promise, too. The shortest first.
         fired: step, without what it is of → how often it was taken.
         faults: fault → how often it came.
         refused: validation → how often it refused, by distinct situation.
@@ -109,7 +132,8 @@ class Searched:
 
     states: int = 0
     depth: int = 0
-    found: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    found: dict[str, Way] = field(default_factory=dict)
+    mixes: list[tuple[str, Counter[str], Way]] = field(default_factory=list)
     fired: Counter[str] = field(default_factory=Counter)
     faults: Counter[Fault] = field(default_factory=Counter)
     refused: Counter[Rule] = field(default_factory=Counter)
@@ -145,25 +169,25 @@ class Search:
             MemoryError: there are more than ``most`` states.
         """
         began = time.process_time()
-        seen: dict[State, tuple[State, str] | None] = {self.first: None}
+        seen: dict[State, tuple[State, Moment] | None] = {self.first: None}
         todo = deque([(self.first, 0)])
         while todo:
             state, depth = todo.popleft()
             self.out.depth = max(self.out.depth, depth)
             ended = True
-            for said, after in self.steps(state):
+            for moment, after in self.steps(state):
                 ended = False
-                self.out.fired[said.partition(": ")[2].partition(" of ")[0]] += 1
+                self.out.fired[moment.words.partition(" of ")[0]] += 1
                 if after in seen:
                     continue
-                seen[after] = state, said
+                seen[after] = state, moment
                 name = self.broken(after)
                 if name is None:
                     todo.append((after, depth + 1))
-                elif name not in self.out.found:
-                    self.out.found[name] = self._way(seen, after)
+                else:
+                    self._found(name, self._way(seen, after))
             if ended and any(w.stage != "begin" for w in state.writers) and STUCK not in self.out.found:
-                self.out.found[STUCK] = self._way(seen, state)
+                self._found(STUCK, self._way(seen, state))
             if len(seen) > most:
                 raise MemoryError(f"more than {most:,} states: make the bound smaller")
         self.out.states = len(seen)
@@ -175,12 +199,20 @@ class Search:
         """Where it begins."""
         return State(0, (IDLE,) * self.of.writers, (), 0, self.of.bound.compactions, 0, self.of.faults, 0, 0)
 
-    def _way(self, seen: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
-        said = []
+    def _way(self, seen: dict[State, tuple[State, Moment] | None], state: State) -> Way:
+        way = []
         while (before := seen[state]) is not None:
-            state, step = before
-            said.append(step)
-        return tuple(reversed(said))
+            state, moment = before
+            way.append(moment)
+        return tuple(reversed(way))
+
+    def _found(self, name: str, way: Way) -> None:
+        """Keep it, if it is the first one of its operations and faults."""
+        self.out.found.setdefault(name, way)
+        mix = Counter(self.operations[m.operation].name + self.operations[m.operation].mode for m in way if m.begins)
+        mix.update(m.fault for m in way if m.fault is not None)
+        if not any(name == other and part <= mix for other, part, _ in self.out.mixes):
+            self.out.mixes.append((name, mix, way))
 
     def broken(self, s: State) -> str | None:
         """An acknowledged commit that main does not have, or a commit of main whose files were deleted."""
@@ -248,12 +280,12 @@ class Search:
 
     # --- steps
 
-    def steps(self, s: State) -> Iterator[tuple[str, State]]:
+    def steps(self, s: State) -> Iterator[tuple[Moment, State]]:
         """What can happen next, in words, and what is then."""
         pointer = self.metas[s.pointer]
         for n, w in enumerate(s.writers):  # who will be refused in any case
             if w.stage == "request" and self.of.catalog.compares and self.metas[w.base].file != pointer.file:
-                yield self._said(w, "refused"), self._again(s, n, w)
+                yield self._moment(w, "refused"), self._again(s, n, w)
                 return
         idle = False
         for n, w in enumerate(s.writers):
@@ -272,11 +304,11 @@ class Search:
             left.remove((base, new))
             applied = not self.of.catalog.compares or self.metas[base].file == pointer.file
             yield (
-                "the catalog: a late request arrives",
+                Moment(CATALOG, CATALOG, "a late request arrives"),
                 s._replace(late=tuple(left), pointer=new if applied else s.pointer),
             )
 
-    def _begins(self, s: State, n: int) -> Iterator[tuple[str, State]]:
+    def _begins(self, s: State, n: int) -> Iterator[tuple[Moment, State]]:
         writes = s.begun - (self.of.bound.compactions - s.compactions)
         for k, o in enumerate(self.operations):
             compacts = o.kind in REWRITES
@@ -291,9 +323,9 @@ class Search:
                 compactions=s.compactions - compacts,
                 used=s.used if compacts else max(s.used, min(o.key + 1, self.of.bound.keys - 1)),
             )
-            yield self._said(w, f"scan of {o}"), self._with(after, n, w)
+            yield self._moment(w, f"scan of {o}"), self._with(after, n, w)
 
-    def _refreshes(self, s: State, n: int, w: Writer) -> Iterator[tuple[str, State]]:
+    def _refreshes(self, s: State, n: int, w: Writer) -> Iterator[tuple[Moment, State]]:
         pointer = self.metas[s.pointer]
         own = next((line for line in pointer.listed if self.lines[line][1] == w.op), None)
         again = (
@@ -301,12 +333,12 @@ class Search:
         )  # it validates nothing, and finds its rows there
         refused = () if again else self.verdict(w.operation, w.scan, w.op, pointer.main)
         if refused is None:
-            yield self._said(w, "nothing to do"), self._with(s, n, IDLE)
+            yield self._moment(w, "nothing to do"), self._with(s, n, IDLE)
         elif refused:
             words = "refused by its own commit" if own is not None else "refused by a validation"
-            yield self._said(w, f"{words} of {', '.join(refused)}"), self._failed(s, n, w)
+            yield self._moment(w, f"{words} of {', '.join(refused)}"), self._failed(s, n, w)
         elif pointer.main == own:
-            yield self._said(w, "its commit is there, acknowledged"), self._done(s, n, w)
+            yield self._moment(w, "its commit is there, acknowledged"), self._done(s, n, w)
         else:
             o = self.operations[w.operation]
             line = (
@@ -318,23 +350,23 @@ class Search:
             new = self._meta(Meta(file, line, pointer.listed | {line}))
             words = "refresh, main is to go back to its commit" if own is not None else "refresh, validate"
             stage = "check" if self.of.catalog.checks else "request"
-            yield self._said(w, words), self._with(s, n, w._replace(stage=stage, base=s.pointer, new=new))
+            yield self._moment(w, words), self._with(s, n, w._replace(stage=stage, base=s.pointer, new=new))
 
-    def _checks(self, s: State, n: int, w: Writer) -> Iterator[tuple[str, State]]:
+    def _checks(self, s: State, n: int, w: Writer) -> Iterator[tuple[Moment, State]]:
         if self.of.catalog.locks and any(x.stage == "request" for x in s.writers):
             return  # another one has the lock; one that has lost it stands at "set"
         if self.metas[w.base].file != self.metas[s.pointer].file:
-            yield self._said(w, "refused by its own check"), self._again(s, n, w)
+            yield self._moment(w, "refused by its own check"), self._again(s, n, w)
         else:
-            yield self._said(w, "check"), self._with(s, n, w._replace(stage="request"))
+            yield self._moment(w, "check"), self._with(s, n, w._replace(stage="request"))
 
-    def _requests(self, s: State, n: int, w: Writer) -> Iterator[tuple[str, State]]:
+    def _requests(self, s: State, n: int, w: Writer) -> Iterator[tuple[Moment, State]]:
         catalog = self.of.catalog
         if w.stage == "set":  # it has lost its lock, and finds out after its request
-            yield self._said(w, "applied without the lock, unknown"), self._with(s._replace(pointer=w.new), n, IDLE)
+            yield self._moment(w, "applied without the lock, unknown"), self._with(s._replace(pointer=w.new), n, IDLE)
             return
         applied = s._replace(pointer=w.new)  # who would be refused is not here, and without a comparison nobody is
-        yield self._said(w, "applied, acknowledged"), self._done(applied, n, w)
+        yield self._moment(w, "applied, acknowledged"), self._done(applied, n, w)
         if not s.faults:
             return
         for fault, reaction in catalog.after.items():
@@ -343,26 +375,26 @@ class Search:
             self.out.faults[fault] += 1
             left = s._replace(faults=s.faults - 1)
             if fault == "lock expired":
-                yield self._said(w, "the lock expired"), self._with(left, n, w._replace(stage="set"))
+                yield self._moment(w, "the lock expired", "lock expired"), self._with(left, n, w._replace(stage="set"))
             elif fault == "late":
                 later = left._replace(late=tuple(sorted((*s.late, (w.base, w.new)))))
-                yield self._said(w, "error, the request is late"), self._with(later, n, IDLE)
+                yield self._moment(w, "error, the request is late", "late"), self._with(later, n, IDLE)
             else:
                 yield from self._reacts(applied._replace(faults=s.faults - 1), n, w, fault, reaction)
 
-    def _reacts(self, s: State, n: int, w: Writer, fault: Fault, reaction: str) -> Iterator[tuple[str, State]]:
+    def _reacts(self, s: State, n: int, w: Writer, fault: Fault, reaction: str) -> Iterator[tuple[Moment, State]]:
         """The request was applied, and the client is not told. What it then does is a step of its own only where it asks again."""
         if reaction == "unknown":
-            yield self._said(w, f"applied, {fault}, unknown"), self._with(s, n, IDLE)
+            yield self._moment(w, f"applied, {fault}, unknown", fault), self._with(s, n, IDLE)
         elif reaction == "check":  # its file is the table's, or in its log
-            yield self._said(w, f"applied, {fault}, found"), self._done(s, n, w)
+            yield self._moment(w, f"applied, {fault}, found", fault), self._done(s, n, w)
         elif reaction == "resend, check" or not self.of.catalog.compares:
-            yield self._said(w, f"applied, {fault}, sent again, found"), self._done(s, n, w)
+            yield self._moment(w, f"applied, {fault}, sent again, found", fault), self._done(s, n, w)
         else:  # sent again it is refused, whatever came between: the pointer has left the base
-            yield self._said(w, f"applied, {fault}, sent again, refused"), self._again(s, n, w)
+            yield self._moment(w, f"applied, {fault}, sent again, refused", fault), self._again(s, n, w)
 
-    def _said(self, w: Writer, words: str) -> str:
-        return f"operation {w.op + 1}: {words}"
+    def _moment(self, w: Writer, words: str, fault: Fault | None = None) -> Moment:
+        return Moment(w.op, w.operation, words, fault)
 
     def _again(self, s: State, n: int, w: Writer) -> State:
         if w.tried == self.of.retries:

@@ -6,13 +6,15 @@ is there; whoever commits next after its scan waits until it is held. So one gat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from checkers.conflicts.validations import MESSAGES, VALIDATED
+from checkers.formats.iceberg.model.catalogs import CATALOGS, Fault
 from checkers.formats.iceberg.model.explore import Bound, Entry, Log
+from checkers.formats.iceberg.model.faults import CATALOG, Faulty, Way
 from checkers.formats.iceberg.model.operations import Operation
 from checkers.formats.iceberg.model.table import Table
 from workloads.engines.engine import Rule
@@ -77,9 +79,9 @@ def scenario(
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
 
 
-def _engines(every: Sequence[Entry]) -> dict[int, str]:
+def _engines(every: Sequence[Entry]) -> dict[str, str]:
     """Writer → engine, of those that are not Spark's."""
-    return {n: e.operation.engine for n, e in enumerate(every) if e.operation.engine != SPARK}
+    return {str(n): e.operation.engine for n, e in enumerate(every) if e.operation.engine != SPARK}
 
 
 def _step(n: int, every: Sequence[Entry], place: int, bound: Bound) -> dict[str, Any]:
@@ -95,6 +97,110 @@ def _step(n: int, every: Sequence[Entry], place: int, bound: Bound) -> dict[str,
     if e.scan < place - 1:
         return step | ({"after": after} if after else {}) | {"hold": before | later}
     return step | ({"after": after | later} if after | later else {})
+
+
+def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
+    """The text of a scenario file that goes a way of the search step by step; or an empty text, and why no file can say it.
+
+    An operation with a fault is held where its request was applied and is not answered (or, if the request is late, was answered and is not
+    applied); another one is held at its commit. Whoever commits meanwhile waits until it is held, and lets it go.
+    """
+    catalog = next((ours for model, ours in _OURS.items() if CATALOGS[model] is of.catalog), None)
+    if catalog is None:
+        return "", "no real catalog is like that"
+    if any(m.fault == "lock expired" for m in way):
+        return "", "no gate stands between the check of a lock and the request"
+    every = of.bound.operations()
+    runs = [_Course(n, way) for n in range(1 + max(m.op for m in way))]
+    if any(r.late_fault for r in runs):
+        return "", "the fault is at the second commit of an operation, and a scenario has one gate for each"
+    operations = [every[r.operation] for r in runs]
+    modes = {(_MODE_OF[o.kind], o.mode) for o in operations if o.mode}
+    if len({kind for kind, _ in modes}) < len(modes):
+        return "", "a kind of operation writes in both modes, a table has one for each"
+    names = [f"{o.kind}-{r.n + 1}" for o, r in zip(operations, runs, strict=True)]
+    steps = []
+    for o, r in zip(operations, runs, strict=True):
+        after = {names[x.n]: "held" for x in runs if x is not r and x.holds(r)}
+        after |= {names[x.n]: "completed" for x in runs if x.ends < r.begins and not r.holds(x)}
+        hold = {names[x.n]: "completed" for x in runs if x is not r and r.holds(x)}
+        step: dict[str, Any] = {"name": names[r.n], "writer": r.n, "do": kind_of(o)}
+        step["value"] = argument(o, of.bound.partitions)
+        step |= {"after": after} if after else {}
+        step |= {"hold": hold} if hold else {}
+        step |= {"fault": _ASKED[r.fault]} if r.fault is not None else {}
+        if r.fault == "late" and not hold:
+            step["hold"] = {names[r.n]: "completed"}
+        steps.append(step | ({"expect": r.outcome} if r.outcome != "ok" else {}))
+    properties = {"commit.retry.min-wait-ms": "10", "commit.retry.num-retries": str(of.retries)}
+    properties |= {f"write.{kind}.mode": mode for kind, mode in sorted(modes)}
+    data = {
+        "scenario": called,
+        "description": f"A way of the model: {'; '.join(map(str, way))}.",
+        "link": LINK,
+        "affected": "found by the model",
+        "catalog": catalog,
+        "tables": [
+            {
+                "name": "t",
+                "isolation": "serializable" if of.bound.serializable else "snapshot",
+                "format_version": of.bound.format_version,
+                "partitions": of.bound.partitions,
+                "seed_rows": of.bound.keys + of.bound.partitions,
+                "properties": properties,
+            }
+        ],
+        "operations": steps,
+        "anomalies": [anomaly],
+        "allow": [name for name in _BESIDE if name != anomaly],
+        "final": {"t": "unchecked"},
+    }
+    return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
+
+
+_OURS = {"jdbc": "jdbc", "rest": "rest", "hive": "hive", "glue-blind": "glue", "none": "hadoop"}
+"""A catalog of the model → the one of the library whose client it is."""
+_ASKED: Mapping[Fault, dict[str, Any]] = {
+    "reply lost": {"verb": "drop-reply"},
+    "503 after it was applied": {"status": 503, "retry_after": "1s"},
+    "sent twice": {"verb": "duplicate"},
+    "late": {"verb": "late", "status": 504},
+}
+_BESIDE = (
+    "lost-commit",
+    "missing-file",
+    "false-failure",
+    "lost-update",
+    "lost-swap",
+    "duplicate-commit",
+    "nonlinearizable",
+)
+"""What the checkers may say of the same events."""
+
+
+class _Course:
+    """An operation on a way: where it begins, asks, is free to go on, and ends, as places of moments."""
+
+    def __init__(self, n: int, way: Way) -> None:
+        self.n = n
+        mine = [(place, m) for place, m in enumerate(way) if m.op == n]
+        self.operation, self.begins, self.ends = mine[0][1].operation, mine[0][0], mine[-1][0]
+        asks = [k for k, (_, m) in enumerate(mine) if m.words.startswith(("applied", "error, ", "refused"))]
+        asked = asks[0] if asks else len(mine) - 1
+        self.fault = mine[asked][1].fault
+        self.late_fault = any(m.fault is not None for _, m in mine[asked + 1 :])
+        if self.fault is None:  # at its commit, from its refresh on
+            self.held, self.free = mine[max(asked - 1, 0)][0], mine[asked][0]
+        else:
+            later = [place for place, _ in mine[asked + 1 :]] or [p for p, m in enumerate(way) if m.op == CATALOG]
+            self.held, self.free = mine[asked][0], later[0] if later else len(way)
+        self.applied = mine[asked][0]
+        last = mine[-1][1].words
+        self.outcome = "info" if "unknown" in last or "late" in last else "fail" if "refused" in last else "ok"
+
+    def holds(self, other: _Course) -> bool:
+        """Whether the other one commits while this one is held."""
+        return self.held < other.applied < self.free
 
 
 def said(log: Log) -> list[str]:
