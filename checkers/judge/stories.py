@@ -392,11 +392,12 @@ class _Teller:
         if any(a.evidence.get("culprit") == "server" or pointer.ANSWER in a.evidence for a in group):
             return (SERVER if decides else CATALOG), ""
         if any(a.checker == pointer.Pointer.name and _meant(a.name) is Culprit.CATALOG for a in group):
-            return CATALOG, ""
+            return (SERVER if decides else CATALOG), ""
         at_fault = [op for a in lead for op in sorted(facts.at_fault(a))] or [op for a in lead for op in a.ops[:1]]
         o = next((self.operations[op] for op in at_fault if op in self.operations), None)
         if o is None:
-            return (CATALOG if lead and _meant(lead[0].name) is Culprit.CATALOG else NOBODY), ""
+            catalog = SERVER if decides else CATALOG
+            return (catalog if lead and _meant(lead[0].name) is Culprit.CATALOG else NOBODY), ""
         if lead and _meant(lead[0].name) is Culprit.MAKER and decides and kind is not None:
             return (
                 f"{explain.engine(o)} or {SERVER}",

@@ -211,6 +211,7 @@ def _about(
     pairs = [
         ("who", ", ".join(_engines(involved)) if found.view is None else words.shorten(found.view.who, 120)),
         ("harm", str(story.harm if story is not None else means.harm if means is not None else "")),
+        ("what to do", _with_code(_remedy(story, means))),
         ("table", words.shorten(table or "", 60)),
         ("operations", joined((shown.link(o.op) for o in involved), ", ")),
         ("keys", _listed(map(_key, keys), len(keys), ", ")),
@@ -218,7 +219,6 @@ def _about(
         ("files", _listed((words.shorten(f, 160) for f in files), len(files), Markup("<br>"))),
         ("not in the history", joined((words.shorten(op, 60) for op in absent), ", ")),
         ("same operations in", joined(others, ", ")),
-        ("what to do", _with_code(_remedy(story, means))),
     ]
     mono = ("operations", "keys", "snapshots", "files", "not in the history")
     return [(name, tag("span", said, "mono") if name in mono else said) for name, said in pairs if said]

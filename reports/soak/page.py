@@ -120,7 +120,8 @@ def _failures(night: Night) -> list[Block]:
     found = [*night.failures, *(x for x in night.lines if x.ended in ("error", "unknown"))]
     columns = [
         *(TableColumn("started", mark="nowrap"), TableColumn("cell"), TableColumn("seed", right=True), TableColumn("")),
-        *(TableColumn("what", most=600, mark="wrap"), TableColumn("again", most=800, mark="mono wrap")),
+        *(TableColumn("what", most=600, mark="wrap"), TableColumn("harm"), TableColumn("table"), TableColumn("who")),
+        *(TableColumn("page"), TableColumn("again", most=800, mark="mono wrap")),
     ]
     rows = []
     for x in found[:MOST_FAILURES]:
@@ -134,8 +135,12 @@ def _failures(night: Night) -> list[Block]:
                     x.started[:19].replace("T", " "),
                     x.cell.name,
                     "–" if x.seed is None else str(x.seed),
-                    link(badge(CLASSES[showed], showed), href_of(night, x)),
-                    TableCell(what, gone),
+                    badge(CLASSES[showed], showed),
+                    TableCell(what, (*(words.shorten(h, 200) for h in x.headline), *gone)),
+                    soakwords.harm(x) or "–",
+                    words.shorten(", ".join(dict.fromkeys(s.table for s in x.kinds if s.table)), 120) or "–",
+                    words.shorten(x.who, 120) or "–",
+                    link("open the run's page", href) if (href := href_of(night, x)) is not None else "not kept",
                     x.command or "",
                 ]
             )

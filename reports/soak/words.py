@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from checkers.names import meaning
 from checkers.nights import record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
@@ -10,6 +13,8 @@ from reports.drawing import words
 from reports.drawing.page import Banner
 from workloads.file.suite import Known
 
+MOST_HAPPENED = 3
+"""Runs of which a night's first sentence says what happened."""
 SYMBOLS = {"new": "✕", "known": "!", "error": "…", "unknown": "?", "valid": "✓", "not run": "–"}
 """What a run or a cell showed → its symbol."""
 CLASSES = {
@@ -37,6 +42,20 @@ def findings(night: Night, line: Line) -> str:
         for name, n in record.tally(found).items()
     ]
     return ", ".join(parts)
+
+
+def harm(line: Line) -> str:
+    """How bad the gravest anomaly of a run is; empty for a run without one, or names that nobody explains."""
+    harms = [means.harm for s in line.kinds if (means := meaning(s.name)) is not None]
+    return str(min(harms, key=lambda h: h.gravity)) if harms else ""
+
+
+def happened(lines: Iterable[Line]) -> str:
+    """What happened to data in some runs, and who did it, each once; empty if no line says so."""
+    said = dict.fromkeys(f"{'; '.join(x.headline)} ({x.who})" for x in lines if x.headline)
+    few = list(said)[:MOST_HAPPENED]
+    more = f"; and {words.plural(len(said) - len(few), 'more run')}" if len(said) > len(few) else ""
+    return "; ".join(few) + more
 
 
 def line_of(night: Night, line: Line) -> str | None:
@@ -93,6 +112,8 @@ def banner(night: Night) -> Banner:
         for line in new:
             for name, n in night.new_of(line).items():
                 names[name] = names.get(name, 0) + n
+        if said := happened(new):
+            sentence = f"What happened to data: {said}. {sentence}"
         return Banner("invalid", f"New anomalies in {words.plural(len(new), 'run')}: {words.tally(names)}", sentence)
     if not night.runs:
         return Banner("incomplete", "No run", sentence)

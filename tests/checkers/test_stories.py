@@ -432,6 +432,7 @@ def test_wrong_metadata_is_counted_by_who_made_it_and_never_beside_what_it_is_in
         (anomaly("lost-commit", "w0-1", table="orders", evidence={"culprit": "server"}), "rest", "the catalog server"),
         (anomaly("lost-commit", "w0-1", table="orders", evidence={"culprit": "server"}), "hive-nolock", "the catalog"),
         (anomaly("lost-update", "w0-1", checker="pointer", table="orders"), "glue", "the catalog"),
+        (anomaly("lost-update", "w0-1", checker="pointer", table="orders"), "rest", "the catalog server"),
         (anomaly("undelete", "w0-1", checker="replay", table="orders"), "rest", "Spark"),
         (anomaly("vanished-schema", "w0-1", checker="metadata", table="orders"), "jdbc", "Spark"),
         (

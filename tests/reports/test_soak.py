@@ -131,6 +131,35 @@ def test_the_line_of_a_failure_says_what_happened_to_data_and_who_did_it(tmp_pat
     )
 
 
+def test_the_page_says_what_happened_how_bad_on_which_table_and_by_whom(tmp_path: Path) -> None:
+    told = replace(
+        NEW,
+        headline=("2 acknowledged commits lost",),
+        who="the catalog server 2",
+        seen=(Seen("stale-read", "reads", "ledger"), Seen("lost-commit", "commits", "orders", count=2)),
+        folder="runs/1",
+    )
+    night = a_night(tmp_path, told)
+    assert words.banner(night).sentence.startswith(
+        "What happened to data: 2 acknowledged commits lost (the catalog server 2). 1 run of"
+    )
+    shown = html(page.of(night, AGAIN))
+    row = shown[shown.index('id="failures"') : shown.index('id="known"')]
+    for said in (
+        "2 acknowledged commits lost",
+        "rows lost or wrong",
+        "ledger, orders",
+        "the catalog server 2",
+        "not kept",
+    ):
+        assert said in row
+    (tmp_path / "runs/1").mkdir(parents=True)
+    (tmp_path / "runs/1/report.html").write_text("")
+    assert "open the run&#39;s page" in html(page.of(night, AGAIN)) or "open the run's page" in html(
+        page.of(night, AGAIN)
+    )
+
+
 def test_a_suite_of_ones_own_starts_with_what_the_library_shows(tmp_path: Path) -> None:
     """Its file names nothing as known; the line has where the defect is discussed, which the run's page and terminal name, too."""
     link = "https://github.com/apache/iceberg/pull/7569"
