@@ -776,12 +776,12 @@ def test_a_kind_is_filed_by_what_it_says_of_itself(kind: Kind) -> None:
 
 
 def test_a_transfer_is_an_update_and_a_kind_of_another_system_is_maintenance() -> None:
-    assert [measure.operation_class(f) for f in ("transfer", "read-both", "vacuum")] == [
+    assert [measure.operation_class(f) for f in ("transfer", "read-both", "defragment")] == [
         "update",
         "read",
         "maintenance",
     ]
-    assert measure.is_write("vacuum") and not measure.is_write("read-foreign")
+    assert measure.is_write("defragment") and not measure.is_write("read-foreign")
 
 
 @pytest.mark.parametrize(("ids", "says"), [((7,), "the rows of id 7;"), ((7, 9), "the rows of ids 7, 9;")])
