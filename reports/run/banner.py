@@ -35,7 +35,7 @@ def _banner(run: Stored) -> Banner:
     found = stories_view.counted_anomalies(run)
     names = stored.anomaly_names(found)
     confirmed = [
-        f"{who} found the {name} again by another way"
+        f"{name} is also found by {who}"
         for name in names
         if (who := stored.confirmed_by(name, run.anomalies))
     ]

@@ -99,7 +99,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
                 for part in (
                     f"on {where}" if where else "",
                     f"found by {by}",
-                    f"found again by {who}" if who else "",
+                    f"also found by {who}" if who else "",
                     "documented" if all(a.documented for a in of_name) else "",
                     *sorted({run.mark(a) for a in of_name}),
                 )

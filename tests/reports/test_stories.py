@@ -67,7 +67,7 @@ def test_allowed_anomalies_are_listed_as_allowed_and_fail_nothing(tmp_path: Path
     folder = run(tmp_path, said(UNDELETE, LATER, accepted=ALLOWED))
     text = terminal(folder)
     assert "✓ mine: Valid" in text and "found only what is allowed: undelete" in text
-    assert "1 undelete  on t, found by replay, found again by linearizable, documented, allowed" in text
+    assert "1 undelete  on t, found by replay, also found by linearizable, documented, allowed" in text
     html = page.render(folder)
     assert (
         "<small>allowed</small>" in html

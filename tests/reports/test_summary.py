@@ -184,7 +184,7 @@ def test_a_second_opinion_is_no_further_anomaly(tmp_path: Path) -> None:
     shown = replace(LOST, minimal=MinimalHistory(("a", "b"), (1,), complete=True))
     verdicts = [Verdict("commits", False, (shown,)), *(Verdict(a.checker, False, (a,)) for a in opinions)]
     text = "\n".join(summary.lines(write_run(tmp_path, False, verdicts), colour=False, width=200))
-    assert "✕ mixed: 1 update lost\n" in text and "found again by isolation (G-single), linearizable" in text
+    assert "✕ mixed: 1 update lost\n" in text and "also found by isolation (G-single), linearizable" in text
     assert "2 operations show it, and no fewer: a, b" in text
     alone = "\n".join(summary.lines(write_run(tmp_path / "alone", False, verdicts[1:]), colour=False, width=200))
     assert "1 read skew" in alone and "2 anomalies" in alone, "of what nobody else found they are the word"
@@ -203,7 +203,7 @@ def test_results_that_an_older_icequake_wrote_tell_the_same(tmp_path: Path) -> N
             a["evidence"] |= {k: v for k, v in fields.items() if v}
     (folder / "results.json").write_text(json.dumps(results))
     assert summary.lines(folder, width=200, colour=False) == now
-    assert "found again by linearizable" in "\n".join(now) and "2 operations show it" in "\n".join(now)
+    assert "also found by linearizable" in "\n".join(now) and "2 operations show it" in "\n".join(now)
 
 
 def test_a_folder_that_holds_nothing_has_a_summary(tmp_path: Path) -> None:
