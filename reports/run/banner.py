@@ -35,9 +35,7 @@ def _banner(run: Stored) -> Banner:
     found = stories_view.counted_anomalies(run)
     names = stored.anomaly_names(found)
     confirmed = [
-        f"{name} is also found by {who}"
-        for name in names
-        if (who := stored.confirmed_by(name, run.anomalies))
+        f"{name} is also found by {who}" for name in names if (who := stored.confirmed_by(name, run.anomalies))
     ]
     confirmation = f" {'; '.join(confirmed[:3])}." if confirmed else ""
     checkers = words.plural(len(run.verdicts), "checker")
