@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from checkers.certificate import Absent, Conclusion, Effect, Exchange, Level, Question
+from harness.certify import rest
 
 if TYPE_CHECKING:
     from harness.certify.kit import Kit
@@ -83,6 +84,30 @@ def informed(actual: str, *wire: Exchange) -> Judgement:
 def first_failure(*found: Judgement | None) -> Judgement:
     """The first of these that is one, or a pass."""
     return next((j for j in found if j is not None), passed())
+
+
+def keeps_acknowledged(seen: Seen, label: str) -> Judgement:
+    """Whether main is built on the snapshot of each acknowledged commit of a label.
+
+    Args:
+        seen: its exchange ``end`` loads the table.
+        label: of commits of one table, by its endpoint or in a transaction; each adds a snapshot first.
+    """
+
+    def snapshot(e: Exchange) -> dict[str, Any]:
+        change = e.sent["table-changes"][0] if "table-changes" in e.sent else e.sent
+        found: dict[str, Any] = change["updates"][0]["snapshot"]
+        return found
+
+    sent = seen.all(label)
+    main = rest.main_of(seen["end"].metadata, map(snapshot, sent))
+    made = [e for e in sent if e.ok]
+    lost = [e for e in made if snapshot(e)["snapshot-id"] not in main]
+    if lost:
+        return failed("main is built on each acknowledged snapshot", f"not on {len(lost)} of {len(made)}", lost[0])
+    if not made:
+        return failed("some commits are made", "none was", *sent[:1])
+    return passed(f"{len(made)} acknowledged commits are in the table")
 
 
 def misleads(seen: Iterable[Exchange]) -> Judgement | None:

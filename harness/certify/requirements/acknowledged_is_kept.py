@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from harness.certify import rest
 from harness.certify.kit import CLIENTS, Kit, Table
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Effect, Level, Requirement, keeps_acknowledged
 
 
 def ask(kit: Kit) -> None:
@@ -22,18 +21,6 @@ def _writer(kit: Kit, table: Table, number: int) -> None:
         table.append(f"append:{number}", *table.tip(f"load:{number}"))
 
 
-def judge(seen: Seen) -> Judgement:
-    sent = [e.sent["updates"][0]["snapshot"] for e in seen.all("append")]
-    main = rest.main_of(seen["end"].metadata, sent)
-    made = [e for e in seen.all("append") if e.ok]
-    lost = [e for e in made if e.sent["updates"][0]["snapshot"]["snapshot-id"] not in main]
-    if lost:
-        return failed("main is built on each acknowledged snapshot", f"not on {len(lost)} of {len(made)}", lost[0])
-    if not made:
-        return failed("some appends of eight clients are made", "none was", *seen.all("append")[:1])
-    return passed(f"{len(made)} acknowledged appends are in the table")
-
-
 REQUIREMENT = Requirement(
     id="acknowledged-is-kept",
     group="one winner, nothing lost",
@@ -42,6 +29,6 @@ REQUIREMENT = Requirement(
     source="what a catalog is for",
     effect=Effect.LOSS,
     ask=ask,
-    judge=judge,
+    judge=partial(keeps_acknowledged, label="append"),
     tries=1,
 )

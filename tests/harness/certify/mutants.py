@@ -12,7 +12,7 @@ Key = tuple[str, str]
 M = TypeVar("M", bound=type[Catalog])
 
 MUTANTS: dict[str, tuple[tuple[str, ...], type[Catalog]]] = {}
-"""Name → the requirement that it breaks and those of its group that it breaks by that, too, and the catalog."""
+"""Name → what it breaks, and the catalog. The first requirement of a group is meant; those of the group behind it may break by that."""
 
 
 def breaks(*requirements: str) -> Callable[[M], M]:
@@ -92,9 +92,9 @@ class AppliesWhatItRefuses(Catalog):
             raise
 
 
-@breaks("no-requirement-no-loss")
+@breaks("no-requirement-no-loss", "drop-ends-commits", "rename-keeps-commits")
 class LastWriterWins(Catalog):
-    """A commit without requirements replaces what came since it began."""
+    """A commit without requirements replaces what came since it began: other commits, and a DROP or a rename, too."""
 
     def commit(self, key: Key, body: Json) -> Reply:
         metadata = self.changed(key, body)
@@ -590,18 +590,6 @@ class ReplacesProperties(Catalog):
         self.gap()
         self.namespaces[space] = {**before, **body.get("updates", {})}
         return Reply(200, {"updated": list(body["updates"]), "removed": [], "missing": []})
-
-
-@breaks("drop-ends-commits", "rename-keeps-commits")
-class CommitsRevive(Catalog):
-    """A commit that began before a DROP or a rename puts the table back under its name."""
-
-    def commit(self, key: Key, body: Json) -> Reply:
-        metadata = self.changed(key, body)
-        if not body["requirements"]:
-            self.gap()
-        self.put(key, metadata)
-        return self.result(key)
 
 
 @breaks("rename-keeps-commits")

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from checkers.certificate import Answer, Certificate, Conclusion, Effect, Exchange, Level, changes
 from harness.certify.certify import concluded, read
-from harness.certify.kit import Server
 from harness.certify.requirement import Judgement, failed, passed
 from harness.certify.requirements import document, requirements
 from harness.cli.app import app
@@ -144,15 +143,3 @@ def test_what_is_stored_is_read_again(tmp_path: Path) -> None:
 def test_the_document_lists_every_requirement() -> None:
     text = (ROOT / "docs" / "certify.md").read_text()
     assert f"begin -->\n\n{document()}\n<!-- requirements: end" in text, "python -m harness.certify.requirements"
-
-
-def test_a_try_leaves_nothing_on_the_server() -> None:
-    from harness.certify.certify import asked_once
-
-    catalog = Catalog()
-    with serving(catalog) as uri:
-        server = Server.reached(uri, {})
-        for requirement in requirements():
-            if requirement.group != "load":
-                asked_once(requirement, server, 2)
-    assert not catalog.namespaces and not catalog.tables and not catalog.views
