@@ -349,7 +349,7 @@ class _Teller:
             tuple(steps),
             places,
             known,
-            self._remedy(name, known, lead),
+            self._remedy(name, known, lead, by if engine else ""),
         )
 
     def _deleted(self, lead: Sequence[Anomaly], facts: Facts) -> bool:
@@ -357,8 +357,12 @@ class _Teller:
         victims = [self.operations.get(facts.victim(a) or "") for a in lead]
         return bool(victims) and all(o is not None and o.f in KINDS and KINDS[o.f].verb == "delete" for o in victims)
 
-    def _remedy(self, name: str, known: Sequence[Known], lead: Sequence[Anomaly]) -> str:
-        """What to do. Who kept operations apart that never ran at once would gain nothing."""
+    def _remedy(self, name: str, known: Sequence[Known], lead: Sequence[Anomaly], engine: str) -> str:
+        """What to do. Who kept operations apart that never ran at once would gain nothing, nor who changed the catalog if an engine did it.
+
+        Args:
+            engine: title of the engine that did it; empty if none did.
+        """
         of_defects = [k.remedy for k in known if k.remedy]
         if of_defects:
             return " ".join(dict.fromkeys(of_defects))
@@ -367,6 +371,8 @@ class _Teller:
             return ""
         if known and means.culprit is Culprit.CATALOG:  # the catalog's guard is right: the defect is another one
             return f"No remedy is known but another catalog; `icequake prove {known[0].scenario}` shows the defect."
+        if engine and means.culprit is Culprit.CATALOG:
+            return f"{engine} did it, not the catalog: keep it from writing to this table, and report the statements to its maker."
         return means.remedy_apart if means.remedy_apart and not any(map(self._at_once, lead)) else means.remedy
 
     def _at_once(self, a: Anomaly) -> bool:

@@ -279,6 +279,13 @@ def test_what_to_do_is_what_the_known_defect_says() -> None:
     assert story.known[0].remedy and story.remedy == story.known[0].remedy
 
 
+def test_who_reads_that_an_engine_did_it_is_not_sent_to_the_catalog() -> None:
+    (story,) = told_of(anomaly("metadata-fork", "w0-1", checker="metadata", table="orders"))
+    assert story.engine == "spark" and story.remedy.startswith("Spark did it, not the catalog")
+    (story,) = told_of(anomaly("lost-update", "w0-1", checker="pointer", table="orders"))
+    assert story.engine == "" and "catalog that swaps the pointer" in story.remedy
+
+
 def test_several_operations_of_one_story_are_all_named() -> None:
     one, other = (
         anomaly("missing-file", op, table="orders", keys=(k,), files=("a",)) for op, k in (("w0-1", 1), ("w1-1", 2))
