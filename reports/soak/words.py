@@ -115,6 +115,8 @@ def banner(night: Night) -> Banner:
         if said := happened(new):
             sentence = f"What happened to data: {said}. {sentence}"
         return Banner("invalid", f"New anomalies in {words.plural(len(new), 'run')}: {words.tally(names)}", sentence)
+    if said := happened([x for x in night.lines if night.showed(x) == "known"]):
+        sentence = f"Known defects showed again: {said}. {sentence}"
     if not night.runs:
         return Banner("incomplete", "No run", sentence)
     if night.code not in (0, 1, 2):

@@ -131,6 +131,13 @@ def test_the_line_of_a_failure_says_what_happened_to_data_and_who_did_it(tmp_pat
     )
 
 
+def test_a_night_with_known_anomalies_alone_says_what_they_did_to_data(tmp_path: Path) -> None:
+    told = replace(OLD, headline=("1 acknowledged commit lost",), who="the catalog 1")
+    said = words.banner(a_night(tmp_path, told))
+    assert said.headline == "No new anomaly"
+    assert said.sentence.startswith("Known defects showed again: 1 acknowledged commit lost (the catalog 1). 1 run of")
+
+
 def test_the_page_says_what_happened_how_bad_on_which_table_and_by_whom(tmp_path: Path) -> None:
     told = replace(
         NEW,
