@@ -35,6 +35,9 @@ from workloads.file.modelled import REWRITES
 
 Since = tuple[tuple[Effect, ...], dict[str, Bounds]]
 """What commits did, and the bounds of the files that they name."""
+REMEMBERED: tuple[Rule, ...] = ("replaced files", "replaced delete files")
+"""Rules by which an operation is not refused by its own commit: ``ManifestFilterManager`` remembers in which manifests of its own it has
+deleted the files (``filteredManifestToDeletedFiles``), and finds them there."""
 LOST, MISSING, STUCK = "lost-commit", "missing-file", "stuck-operation"
 
 
@@ -274,9 +277,21 @@ class Search:
         since = self.effects(main, at)
         if since is None:  # "Cannot determine history between starting snapshot": SnapshotUtil.ancestorsBetween
             return wanted.rules
-        refused = refusals(wanted, *since)
+        effects, live, own = since[0], since[1], self._own(main, at, op)
+        refused = refusals(wanted, [e for n, e in enumerate(effects) if n != own], live)
+        if own is not None:
+            refused += tuple(r for r in refusals(wanted, effects[own : own + 1], live) if r not in REMEMBERED)
         self.out.refused.update(refused)
         return refused
+
+    def _own(self, line: int, since: int, op: int) -> int | None:
+        """The place of an operation's own commit among those since a version."""
+        ops = []
+        while line and line != since:
+            before, made_by, _, _ = self.lines[line]
+            ops.append(made_by)
+            line = before
+        return ops[::-1].index(op) if op in ops else None
 
     # --- steps
 

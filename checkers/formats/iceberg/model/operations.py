@@ -58,6 +58,11 @@ class Operation:
         return None if self.engine == SPARK else ENGINES[self.engine].commits[self.kind]
 
     @property
+    def asks_mode(self) -> bool:
+        """Whether its engine writes as the table's mode says."""
+        return self.commit is None or self.commit.writes == "position deletes"
+
+    @property
     def at_base(self) -> bool:
         """Whether it chooses what it removes on the base of its commit."""
         return self.at_commit or self.kind in VALIDATED_OVERWRITES

@@ -14,7 +14,7 @@ import yaml
 from checkers.conflicts.validations import MESSAGES, VALIDATED
 from checkers.formats.iceberg.model.catalogs import CATALOGS, Fault
 from checkers.formats.iceberg.model.explore import Bound, Entry, Log
-from checkers.formats.iceberg.model.faults import CATALOG, Faulty, Way
+from checkers.formats.iceberg.model.faults import CATALOG, MISSING, Faulty, Way
 from checkers.formats.iceberg.model.operations import Operation
 from checkers.formats.iceberg.model.table import Table
 from workloads.engines.engine import Rule
@@ -44,9 +44,7 @@ def scenario(
     every = [*log, *(entry for entry, _ in refused)]
     if len(every) > MOST_WRITERS:
         return "", f"it needs {len(every)} writers, a scenario has at most {MOST_WRITERS}"
-    modes = {
-        (_MODE_OF[o.kind], o.mode) for o in (e.operation for e in every) if o.mode and o.engine in (SPARK, "duckdb")
-    }
+    modes = {(_MODE_OF[o.kind], o.mode) for o in (e.operation for e in every) if o.mode and o.asks_mode}
     if len({kind for kind, _ in modes}) < len(modes):
         return "", "a kind of operation writes in both modes, a table has one for each"
     if bound.without:
@@ -111,7 +109,9 @@ def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
     if any(m.fault == "lock expired" for m in way):
         return "", "no gate stands between the check of a lock and the request"
     every = of.bound.operations()
-    runs = [_Course(n, way) for n in range(1 + max(m.op for m in way))]
+    runs = [_Course(n, way, every) for n in range(1 + max(m.op for m in way))]
+    if any(r.scans < x.applied < r.begins for r in runs for x in runs):
+        return "", "an operation scans before and refreshes after another commit, which no gate at a commit holds apart"
     if any(r.late_fault for r in runs):
         return "", "the fault is at the second commit of an operation, and a scenario has one gate for each"
     operations = [every[r.operation] for r in runs]
@@ -151,9 +151,9 @@ def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
             }
         ],
         "operations": steps,
-        "anomalies": [anomaly],
-        "allow": [name for name in _BESIDE if name != anomaly],
-        "final": {"t": "unchecked"},
+        "anomalies": [_NAMED.get(anomaly, anomaly)],
+        "allow": [name for name in _BESIDE if name != _NAMED.get(anomaly, anomaly)],
+        "final": {"t": "unreadable" if anomaly == MISSING else "unchecked"},
     }
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
 
@@ -166,14 +166,12 @@ _ASKED: Mapping[Fault, dict[str, Any]] = {
     "sent twice": {"verb": "duplicate"},
     "late": {"verb": "late", "status": 504},
 }
+_NAMED = {MISSING: "replay/missing-file"}
+"""A name that several checkers use → that of one of them."""
 _BESIDE = (
-    "lost-commit",
-    "missing-file",
-    "false-failure",
-    "lost-update",
-    "lost-swap",
-    "duplicate-commit",
-    "nonlinearizable",
+    *("lost-commit", "false-failure", "duplicate-commit", "nonlinearizable", "lost-swap"),
+    *("replay/missing-file", "metadata/missing-file", "pointer/lost-update", "replay/lost-update"),
+    *("snapshot-log", "timestamp-order", "vanished-snapshot"),
 )
 """What the checkers may say of the same events."""
 
@@ -181,10 +179,10 @@ _BESIDE = (
 class _Course:
     """An operation on a way: where it begins, asks, is free to go on, and ends, as places of moments."""
 
-    def __init__(self, n: int, way: Way) -> None:
+    def __init__(self, n: int, way: Way, operations: Sequence[Operation]) -> None:
         self.n = n
         mine = [(place, m) for place, m in enumerate(way) if m.op == n]
-        self.operation, self.begins, self.ends = mine[0][1].operation, mine[0][0], mine[-1][0]
+        self.operation, self.scans, self.ends = mine[0][1].operation, mine[0][0], mine[-1][0]
         asks = [k for k, (_, m) in enumerate(mine) if m.words.startswith(("applied", "error, ", "refused"))]
         asked = asks[0] if asks else len(mine) - 1
         self.fault = mine[asked][1].fault
@@ -195,6 +193,9 @@ class _Course:
             later = [place for place, _ in mine[asked + 1 :]] or [p for p, m in enumerate(way) if m.op == CATALOG]
             self.held, self.free = mine[asked][0], later[0] if later else len(way)
         self.applied = mine[asked][0]
+        self.begins = mine[min(1, len(mine) - 1)][0]  # its refresh
+        if operations[self.operation].at_commit:  # it has no scan of its own
+            self.scans = self.begins
         last = mine[-1][1].words
         self.outcome = "info" if "unknown" in last or "late" in last else "fail" if "refused" in last else "ok"
 
