@@ -68,7 +68,7 @@ def test_a_lost_answer_deletes_live_files_with_one_writer_and_loses_a_commit_wit
         "scan of update-register (copy-on-write) of key 0",
         "refresh, validate",
         "applied, reply lost, sent again, refused",
-        "refused by its own commit of added data, replaced files",
+        "refused by its own commit of added data",
     ]
     assert len(found["lost-commit"]) == 8
     assert found["lost-commit"][-2].words.endswith("main is to go back to its commit")
