@@ -36,8 +36,8 @@ from workloads.file.modelled import REWRITES
 Since = tuple[tuple[Effect, ...], dict[str, Bounds]]
 """What commits did, and the bounds of the files that they name."""
 REMEMBERED: tuple[Rule, ...] = ("replaced files", "replaced delete files")
-"""Rules by which an operation is not refused by its own commit: ``ManifestFilterManager`` remembers in which manifests of its own it has
-deleted the files (``filteredManifestToDeletedFiles``), and finds them there."""
+"""Rules by which an operation is not refused by its own commit, if that is the last one: ``ManifestFilterManager`` remembers in which
+manifests of its own it has deleted the files (``filteredManifestToDeletedFiles``), and finds them there."""
 LOST, MISSING, STUCK = "lost-commit", "missing-file", "stuck-operation"
 
 
@@ -280,7 +280,9 @@ class Search:
         effects, live, own = since[0], since[1], self._own(main, at, op)
         refused = refusals(wanted, [e for n, e in enumerate(effects) if n != own], live)
         if own is not None:
-            refused += tuple(r for r in refusals(wanted, effects[own : own + 1], live) if r not in REMEMBERED)
+            last = own == len(effects) - 1  # a later commit drops its manifests, which have no live file
+            by_own = refusals(wanted, effects[own : own + 1], live)
+            refused += tuple(r for r in by_own if not (last and r in REMEMBERED))
         self.out.refused.update(refused)
         return refused
 

@@ -21,6 +21,7 @@ from workloads.engines.engine import Rule
 from workloads.engines.engines import SPARK
 from workloads.file.modelled import COMPACTION, REWRITES
 
+MERGE_ON_READ = "merge-on-read"
 MOST_WRITERS = 8
 """Writers of a scenario file."""
 LINK = "https://iceberg.apache.org/docs/latest/reliability/"
@@ -44,7 +45,8 @@ def scenario(
     every = [*log, *(entry for entry, _ in refused)]
     if len(every) > MOST_WRITERS:
         return "", f"it needs {len(every)} writers, a scenario has at most {MOST_WRITERS}"
-    modes = {(_MODE_OF[o.kind], o.mode) for o in (e.operation for e in every) if o.mode and o.asks_mode}
+    operations = [e.operation for e in every]
+    modes = {(_MODE_OF[o.kind], o.mode) for o in operations if o.mode and o.asks_mode}
     if len({kind for kind, _ in modes}) < len(modes):
         return "", "a kind of operation writes in both modes, a table has one for each"
     if bound.without:
@@ -62,6 +64,8 @@ def scenario(
         "tables": [
             {
                 "name": "t",
+                # Spark asks the table's property, a committer its mode.
+                **({"mode": MERGE_ON_READ} if any(o.asks_mode and o.commit for o in operations) else {}),
                 "isolation": "serializable" if bound.serializable else "snapshot",
                 "format_version": bound.format_version,
                 "partitions": bound.partitions,
@@ -109,22 +113,24 @@ def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
     if any(m.fault == "lock expired" for m in way):
         return "", "no gate stands between the check of a lock and the request"
     every = of.bound.operations()
-    runs = [_Course(n, way, every) for n in range(1 + max(m.op for m in way))]
+    runs = [r for n in range(1 + max(m.op for m in way)) if (r := _Course(n, way, every)).asks]
     if any(r.scans < x.applied < r.begins for r in runs for x in runs):
         return "", "an operation scans before and refreshes after another commit, which no gate at a commit holds apart"
+    if any(later < x.applied < request for r in runs for later, request in r.later for x in runs):
+        return "", "another one commits during the second attempt of an operation, and a scenario has one gate for each"
     if any(r.late_fault for r in runs):
         return "", "the fault is at the second commit of an operation, and a scenario has one gate for each"
     operations = [every[r.operation] for r in runs]
     modes = {(_MODE_OF[o.kind], o.mode) for o in operations if o.mode}
     if len({kind for kind, _ in modes}) < len(modes):
         return "", "a kind of operation writes in both modes, a table has one for each"
-    names = [f"{o.kind}-{r.n + 1}" for o, r in zip(operations, runs, strict=True)]
+    names = {r.n: f"{o.kind}-{r.n + 1}" for o, r in zip(operations, runs, strict=True)}
     steps = []
     for o, r in zip(operations, runs, strict=True):
         after = {names[x.n]: "held" for x in runs if x is not r and x.holds(r)}
         after |= {names[x.n]: "completed" for x in runs if x.ends < r.begins and not r.holds(x)}
         hold = {names[x.n]: "completed" for x in runs if x is not r and r.holds(x)}
-        step: dict[str, Any] = {"name": names[r.n], "writer": r.n, "do": kind_of(o)}
+        step: dict[str, Any] = {"name": names[r.n], "writer": runs.index(r), "do": kind_of(o)}
         step["value"] = argument(o, of.bound.partitions)
         step |= {"after": after} if after else {}
         step |= {"hold": hold} if hold else {}
@@ -132,6 +138,7 @@ def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
         if r.fault == "late" and not hold:
             step["hold"] = {names[r.n]: "completed"}
         steps.append(step | ({"expect": r.outcome} if r.outcome != "ok" else {}))
+    named = "replay/missing-file" if anomaly == MISSING else anomaly if of.catalog.compares else "pointer/lost-update"
     properties = {"commit.retry.min-wait-ms": "10", "commit.retry.num-retries": str(of.retries)}
     properties |= {f"write.{kind}.mode": mode for kind, mode in sorted(modes)}
     data = {
@@ -151,8 +158,8 @@ def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
             }
         ],
         "operations": steps,
-        "anomalies": [_NAMED.get(anomaly, anomaly)],
-        "allow": [name for name in _BESIDE if name != _NAMED.get(anomaly, anomaly)],
+        "anomalies": [named],
+        "allow": [name for name in _BESIDE if name != named],
         "final": {"t": "unreadable" if anomaly == MISSING else "unchecked"},
     }
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
@@ -166,8 +173,6 @@ _ASKED: Mapping[Fault, dict[str, Any]] = {
     "sent twice": {"verb": "duplicate"},
     "late": {"verb": "late", "status": 504},
 }
-_NAMED = {MISSING: "replay/missing-file"}
-"""A name that several checkers use → that of one of them."""
 _BESIDE = (
     *("lost-commit", "false-failure", "duplicate-commit", "nonlinearizable", "lost-swap"),
     *("replay/missing-file", "metadata/missing-file", "pointer/lost-update", "replay/lost-update"),
@@ -185,6 +190,9 @@ class _Course:
         self.operation, self.scans, self.ends = mine[0][1].operation, mine[0][0], mine[-1][0]
         asks = [k for k, (_, m) in enumerate(mine) if m.words.startswith(("applied", "error, ", "refused"))]
         asked = asks[0] if asks else len(mine) - 1
+        self.asks = bool(asks)
+        self.later = [(mine[k][0], mine[k + 1][0]) for k in range(asked + 1, len(mine) - 1)]
+        """Its second attempt: refresh and request."""
         self.fault = mine[asked][1].fault
         self.late_fault = any(m.fault is not None for _, m in mine[asked + 1 :])
         if self.fault is None:  # at its commit, from its refresh on
