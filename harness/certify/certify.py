@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from checkers.certificate import Answer, Certificate, Conclusion, Effect
+from checkers.certificate import Absent, Answer, Certificate, Conclusion, Effect
 from checkers.evidence import journal
 from checkers.evidence.journal import Form, Journal
 from harness import __version__
@@ -150,6 +150,8 @@ def asked_once(requirement: Requirement, server: Server, rounds: int = ROUNDS) -
         SetUpError: what it needs could not be made.
     """
     with Kit(server, requirement.id, rounds=rounds) as kit:
+        if not server.has_server and not requirement.any_catalog and not requirement.endpoints:
+            raise NotApplicable(Absent.NO_SERVER)
         for endpoint in requirement.endpoints:
             kit.applies(endpoint)
         requirement.ask(kit)

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from checkers.certificate import Absent, Exchange
 from harness.certify import rest
@@ -53,12 +53,21 @@ class Server:
     Attributes:
         config: its answer to ``GET /v1/config``.
         declared: its endpoints; None: it declares none, and a client may assume the original ones.
+        absent: why what it does not declare does not apply; ``has_server``: whether its answers are those of a server.
     """
 
     uri: str
     headers: Mapping[str, str] = field(default_factory=dict)
     warehouse: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
+    absent: ClassVar[Absent] = Absent.UNDECLARED
+    has_server: ClassVar[bool] = True
+
+    def client(self, heard: Callable[[Exchange], None]) -> Callable[..., Exchange]:
+        """What sends requests to it; ``heard`` gets each exchange."""
+        client = rest.Client(self.uri, self.headers, heard)
+        client.prefix = self.prefix
+        return client
 
     @classmethod
     def reached(cls, uri: str, headers: Mapping[str, str], warehouse: str = "") -> Server:
@@ -102,16 +111,11 @@ class Kit:
         self.rounds = rounds
         self.seen = Seen()
         self._lock = threading.Lock()
-        self.send = self._client(self._heard)
-        self._quiet = self._client(lambda _: None)
+        self.send = server.client(self._heard)
+        self._quiet = server.client(lambda _: None)
         self._name = f"iq_{name.replace('-', '_')}_{uuid.uuid4().hex[:8]}"
         self._namespaces: list[str] = []
         self._ids = itertools.count(time.time_ns() // 1000 * 1000)
-
-    def _client(self, heard: Callable[[Exchange], None]) -> rest.Client:
-        client = rest.Client(self.server.uri, self.server.headers, heard)
-        client.prefix = self.server.prefix
-        return client
 
     def _heard(self, exchange: Exchange) -> None:
         with self._lock:
@@ -158,7 +162,7 @@ class Kit:
     def applies(self, endpoint: str) -> None:
         """Raises NotApplicable: the server does not declare an endpoint."""
         if self.server.declared is not None and endpoint not in self.server.declared:
-            raise NotApplicable(Absent.UNDECLARED)
+            raise NotApplicable(self.server.absent)
 
     def note(self, **values: Any) -> None:
         """Add to what was seen."""

@@ -138,12 +138,14 @@ class Requirement(Question):
         judge: says what was seen.
         endpoints: those that the server must serve, as it declares them.
         tries: how often it is asked; one failure counts.
+        any_catalog: whether it can be asked of a catalog without a REST server, too.
     """
 
     ask: Callable[[Kit], None]
     judge: Callable[[Seen], Judgement]
     endpoints: tuple[str, ...] = ()
     tries: int = 3
+    any_catalog: bool = False
 
     @property
     def question(self) -> Question:

@@ -13,6 +13,7 @@ from compose.catalogs.registry import CATALOGS
 from compose.external.external import External
 from compose.install import ensure
 from harness.certify.kit import Server, SetUpError
+from harness.certify.library import SPOKEN, LibraryServer
 from harness.certify.rest import TIMEOUT_S
 from harness.run.bench import Bench
 from harness.run.settings import Watcher
@@ -24,10 +25,10 @@ HEADER = "header."
 
 @contextlib.contextmanager
 def serving(name: str, logs: Path, watcher: Watcher) -> Iterator[Server]:
-    """The server of a catalog: of the library, which is started, or of a user's file, which is there.
+    """The server of a catalog: of the library, which is started, or of a user's file, which is there; of no REST server: PyIceberg's client.
 
     Raises:
-        SetUpError: it does not answer, or is none of REST.
+        SetUpError: it does not answer, or PyIceberg does not reach it.
         ServiceError: a service of ours does not come up.
         FileError: the file is wrong.
     """
@@ -37,16 +38,28 @@ def serving(name: str, logs: Path, watcher: Watcher) -> Iterator[Server]:
     with Bench(
         ensure.ensure(progress=None), 0, logs, watcher, catalog=name, external=External(master=NO_SPARK)
     ) as bench:
-        found = CATALOGS[name].pyiceberg
-        yield of_properties({} if found is None else found(bench.endpoints), name)
+        found, e = CATALOGS[name].pyiceberg, bench.endpoints
+        store = {"s3.endpoint": e.s3, "s3.region": e.region}
+        keys = {"s3.access-key-id": e.access_key, "s3.secret-access-key": e.secret_key}
+        yield of_properties({} if found is None else {"warehouse": e.warehouse, **store, **keys, **found(e)}, name)
 
 
 def of_properties(given: Mapping[str, object], name: str) -> Server:
     """The server that PyIceberg's properties name; OAuth2 credentials are changed for a token. Raises SetUpError."""
     values = {k: str(v) for k, v in given.items()}
+    if values.get("type") in SPOKEN or "py-catalog-impl" in values:
+        server = LibraryServer(values.get("uri", ""), properties=values)
+        try:
+            with server.catalog() as catalog:
+                catalog.list_namespaces()
+        except Exception as e:  # of any library that a catalog of PyIceberg uses
+            told = f"{type(e).__name__}: {' '.join(str(e).split())}"
+            raise SetUpError(f"catalog {name}: PyIceberg does not reach it: {told}") from None
+        return server
     if values.get("type") != "rest" or not values.get("uri"):
         raise SetUpError(
-            f"catalog {name}: certify asks servers of REST catalogs; give one whose file has type: rest and a uri"
+            f"catalog {name}: certify asks what PyIceberg reaches; give one whose file has type: rest and a uri, "
+            f"or pyiceberg: with a type of {', '.join(sorted(SPOKEN))}"
         )
     headers = {k.removeprefix(HEADER): v for k, v in values.items() if k.startswith(HEADER) and v}
     if token := values.get("token") or _token(values, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CertifyOptions(Options):
-    """Ask a REST catalog what its clients rely on when they race and replies get lost: a matrix of requirements, each with its wire.
+    """Ask a catalog what its clients rely on when they race and replies get lost: a matrix of requirements, each with its wire.
 
     It works in namespaces of its own, iq_*, which it drops. At most 64 requests are under way at a time, and about 20,000 are sent in all.
 
@@ -75,9 +76,15 @@ class CertifyOptions(Options):
         if self.explain is not None:
             self._named(self.explain)
         for name in self._catalogs.values():
-            if not user_file.is_file(name) and not OURS[name].rest:
+            if user_file.is_file(name) or OURS[name].rest:
+                continue
+            if OURS[name].pyiceberg is None:
                 raise BadArgument(
-                    f"--catalog {name}: certify asks servers of REST catalogs; `icequake list catalogs` says which are"
+                    f"--catalog {name}: PyIceberg has no such catalog; give jdbc, jdbc-sqlite, hive, or one with a REST server"
+                )
+            if OURS[name].wire == "aws" and find_spec("boto3") is None:
+                raise BadArgument(
+                    f"--catalog {name}: PyIceberg asks it by boto3, which is not installed; install it beside icequake"
                 )
 
     @cached_property

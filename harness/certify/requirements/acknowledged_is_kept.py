@@ -31,4 +31,5 @@ REQUIREMENT = Requirement(
     ask=ask,
     judge=partial(keeps_acknowledged, label="append"),
     tries=1,
+    any_catalog=True,
 )

@@ -34,4 +34,5 @@ REQUIREMENT = Requirement(
     effect=Effect.BREAKS,
     ask=ask,
     judge=judge,
+    any_catalog=True,
 )

@@ -44,4 +44,5 @@ REQUIREMENT = Requirement(
     ask=ask,
     judge=judge,
     tries=1,
+    any_catalog=True,
 )

@@ -39,4 +39,5 @@ REQUIREMENT = Requirement(
     judge=judge,
     endpoints=("POST /v1/{prefix}/namespaces/{namespace}/properties",),
     tries=1,
+    any_catalog=True,
 )

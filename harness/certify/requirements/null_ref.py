@@ -36,4 +36,5 @@ REQUIREMENT = Requirement(
     effect=Effect.LOSS,
     ask=ask,
     judge=judge,
+    any_catalog=True,
 )

@@ -41,4 +41,5 @@ REQUIREMENT = Requirement(
     ask=ask,
     judge=judge,
     tries=1,
+    any_catalog=True,
 )

@@ -39,4 +39,5 @@ REQUIREMENT = Requirement(
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/namespaces/{namespace}/register",),
+    any_catalog=True,
 )

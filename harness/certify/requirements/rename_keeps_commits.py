@@ -59,4 +59,5 @@ REQUIREMENT = Requirement(
     judge=judge,
     endpoints=("POST /v1/{prefix}/tables/rename",),
     tries=1,
+    any_catalog=True,
 )

@@ -67,4 +67,5 @@ REQUIREMENT = Requirement(
     effect=Effect.LOSS,
     ask=ask,
     judge=judge,
+    any_catalog=True,
 )

@@ -30,4 +30,5 @@ REQUIREMENT = Requirement(
     effect=Effect.LOSS,
     ask=ask,
     judge=judge,
+    any_catalog=True,
 )
