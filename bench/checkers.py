@@ -31,7 +31,7 @@ from checkers.evidence import history, tablelog_file
 from checkers.evidence.plan import Plan
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
 

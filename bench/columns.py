@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from checkers.columns.facts import Bools
-from checkers.columns.frames import I64, IDS, NEVER, U64, WHOLE, Frame, appended, hash_rows, mix
+from checkers.columns.frames import IDS, WHOLE, Frame
+from checkers.columns.hashing import I64, NEVER, U64, appended, hash_rows, mix
 from workloads.tables import TableSpec
 
 CLIENTS = 8

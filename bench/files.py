@@ -276,10 +276,11 @@ def stage(name: str, where: str) -> dict[str, Any]:
 
     from checkers.clients import jepsen, models
     from checkers.columns.engine import judge_frame
-    from checkers.columns.frames import Unordinary, frame_of
+    from checkers.columns.frames import frame_of
+    from checkers.columns.hashing import Unordinary
     from checkers.judge.check import ALL, check
     from checkers.judge.runfolder import load_evidence, load_promises, load_ran, write_results
-    from checkers.timeline.timeline import timelines
+    from checkers.timeline.timelines import timelines
 
     path = Path(where)
     done: dict[str, Any] = {}

@@ -36,7 +36,8 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
-from checkers.timeline.timeline import Resolution, Timeline, kind_of, timelines
+from checkers.timeline.timeline import Resolution, Timeline, kind_of
+from checkers.timeline.timelines import timelines
 from checkers.timeline.touched import ids_named
 from checkers.timeline.two_tables import second_of, seen_from
 from checkers.unit import RunChecker, RunColumns

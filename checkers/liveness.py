@@ -34,7 +34,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.timeline import explain, fault_windows
 from checkers.timeline.operation_columns import OperationColumns
-from checkers.timeline.timeline import fates, timelines
+from checkers.timeline.timelines import fates, timelines
 from checkers.unit import RunChecker, RunColumns, Unit
 from checkers.verdict import Anomaly, Validity, Verdict
 

@@ -56,7 +56,8 @@ from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
 from checkers.timeline.metrics import Metrics, MetricsPart, measure, metrics_of_columns, quantile
 from checkers.timeline.operation_columns import AROUND, Bools, OperationColumns
-from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning, timelines
+from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning
+from checkers.timeline.timelines import timelines
 from checkers.timeline.touched import touches
 from checkers.unit import RunChecker, RunColumns, Unit
 from checkers.verdict import Verdict

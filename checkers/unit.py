@@ -20,7 +20,8 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import fault_windows, two_tables
 from checkers.timeline.operation_columns import AROUND, OperationColumns
-from checkers.timeline.timeline import Timeline, timelines_by_name
+from checkers.timeline.timeline import Timeline
+from checkers.timeline.timelines import timelines_by_name
 from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 from workloads.tables import TableSpec
 

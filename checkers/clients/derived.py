@@ -38,7 +38,8 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, Operation
 from checkers.evidence.replace import replace
 from checkers.linearizable.rows import Rows, SeenRows
-from checkers.timeline.timeline import Changes, Timeline, kind_of, timelines
+from checkers.timeline.timeline import Changes, Timeline, kind_of
+from checkers.timeline.timelines import timelines
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row
 

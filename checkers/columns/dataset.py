@@ -1,6 +1,6 @@
 """Tables of many runs as one folder of columns, written table by table, so that no process must hold a run as a whole.
 
-``records/part=K/*.parquet`` has the records of table K (``frames.SCHEMA``), ``parts.json`` has each table's run and promises and the numbers of
+``records/part=K/*.parquet`` has the records of table K (as ``SCHEMA``), ``parts.json`` has each table's run and promises and the numbers of
 the kinds of operations. ``parts.json`` is written last: a folder without it is no dataset, or not yet.
 """
 
@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from checkers.columns.frames import I64, WIDTH, Frame, gathered, to_records
+from checkers.columns.frames import Frame
+from checkers.columns.hashing import I64
+from checkers.columns.records import WIDTH, gathered, to_records
 from checkers.evidence.runfolder import StoreError, replace_file
 from workloads.file.opened import document
 from workloads.tables import TableSpec

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from checkers.columns.frames import NEVER, Frame, Unordinary, Unplaced, frame_of, frame_without_travels
+from checkers.columns.frames import Frame, Unplaced, frame_of, frame_without_travels
+from checkers.columns.hashing import NEVER, Unordinary
 from checkers.columns.screen import DEFINITE, Screen, screen
 from checkers.commits import Commits
 from checkers.commits.in_run import in_run

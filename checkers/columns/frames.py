@@ -9,24 +9,21 @@ A table is *ordinary* if its log is complete: read to its end after the last ope
 back, all rows known, all operations of known kinds and forms; procedures answered what the log shows, and captures saw what was
 acknowledged. Only such a table has columns; the exact checkers judge any other.
 
-In a file, and between Spark and Python, a frame is *records*: rows with the same integer columns for every kind of content (:data:`RECORD`), so
-that all tables of all runs form one dataset.
+In a file, and between Spark and Python, a frame is *records* (:mod:`checkers.columns.records`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from checkers.columns.facts import keeps_rows
+from checkers.columns.hashing import I64, NEVER, ROW_TYPES, U64, Rows, Unordinary, i64, u64
 from checkers.evidence.history import Operation
 from checkers.timeline import explain, two_tables
 from checkers.timeline.answers import answering, claims_of, contradictions, understood
@@ -40,22 +37,9 @@ from workloads.operations.kind import NOTHING, Touches
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, TableSpec
 
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
-
-NEVER = np.iinfo(np.int64).max
-"""Event index of an event that never came."""
-_LEAST = np.iinfo(np.int64).min
 _FAR = 1 << 62
 """Numbers in arguments are nearer to zero."""
-_ALL = (1 << 64) - 1
-_LONGEST = 900
-"""Commas of the longest list that columns represent."""
-_NO_TEXT = "a row whose val or log is no text, or a long one"
 OUTCOMES = ("ok", "fail", "info")
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 IDS, COPY, WHERE, PART, PARTS, WHOLE = range(6)
@@ -64,10 +48,6 @@ IDS, COPY, WHERE, PART, PARTS, WHOLE = range(6)
 
 _IDS_ONLY = NOTHING[1:5]
 """What an operation touches besides ids, if it is nothing."""
-
-
-class Unordinary(Exception):
-    """A table that columns cannot represent; the message says why."""
 
 
 class Unplaced(Unordinary):
@@ -128,130 +108,6 @@ class Frame:
         return len(self.kind)
 
 
-# --- hashes -----------------------------------------------------------------------------------------------------------
-
-
-def mix(x: U64) -> U64:
-    """Scatters 64 bits (the finalizer of SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014)."""
-    x = x + _GOLDEN
-    x = (x ^ (x >> np.uint64(30))) * _MIX_1
-    x = (x ^ (x >> np.uint64(27))) * _MIX_2
-    return x ^ (x >> np.uint64(31))
-
-
-def appended(log: U64, name: U64) -> U64:
-    """The hashes of lists after appending one element to each."""
-    return mix(log * _GOLDEN + name)
-
-
-def hash_rows(id: I64, val: U64, cnt: I64, log: U64, part: I64) -> U64:
-    """A hash of each row."""
-    h = mix(id.view(np.uint64))
-    h = mix(h + val)
-    h = mix(h + cnt.view(np.uint64))
-    h = mix(h + log)
-    return mix(h + part.view(np.uint64))
-
-
-def _appended_to(log: int, name: int) -> int:
-    """As :func:`appended`, of one list: an array for one number costs ten times as much."""
-    x = (log * int(_GOLDEN) + name + int(_GOLDEN)) & _ALL
-    x = ((x ^ (x >> 30)) * int(_MIX_1)) & _ALL
-    x = ((x ^ (x >> 27)) * int(_MIX_2)) & _ALL
-    return x ^ (x >> 31)
-
-
-def hash_name(text: str) -> int:
-    """The hash of an operation's id."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
-
-
-# --- from evidence ----------------------------------------------------------------------------------------------------
-
-
-_ROW_TYPES = frozenset({list, tuple, Row})
-
-
-class _Rows:
-    """Collects rows."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-        self.logs: dict[str, int] = {}
-        self.id: list[int] = []
-        self.val: list[int] = []
-        self.cnt: list[int] = []
-        self.log: list[int] = []
-        self.part: list[int] = []
-
-    def name(self, text: str) -> int:
-        found = self.names.get(text)
-        if found is None:
-            found = self.names[text] = hash_name(text)
-        return found
-
-    def list(self, text: str) -> int:
-        """The hash of a list, from its hash before the last append (mostly known already) and that append."""
-        found = self.logs.get(text)
-        if found is None:
-            before, comma, last = text.rpartition(",")
-            found = self.logs[text] = _appended_to(self.list(before) if comma else 0, self.name(last))
-        return found
-
-    def add(self, row: Sequence[Any]) -> None:
-        id, val, cnt, log, part = row
-        whole = type(id) is int and type(cnt) is int and type(part) is int
-        if not (whole and _LEAST <= id <= NEVER and 0 <= cnt <= NEVER and _LEAST <= part <= NEVER):
-            raise Unordinary(f"a row with {(id, cnt, part)} for id, cnt and part")
-        if not (isinstance(val, str) and isinstance(log, str)) or log.count(",") > _LONGEST:
-            raise Unordinary(_NO_TEXT)
-        self.id.append(id)
-        self.val.append(self.name(val))
-        self.cnt.append(cnt)
-        self.log.append(self.list(log))
-        self.part.append(part)
-
-    def add_all(self, rows: Sequence[Sequence[Any]]) -> None:
-        """As :meth:`add`, of rows with as many values as there are columns: usual rows column by column."""
-        if not rows:
-            return
-        id, val, cnt, log, part = zip(*rows, strict=True)
-        usual = {*map(type, id), *map(type, cnt), *map(type, part)} == {int} and {*map(type, val), *map(type, log)} == {
-            str
-        }
-        if not (
-            usual
-            and _LEAST <= min(id) <= max(id) <= NEVER
-            and 0 <= min(cnt) <= max(cnt) <= NEVER
-            and _LEAST <= min(part) <= max(part) <= NEVER
-        ):
-            for row in rows:
-                self.add(row)
-            return
-        for text in {*log}.difference(self.logs):
-            if text.count(",") > _LONGEST:
-                raise Unordinary(_NO_TEXT)
-            self.list(text)
-        for text in {*val}.difference(self.names):
-            self.name(text)
-        self.id += id
-        self.val += map(self.names.__getitem__, val)
-        self.cnt += cnt
-        self.log += map(self.logs.__getitem__, log)
-        self.part += part
-
-    def hashes(self) -> U64:
-        return hash_rows(_i64(self.id), _u64(self.val), _i64(self.cnt), _u64(self.log), _i64(self.part))
-
-
-def _i64(values: Sequence[int]) -> I64:
-    return np.array(values, np.int64)
-
-
-def _u64(values: Sequence[int]) -> U64:
-    return np.array(values, np.uint64)
-
-
 def frame_of(t: Timeline) -> Frame:
     """A table's columns.
 
@@ -275,7 +131,7 @@ def frame_without_travels(t: Timeline) -> Frame:
 
 def _frame(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int, int, int]]) -> Frame:
     """The columns of these operations; ``placed``: as :func:`_placed`."""
-    rows = _Rows()
+    rows = Rows()
     names = tuple(KINDS)
     code = {name: n for n, name in enumerate(names)}
     part, parity, at, since, until = ([-1] * len(ops) for _ in range(5))
@@ -316,45 +172,45 @@ def _frame(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int
     if proofs:
         raise Unplaced(f"{min(proofs)} expired snapshots, and may have changed rows")
     sums = np.zeros(len(ops), np.uint64)
-    sums[_i64(readers)] = _sums([ops[n] for n in readers], results, rows)
+    sums[i64(readers)] = _sums([ops[n] for n in readers], results, rows)
     changes = [t.changes(c) for c in t.main]
     assert None not in changes  # known for an ordinary table
     sides: list[tuple[Row, ...]] = [*chain.from_iterable(changes)]  # type: ignore[arg-type]
     rows.add_all([*chain.from_iterable(sides)])
-    many = _i64([*map(len, sides)])
+    many = i64([*map(len, sides)])
     position = np.repeat(np.arange(1, len(t.main) + 1).repeat(2), many)
     sign = np.repeat(np.tile(np.array([-1, 1], np.int64), len(t.main)), many)
     number = {o.op: n for n, o in enumerate(ops)}
     return Frame(
         spec=_weakest(t),
         kinds=names,
-        kind=_i64([code[o.f] for o in ops]),
-        outcome=_i64([OUTCOMES.index(o.type) for o in ops]),
-        process=_i64([o.process if isinstance(o.process, int) else -1 for o in ops]),
-        invoked=_i64([o.invoked.index for o in ops]),
-        completed=_i64([NEVER if o.completed is None else o.completed.index for o in ops]),
-        name=_u64([rows.name(o.op) for o in ops]),
+        kind=i64([code[o.f] for o in ops]),
+        outcome=i64([OUTCOMES.index(o.type) for o in ops]),
+        process=i64([o.process if isinstance(o.process, int) else -1 for o in ops]),
+        invoked=i64([o.invoked.index for o in ops]),
+        completed=i64([NEVER if o.completed is None else o.completed.index for o in ops]),
+        name=u64([rows.name(o.op) for o in ops]),
         seen=sums,
-        at=_i64(at),
-        since=_i64(since),
-        until=_i64(until),
-        form=_i64(form),
-        part=_i64(part),
-        parity=_i64(parity),
-        arg_op=_i64(arg_op),
-        arg_id=_i64(arg_id),
-        commit_op=_i64([number.get(c.op or "", -1) for c in t.main]),
+        at=i64(at),
+        since=i64(since),
+        until=i64(until),
+        form=i64(form),
+        part=i64(part),
+        parity=i64(parity),
+        arg_op=i64(arg_op),
+        arg_id=i64(arg_id),
+        commit_op=i64([number.get(c.op or "", -1) for c in t.main]),
         position=position,
         sign=sign,
-        id=_i64(rows.id),
-        val=_u64(rows.val),
-        cnt=_i64(rows.cnt),
-        log=_u64(rows.log),
-        row_part=_i64(rows.part),
+        id=i64(rows.id),
+        val=u64(rows.val),
+        cnt=i64(rows.cnt),
+        log=u64(rows.log),
+        row_part=i64(rows.part),
     )
 
 
-def _sums(readers: Sequence[Operation], results: Sequence[list[Any]], names: _Rows) -> U64:
+def _sums(readers: Sequence[Operation], results: Sequence[list[Any]], names: Rows) -> U64:
     """The hash of the rows that each operation returned; ``names``: keeps the hashes of texts.
 
     Most rows are returned by many reads, so each is hashed once. Rows are looked up as tuples, and 1, 1.0 and True are one key of a
@@ -367,7 +223,7 @@ def _sums(readers: Sequence[Operation], results: Sequence[list[Any]], names: _Ro
     if not _are_rows(every):
         wrong = next(o.op for o, result in zip(readers, results, strict=True) if not _are_rows(result))
         raise Unordinary(f"{wrong} returned something that is no row")
-    read = _Rows()
+    read = Rows()
     read.names, read.logs = names.names, names.logs
     if {*map(type, chain.from_iterable(every))} <= {int, str}:
         number: defaultdict[tuple[Any, ...], int] = defaultdict()
@@ -379,13 +235,13 @@ def _sums(readers: Sequence[Operation], results: Sequence[list[Any]], names: _Ro
         read.add_all(every)
         hashes = read.hashes()
     running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)])
-    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(_i64([*map(len, results)]))])
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(i64([*map(len, results)]))])
     sums: U64 = np.diff(running[bounds])
     return sums
 
 
 def _are_rows(values: list[Any]) -> bool:
-    return {*map(type, values)} <= _ROW_TYPES and {*map(len, values)} <= {len(Row._fields)}
+    return {*map(type, values)} <= ROW_TYPES and {*map(len, values)} <= {len(Row._fields)}
 
 
 def _weakest(t: Timeline) -> TableSpec:
@@ -546,84 +402,3 @@ def _form(o: Operation, about: Touches, spec: TableSpec) -> int:
     if not known:
         raise Unordinary(f"{o.op} touches {explain.arguments(o.value)}, which columns cannot tell")
     return form
-
-
-# --- records ----------------------------------------------------------------------------------------------------------
-
-OPERATION, ARGUMENT, COMMIT, CHANGE = range(4)
-WIDTH = 13
-RECORD: Mapping[int, tuple[str, ...]] = {
-    OPERATION: (
-        "kind",
-        "outcome",
-        "process",
-        "invoked",
-        "completed",
-        "name",
-        "seen",
-        "at",
-        "since",
-        "until",
-        "form",
-        "part",
-        "parity",
-    ),
-    ARGUMENT: ("arg_op", "arg_id"),
-    COMMIT: ("commit_op",),
-    CHANGE: ("position", "sign", "id", "val", "cnt", "log", "row_part"),
-}
-"""Content of a record → which of the frame's columns are its ``c0``, ``c1``, …; ``n`` is the row's number in them."""
-HASHES = frozenset({"name", "seen", "val", "log"})
-SCHEMA = pa.schema([("record", pa.int8()), ("n", pa.int64()), *((f"c{i}", pa.int64()) for i in range(WIDTH))])
-
-
-def to_records(f: Frame) -> pa.Table:
-    """A frame as rows of :data:`SCHEMA`; hashes are signed there."""
-    parts = []
-    for record, columns in RECORD.items():
-        arrays = [getattr(f, c) for c in columns]
-        n = len(arrays[0])
-        numbers = [a.view(np.int64) for a in arrays] + [np.zeros(n, np.int64)] * (WIDTH - len(arrays))
-        which = pa.array(np.full(n, record, np.int8))
-        parts.append(pa.table([which, np.arange(n, dtype=np.int64), *numbers], schema=SCHEMA))
-    return pa.concat_tables(parts)
-
-
-def from_records(
-    record: npt.NDArray[np.int8], n: I64, columns: Sequence[I64], spec: TableSpec, kinds: Sequence[str]
-) -> Frame:
-    """The frame of a table from its records, in any order.
-
-    Args:
-        record, n: those columns.
-        columns: ``c0``, ``c1``, …
-        spec: the table's promises, which records do not have.
-        kinds: names of the kinds that records have by number.
-    """
-    return gathered([(record, n, columns)], spec, kinds)
-
-
-def gathered(
-    chunks: Iterable[tuple[npt.NDArray[np.int8], I64, Sequence[I64]]], spec: TableSpec, kinds: Sequence[str]
-) -> Frame:
-    """The same from some records at a time: ``record``, ``n``, and ``c0``, ``c1``, …"""
-    numbers: dict[int, list[I64]] = {kind: [] for kind in RECORD}
-    values: dict[str, list[I64]] = {name: [] for names in RECORD.values() for name in names}
-    for record, n, columns in chunks:
-        for kind, names in RECORD.items():
-            mine = np.flatnonzero(record == kind)
-            if not len(mine):
-                continue
-            numbers[kind].append(n[mine])
-            for name, column in zip(names, columns, strict=False):
-                values[name].append(column[mine])
-    found: dict[str, Any] = {}
-    for kind, names in RECORD.items():
-        order = np.concatenate([np.zeros(0, np.int64), *numbers.pop(kind)])
-        sorted_already = bool((order[1:] >= order[:-1]).all())
-        places = None if sorted_already else np.argsort(order)
-        for name in names:
-            whole = np.concatenate([np.zeros(0, np.int64), *values.pop(name)])
-            whole = whole if places is None else whole[places]
-            found[name] = whole.view(np.uint64) if name in HASHES else whole
-    return Frame(spec=spec, kinds=tuple(kinds), **found)

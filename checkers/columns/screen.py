@@ -29,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.columns.facts import Bools, KindFacts
-from checkers.columns.frames import COPY, I64, IDS, NEVER, PART, PARTS, U64, WHERE, WHOLE, Frame, appended, hash_rows
+from checkers.columns.frames import COPY, IDS, PART, PARTS, WHERE, WHOLE, Frame
+from checkers.columns.hashing import I64, NEVER, U64, appended, hash_rows
 from workloads.operations.keys import OWN_KEYS
 
 LOOKED_AT = 64

@@ -22,7 +22,8 @@ import psutil
 
 from checkers.columns.dataset import Shard, frame, is_dataset, parts_of, rows_of
 from checkers.columns.engine import Judged, judge_frame, merge
-from checkers.columns.frames import I64, NEVER, U64, Frame
+from checkers.columns.frames import Frame
+from checkers.columns.hashing import I64, NEVER, U64
 from checkers.evidence.runfolder import StoreError
 from checkers.verdict import Verdict
 

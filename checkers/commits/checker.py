@@ -30,7 +30,8 @@ from checkers.timeline import explain
 from checkers.timeline.answers import answering, contradictions, understood
 from checkers.timeline.captured import of_no_version, stale_captures, without_table
 from checkers.timeline.labels import off_main_without_name
-from checkers.timeline.timeline import Timeline, Whole, kind_of
+from checkers.timeline.timeline import Timeline, kind_of
+from checkers.timeline.timelines import Whole
 from checkers.unit import Part, TableChecker, Unit, unjudged
 from checkers.verdict import Anomaly, Verdict
 

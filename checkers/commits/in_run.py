@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.timeline import explain
-from checkers.timeline.timeline import Resolution, Whole, fates, whole_of
+from checkers.timeline.timeline import Resolution
+from checkers.timeline.timelines import Whole, fates, whole_of
 from checkers.timeline.version_order import place
 from checkers.unit import Part, Unit
 from workloads.engines.engines import SPARK

@@ -32,7 +32,8 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
 from checkers.timeline import two_tables
 from checkers.timeline.operation_columns import AROUND
-from checkers.timeline.timeline import Timeline, kind_of, timelines
+from checkers.timeline.timeline import Timeline, kind_of
+from checkers.timeline.timelines import timelines
 
 Kinds = tuple[str, str]
 """First and second operation, as in a :class:`Pair`."""

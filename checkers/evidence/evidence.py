@@ -21,7 +21,7 @@ class Evidence:
     proves nothing after the last capture. ``swaps``: table → the commits that proxies saw the catalog accept; empty without proxies.
     ``carried``: table → the requests that carried new snapshots of it (REST), whatever the answer; ``proxied``: whether proxies stood before
     the catalog, so that what they did not see was not sent. ``labels``: table → who made its snapshots that name no operation, if that
-    was looked for (``checkers.timeline.timeline.named``); ``logs`` has those names already.
+    was looked for (``checkers.timeline.timelines.named``); ``logs`` has those names already.
     ``accepted``: table → what accepted requests asked of it, where the catalog is told snapshots in place of metadata files (REST).
     """
 

@@ -57,7 +57,7 @@ from checkers.judge.proof import PLANNED
 from checkers.judge.runfolder import Promises, Results, load_evidence, load_ran
 from checkers.timeline import fault_windows
 from checkers.timeline.operation_columns import OperationColumns
-from checkers.timeline.timeline import named
+from checkers.timeline.timelines import named
 from checkers.timeline.unreadable import unreadable
 from checkers.unit import RunChecker, RunColumns, TableChecker, units
 from checkers.verdict import Checker

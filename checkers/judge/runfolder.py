@@ -19,7 +19,7 @@ from checkers.evidence.uncollected import uncollected
 from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
 from checkers.judge.known import CatalogType, Ran
 from checkers.judge.stories import NOTHING_TOLD, Told
-from checkers.timeline.timeline import named
+from checkers.timeline.timelines import named
 from checkers.verdict import Anomaly, Validity, Verdict
 from workloads.file.anomalies import Entries
 

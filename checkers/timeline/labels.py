@@ -17,20 +17,17 @@ An operation *can have made* a snapshot on main at position k if
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from checkers.evidence.history import Operation
 from checkers.evidence.makers import How, Labels
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit
 from checkers.timeline.makers import Told
+from checkers.timeline.timeline import Changes, Timeline
 from checkers.timeline.touched import touches
 from workloads.operations.kind import WriteSet
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
-
-if TYPE_CHECKING:
-    from checkers.timeline.timeline import Changes, Timeline
 
 Meaning = Callable[[Operation, State, TableSpec], WriteSet | None]
 

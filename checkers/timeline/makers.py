@@ -20,19 +20,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from checkers.evidence.history import Operation
 from checkers.evidence.makers import How
 from checkers.evidence.proxylog import Carried, PointerSwap
 from checkers.evidence.tablelog import Commit
+from checkers.timeline.timeline import Timeline
 from checkers.timeline.version_order import place
 from workloads.engines.engines import engine_of
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row
-
-if TYPE_CHECKING:
-    from checkers.timeline.timeline import Timeline
 
 
 @dataclass

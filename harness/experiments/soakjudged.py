@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from checkers.columns.dataset import write as write_columns
-from checkers.columns.frames import Unordinary, frame_of
+from checkers.columns.frames import frame_of
+from checkers.columns.hashing import Unordinary
 from checkers.costs import measures
 from checkers.coverage.coverage import of_folder
 from checkers.coverage.ledger import Ledger, name_of
@@ -17,7 +18,7 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.judge import stories
 from checkers.nights import record
 from checkers.nights.record import Ended, Line
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from harness.campaign.errors import dispensable
 from harness.run.judged import Judged
 

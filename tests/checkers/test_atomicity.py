@@ -25,7 +25,7 @@ from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
 from checkers.retries import Retries
 from checkers.timeline import two_tables
-from checkers.timeline.timeline import fates, timelines
+from checkers.timeline.timelines import fates, timelines
 from tests.support.drawing import Drawing, names, row, verdict
 from workloads.tables import Row
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from bench import columns as made
-from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, dataset, frame_of, screen
-from checkers.columns import frames as columns
+from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, dataset, frame_of, hashing, records, screen
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.columns.frames import Unplaced
 from checkers.evidence.evidence import Evidence
@@ -24,7 +23,7 @@ from checkers.linearizable import Linearizable
 from checkers.selftest import ALL as MUTATIONS
 from checkers.selftest import recorded
 from checkers.selftest.world import World
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from checkers.verdict import Verdict, worst
 from tests.support.drawing import Drawing, row
 from tests.support.simulator import ALTERING, MIX, UPSERTING, Defects, simulate
@@ -258,7 +257,7 @@ def changed(f: Frame, column: str, rng: Random) -> Frame | None:
         values[n] += step
         order = np.argsort(values, kind="stable")
         return replace(
-            f, **{c: (values if c == column else getattr(f, c))[order] for c in columns.RECORD[columns.CHANGE]}
+            f, **{c: (values if c == column else getattr(f, c))[order] for c in records.RECORD[records.CHANGE]}
         )
     else:
         values[n] += values.dtype.type(rng.choice([1, 2, 1 << 20]))
@@ -330,9 +329,9 @@ def test_a_table_that_is_not_ordinary_has_no_columns() -> None:
 
 def test_records_give_the_frame_back_in_any_order() -> None:
     for n, f in enumerate(frames()):
-        t = columns.to_records(f).take(np.random.default_rng(n).permutation(_length(f)))
-        numbers = [t[f"c{i}"].to_numpy() for i in range(columns.WIDTH)]
-        again = columns.from_records(t["record"].to_numpy(), t["n"].to_numpy(), numbers, f.spec, f.kinds)
+        t = records.to_records(f).take(np.random.default_rng(n).permutation(_length(f)))
+        numbers = [t[f"c{i}"].to_numpy() for i in range(records.WIDTH)]
+        again = records.from_records(t["record"].to_numpy(), t["n"].to_numpy(), numbers, f.spec, f.kinds)
         for c in fields(Frame):
             mine, theirs = getattr(f, c.name), getattr(again, c.name)
             assert (
@@ -361,15 +360,15 @@ def test_a_dataset_that_does_not_name_its_kinds_is_refused(tmp_path: Path) -> No
 
 
 def _length(f: Frame) -> int:
-    return sum(len(getattr(f, names[0])) for names in columns.RECORD.values())
+    return sum(len(getattr(f, names[0])) for names in records.RECORD.values())
 
 
 def test_lists_have_the_same_hash_if_and_only_if_they_are_the_same() -> None:
-    rows = columns._Rows()
+    rows = hashing.Rows()
     rng = Random(1)
     texts = {",".join(rng.choice(["a", "b", "w0-1", ""]) for _ in range(rng.randint(1, 5))) for _ in range(500)}
     assert len({rows.list(t) for t in texts}) == len(texts)
-    assert {t: columns._Rows().list(t) for t in texts} == {t: rows.list(t) for t in texts}
+    assert {t: hashing.Rows().list(t) for t in texts} == {t: rows.list(t) for t in texts}
 
 
 def test_the_engine_changes_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -500,7 +499,7 @@ def test_rows_are_taken_in_together_as_one_by_one(seed: int) -> None:
     rows = [some() for _ in range(rng.randrange(12))]
 
     def taken(together: bool) -> object:
-        into = columns._Rows()
+        into = hashing.Rows()
         try:
             if together:
                 into.add_all(rows)

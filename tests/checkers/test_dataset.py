@@ -11,7 +11,7 @@ from bench import columns as made
 from checkers.columns import CHECKERS, Frame, frame_of
 from checkers.columns import spark as columns
 from checkers.columns.dataset import RECORDS, Writer, each, is_dataset, parts_of, rows_of, write
-from checkers.columns.frames import NEVER
+from checkers.columns.hashing import NEVER
 from checkers.columns.spark import (
     DOUBLE_EVENT,
     DOUBLE_OPERATION,
@@ -23,7 +23,7 @@ from checkers.columns.spark import (
 )
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import StoreError
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from tests.support.simulator import Defects, simulate
 from workloads.tables import TableSpec
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from checkers.evidence import history, proxylog, proxyplaces, tablelog, tablelog_file
 from checkers.evidence.record import RecordError, decoded
 from checkers.evidence.replace import replace
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
 

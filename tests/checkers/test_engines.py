@@ -24,7 +24,7 @@ from checkers.linearizable import Linearizable
 from checkers.replay.walk import Replay
 from checkers.retries import Retries
 from checkers.timeline import promise
-from checkers.timeline.timeline import named, timelines
+from checkers.timeline.timelines import named, timelines
 from tests.checkers.test_clean_histories import ENOUGH, tables, told
 from tests.checkers.test_linearizable_tables import Told, explained, small
 from tests.support.amount import many

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from checkers.commits.fate import FATES, Fate, Write, fate
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from tests.support.drawing import Drawing, row
 
 

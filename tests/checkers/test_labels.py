@@ -15,7 +15,7 @@ from checkers.evidence.replace import replace
 from checkers.judge.check import ALL as CHECKERS
 from checkers.selftest import lostcommits, recorded
 from checkers.selftest.world import World
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from tests.support.drawing import Drawing, row
 from tests.support.simulator import ROW_BY_ROW, simulate
 from workloads.operations.kinds import KINDS

@@ -26,7 +26,7 @@ from checkers.formats.iceberg.metadata.walk import FileWalk
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.selftest import recorded
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from checkers.timeline.version_order import Chain, Step
 from tests.support.simulator import ALTERING, MIX, WITH_EQUALITY, simulate
 from workloads.tables import TableSpec

@@ -18,7 +18,7 @@ from checkers.judge.minimal import minimal
 from checkers.judge.runfolder import load_evidence
 from checkers.linearizable import Linearizable
 from checkers.replay.walk import Replay
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from tests.checkers.test_check import stored
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.examples import kinds_of_its_own, write_example

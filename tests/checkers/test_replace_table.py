@@ -8,7 +8,7 @@ from checkers.evidence.replace import replace
 from checkers.judge.check import check
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from tests.support.drawing import Drawing, names, row, verdict
 
 A, B, C = row(1, "a"), row(2, "b"), row(3, "c")

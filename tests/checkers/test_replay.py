@@ -22,7 +22,7 @@ from checkers.formats.iceberg.metadata import Metadata
 from checkers.judge.check import ALL, check
 from checkers.replay.walk import Replay
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from checkers.verdict import Anomaly, Checker
 from tests.support.amount import many
 from tests.support.drawing import Drawing, names, row, verdict

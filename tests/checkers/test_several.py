@@ -12,7 +12,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.isolation import Isolation
 from checkers.reads import Reads
 from checkers.replay import Replay
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from checkers.verdict import Checker
 from tests.support.drawing import Drawing, names, row
 from workloads.tables import Row

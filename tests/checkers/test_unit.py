@@ -13,7 +13,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.makers import named_by
 from checkers.judge.check import ALL
 from checkers.judge.runfolder import load_evidence
-from checkers.timeline.timeline import named
+from checkers.timeline.timelines import named
 from checkers.unit import Part, TableChecker, Unit, parts_of, units
 from checkers.verdict import Verdict
 from tests.support.simulator import Defects, simulate

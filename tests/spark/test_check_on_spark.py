@@ -20,7 +20,7 @@ from checkers.columns.spark import check_frames
 from checkers.judge import by_table
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import load_evidence, load_promises, load_ran
-from checkers.timeline.timeline import timelines
+from checkers.timeline.timelines import timelines
 from compose.install.installation import Installation
 from harness.run.many import one_by_one, runs_below
 from tests.checkers.test_check import stored
