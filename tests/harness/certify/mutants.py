@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import TypeVar
 
+from harness.certify.requirements import requirements
 from tests.support.restcatalog import Catalog, Json, Refused, Reply, conflict, key_of
 
 Key = tuple[str, str]
@@ -705,3 +706,20 @@ class TooManyIs500(Catalog):
         if self.gap():
             raise Refused(500, "InternalServerError", "too many")
         return super().commit(key, body)
+
+
+def document() -> str:
+    """The table of docs/certify.md: ``python -m tests.harness.certify.mutants`` prints it."""
+    breakers: dict[str, list[str]] = {}
+    for mutant, (broken, _) in sorted(MUTANTS.items()):
+        for requirement in broken:
+            breakers.setdefault(requirement, []).append(f"`{mutant}`")
+    lines = ["| requirement | the catalogs that break it |", "|---|---|"]
+    return (
+        "\n".join([*lines, *(f"| `{r.id}` | {', '.join(breakers.get(r.id, ['none']))} |" for r in requirements())])
+        + "\n"
+    )
+
+
+if __name__ == "__main__":
+    print(document(), end="")

@@ -16,6 +16,7 @@ from harness.certify.requirements import document, requirements
 from harness.cli.app import app
 from reports import certify as page
 from reports.drawing import render
+from tests.harness.certify import mutants
 from tests.support.restcatalog import Catalog, Json, Reply, serving
 from tests.support.runs import ROOT
 
@@ -144,3 +145,4 @@ def test_what_is_stored_is_read_again(tmp_path: Path) -> None:
 def test_the_document_lists_every_requirement() -> None:
     text = (ROOT / "docs" / "certify.md").read_text()
     assert f"begin -->\n\n{document()}\n<!-- requirements: end" in text, "python -m harness.certify.requirements"
+    assert f"begin -->\n\n{mutants.document()}\n<!-- mutants: end" in text, "python -m tests.harness.certify.mutants"
