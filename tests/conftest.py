@@ -7,7 +7,7 @@ import shutil
 import signal
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from compose.stack.sparkconf import spark_conf, writer_environment
 from compose.stack.stack import Stack
 from harness.run.bench import Bench
 from tests.support import store
+from tests.support.logs import ends_of_logs
 from tests.support.runs import Silent
 from tests.support.sharing import Sharing
 from tests.support.stacks import alone
@@ -55,6 +56,15 @@ def pytest_configure() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With ``--dist loadgroup`` tests that share what they start run in one process."""
     return Sharing(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure that names a log file, such as that of a writer that died, shows the end of it."""
+    report = yield
+    if report.failed:
+        report.sections += [(f"end of {name}", end) for name, end in ends_of_logs(report.longreprtext)]
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
