@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from checkers.isolation import Isolation, IsolationStats
 from checkers.verdict import Anomaly, Verdict
 
-
 TWO_HISTORIES = "checkpoint-unlike"
 """Whoever reads such a table from its checkpoint sees other rows than its log has."""
 
