@@ -23,7 +23,7 @@ from workloads.file import workload
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 from workloads.operations.kinds import KINDS
-from workloads.tables import TableSpec
+from workloads.tables import ICEBERG, TableSpec
 
 TEXT = """\
 workload: w
@@ -95,7 +95,7 @@ def test_a_table_with_equality_deletes_is_read_at_the_end_by_the_writers_that_ca
     assert len(found["other"]) == 2, "the other table has none"
 
 
-@pytest.mark.parametrize("name", [n for n in ENGINES if n != SPARK])
+@pytest.mark.parametrize("name", [n for n, e in ENGINES.items() if n != SPARK and ICEBERG in e.formats])
 def test_a_writer_of_every_run_reads_whatever_a_table_holds(tmp_path: Path, name: str) -> None:
     run = run_of(tmp_path, f"[{name}]", "insert")
     (spark,) = (n for n in run.able("read", besides=True) if run.engines[n] == SPARK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from checkers.certificate import Certificate
 from harness.cli.app import COMMANDS, app
 from harness.cli.command import Options
 from tests.compose.test_own_jar import a_jar
@@ -41,6 +43,11 @@ MEANT = {
     "--lake my.yaml": "--lake lake.yaml",
     "prove my.yaml": "prove scenario.yaml",
     "--against DIR": "--against store/matrix",
+    "--catalog C,D": "--catalog rest,nessie",
+    "--only ID,GROUP": "--only null-ref,statuses",
+    "--against FILE": "--against certificate/certify.json",
+    "--explain ID": "--explain null-ref",
+    "model [MODEL": "model [undelete",
     "--also DIR": "--also B",
     "--as FORM": "--as register",
     "export shrunk/scenario.yaml --as script": "export scenario.yaml --as script",
@@ -186,13 +193,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "lake.yaml").write_text(OWN_LAKE)
     (here / "store/shrink/undelete-snapshot-mor-…").mkdir(parents=True)
     (here / "found").mkdir()
-    night = here / "store/soak/20261124T190647Z-night/runs/mine/20261124T190808.226Z"  # of the tutorial
+    found = re.search(r"store/soak/\S+/runs/mine/\S+Z\b", (ROOT / "docs/tutorial.md").read_text(encoding="utf-8"))
+    assert found is not None, "the tutorial checks a run of its night"
+    night = here / found[0]
+    (here / "certificate").mkdir()
+    certificate = Certificate({"rest": "http://localhost:1"}, [], [], "2026-11-27", "1", "icequake certify")
+    (here / "certificate/certify.json").write_text(json.dumps(certificate.to_json()))
     night.parent.mkdir(parents=True)
     shutil.copytree(failed, night)
     (here / "store/shrink/mine").mkdir()
     for own in (
         "scenario.yaml",
         "found/undelete-undelete.yaml",
+        "found/write-skew-kinds-v2-2.yaml",
         "store/shrink/undelete-snapshot-mor-…/scenario.yaml",
         "store/shrink/mine/scenario.yaml",
     ):

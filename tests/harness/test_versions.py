@@ -18,7 +18,7 @@ OF_EVERY_RUN = {"spark": "4.1.4", "iceberg": "1.12.0"}
 
 @pytest.mark.parametrize("engine", sorted(ENGINES))
 def test_the_plan_has_the_version_of_each_engine_that_writes(engine: str) -> None:
-    found = OF_EVERY_RUN | of_engines([engine])
+    found = OF_EVERY_RUN | of_engines([engine], {})
     missing = [key for key in ENGINES[engine].software.values() if key not in found]
     installed = engine != "duckdb" or EXTRAS["duckdb"].in_place(home())
     assert missing == [] if installed else missing == ["duckdb-iceberg"], "its extension tells its own version"
@@ -26,8 +26,8 @@ def test_the_plan_has_the_version_of_each_engine_that_writes(engine: str) -> Non
 
 
 def test_versions_are_those_that_are_pinned_and_of_no_engine_that_does_not_write() -> None:
-    found = of_engines(["spark", "duckdb", "pyiceberg", "flink"])
+    found = of_engines(["spark", "duckdb", "pyiceberg", "flink"], {})
     assert f"duckdb=={found['duckdb']}" in DUCKDB.read_text(encoding="utf-8")
     assert found["pyiceberg"] == metadata.version("pyiceberg")
     assert re.fullmatch(r"\d+\.\d+\.\d+", found["flink"]) and re.fullmatch(r"\d+\.\d+\.\d+", found["flink-iceberg"])
-    assert of_engines(["spark", "stream"]) == {}
+    assert of_engines(["spark", "stream"], {}) == {}

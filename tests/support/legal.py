@@ -51,7 +51,7 @@ from workloads.operations.inserts import Insert
 from workloads.operations.keys import part_of
 from workloads.operations.kind import Arguments, Draw, Kind, Lost, Part
 from workloads.operations.kinds import BUILT_IN, KINDS
-from workloads.tables import Row, TableSpec
+from workloads.tables import ICEBERG, Row, TableSpec
 
 STRANGER = "a-stranger"
 
@@ -364,6 +364,11 @@ def _label(table: Table, value: Arguments, now: int) -> None:
     table._version(now)
 
 
+def on_iceberg(f: str) -> bool:
+    """Whether a kind can be executed on a table of Iceberg, as the simulated ones are."""
+    return ICEBERG in KINDS[f].formats
+
+
 def legal(seed: int) -> Evidence:
     """The evidence that the run of this seed leaves."""
     rng = Random(f"legal/{seed}")
@@ -371,7 +376,9 @@ def legal(seed: int) -> Evidence:
     names = [
         f
         for f in KINDS
-        if (f in BUILT_IN or f in {k.name for k in own()}) and not (len(specs) == 1 and f in TWO_TABLES)
+        if (f in BUILT_IN or f in {k.name for k in own()})
+        and not (len(specs) == 1 and f in TWO_TABLES)
+        and on_iceberg(f)
     ]
     run = LegalRun(
         rng,

@@ -107,11 +107,11 @@ def every() -> tuple[Claim, ...]:
 
 
 def test_every_claim_is_there_once(every: tuple[Claim, ...]) -> None:
-    assert [c.number for c in every] == list(range(1, 86))
+    assert [c.number for c in every] == list(range(1, 94))
 
 
-def test_claims_of_other_formats_come_later(every: tuple[Claim, ...]) -> None:
-    assert {c.number for c in every if c.verdict == "later"} == {40, 73, 82}
+def test_no_claim_waits_for_a_format_that_is_not_run(every: tuple[Claim, ...]) -> None:
+    assert not [c.number for c in every if c.verdict == "later"]
 
 
 def test_the_counts_are_those_of_the_claims(every: tuple[Claim, ...]) -> None:
