@@ -82,6 +82,10 @@ class CertifyOptions(Options):
                 raise BadArgument(
                     f"--catalog {name}: PyIceberg has no such catalog; give jdbc, jdbc-sqlite, hive, or one with a REST server"
                 )
+            if OURS[name].wire == "thrift" and name != "hive":  # they differ in a property of Iceberg's Java client
+                raise BadArgument(
+                    f"--catalog {name}: PyIceberg reaches it as it reaches hive, so it is asked as hive; give hive"
+                )
             if OURS[name].wire == "aws" and find_spec("boto3") is None:
                 raise BadArgument(
                     f"--catalog {name}: PyIceberg asks it by boto3, which is not installed; install it beside icequake"

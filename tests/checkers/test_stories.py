@@ -381,7 +381,7 @@ def findings(draw: st.DrawFn) -> list[Verdict]:
 
 
 @given(findings())
-@settings(max_examples=80, deadline=None)  # a few seconds; 400 found nothing more
+@settings(max_examples=400, deadline=None)
 def test_every_anomaly_is_in_exactly_one_story_and_the_counts_add_up(verdicts: list[Verdict]) -> None:
     told = tell(recorded.load("quick-120"), verdicts, None)
     assert not told.problem

@@ -89,6 +89,7 @@ def test_a_server_that_is_away_is_never_certified(tmp_path: Path) -> None:
         (["--only", "null-reff"], "did you mean null-ref"),
         (["--explain", "nul-ref"], "did you mean null-ref"),
         (["--catalog", "hadoop"], "PyIceberg has no such catalog"),
+        (["--catalog", "hive-nolock"], "it is asked as hive; give hive"),
         (["--catalog", "glue"], "by boto3, which is not installed"),
         (["--against", "README.md"], "README.md: is no certify.json"),
     ],
