@@ -130,7 +130,7 @@ def install(python: Path, lock: Path = LOCK) -> None:
     the pinned one goes in first and builds them in place.
     """
     pins = re.split(r"\n(?=[A-Za-z0-9])", lock.read_text())
-    say(f"installing {len(pins)} pinned Python packages into {python.parent.parent}")
+    say(f"installing the pinned Python packages into {python.parent.parent}")
     with tempfile.TemporaryDirectory() as scratch:
         builders = Path(scratch, "builders.lock")
         builders.write_text("\n".join(pin for pin in pins if re.match(r"(setuptools|wheel)==", pin)) + "\n")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import psutil
+from packaging.requirements import Requirement
 
 from compose.install import flink, jars, jdk, minio_build, postgres_files, releases
 from compose.install.cache import SetupError, home
@@ -83,10 +84,16 @@ def python() -> Iterator[Examined]:
     yield Examined("python", "ok", f"{version} ({sys.executable})")
 
 
+def _pins(lock: str) -> dict[str, str]:
+    """The packages that a lock has for this machine, with their versions; a pin for another system or Python is left out."""
+    pins = map(Requirement, re.findall(r"^(\w.*?) \\?$", lock, re.MULTILINE))
+    return {p.name: str(p.specifier).removeprefix("==") for p in pins if p.marker is None or p.marker.evaluate()}
+
+
 def packages() -> Iterator[Examined]:
     """In a checkout, compare every installed version with its pin; elsewhere, check that the three main packages are installed."""
     lock = CHECKOUT / "requirements.lock"
-    pins = dict(re.findall(r"^([\w.-]+)==([^\s;]+) \\?$", lock.read_text(), re.MULTILINE)) if lock.is_file() else {}
+    pins = _pins(lock.read_text()) if lock.is_file() else {}
     differing = []
     for name in pins or ("pyspark", "pyiceberg", "pyarrow"):
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -106,16 +107,16 @@ class CertifyOptions(Options):
         names = listed("--only", self.only)
         for name in names:
             if name not in GROUPS:
-                self._named(name, "--only")
+                self._named(name, "--only", GROUPS)
         return [r for r in requirements() if not names or r.id in names or r.group in names]
 
-    def _named(self, name: str, option: str = "--explain") -> Requirement:
+    def _named(self, name: str, option: str = "--explain", groups: Sequence[str] = ()) -> Requirement:
         from harness.certify.requirements import requirements
         from workloads.file.meant import unknown
 
         known = {r.id: r for r in requirements()}
         if name not in known:
-            raise BadArgument(f"{option} {name}: {unknown('requirement', name, known)}")
+            raise BadArgument(f"{option} {name}: {unknown('requirement', name, (*groups, *known))}")
         return known[name]
 
     @cached_property

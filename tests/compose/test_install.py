@@ -3,6 +3,7 @@
 import ast
 import fcntl
 import hashlib
+import importlib.metadata
 import io
 import os
 import re
@@ -627,6 +628,24 @@ def test_the_doctor_finds_a_damaged_jar(home: Path, silent: Lines, monkeypatch: 
     LOCKED[1].path(home).write_bytes(b"something!")
     finding = next(iter(doctor.jar_configurations(home)))
     assert finding.state == "wrong" and "two-2.0-tests.jar" in finding.detail
+
+
+def test_the_doctor_counts_the_packages_that_are_pinned_for_this_machine() -> None:
+    """Also those with a condition that this machine fulfils; each of them is installed."""
+    pinned = set(re.findall(r"^([\w.-]+)==", (CHECKOUT / "requirements.lock").read_text(), re.MULTILINE))
+    installed = {d.metadata["Name"].lower().replace("_", "-") for d in importlib.metadata.distributions()}
+    (finding,) = doctor.packages()
+    assert finding.detail.startswith(f"{len(pinned & installed)} as pinned in "), finding
+
+
+def test_the_doctor_compares_a_pin_with_a_condition_if_this_machine_fulfils_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lock = "pytest==0.1 ; python_version >= '3.11' \\\n    --hash=sha256:0\nnot-there==1 ; sys_platform == 'plan9' \\\n"
+    (tmp_path / "requirements.lock").write_text(lock)
+    monkeypatch.setattr(doctor, "CHECKOUT", tmp_path)
+    (finding,) = doctor.packages()
+    assert finding.state == "wrong" and finding.detail.endswith(f": pytest is {pytest.__version__}, pinned 0.1")
 
 
 @pytest.mark.usefixtures("no_jdk", "home")

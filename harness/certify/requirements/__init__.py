@@ -9,13 +9,13 @@ from functools import cache
 from harness.certify.requirement import Requirement
 
 GROUPS = (
-    "one winner, nothing lost",
+    "one winner and nothing lost",
     "statuses",
     "requirements",
     "creation and transactions",
-    "twice, late, lost",
+    "sent twice or late or lost",
     "reads",
-    "namespaces, tables, views",
+    "namespaces and tables and views",
     "metadata kept",
     "load",
 )

@@ -23,7 +23,7 @@ def _writer(kit: Kit, table: Table, number: int) -> None:
 
 REQUIREMENT = Requirement(
     id="acknowledged-is-kept",
-    group="one winner, nothing lost",
+    group="one winner and nothing lost",
     sentence="Every commit that the server acknowledged is in all later versions of the table.",
     level=Level.PROMISE,
     source="what a catalog is for",

@@ -36,7 +36,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="drop-ends-commits",
-    group="namespaces, tables, views",
+    group="namespaces and tables and views",
     sentence="After a DROP was acknowledged no commit is, and no table comes back.",
     level=Level.PROMISE,
     source="what a catalog is for",

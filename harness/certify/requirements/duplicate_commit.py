@@ -30,7 +30,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="duplicate-commit",
-    group="twice, late, lost",
+    group="sent twice or late or lost",
     sentence="A commit that arrives twice is refused the second time, and nothing is changed or deleted.",
     level=Level.CLIENTS,
     source="ExponentialHttpRequestRetryStrategy: a client may send a request twice",

@@ -27,7 +27,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="fresh-after-409",
-    group="one winner, nothing lost",
+    group="one winner and nothing lost",
     sentence="After a 409 a load shows the version that won.",
     level=Level.CLIENTS,
     source="SnapshotProducer.refresh: the next try begins with what is loaded",

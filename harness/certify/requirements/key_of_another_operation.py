@@ -39,7 +39,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="key-of-another-operation",
-    group="twice, late, lost",
+    group="sent twice or late or lost",
     sentence="A key that was used for another request never acknowledges what is not done.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2247",

@@ -46,7 +46,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="key-replays",
-    group="twice, late, lost",
+    group="sent twice or late or lost",
     sentence="A request that is repeated with its idempotency key gets the same answer and has no second effect.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2235–2241",

@@ -36,7 +36,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="namespace-drop-or-create",
-    group="namespaces, tables, views",
+    group="namespaces and tables and views",
     sentence="A namespace is dropped or gets a table, never both.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.422",

@@ -30,7 +30,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="namespace-props-merge",
-    group="namespaces, tables, views",
+    group="namespaces and tables and views",
     sentence="Updates of different properties of a namespace all stay.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.477",

@@ -27,7 +27,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="no-requirement-no-loss",
-    group="one winner, nothing lost",
+    group="one winner and nothing lost",
     sentence="Commits without requirements that set different properties all stay.",
     level=Level.PROMISE,
     source="what a catalog is for",

@@ -33,7 +33,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="one-winner-per-base",
-    group="one winner, nothing lost",
+    group="one winner and nothing lost",
     sentence="Of several commits on one base, the server applies at most one.",
     level=Level.PROMISE,
     source="rest-catalog-open-api.yaml l.1162",

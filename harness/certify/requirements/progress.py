@@ -29,7 +29,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="progress",
-    group="one winner, nothing lost",
+    group="one winner and nothing lost",
     sentence="Half of the commits of eight writers end within four tries.",
     level=Level.INFO,
     source="nothing: it is a number",

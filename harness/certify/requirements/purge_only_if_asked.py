@@ -25,7 +25,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="purge-only-if-asked",
-    group="namespaces, tables, views",
+    group="namespaces and tables and views",
     sentence="A DROP without purge keeps the files: the table can be registered again.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1242",

@@ -27,7 +27,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="refused-is-not-applied",
-    group="one winner, nothing lost",
+    group="one winner and nothing lost",
     sentence="Nothing that the server answered with 4xx is in the table later.",
     level=Level.CLIENTS,
     source="SnapshotProducer.commit: after a refusal it deletes the files of its snapshot",

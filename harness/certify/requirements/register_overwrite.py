@@ -24,7 +24,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="register-overwrite",
-    group="namespaces, tables, views",
+    group="namespaces and tables and views",
     sentence="A registration that overwrites, beside commits.",
     level=Level.INFO,
     source="rest-catalog-open-api.yaml l.4148 says nothing",

@@ -31,7 +31,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="register-spares-source",
-    group="namespaces, tables, views",
+    group="namespaces and tables and views",
     sentence="A registration that is refused leaves the table's metadata as it is.",
     level=Level.PROMISE,
     source="what a catalog is for",

@@ -50,7 +50,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="rename-keeps-commits",
-    group="namespaces, tables, views",
+    group="namespaces and tables and views",
     sentence="A commit beside a rename is in the renamed table, or refused; of two renames to one name one is made.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1482",

@@ -31,7 +31,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="resend-after-rival",
-    group="twice, late, lost",
+    group="sent twice or late or lost",
     sentence="A commit that arrives again after another one does not undo that one.",
     level=Level.CLIENTS,
     source="ExponentialHttpRequestRetryStrategy",

@@ -29,7 +29,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="resent-drop",
-    group="twice, late, lost",
+    group="sent twice or late or lost",
     sentence="A DROP that is sent again after the table was created again.",
     level=Level.INFO,
     source="HTTPClient: DELETE is idempotent in HTTP, so a client may send it twice",

@@ -56,7 +56,7 @@ def judge(seen: Seen) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="views-no-loss",
-    group="namespaces, tables, views",
+    group="namespaces and tables and views",
     sentence="Two replacements of a view are both listed, or one is refused; a name is a table or a view.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1833, l.610",

@@ -38,7 +38,7 @@ def appends(body: Json) -> bool:
     return any(u["action"] == "add-snapshot" for u in body["updates"])
 
 
-# --- one winner, nothing lost -----------------------------------------------------------------------------------------
+# --- one winner and nothing lost --------------------------------------------------------------------------------------
 
 
 class Merging(Catalog):
@@ -400,7 +400,7 @@ class TransactsTheLast(Catalog):
         return super().transact(list({key_of(c["identifier"]): c for c in changes}.values()))
 
 
-# --- twice, late, lost ------------------------------------------------------------------------------------------------
+# --- sent twice or late or lost ---------------------------------------------------------------------------------------
 
 
 class Resent(Catalog):
@@ -563,7 +563,7 @@ class ListsLastTwice(Catalog):
         return left[:size], left[size - 1] if len(left) > size else None
 
 
-# --- namespaces, tables, views ----------------------------------------------------------------------------------------
+# --- namespaces and tables and views ----------------------------------------------------------------------------------
 
 
 @breaks("namespace-drop-or-create")

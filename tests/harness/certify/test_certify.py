@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from checkers.certificate import Answer, Certificate, Conclusion, Effect, Exchange, Level, changes
 from harness.certify.certify import concluded, read
 from harness.certify.requirement import Judgement, failed, passed
-from harness.certify.requirements import document, requirements
+from harness.certify.requirements import GROUPS, document, requirements
 from harness.cli.app import app
 from reports import certify as page
 from reports.drawing import render
@@ -87,6 +87,8 @@ def test_a_server_that_is_away_is_never_certified(tmp_path: Path) -> None:
     ("words", "named"),
     [
         (["--only", "null-reff"], "did you mean null-ref"),
+        (["--only", "status"], "did you mean statuses"),
+        (["--only", "one winner and nothing"], "did you mean one winner and nothing lost"),
         (["--explain", "nul-ref"], "did you mean null-ref"),
         (["--catalog", "hadoop"], "PyIceberg has no such catalog"),
         (["--catalog", "hive-nolock"], "it is asked as hive; give hive"),
@@ -100,6 +102,17 @@ def test_what_cannot_be_asked_is_refused_with_a_remedy(
     monkeypatch.chdir(ROOT)
     code, out = typed(*words)
     assert code == 254 and named in out, out
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_each_group_can_be_chosen_alone_and_beside_another(group: str) -> None:
+    """As the page and the document write it: a comma in a name would end it."""
+    mine = [r.id for r in requirements() if r.group == group]
+    code, out = typed("--list", "--only", group)
+    assert code == 0 and [x.split()[0] for x in out.splitlines()] == mine != []
+    other = next(g for g in GROUPS if g != group)
+    code, out = typed("--list", "--only", f"{group},{other}")
+    assert code == 0 and len(out.splitlines()) == len([r for r in requirements() if r.group in (group, other)])
 
 
 def test_list_and_explain_ask_nothing() -> None:
