@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +119,9 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
     Those that explain most of the names come first, then those whose operation ends with the same error as the run's, then by name. Of
     several with the same link and anomalies, only the first by name.
     """
-    library = _library(LIBRARY)
-    told = [a for a in found if a.checker not in OBSERVERS] or [*found]
-    if ran is None or not found or ran.workload in library:
+    if ran is None or not found or ran.workload in (library := _library(LIBRARY)):
         return ()
+    told = [a for a in found if a.checker not in OBSERVERS] or [*found]
     happened = _Happened.of(told, evidence)
     fits = []
     for name, s in library.items():
@@ -211,7 +211,8 @@ class _Happened:
 _ANY = TableSpec(name="any")
 
 
-def _library(folder: Path) -> dict[str, dict[str, Any]]:
+@lru_cache(1)  # to read them takes longer than to tell a run, and each story looks them up
+def _library(folder: Path) -> Mapping[str, Mapping[str, Any]]:
     """The scenario files as plain YAML, by name."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found = (yaml.load(p.read_text(encoding="utf-8"), loader) for p in sorted(folder.glob("*.yaml")))

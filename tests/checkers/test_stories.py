@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -183,6 +184,13 @@ def test_a_single_anomaly_is_a_story_with_its_known_defect() -> None:
     assert len(told.stories) == 2 and [k.scenario for k in told.known] == ["undelete"]
     elsewhere = tell(recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], Ran("mine", "my.yaml", "1"))
     assert elsewhere.known == told.known, "it is Iceberg's, on any catalog"
+
+
+def test_the_scenarios_are_read_once_for_all_stories(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, ran = (anomaly("undelete", "w0-1", checker="replay", table="orders"),), Ran("mine", "rest", "1.12.0")
+    before = told_of(*found, ran=ran)
+    monkeypatch.setattr(yaml, "load", None)
+    assert before[0].known and told_of(*found, ran=ran) == before
 
 
 def anomaly(name: str, *ops: str, checker: str = "commits", table: str = "t", **more: Any) -> Anomaly:
@@ -380,10 +388,16 @@ def findings(draw: st.DrawFn) -> list[Verdict]:
     return [Verdict(c, False, tuple(a for a in found if a.checker == c)) for c in by]
 
 
-@given(findings())
+@pytest.fixture(scope="module")
+def quick() -> Evidence:
+    """A recorded run."""
+    return recorded.load("quick-120")
+
+
+@given(verdicts=findings())
 @settings(max_examples=400, deadline=None)
-def test_every_anomaly_is_in_exactly_one_story_and_the_counts_add_up(verdicts: list[Verdict]) -> None:
-    told = tell(recorded.load("quick-120"), verdicts, None)
+def test_every_anomaly_is_in_exactly_one_story_and_the_counts_add_up(quick: Evidence, verdicts: list[Verdict]) -> None:
+    told = tell(quick, verdicts, None)
     assert not told.problem
     everything = [(v.checker, n) for v in verdicts for n in range(len(v.anomalies))]
     assert sorted(place for s in told.stories for place in s.anomalies) == sorted(everything)
