@@ -1028,9 +1028,9 @@ _SAID: Mapping[str, tuple[str, str, str]] = {
     "swap-order": ("swap of the pointer in the wrong order", "swaps of the pointer in the wrong order", ""),
     "swap-time": ("request outside the time of its operation", "requests outside the time of their operation", ""),
     "foreign-swap": (
-        "swap to another operation's version",
-        "swaps to other operations' versions",
-        "{op} put another operation's version in place",
+        "commit with another operation's changes in place of its own",
+        "commits with other operations' changes in place of their own",
+        "the commit of {op} has another operation's changes in place of its own",
     ),
     "metadata-fork": (
         "fork of the table's versions",

@@ -38,7 +38,8 @@ MISSING = frozenset({"missing-file", "missing-metadata-file"})
 def events(found: Sequence[Anomaly]) -> list[Anomaly]:
     """The anomalies that are counted, wherever a number of them is said: each event once.
 
-    Left out is what only confirms another (``same_as``), and the lost swap or update of the pointer of a commit that is said to be lost, too.
+    Left out is what only confirms another (``same_as``), the lost swap or update of the pointer of a commit that is said to be lost, too, and
+    the missing file that another checker has found already.
     """
     lost = {(a.table, op) for a in found if a.name == "lost-commit" for op in a.ops[:2]}
 
@@ -46,7 +47,18 @@ def events(found: Sequence[Anomaly]) -> list[Anomaly]:
         named = a.evidence.get(pointer.LOST) or () if a.checker == pointer.Pointer.name else ()
         return bool(named) and a.name in ("lost-swap", "lost-update") and all((a.table, op) in lost for op in named)
 
-    return [a for a in own_findings(found) if not again(a)]
+    missed: dict[tuple[str | None, str], str] = {}
+
+    def missed_again(a: Anomaly) -> bool:
+        if a.name not in MISSING or not a.files:
+            return False
+        files = [(a.table, _file(f)) for f in a.files]
+        first = [by for f in files if (by := missed.get(f)) is not None and by != a.checker]
+        for f in files:
+            missed.setdefault(f, a.checker)
+        return bool(first)
+
+    return [a for a in own_findings(found) if not again(a) and not missed_again(a)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +117,7 @@ class Facts:
         found: set[Hashable] = {("at fault", op) for op in self.at_fault(a)}
         found |= {("lost", op) for op in lost}
         if a.name in MISSING:
-            found |= {("file", f.rpartition("/")[2]) for f in a.files}
+            found |= {("file", _file(f)) for f in a.files}
         if a.name == "lost-swap" and pointer.ANSWER in a.evidence:
             found.add(("answered",))
         if not found and a.ops:
@@ -113,6 +125,11 @@ class Facts:
         elif not found and a.snapshots:
             found.add(("snapshot", a.snapshots[0]))
         return found
+
+
+def _file(path: str) -> str:
+    """The name of a file, which a checker may say with its folder, another one with its store."""
+    return path.rpartition("/")[2]
 
 
 def _asked(value: object) -> frozenset[int]:

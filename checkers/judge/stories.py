@@ -52,7 +52,8 @@ class Step:
 
     Attributes:
         checkers: that found it.
-        count: number of anomalies; ``most``: of the checker that found most of them, or of rows (:data:`ROWS_COUNTED`).
+        count: number of anomalies.
+        most: number that a headline counts: of those that count, or of their rows (:data:`ROWS_COUNTED`); 0 if another step says the same.
         ops: the operations at fault, at most four.
         text: one sentence without full stop.
     """
@@ -104,6 +105,11 @@ class Story:
     known: tuple[Known, ...] = ()
     remedy: str = ""
 
+    @property
+    def unreadable(self) -> bool:
+        """Whether nobody can read its table any more."""
+        return any(s.name == UNREADABLE for s in self.steps)
+
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         return {
@@ -133,7 +139,7 @@ class Told:
 
     Attributes:
         unreadable: tables that were unreadable at the end, by time.
-        stories: the gravest first; of the same harm, what is documented as possible last.
+        stories: those of tables that nobody can read, then the gravest first; of the same harm, what is documented as possible last.
         problem: why there are no stories, if telling them failed; else empty.
     """
 
@@ -165,24 +171,29 @@ NOTHING_TOLD = Told()
 
 
 def headline(stories: Sequence[Story]) -> tuple[str, ...]:
-    """What happened to data, counted, the gravest first: ``17 acknowledged commits lost``, ``2 deleted rows came back``.
+    """What happened to data, counted: first what nobody can read, then the gravest: ``17 acknowledged commits lost``.
 
-    Each story counts once, for its gravest name: as often as a checker found that. Wrong metadata is counted by who made it:
-    ``metadata of DuckDB's snapshots contradicts the files in 5 ways``.
+    A name that a story is told by is counted in all stories, as often as its anomalies count (:func:`checkers.judge.causes.events`). Of
+    wrong metadata its names are: ``metadata wrong in 5 ways (DuckDB)``.
     """
-    counts: Counter[tuple[Harm, str]] = Counter()
-    ways: dict[tuple[str, bool], set[str]] = {}
-    for s in [s for s in stories if s.count] or stories:  # what only says again what another story says is not counted
-        if s.harm is Harm.METADATA:
-            for step in s.steps:
-                ways.setdefault((s.who, _meant(step.name) is Culprit.ENGINE), set()).add(step.name)
-        else:
-            counts[(s.harm, s.name)] += max((step.most for step in s.steps if step.name == s.name), default=1)
-        if s.name != UNREADABLE and any(step.name == UNREADABLE for step in s.steps):
-            counts[(Harm.UNREADABLE, UNREADABLE)] += 1
-    said = [(h, counted(name, n)) for (h, name), n in counts.items()]
-    said += [(Harm.METADATA, _ways(by, len(names), of_files)) for (by, of_files), names in ways.items()]
-    return tuple(text for _, text in sorted(said, key=lambda s: s[0].gravity))
+    told = [s for s in stories if s.count] or list(
+        stories
+    )  # what only says again what another story says is not counted
+    counts = {
+        s.name: 0 for s in told if s.name != UNREADABLE and s.harm is not Harm.METADATA
+    }  # in the order of the stories
+    ways: dict[str, set[str]] = {}
+    for s in told:
+        for step in s.steps:
+            if step.most and step.name != UNREADABLE and _harm(step.name) is Harm.METADATA:
+                ways.setdefault(s.who, set()).add(step.name)
+            elif step.name in counts:
+                counts[step.name] += step.most
+    gone = sum(s.unreadable for s in told)
+    said = [(_harm(name).gravity, counted(name, n)) for name, n in counts.items() if n]
+    wrong = [f"metadata wrong in {explain.count(len(names), 'way')} ({by})" for by, names in ways.items()]
+    said += [(Harm.METADATA.gravity, text) for text in wrong]
+    return (*([counted(UNREADABLE, gone)] if gone else []), *(text for _, text in sorted(said, key=lambda s: s[0])))
 
 
 def counted(name: str, n: int) -> str:
@@ -192,13 +203,6 @@ def counted(name: str, n: int) -> str:
     means = meaning(name)
     one, many = means.counted if means is not None else ("", "")
     return explain.count(n, one, many) if one else f"{n} × {name}"
-
-
-def _ways(by: str, n: int, of_files: bool) -> str:
-    ways = explain.count(n, "way")
-    if of_files:
-        return f"metadata of {by}'s snapshots contradicts the files in {ways}"
-    return f"metadata of the table is wrong in {ways} ({by})"
 
 
 def who(stories: Iterable[Story]) -> dict[str, int]:
@@ -264,8 +268,12 @@ def _tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None, brok
         stories.append(teller.story(these, tuple(found[i][1] for i in group), teller.end_of(these, ends)))
     stories += [teller.story([], (), u) for u in ends.values()]  # those that no group is about
     documented = {n for n, group in enumerate(together) if all(found[i][0].documented is not None for i in group)}
-    order = sorted(enumerate(stories), key=lambda s: (s[1].harm.gravity, s[0] in documented, _rank(s[1].name), s[0]))
-    told = [s for _, s in order]
+
+    def first(place: tuple[int, Story]) -> tuple[bool, int, bool, int, int]:
+        n, s = place
+        return (not s.unreadable, s.harm.gravity, n in documented, _rank(s.name), n)
+
+    told = [s for _, s in sorted(enumerate(stories), key=first)]
     wrong = {s.table for s in told if s.harm is Harm.ROWS and s.table is not None}
     return Told(teller.unreadable, tuple(_beside(s) if s.table in wrong else s for s in told))
 
@@ -314,21 +322,18 @@ class _Teller:
         facts = self.facts(table)
         names = sorted({a.name for a in group}, key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n))
         failed = {op for a in group if a.name == "false-failure" for op in a.ops[:1]}
+        first = _gravest(group)
+        name, harm = (UNREADABLE, Harm.UNREADABLE) if first is None else (first.name, _harm(first.name))
         steps = [
-            _step(
-                name,
-                [a for a in group if a.name == name],
-                facts,
-                self.operations,
-                failed,
-                cleaned=table in self.cleaned,
+            replace(
+                _step(n, these, facts, self.operations, failed, cleaned=table in self.cleaned),
+                most=self._most(n, these, lead=n == name),
             )
-            for name in names
+            for n in names
+            for these in [[a for a in group if a.name == n]]
         ]
         if end is not None:
             steps.append(Step(UNREADABLE, (), 1, (end.op,), unreadable_words(end)))
-        first = _gravest(group)
-        name, harm = (UNREADABLE, Harm.UNREADABLE) if first is None else (first.name, _harm(first.name))
         lead = [a for a in group if a.name == name]
         ops = tuple(dict.fromkeys(op for a in (*lead, *group) for op in a.ops)) or ((end.op,) if end else ())
         by, engine = self._culprit(group, lead, facts)
@@ -337,7 +342,7 @@ class _Teller:
         return Story(
             table,
             name,
-            self._headline(name, lead, facts, table, by, keys),
+            self._headline(name, lead, facts, table, by, keys, end),
             _consequence(harm, name, keys, lead, table, end, self._deleted(lead, facts)),
             harm,
             by,
@@ -351,6 +356,14 @@ class _Teller:
             known,
             self._remedy(name, known, lead, by if engine else ""),
         )
+
+    def _most(self, name: str, found: Sequence[Anomaly], *, lead: bool) -> int:
+        """How often a headline counts the anomalies of a name; ``lead``: the story is named after them, so they count whoever says them."""
+        own = [a for a in found if id(a) in self.counted]
+        if not own and not lead:
+            return 0
+        rows = len({k for a in own or found for k in a.keys}) if name in ROWS_COUNTED else 0
+        return max(rows, len(own) or max(Counter(a.checker for a in found).values()))
 
     def _deleted(self, lead: Sequence[Anomaly], facts: Facts) -> bool:
         """Whether all operations whose commits are lost only delete rows."""
@@ -412,10 +425,20 @@ class _Teller:
         return explain.engine(o), o.engine
 
     def _headline(
-        self, name: str, lead: Sequence[Anomaly], facts: Facts, table: str | None, by: str, keys: Sequence[int]
+        self,
+        name: str,
+        lead: Sequence[Anomaly],
+        facts: Facts,
+        table: str | None,
+        by: str,
+        keys: Sequence[int],
+        end: Unreadable | None,
     ) -> str:
         if name == UNREADABLE:
             return f"nobody can read {table}"
+        if end is not None:
+            rest = self._headline(name, lead, facts, table, by, keys, None)
+            return f"nobody can read {end.table}: {rest}"
         means = meaning(name)
         if name.startswith("G") and means is not None and lead[0].ops:
             return f"{explain.listing(map(self._statement, lead[0].ops))}: {means.counted[0]}"
@@ -488,9 +511,8 @@ def _consequence(
     of = f" of {table}" if table else ""
     means = meaning(name)
     if end is not None:
-        after = "the next operation failed" if end.later == 1 else f"{end.later} operations failed after that"
-        later = f"; {after}" if end.later else ""
-        return f"Nobody can read {end.table} from {end.since / 1e9:.1f} s on: {file_words(end.file)} is gone{later}."
+        lost = _consequence(harm, name, keys, lead, table, None, deleted) if name == "lost-commit" else ""
+        return f"Nobody can read {end.table} from {end.since / 1e9:.1f} s on: {file_words(end.file)} is gone{_none_of(end)}. {lost}".rstrip()
     if name == "lost-commit" and deleted:
         rows = f"What {'it' if len(lead) == 1 else 'they'} deleted{f', {_ids(keys)},' if keys else ''} is still in the table"
         return f"{rows}, and whoever deleted it believes that it is gone."
@@ -507,9 +529,15 @@ def _deletes_live_files(o: Operation) -> bool:
 
 
 def unreadable_words(u: Unreadable) -> str:
-    """``accounts: unreadable since 9.0 s (file …); 565 later operations say nothing``, without the table."""
-    later = "" if not u.later else f"; {u.later} later operation{' says' if u.later == 1 else 's say'} nothing"
-    return f"unreadable since {u.since / 1e9:.1f} s ({file_words(u.file)}){later}"
+    """``unreadable since 9.0 s (file …); none of 565 later operations succeeded``, without the table."""
+    return f"unreadable since {u.since / 1e9:.1f} s ({file_words(u.file)}){_none_of(u)}"
+
+
+def _none_of(u: Unreadable) -> str:
+    """What became of the operations after a table became unreadable."""
+    if not u.later:
+        return ""
+    return "; the next operation did not succeed" if u.later == 1 else f"; none of {u.later} later operations succeeded"
 
 
 def _step(
@@ -544,9 +572,7 @@ def _step(
         text = f"{who}: committed more than once"
     else:
         text = f"{explain.count(len(found), 'anomaly', 'anomalies')}" + (f" of {who}" if who else "")
-    checkers = Counter(a.checker for a in found)
-    rows = len({k for a in found for k in a.keys}) if name in ROWS_COUNTED else 0
-    return Step(name, tuple(checkers), len(found), ops[: explain.MOST], text, max(rows, *checkers.values()))
+    return Step(name, tuple(dict.fromkeys(a.checker for a in found)), len(found), ops[: explain.MOST], text)
 
 
 def _first(a: Anomaly, facts: Facts) -> str | None:

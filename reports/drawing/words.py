@@ -12,6 +12,20 @@ from urllib.parse import urlsplit
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
+OUTCOMES = {"ok": "ok", "fail": "failed", "info": "unknown"}
+"""How a history says what became of an operation → how a person reads it."""
+OUTCOMES_MEAN = {
+    "ok": "acknowledged: it took effect",
+    "fail": "refused: it certainly had no effect",
+    "info": "nobody was told: it may have taken effect, at once or later, or not at all",
+}
+
+
+def outcomes(ok: int, fail: int, info: int, by: str = ", ") -> str:
+    """``87 ok, 35 failed, 84 unknown``."""
+    return by.join(f"{grouped(n)} {said}" for n, said in zip((ok, fail, info), OUTCOMES.values(), strict=True))
+
+
 def printable(text: str) -> str:
     """``text`` with every harmful character replaced by U+FFFD.
 

@@ -20,9 +20,10 @@ def _listing(names: Mapping[str, int], most: int = 6) -> str:
 
 
 def _first(happened: Sequence[str], most: int = 3) -> str:
-    """The gravest of what happened to data, and how much else did."""
+    """The gravest of what happened to data, and how much else did; what is one too many is said."""
+    most += len(happened) == most + 1
     more = len(happened) - most
-    return "; ".join(happened[:most]) + (f"; and {words.plural(more, 'other kind')} of harm" if more > 0 else "")
+    return "; ".join(happened[:most]) + (f"; and {more} lesser kinds of harm" if more > 0 else "")
 
 
 def banner(run: Stored) -> Banner:

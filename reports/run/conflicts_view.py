@@ -124,8 +124,8 @@ def _listing(counts: Counter[str]) -> str:
 _ERRORS = (
     TableColumn("exception", most=80),
     TableColumn("message pattern", mark="wrap", most=400),
-    TableColumn("fail", right=True),
-    TableColumn("info", right=True),
+    TableColumn("failed", right=True),
+    TableColumn("unknown", right=True),
     TableColumn("kinds"),
     TableColumn("example", mark="mono nowrap"),
 )

@@ -119,7 +119,8 @@ def _row(shown: Shown, o: Operation, tables: bool) -> TableRow:
     commits = shown.commits.get(o.op, ())
     made = [f"seq {c.sequence_number}" + (f", attempt {c.attempt}" if (c.attempt or 1) > 1 else "") for _, c in commits]
     snapshots = "; ".join(made[:4]) + (f"; {len(made) - 4} more" if len(made) > 4 else "")
-    ended = [tag("span", f"{OUTCOMES[o.type]} {o.type}", f"o {o.type}")]
+    said = f"{OUTCOMES[o.type]} {words.OUTCOMES[o.type]}"
+    ended = [tag("span", said, f"o {o.type}", title=words.OUTCOMES_MEAN[o.type])]
     if o.type == "info" and o.op in shown.resolutions:
         ended.append(muted(f", {words.shorten(shown.resolutions[o.op], 40)}"))
     cells: list[str | TableCell] = [

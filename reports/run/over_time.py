@@ -56,7 +56,7 @@ def blocks(shown: Shown) -> list[Block]:
     if (latency := plots.latency_over_time(run.operations, bands, marks, end_s)) is not None:
         out += [_marks_of(run), Plot(latency.drawing, "Latency"), Text([_drawn(latency, bool(bands))], "note")]
     if (rate := plots.throughput(run.operations, bands, marks, end_s)) is not None:
-        keys = [(plots.legend_area(k), k) for k in ("ok", "info", "fail")]
+        keys = [(plots.legend_area(k), words.OUTCOMES[k]) for k in ("ok", "info", "fail")]
         note = f"Completions per second, stacked, in buckets of {words.duration(rate[1] * 1000)}."
         out += [Legend(keys), Plot(rate[0], "Throughput"), Text([note], "note")]
     if (quantiles := plots.quantiles_over_time(run.operations, bands, marks, end_s)) is not None:
@@ -79,7 +79,7 @@ def blocks(shown: Shown) -> list[Block]:
 
 def _marks_of(run: Stored) -> Legend:
     found = {operation_class(f) for f in {o.f for o in run.operations}}
-    outcomes = [(plots.legend_mark("circle", f"pt {k}"), k) for k in ("ok", "fail", "info")]
+    outcomes = [(plots.legend_mark("circle", f"pt {k}"), words.OUTCOMES[k]) for k in ("ok", "fail", "info")]
     return Legend([*outcomes, *((plots.legend_mark(plots.SHAPES[c], "neutral"), c) for c in CLASSES if c in found)])
 
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
+from checkers.names import Harm, meaning
 from checkers.timeline.fault_windows import windows
 from reports.drawing import render as renderer
 from reports.drawing import words
@@ -34,6 +35,7 @@ from reports.run.bands import clock_origin_ms
 from reports.run.banner import banner
 from reports.run.card import Found
 from reports.run.operations import Shown
+from reports.run.results import is_unmet
 from reports.run.stored import Stored
 
 MOST_FILES = 60
@@ -86,9 +88,18 @@ def _told(run: Stored, found: list[Found]) -> list[Block]:
     """Notes, the names of the anomalies, and what the workload's entries cover."""
     out: list[Block] = [Text([tag("span", note, "wrap") for note in run.notes], "note")] if run.notes else []
     names = stored.anomaly_names(stories_view.counted_anomalies(run))
-    chips = [_chip(run, name, n, found) for name, n in list(names.items())[:MOST_NAMES]]
-    more = [words.plural(len(names) - MOST_NAMES, "more name")] if len(names) > MOST_NAMES else []
-    out += [Text([*chips, *more], "chips")] if chips else []
+    shown = list(names.items())[:MOST_NAMES]
+    harms = {name: means.harm if (means := meaning(name)) is not None else None for name, _ in shown}
+    for harm in (*Harm, None):
+        chips = [_chip(run, name, n, found) for name, n in shown if harms[name] is harm]
+        out += [Text([muted(f"{harm}:" if harm is not None else "others:"), *chips], "chips")] if chips else []
+    more = len(names) - MOST_NAMES
+    out += [Text([f"and {words.plural(more, 'more name')}"], "note")] if more > 0 else []
+    again = Counter(a.name for a in run.anomalies if a.name not in names and not is_unmet(a))
+    said = [
+        joined((link(n, cards.first_of(n, found)), f" {words.grouped(k)}")) for n, k in again.most_common(MOST_NAMES)
+    ]
+    out += [Text([joined(("the same, in the words of other checkers: ", joined(said, ", ")))], "note")] if said else []
     out += [Text([f"who: {who}"], "note")] if (who := stories_view.who(run)) else []
     covered = [f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies)]
     return out + ([Text(covered, "note")] if covered else [])
@@ -106,7 +117,7 @@ def _chip(run: Stored, name: str, count: int, cards_of: list[Found]) -> Markup:
 def _facts(run: Stored) -> list[tuple[str, str]]:
     total = figures.tally("all", run.operations)
     seed = run.plan.seed if run.plan.seed is not None else run.header.get("seed")
-    ended = f"{words.grouped(total.ok)} ok · {words.grouped(total.fail)} fail · {words.grouped(total.info)} info"
+    ended = words.outcomes(total.ok, total.fail, total.info, " · ")
     tables = words.plural(max(len(plan_view.table_specs(run)), len(run.logs)), "table")
     engines = plan_view.engines_of(run)
     commits = sum(len(log.commits) for log in run.logs.values())

@@ -73,7 +73,7 @@ def _story_step(r: Mapping[str, Any]) -> Step:
         integer(r.get("count")) or 0,
         strings(r.get("ops")),
         str(r.get("text") or ""),
-        integer(r.get("most")) or 1,
+        1 if (most := integer(r.get("most"))) is None else most,
     )
 
 

@@ -136,8 +136,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
     rows = [
         (
             "operations",
-            f"{words.grouped(total.count)}: {words.grouped(total.ok)} ok, {words.grouped(total.fail)} fail, "
-            f"{words.grouped(total.info)} info"
+            f"{words.grouped(total.count)}: {words.outcomes(total.ok, total.fail, total.info)}"
             + (f", in {words.duration(figures.ms(run.end_ns))}" if run.events else ""),
         )
     ]

@@ -12,8 +12,9 @@ from reports.run.operations import Shown
 from reports.run.plan_view import MOST_KINDS, MOST_TABLES
 
 _NOTE = (
-    "ok: it took effect. fail: it certainly did not. info: unknown. After an operation of unknown outcome a writer goes on as a new "
-    "process, as Jepsen's do: its old number plus the number of writers. Latency covers acknowledged operations, from invocation to answer."
+    "ok: it took effect. failed: it certainly did not. unknown: no answer came, so it may have taken effect or not. After that a writer goes "
+    "on as a new process, as Jepsen's do: its old number plus the number of writers. Latency covers acknowledged operations, from invocation "
+    "to answer."
 )
 
 
@@ -38,7 +39,7 @@ def blocks(shown: Shown) -> list[Block]:
 
 def table(head: str, tallies: list[Tally], total: Tally | None = None) -> Table:
     """How the operations of each group ended, and how long those that were acknowledged took."""
-    names = ("operations", "ok", "fail", "info", "ok share")
+    names = ("operations", *words.OUTCOMES.values(), "ok share")
     columns = [
         TableColumn(head, mark="name", most=60),
         *(TableColumn(name, right=True) for name in names),
@@ -51,7 +52,7 @@ def table(head: str, tallies: list[Tally], total: Tally | None = None) -> Table:
 
 def _row(t: Tally, mark: str = "") -> TableRow:
     counts = {k: getattr(t, k) for k in OUTCOMES}
-    said = ", ".join(f"{words.grouped(n)} {k}" for k, n in counts.items())
+    said = words.outcomes(t.ok, t.fail, t.info)
     parts = [bar(round(100 * n / t.count, 2), k) for k, n in counts.items() if n]
     q = t.latency
     latency: list[str | TableCell] = [TableCell("–", mark="zero")] * 4

@@ -49,7 +49,7 @@ def test_a_false_failure_its_deleted_files_and_the_unreadable_table_are_one_stor
     (u,) = told.unreadable
     assert (
         story.steps[2].text
-        == f"unreadable since {u.since / 1e9:.1f} s (file {b.commit.manifest_list}); {u.later} later operations say nothing"
+        == f"unreadable since {u.since / 1e9:.1f} s (file {b.commit.manifest_list}); none of {u.later} later operations succeeded"
     )
     assert [k.scenario for k in story.known] == ["jdbc-unreadable"], (
         "it ends with the same exception as the run's operation"
@@ -411,7 +411,7 @@ def test_every_anomaly_is_in_exactly_one_story_and_the_counts_add_up(quick: Evid
         assert len({a.table for a in inside}) == 1 and s.table == inside[0].table
     total = sum(who(told.stories).values())
     assert total == sum(s.count for s in told.stories) == len(events([a for v in verdicts for a in v.anomalies]))
-    gravity = [s.harm.gravity for s in told.stories]
+    gravity = [(not s.unreadable, s.harm.gravity) for s in told.stories]
     assert gravity == sorted(gravity), "the gravest is the first"
     shaped = [s for shape in shapes(told.stories) for s in (*shape.told, *shape.more)]
     assert sorted(s.anomalies for s in shaped) == sorted(s.anomalies for s in told.stories)
@@ -432,7 +432,7 @@ def test_every_name_is_counted_in_words(name: str) -> None:
     assert "×" not in story.headline or means is None
 
 
-def test_wrong_metadata_is_counted_by_who_made_it_and_never_beside_what_it_is_inside() -> None:
+def test_wrong_metadata_is_counted_by_its_names_and_by_who_made_it() -> None:
     wrong = [
         anomaly(name, op, checker="metadata", table="orders")
         for name, op in (("summary-count", "w0-1"), ("summary-count", "w0-2"), ("row-id-overlap", "w0-2"))
@@ -442,9 +442,72 @@ def test_wrong_metadata_is_counted_by_who_made_it_and_never_beside_what_it_is_in
     told = tell(recorded.load("quick-120"), [Verdict("x", False, (*wrong, grave, inside))], None)
     assert headline(told.stories) == (
         "1 delete that left its row",
-        "metadata of Spark's snapshots contradicts the files in 2 ways",
+        "metadata wrong in 2 ways (Spark)",
     )
     assert [s.count for s in told.stories] == [2, 1, 2] and who(told.stories) == {"Spark": 5}
+
+
+def test_metadata_that_is_wrong_inside_a_graver_story_is_counted_as_its_names_are() -> None:
+    grave = anomaly("undelete", "w1-1", checker="replay", table="orders", keys=(1,))
+    inside = anomaly("summary-count", "w1-1", checker="metadata", table="orders")
+    apart = anomaly("row-id-overlap", "w0-2", checker="metadata", table="orders")
+    told = tell(recorded.load("quick-120"), [Verdict("x", False, (grave, inside, apart))], None)
+    assert headline(told.stories) == ("1 delete that left its row", "metadata wrong in 2 ways (Spark)")
+
+
+def test_a_headline_counts_a_name_as_often_as_its_anomalies_count_whatever_story_tells_them() -> None:
+    """A false failure inside the story of a lost commit is one, too; the swap of a lost commit is that commit."""
+    lost = anomaly("lost-commit", "w0-1", "w1-1", table="orders")
+    inside = anomaly("false-failure", "w1-1", table="orders")
+    apart = anomaly("false-failure", "w2-1", table="orders")
+    swap = anomaly("lost-swap", "w0-1", checker="pointer", table="orders", evidence={"lost": ["w0-1"]})
+    other = anomaly("lost-swap", "w3-1", checker="pointer", table="orders", evidence={"lost": ["w3-1"]})
+    told = tell(recorded.load("quick-120"), [Verdict("commits", False, (lost, inside, apart, swap, other))], None)
+    assert [s.name for s in told.stories] == ["lost-commit", "false-failure", "lost-swap"]
+    assert headline(told.stories) == (
+        "1 acknowledged commit lost",
+        "2 operations reported as failed, though the table has them",
+        "1 commit that the catalog accepted and did not make",
+    )
+
+
+def test_a_file_that_two_checkers_miss_is_missing_once() -> None:
+    by_rows = anomaly("missing-file", "w0-1", checker="replay", table="t", files=("metadata/snap-1.avro",))
+    by_lists = anomaly(
+        "missing-file",
+        "w0-1",
+        checker="metadata",
+        table="t",
+        files=("s3://w/t/metadata/m0.avro", "s3://w/t/metadata/snap-1.avro"),
+    )
+    another = anomaly("missing-file", "w0-2", checker="metadata", table="t", files=("metadata/snap-2.avro",))
+    elsewhere = anomaly("missing-file", "w0-1", checker="metadata", table="u", files=("metadata/snap-1.avro",))
+    assert events([by_rows, by_lists, another, elsewhere]) == [by_rows, another, elsewhere]
+    twice = anomaly("missing-file", "w0-3", checker="replay", table="t", files=("metadata/snap-1.avro",))
+    assert events([by_rows, twice]) == [by_rows, twice], "one checker says what it says"
+
+
+def test_what_nobody_can_read_comes_first_in_the_headline_and_in_its_story() -> None:
+    b = broken()
+    lost = anomaly("lost-commit", "w0-1", table="elsewhere", keys=(7,))
+    told = tell(b.evidence, [Verdict("commits", False, (lost,)), *check(b.evidence).verdicts], None)
+    first, *others = headline(told.stories)
+    assert first == "1 table that nobody can read" and "1 acknowledged commit lost" in others
+    assert told.stories[0].unreadable and told.stories[0].headline.startswith(f"nobody can read {b.table}: ")
+    assert told.stories[1].name == "lost-commit"
+
+
+def test_an_unreadable_table_whose_commits_are_lost_says_both() -> None:
+    b = broken()
+    lost = anomaly("lost-commit", "w9-1", b.culprit.op, table=b.table, keys=(7,))
+    told = tell(b.evidence, [Verdict("x", False, (lost,)), *check(b.evidence).verdicts], None)
+    (story,) = [s for s in told.stories if s.unreadable]
+    (u,) = told.unreadable
+    assert story.consequence.startswith(f"Nobody can read {b.table} from ")
+    assert (
+        f"; none of {u.later} later operations succeeded. What it wrote to id 7 is not in the table"
+        in story.consequence
+    )
 
 
 @pytest.mark.parametrize(

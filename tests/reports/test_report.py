@@ -304,11 +304,11 @@ def test_a_page_answers_the_question_first_and_shows_the_evidence(run: Path) -> 
         "In 5 operations on 1 table, 4 checkers found undelete. It is documented as possible.",
         "icequake run mixed --seed 42",
         "2026-01-02 03:04:05 UTC",
-        "3 ok · 1 fail · 1 info",
+        "3 ok · 1 failed · 1 unknown",
         "The delete w1-0 was acknowledged, yet id 7 is still there.",
         "ids=[7]",
         "seq 1, attempt 3",
-        "? info , not applied",
+        "? unknown , not applied",
         "orders 2 0.25",
         "100 ms",
         "− id=7 val=seed cnt=0 log=seed part=3",
@@ -402,7 +402,7 @@ def test_a_history_without_operations(tmp_path: Path) -> None:
 def test_operations_that_never_ended(tmp_path: Path) -> None:
     write_history(tmp_path, [(5, "invoke", 0, "insert", "t", {"ids": [1]}, "w0-0", None)])
     text = read(page.render(tmp_path)).text
-    assert "(never completed)" in text and "0 ok · 0 fail · 1 info" in text
+    assert "(never completed)" in text and "0 ok · 0 failed · 1 unknown" in text
 
 
 def test_a_torn_history_is_said(run: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,35 @@ def test_page_terminal_and_junit_say_what_each_entry_covered_and_what_to_write(t
     assert [x.get("message") for x in ET.fromstring(xml).iter("failure")] == ["lost-update ×1"]
 
 
+def test_the_names_stand_by_their_harm_and_what_only_says_them_again_is_linked_below(tmp_path: Path) -> None:
+    wrong = Anomaly("summary-count", "metadata", "t", "It is wrong.", ops=("w1-1",))
+    html = page.render(run(tmp_path, said(UNDELETE, LATER, STALE, wrong, valid=False)))
+    top = html.partition("</header>")[0]
+    chips = [" ".join(re.sub("<[^>]+>", " ", x).split()) for x in re.findall('<ul class="names">(.*?)</ul>', top)]
+    assert chips == [
+        "rows lost or wrong: undelete 1 documented",
+        "promise broken, rows right: stale-read 1",
+        "metadata wrong: summary-count 1",
+    ]
+    again = re.search("the same, in the words of other checkers: (.*?)</p>", top)
+    assert again is not None and re.sub("<[^>]+>", "", again[1]) == "nonlinearizable 1"
+
+
+def test_a_headline_says_all_kinds_of_harm_but_for_many(tmp_path: Path) -> None:
+    names = ("undelete", "lost-update", "write-skew", "stale-scan", "duplicate-row", "missing-file")
+    found = [Anomaly(n, "replay", "t", "Wrong.", ops=(f"w{k}-1",), keys=(k,)) for k, n in enumerate(names)]
+
+    def told(n: int) -> str:
+        folder = tmp_path / str(n)
+        results = said(*found[:n], valid=False)
+        stories = tell(recorded.load("quick-120"), results.verdicts, None)
+        return banner.banner(stored.load(run(folder, replace(results, told=stories)))).headline
+
+    four = told(4)
+    assert four.count(";") == 3 and "kinds" not in four
+    assert told(6).endswith("; and 3 lesser kinds of harm")
+
+
 def test_results_of_an_older_icequake_are_read_by_their_names(tmp_path: Path) -> None:
     folder = run(tmp_path, said(UNDELETE, LATER, accepted=ALLOWED))
     results = json.loads((folder / "results.json").read_text())
@@ -191,7 +221,7 @@ def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> N
     end = Unreadable("t", 9_000_000_000, "s3://b/t/metadata/a.avro", "w1-2", 565)
     folder = run(tmp_path, said(STALE, GONE, FALSE, valid=False, told=Told((end,), (STORY,))))
     lines = [x.strip() for x in summary.lines(folder, width=160, colour=False)]
-    assert lines[1] == ("✕ mine: 1 operation reported as failed, though the table has it; 1 table that nobody can read")
+    assert lines[1] == ("✕ mine: 1 table that nobody can read; 1 operation reported as failed, though the table has it")
     at = lines.index("Nobody can read t from 9.0 s on. By Spark, on t.")
     assert lines[at - 1] == "INSERT w0-1 was reported as failed, and the table has its effect"
     assert lines[at + 1].startswith("false-failure: insert w0-1: reported as failed")
@@ -218,7 +248,7 @@ def test_an_unreadable_table_without_an_anomaly_is_said(tmp_path: Path) -> None:
     end = Unreadable("accounts", 9_040_000_000, "s3://b/accounts/metadata/a.avro", "w1-2", 1)
     story = tell(Evidence(History({}, ()), {}, {}), [], None, (end,)).stories
     folder = run(tmp_path, said(valid="unknown", told=Told((end,), story)))
-    line = "accounts: unreadable since 9.0 s (file metadata/a.avro); 1 later operation says nothing"
+    line = "accounts: unreadable since 9.0 s (file metadata/a.avro); the next operation did not succeed"
     assert line in page.render(folder) and "nobody can read accounts" in terminal(folder)
 
 
@@ -235,7 +265,7 @@ def test_a_damaged_real_run_is_judged_and_shown_as_one_story(tmp_path: Path) -> 
     html = (tmp_path / "report.html").read_text()
     headline = next(s.headline for s in judged.results.told.stories if s.name == "false-failure")
     assert headline.endswith(f" {b.culprit.op} was reported as failed, and the table has its effect")
-    assert headline in html and "later operations say nothing" in html
+    assert headline in html and "later operations succeeded" in html
     assert headline in terminal(tmp_path) and f"Nobody can read {b.table} from" in terminal(tmp_path)
     assert stored.load(tmp_path).told == judged.results.told
     judge_run(RunFolder(tmp_path), publish)

@@ -67,7 +67,7 @@ def test_the_last_lines_say_everything_that_matters(tmp_path: Path) -> None:
     assert "lost-update, the first one:" in text, "what is not documented comes first"
     assert "      T1 = w0-1" in lines, "the lines of an explanation keep their indentation"
     assert "liveness: unknown: no fault-free window" in text
-    assert "3: 1 ok, 1 fail, 1 info" in text
+    assert "3: 1 ok, 1 failed, 1 unknown" in text
     assert lines[-3].split() == ["page", str(run / "report.html")]
     assert lines[-2].split(maxsplit=1) == ["again", "icequake run mixed --seed 3"]
     assert lines[-1].split(maxsplit=1) == ["who", "Spark 1, unknown 1"]
