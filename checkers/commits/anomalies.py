@@ -95,7 +95,7 @@ def dropped(w: Write) -> Anomaly:
         [o, None if mover is None or mover.op == o.op else mover],
         [c, new],
         files=(before.location, after.location),
-        keys=keys(t, [c]),
+        keys=keys(t, [c]) or ids_named(o, t.spec)[: explain.MOST_KEYS],
         evidence={"seen": True},
     )
 

@@ -127,6 +127,14 @@ class TableFormat(Generic[C, M]):
         """Whether what a commit says of the whole table was counted from this parent (None: the empty table); None: it says nothing of it."""
         return None
 
+    def set_back(self, c: C, m: M) -> str:
+        """How a person sets a table back to a commit, which this version has, without reading what came later."""
+        return "set the table back to it"
+
+    def brought_back(self, c: C, table: str) -> str | None:
+        """How the rows of a commit that is listed and not on main come into the table; None: not without its statement."""
+        return None
+
     def misses_moved_rows(self, m: M) -> bool:
         """Whether a merge-on-read delete is documented to miss a row that a concurrent commit rewrote, in a table of this version."""
         return False

@@ -111,6 +111,12 @@ class Facts:
             return frozenset(map(str, named))
         return frozenset()
 
+    def instead(self, a: Anomaly) -> list[tuple[str, str]]:
+        """Each operation whose commit an anomaly says is lost, and one whose commit took its place, if it names one."""
+        lost = self.lost(a)
+        others = [op for op in a.ops if op not in lost]
+        return [(op, other) for op in a.ops if op in lost for other in others[:1]]
+
     def causes(self, a: Anomaly) -> set[Hashable]:
         """What an anomaly has in common with others of the same cause."""
         lost = self.lost(a)

@@ -23,6 +23,7 @@ from checkers.evidence.history import Operation, UnpairedError
 from checkers.evidence.replace import replace
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
 from checkers.judge.known import Known, Ran, known_defects
+from checkers.judge.repair import repair
 from checkers.names import Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
@@ -40,6 +41,8 @@ SERVERS = frozenset({"rest", "nessie"})
 """Types of catalogs (``checkers.judge.known``) whose server decides about a commit; of others it is the client, by a database or a store."""
 ROWS_COUNTED = frozenset({"resurrected-row", "duplicate-row", "nonlinearizable"})
 """Names of which a headline counts the rows."""
+MOST_OPS = 8
+"""Operations of a story that are named."""
 ALIKE = 3
 """Stories of one shape that are told in full."""
 SERVER, CATALOG, NOBODY = "the catalog server", "the catalog", "unknown"
@@ -81,12 +84,16 @@ class Story:
         consequence: one sentence: what that means for the rows.
         who: an engine's title, or another one who did it (:data:`SERVER` …).
         engine: name of that engine (``workloads.engines``); empty if it was none.
-        ops: the operations involved, that at fault first, at most four; ``snapshots``, ``keys``: likewise.
+        ops: the operations involved, that at fault first, then those that took the place of others, at most eight.
+        snapshots, keys: those of what it is named after first, at most four.
         count: number of its anomalies that count (:func:`checkers.judge.causes.events`).
         steps: the anomalies by name, a cause before its effects.
         anomalies: each one's checker, and its place among the anomalies of that checker's verdict.
         known: the defects that they look like.
-        remedy: what to do: that of the known defects, else what the name says, unless the run shows that it would not have helped.
+        instead: of each lost commit its operation, and the one whose commit took its place.
+        repair: what to do now with the table, as far as the evidence says (:mod:`checkers.judge.repair`).
+        remedy: what to do that it does not happen again: that of the known defects, else what the name says, unless the run shows that it
+            would not have helped.
     """
 
     table: str | None
@@ -104,6 +111,8 @@ class Story:
     anomalies: tuple[tuple[str, int], ...]
     known: tuple[Known, ...] = ()
     remedy: str = ""
+    instead: tuple[tuple[str, str], ...] = ()
+    repair: str = ""
 
     @property
     def unreadable(self) -> bool:
@@ -335,7 +344,10 @@ class _Teller:
         if end is not None:
             steps.append(Step(UNREADABLE, (), 1, (end.op,), unreadable_words(end)))
         lead = [a for a in group if a.name == name]
-        ops = tuple(dict.fromkeys(op for a in (*lead, *group) for op in a.ops)) or ((end.op,) if end else ())
+        instead = tuple(dict.fromkeys(pair for a in (*lead, *group) for pair in facts.instead(a)))
+        raced = (op for pair in instead for op in pair)
+        all_ops = (*(op for a in lead for op in a.ops), *raced, *(op for a in group for op in a.ops))
+        ops = tuple(dict.fromkeys(all_ops)) or ((end.op,) if end else ())
         by, engine = self._culprit(group, lead, facts)
         keys = tuple(dict.fromkeys(k for a in lead for k in a.keys))
         known = self._defects(group, ops)
@@ -347,7 +359,7 @@ class _Teller:
             harm,
             by,
             engine,
-            ops[: explain.MOST],
+            ops[:MOST_OPS],
             tuple(dict.fromkeys(s for a in (*lead, *group) for s in a.snapshots))[: explain.MOST],
             keys[: explain.MOST],
             sum(id(a) in self.counted for a in group) or (end is not None and not group),
@@ -355,7 +367,24 @@ class _Teller:
             places,
             known,
             self._remedy(name, known, lead, by if engine else ""),
+            instead,
+            self._repair(name, lead, facts, table, keys, end),
         )
+
+    def _repair(
+        self,
+        name: str,
+        lead: Sequence[Anomaly],
+        facts: Facts,
+        table: str | None,
+        keys: Sequence[int],
+        end: Unreadable | None,
+    ) -> str:
+        lost = name == "lost-commit"
+        ops = dict.fromkeys(facts.victim(a) if lost else _first(a, facts) for a in lead)
+        log = self.evidence.logs.get(table or (end.table if end is not None else ""))
+        there = [op for op in ops if op is not None]
+        return repair(name, log, self.operations, there, keys, unreadable=end is not None)
 
     def _most(self, name: str, found: Sequence[Anomaly], *, lead: bool) -> int:
         """How often a headline counts the anomalies of a name; ``lead``: the story is named after them, so they count whoever says them."""
@@ -438,7 +467,7 @@ class _Teller:
             return f"nobody can read {table}"
         if end is not None:
             rest = self._headline(name, lead, facts, table, by, keys, None)
-            return f"nobody can read {end.table}: {rest}"
+            return f"nobody can read {end.table}; {rest}"
         means = meaning(name)
         if name.startswith("G") and means is not None and lead[0].ops:
             return f"{explain.listing(map(self._statement, lead[0].ops))}: {means.counted[0]}"

@@ -12,7 +12,7 @@ from checkers.evidence.change_requests import ChangeRequest
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
 from checkers.judge.stories import Story
-from checkers.names import Meaning, meaning
+from checkers.names import Harm, Meaning, meaning
 from checkers.timeline import explain
 from checkers.verdict import Anomaly
 from reports.drawing import page, words
@@ -33,7 +33,7 @@ from reports.drawing.page import (
     tag,
 )
 from reports.drawing.svg import element
-from reports.run import operations, picture, statements, stories_view, values
+from reports.run import faulted, operations, picture, statements, stories_view, values
 from reports.run.anomalies import safe
 from reports.run.bands import Band
 from reports.run.operations import Shown, shortened, snapshot
@@ -88,7 +88,8 @@ class Found:
     def ops(self) -> tuple[str, ...]:
         """The operations involved, those at fault first."""
         told = self.view.story.ops if self.view is not None else ()
-        return tuple(dict.fromkeys((*(self.anomaly.ops if self.anomaly is not None else ()), *told)))
+        raced = [op for pair in self.view.story.instead for op in pair] if self.view is not None else []
+        return tuple(dict.fromkeys((*(self.anomaly.ops if self.anomaly is not None else ()), *raced, *told)))
 
 
 def card(
@@ -110,9 +111,10 @@ def card(
     seen += [] if a is None else [_why(a, most)]
     seen += picture.blocks(picture.interleaving(shown, few, bands), f"Operations of anomaly {found.n}")
     if few:
-        seen += [operations.table(shown, few), *_more(len(involved) - most_ops, "operation", ", in results.json.")]
+        seen += [operations.table(shown, few, parts=_parts(view))]
+        seen += _more(len(involved) - most_ops, "operation", ", in results.json.")
     if a is not None:
-        seen += [*_snapshots(shown, a, few), *_requests(shown, a), *_minimal(shown, a)]
+        seen += [*_snapshots(shown, a, few), *_requests(shown, a), *_minimal(shown, a, view)]
         seen += _trail_of(a) if found.n <= FULL_CARDS else []
         seen += _evidence(a, most)
     seen += [block for other in found.others[:MOST_OTHERS] for block in _other(other, most)]
@@ -121,10 +123,33 @@ def card(
     beside += [] if view is None else stories_view.known_defects(view)
     beside += statements.blocks(shown.run, few)
     sentence = view.story.consequence if view is not None else means.sentence if means is not None else ""
-    consequence: list[Block] = [Text([sentence], "consequence")] if sentence else []
+    consequence: list[Block] = [Text([shortened(sentence)], "consequence")] if sentence else []
+    consequence += [Pairs(_answer(found, few, means), "about")]
     mark = "documented" if a is not None and a.documented else ""
     blocks = [*consequence, Group([seen, beside], "aside")]
     return page.Card(_head(shown, found, few), blocks, found.anchor, mark, found.n <= OPEN_CARDS)
+
+
+LOST, INSTEAD = "lost", "took its place"
+"""What became of the commits of a race."""
+
+
+def _parts(view: StoryView | None) -> dict[str, str]:
+    """Operation → what became of its commit, of a story in which one took the place of another."""
+    pairs = view.story.instead if view is not None else ()
+    return {**{winner: INSTEAD for _, winner in pairs}, **{loser: LOST for loser, _ in pairs}}
+
+
+def _answer(found: Found, involved: Sequence[Operation], means: Meaning | None) -> list[tuple[str, str]]:
+    """Who did it, what to do now, and what to do that it does not happen again."""
+    story = found.view.story if found.view is not None else None
+    who = ", ".join(_engines(involved)) if found.view is None else words.shorten(found.view.who, 120)
+    pairs = [
+        ("who did it", who),
+        ("do now", _with_code(story.repair if story is not None else "")),
+        ("avoid it", _with_code(_remedy(story, means))),
+    ]
+    return [(name, said) for name, said in pairs if said]
 
 
 def _why(a: Anomaly, most: int) -> Text:
@@ -167,7 +192,7 @@ def _head(shown: Shown, found: Found, involved: Sequence[Operation]) -> Markup:
         parts.append(tag("span", mark, "tag"))
     table = view.story.table if view is not None else a.table if a is not None else None
     where = [Markup("table ") + tag("b", words.shorten(table, 60)) + " · "] if table else []
-    where += [] if view is None else [tag("b", name) + ", "]
+    where += [] if view is None else [stories_view.term(name) + ", "]
     if a is not None:
         where.append(Markup("found by ") + words.shorten(a.checker, 40))
         if a.same_as and view is None:
@@ -209,9 +234,7 @@ def _about(
     files = dict.fromkeys(f for one in found.shown for f in one.files)
     table = story.table if story is not None else a.table if a is not None else ""
     pairs = [
-        ("who", ", ".join(_engines(involved)) if found.view is None else words.shorten(found.view.who, 120)),
-        ("harm", str(story.harm if story is not None else means.harm if means is not None else "")),
-        ("what to do", _with_code(_remedy(story, means))),
+        ("harm", _harm(story, means)),
         ("table", words.shorten(table or "", 60)),
         ("operations", joined((shown.link(o.op) for o in involved), ", ")),
         ("keys", _listed(map(_key, keys), len(keys), ", ")),
@@ -230,9 +253,16 @@ def _remedy(story: Story | None, means: Meaning | None) -> str:
     return said or (means.remedy if means is not None else "")
 
 
+def _harm(story: Story | None, means: Meaning | None) -> str:
+    """How bad it is; of a table that nobody can read that comes first."""
+    harm = story.harm if story is not None else means.harm if means is not None else None
+    harms = [Harm.UNREADABLE] if story is not None and story.unreadable else []
+    return "; ".join(dict.fromkeys(map(str, [*harms, *([harm] if harm is not None else [])])))
+
+
 def _with_code(text: str) -> Markup:
-    """A text with its words between backticks as code."""
-    return joined(tag("code", part) if n % 2 else part for n, part in enumerate(text.split("`")))
+    """A text with its words between backticks as code, and short ids of snapshots elsewhere."""
+    return joined(tag("code", part) if n % 2 else shortened(part) for n, part in enumerate(text.split("`")))
 
 
 def _key(key: object) -> Markup:
@@ -358,20 +388,27 @@ def _requests(shown: Shown, a: Anomaly) -> list[Block]:
 
 def _request(shown: Shown, r: ChangeRequest) -> TableRow:
     service = "" if r.service == "catalog" else f" ({words.shorten(r.service, 20)})"
-    struck = tag("b", words.shorten(", ".join(r.faults), 80)) if r.faults else "–"
+    struck = joined(map(faulted.named, r.faults), ", ") if r.faults else "–"
     at, took = words.milliseconds(r.time / 1e6), words.milliseconds(r.ms)
     kind = r.kind + service + (", held" if r.held else "")
     old, new = shortened(words.shorten(r.base, 60) or "–"), shortened(words.shorten(r.new, 60) or "–")
-    return TableRow([at, shown.link(r.op), kind, old, new, r.status, took, struck], of=r.op)
+    return TableRow([at, shown.link(r.op), kind, old, new, faulted.reply(r), took, struck], of=r.op)
 
 
-def _minimal(shown: Shown, a: Anomaly) -> list[Block]:
+def _minimal(shown: Shown, a: Anomaly, view: StoryView | None) -> list[Block]:
+    """The operations that show it, and those that took the place of one of them; nothing of a single one, which stands above."""
     note = _minimal_note(a)
     if a.minimal is None or not note:
         return []
-    ops = [shown.operations[op] for op in a.minimal.ops[:MOST_OPS] if op in shown.operations]
-    table = [operations.table(shown, ops)] if ops else []
-    return [Fold("Minimal history", [Text([note], "note"), *table], open=True)]
+    pairs = view.story.instead if view is not None else ()
+    raced = dict.fromkeys(winner for loser, winner in pairs if loser in a.minimal.ops and winner not in a.minimal.ops)
+    names = (*a.minimal.ops[:MOST_OPS], *raced)
+    if len(names) < 2:
+        return []
+    ops = sorted((shown.operations[op] for op in names if op in shown.operations), key=lambda o: o.start)
+    others = [f"Beside them stands what took the place of the lost commit: {', '.join(raced)}."] if raced else []
+    table = [operations.table(shown, ops, parts=_parts(view))] if ops else []
+    return [Fold("Minimal history", [Text([" ".join([note, *others])], "note"), *table], open=True)]
 
 
 def _minimal_note(a: Anomaly) -> str:

@@ -92,30 +92,39 @@ def shortened(text: str) -> Markup:
     return Markup("").join((*parts, escape(text[at:])))
 
 
+_NO_PARTS: Mapping[str, str] = {}
 _COLUMNS = (
     TableColumn("operation", mark="mono nowrap"),
     TableColumn("engine", most=24),
-    TableColumn("process", most=24),
-    TableColumn("kind", mark="nowrap", most=40),
+    TableColumn("kind", most=40),
     TableColumn("arguments", mark="mono wrap"),
     TableColumn("invoked, ms", right=True),
     TableColumn("ended, ms", right=True),
     TableColumn("took, ms", right=True),
     TableColumn("outcome"),
     TableColumn("read", title="The snapshot that it scanned, as the object store saw it"),
-    TableColumn("committed as"),
-    TableColumn("events", mark="muted nowrap"),
+    TableColumn(
+        "committed as", title="Sequence number of the snapshot that it made: its place in the order of commits"
+    ),
 )
 _TABLE = TableColumn("table", most=40)
+_PART = TableColumn("its commit", most=40)
 
 
-def table(shown: Shown, operations: Iterable[Operation], *, tables: bool = False) -> Table:
-    """Operations as rows; ``tables``: also on which table each was."""
-    columns = (*_COLUMNS[:4], _TABLE, *_COLUMNS[4:]) if tables else _COLUMNS
-    return Table(columns, [_row(shown, o, tables) for o in operations])
+def table(
+    shown: Shown, operations: Iterable[Operation], *, tables: bool = False, parts: Mapping[str, str] = _NO_PARTS
+) -> Table:
+    """Operations as rows; who points at one reads its process and its events in the history.
+
+    Args:
+        tables: also on which table each was.
+        parts: what became of the commits of some.
+    """
+    more = (*((_PART,) if parts else ()), *((_TABLE,) if tables else ()))
+    return Table((_COLUMNS[0], *more, *_COLUMNS[1:]), [_row(shown, o, tables, parts) for o in operations])
 
 
-def _row(shown: Shown, o: Operation, tables: bool) -> TableRow:
+def _row(shown: Shown, o: Operation, tables: bool, parts: Mapping[str, str]) -> TableRow:
     commits = shown.commits.get(o.op, ())
     made = [f"seq {c.sequence_number}" + (f", attempt {c.attempt}" if (c.attempt or 1) > 1 else "") for _, c in commits]
     snapshots = "; ".join(made[:4]) + (f"; {len(made) - 4} more" if len(made) > 4 else "")
@@ -124,11 +133,13 @@ def _row(shown: Shown, o: Operation, tables: bool) -> TableRow:
     if o.type == "info" and o.op in shown.resolutions:
         ended.append(muted(f", {words.shorten(shown.resolutions[o.op], 40)}"))
     cells: list[str | TableCell] = [
-        shown.link(o.op),
-        explain.engine(o),
-        process(o),
-        o.f,
+        TableCell(
+            shown.link(o.op), title=f"{explain.process(o)}; events {', '.join(map(str, o.indices))} of history.jsonl"
+        ),
+        *([tag("b", parts[o.op]) if o.op in parts else ""] if parts else []),
         *([o.table or ""] if tables else []),
+        explain.engine(o),
+        o.f,
         words.arguments(o.value),
         words.milliseconds(figures.ms(o.start)),
         words.milliseconds(None if o.completed is None else figures.ms(o.completed.time)),
@@ -136,7 +147,6 @@ def _row(shown: Shown, o: Operation, tables: bool) -> TableRow:
         joined(ended),
         snapshot(scan) if (scan := shown.scanned(o)) is not None else "–",
         snapshots or "–",
-        ", ".join(map(str, o.indices)),
     ]
     return TableRow(cells, below=_said(o), of=o.op)
 

@@ -20,7 +20,7 @@ from reports.drawing.page import (
     joined,
     muted,
 )
-from reports.run import operations, plots
+from reports.run import faulted, operations, plots
 from reports.run.bands import (
     CLASSES,
     Band,
@@ -103,7 +103,9 @@ _FAULTS = (
 
 def _fault(t: FaultTally) -> TableRow:
     never = "" if t.hits.total() else "it never struck"
-    return TableRow([t.name, words.grouped(t.times), counted(t.commits), counted(t.others), counted(t.missed), never])
+    return TableRow(
+        [faulted.named(t.name), words.grouped(t.times), counted(t.commits), counted(t.others), counted(t.missed), never]
+    )
 
 
 def _windows(bands: Sequence[Band], marks: Sequence[Mark]) -> Fold:

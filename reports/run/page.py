@@ -24,6 +24,7 @@ from reports.run import (
     cards,
     checks_view,
     conflicts_view,
+    faulted,
     over_time,
     plan_view,
     stored,
@@ -107,7 +108,7 @@ def _told(run: Stored, found: list[Found]) -> list[Block]:
 
 def _chip(run: Stored, name: str, count: int, cards_of: list[Found]) -> Markup:
     found = [a for a in run.anomalies if a.name == name]
-    parts = [link(words.shorten(name, 60), cards.first_of(name, cards_of)), tag("b", words.grouped(count))]
+    parts: list[str] = [link(stories_view.term(name), cards.first_of(name, cards_of)), tag("b", words.grouped(count))]
     parts += [joined((" ", tag("small", "documented")))] if all(a.documented for a in found) else []
     marks = {run.mark(a) for a in found}
     parts += [joined((" ", tag("small", mark))) for mark in marks if mark and len(marks) == 1]
@@ -142,7 +143,11 @@ def _faults(run: Stored) -> tuple[str, str]:
     found = Counter(w.name for w in windows(run.events))
     if not found:
         return "none", ""
-    return words.grouped(found.total()), words.shorten(words.tally(dict(found.most_common())), 120)
+    said = [
+        joined((faulted.named(name), f" ×{words.grouped(n)}" if n > 1 else ""))
+        for name, n in found.most_common(MOST_NAMES)
+    ]
+    return words.grouped(found.total()), joined(said, ", ")
 
 
 def _files(run: Stored) -> list[Block]:

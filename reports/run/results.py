@@ -42,7 +42,7 @@ def told_from_json(r: Mapping[str, Any]) -> Told:
 def _story(r: Mapping[str, Any]) -> Story:
     table = r.get("table")
     harm = next((h for h in Harm if h.name.lower() == r.get("harm")), Harm.PROMISE)
-    places = r.get("anomalies")
+    places, pairs = r.get("anomalies"), r.get("instead")
     return Story(
         table=None if table is None else str(table),
         name=str(r.get("name") or ""),
@@ -59,7 +59,13 @@ def _story(r: Mapping[str, Any]) -> Story:
         anomalies=tuple((str(p[0]), p[1]) for p in (places if isinstance(places, list) else ()) if _is_place(p)),
         known=_known(r.get("known")),
         remedy=str(r.get("remedy") or ""),
+        instead=tuple((str(p[0]), str(p[1])) for p in (pairs if isinstance(pairs, list) else ()) if _is_pair(p)),
+        repair=str(r.get("repair") or ""),
     )
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2
 
 
 def _is_place(value: object) -> bool:

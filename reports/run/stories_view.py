@@ -8,13 +8,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from checkers.costs import figures
 from checkers.judge import by_engine as engines
 from checkers.judge import stories
 from checkers.judge.by_engine import Did, version_of
 from checkers.judge.causes import events
 from checkers.judge.known import Known
 from checkers.judge.stories import UNREADABLE, Step, Story
+from checkers.names import meaning
 from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.drawing.page import (
@@ -30,6 +30,7 @@ from reports.drawing.page import (
     outside,
     tag,
 )
+from reports.run import faulted, operations
 from reports.run.anomalies import safe
 from reports.run.plan_view import table_specs
 from reports.run.results import is_unmet
@@ -142,11 +143,7 @@ def _struck(run: Stored, story: Story) -> list[str]:
     """What faults did to the requests of the operations at fault."""
     ops = dict.fromkeys(op for step in story.steps if step.name != UNREADABLE for op in step.ops)
     found = [r for op in ops for r in run.change_requests.get(op, ()) if r.faults]
-    return [
-        f"the {r.kind} of {words.shorten(r.op, 40)} at {words.moment(figures.ms(r.time))} was struck by "
-        f"{words.shorten(', '.join(r.faults), 100)}: {words.shorten(r.status, 60)}"
-        for r in sorted(found, key=lambda r: r.time)[:MOST_STRUCK]
-    ]
+    return [faulted.happened(r) for r in sorted(found, key=lambda r: r.time)[:MOST_STRUCK]]
 
 
 def _known(k: Known) -> KnownLine:
@@ -188,8 +185,14 @@ def what_happened(view: StoryView) -> list[Block]:
 
 def _step(line: Line) -> Markup:
     times = f" ×{words.grouped(line.count)} " if line.count > 1 and not line.text[:1].isdigit() else " "
-    said = tag("span", words.shorten(line.text, 500), "wrap")
-    return joined((tag("b", words.shorten(line.name, 60)), times, said))
+    said = tag("span", operations.shortened(words.shorten(line.text, 500)), "wrap")
+    return joined((term(line.name), times, said))
+
+
+def term(name: str) -> Markup:
+    """The name of an anomaly; who points at it reads what it means."""
+    means = meaning(name)
+    return tag("b", words.shorten(name, 60), "term" if means else "", title=means.sentence if means else None)
 
 
 def known_defects(view: StoryView) -> list[Block]:

@@ -16,7 +16,7 @@ from checkers.judge.stories import UNREADABLE
 from checkers.timeline import explain
 from reports.drawing import words
 from reports.drawing.page import SYMBOLS
-from reports.run import bands, banner, load_view, stored, stories_view
+from reports.run import bands, banner, faulted, load_view, stored, stories_view
 from reports.run.stored import Stored
 
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
@@ -117,14 +117,11 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             out += ["", paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
             out += wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
             for p in [p for p in run.requests(first) if p.faults][:MOST_FAULTS]:
-                what = f"the {p.kind} of {words.shorten(p.op, 40)} at {words.moment(figures.ms(p.time))} was struck by"
-                out += wrap(f"{what} {words.shorten(', '.join(p.faults), 100)}: {words.shorten(p.status, 60)}", "    ")
-            if first.minimal is not None and (ops := first.minimal.ops):
+                out += wrap(faulted.happened(p), "    ")
+            if first.minimal is not None and len(ops := first.minimal.ops) > 1:
                 complete = first.minimal.complete
                 count = words.plural(len(ops), "operation")
-                show = (
-                    "show it, and no fewer" if complete and len(ops) > 1 else "show it" if len(ops) > 1 else "shows it"
-                )
+                show = "show it, and no fewer" if complete else "show it"
                 out += wrap(f"{count} {show}: {', '.join(words.shorten(o, 40) for o in ops[:MOST_OPS])}", "    ")
     unknown = [v for v in run.verdicts if v.valid == "unknown" and not (v.notes and v.notes[0] in verdict.sentence)]
     if unknown:
@@ -181,7 +178,8 @@ def _shape(
         times = f" ×{words.grouped(step.count)}" if step.count > 1 else ""
         lead = "" if step.name == UNREADABLE else f"{words.shorten(step.name, 60)}{times}: "
         out += wrap(lead + words.shorten(step.text, 600), "    ")
-    out += wrap(f"what to do: {s.remedy}", "    ") if s.remedy else []
+    out += wrap(f"do now: {s.repair.replace('`', '')}", "    ") if s.repair else []
+    out += wrap(f"avoid it: {s.remedy}", "    ") if s.remedy else []
     out += [line for k in first.known for line in _known(k, "    ")]
     if rest:
         tables = dict.fromkeys(v.story.table for v in rest if v.story.table)

@@ -178,6 +178,16 @@ def test_a_lost_commit_names_what_moved_main_past_it() -> None:
     assert a.files == ("s3://w/t/metadata/00002.metadata.json", "s3://w/t/metadata/00003.metadata.json")
 
 
+def test_a_lost_commit_whose_rows_nobody_can_read_names_the_rows_of_its_statement() -> None:
+    e = lost_by_a_commit_on_an_older_base()
+    log = e.logs["t"]
+    unread = tuple(replace(c, added=None, removed=None) if c.op == "b" else c for c in log.commits)
+    (a,) = [
+        x for x in verdict(COMMITS, replace(e, logs={"t": replace(log, commits=unread)})).anomalies if x.ops[0] == "b"
+    ]
+    assert a.name == "lost-commit" and a.keys == (2,)
+
+
 def test_a_lost_commit_names_the_snapshot_that_was_applied_again() -> None:
     (a,) = verdict(COMMITS, lost_by_a_reapplied_snapshot()).anomalies
     assert a.ops == ("b", "a") and a.evidence == {"seen": True}

@@ -471,6 +471,22 @@ def test_a_headline_counts_a_name_as_often_as_its_anomalies_count_whatever_story
     )
 
 
+def test_a_story_names_the_operation_whose_commit_took_the_place_of_the_lost_one() -> None:
+    lost = anomaly("lost-commit", "w0-1", table="orders", keys=(1,))
+    swap = anomaly("lost-swap", "w0-1", "w1-1", checker="pointer", table="orders", evidence={"lost": ["w0-1"]})
+    again = anomaly(
+        "nonlinearizable", *(f"w2-{n}" for n in range(8)), "w0-1", checker="linearizable", table="orders", keys=(1,)
+    )
+    (story,) = tell(recorded.load("quick-120"), [Verdict("x", False, (lost, again, swap))], None).stories
+    assert story.instead == (("w0-1", "w1-1"),) and story.ops[:2] == ("w0-1", "w1-1")
+    back = anomaly("lost-commit", "w0-1", "w3-1", table="orders")
+    (story,) = tell(recorded.load("quick-120"), [Verdict("x", False, (back,))], None).stories
+    assert story.instead == (("w0-1", "w3-1"),)
+    update = anomaly("lost-update", "w0-1", "w1-1", checker="pointer", table="orders", evidence={"lost": ["w0-1"]})
+    (story,) = tell(recorded.load("quick-120"), [Verdict("x", False, (lost, update))], None).stories
+    assert story.instead == (("w0-1", "w1-1"),)
+
+
 def test_a_file_that_two_checkers_miss_is_missing_once() -> None:
     by_rows = anomaly("missing-file", "w0-1", checker="replay", table="t", files=("metadata/snap-1.avro",))
     by_lists = anomaly(
@@ -493,7 +509,7 @@ def test_what_nobody_can_read_comes_first_in_the_headline_and_in_its_story() -> 
     told = tell(b.evidence, [Verdict("commits", False, (lost,)), *check(b.evidence).verdicts], None)
     first, *others = headline(told.stories)
     assert first == "1 table that nobody can read" and "1 acknowledged commit lost" in others
-    assert told.stories[0].unreadable and told.stories[0].headline.startswith(f"nobody can read {b.table}: ")
+    assert told.stories[0].unreadable and told.stories[0].headline.startswith(f"nobody can read {b.table}; ")
     assert told.stories[1].name == "lost-commit"
 
 

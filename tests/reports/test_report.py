@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -940,6 +941,80 @@ def test_an_event_is_one_card_and_after_the_third_of_a_shape_there_is_a_line_for
     assert "nonlinearizable, found by linearizable, confirms lost-commit" in first, "a second name is inside the event"
     assert "6 of 10 anomalies are shown" in seen.text
     assert "who: DuckDB 5" in seen.text and '<span class="tag engine">DuckDB</span>' in html
+
+
+def raced(run: Path, minimal: tuple[str, ...] = (), **changes: Any) -> str:
+    """The first card of a run in which w1-0 lost its commit, and w0-0 took its place."""
+    a = undelete(
+        name="lost-commit",
+        checker="commits",
+        ops=("w1-0",),
+        keys=(7,),
+        minimal=MinimalHistory(minimal, (7,), True) if minimal else None,
+    )
+    story = replace(
+        lost(0),
+        ops=("w1-0",),
+        instead=(("w1-0", "w0-0"),),
+        anomalies=(("commits", 0),),
+        repair="Run `x` again.",
+        remedy="Beware.",
+        **changes,
+    )
+    html = page.render(replace(stored.load(run), verdicts=(Verdict("commits", False, (a,)),), told=Told((), (story,))))
+    read(html)
+    return html[html.index('id="anomaly-1"') : html.index('id="plan"')]
+
+
+def test_a_card_shows_the_operation_that_lost_the_race_and_the_one_that_won_it(run: Path) -> None:
+    table = raced(run).partition("its commit</th>")[2].partition("</table>")[0]
+    loser, winner = (table.partition(f'<tr data-op="{op}"')[2].partition("</tr>")[0] for op in ("w1-0", "w0-0"))
+    assert "<b>lost</b>" in loser and "<b>took its place</b>" in winner
+    assert "-- w0-0\nUPDATE orders" in raced(run) and "-- w1-0\nDELETE FROM orders" in raced(run)
+
+
+def test_a_card_says_first_who_did_it_what_to_do_now_and_how_to_avoid_it(run: Path) -> None:
+    head = raced(run).partition("<pre")[0]
+    at = [
+        head.index(x)
+        for x in (
+            "What it wrote is gone.",
+            "<dt>who did it</dt>",
+            "<dt>do now</dt><dd>Run <code>x</code> again.",
+            "<dt>avoid it</dt>",
+        )
+    ]
+    assert at == sorted(at) and at[-1] < head.index("committed as")
+
+
+def test_a_minimal_history_of_one_operation_is_not_shown_unless_another_took_its_place(run: Path) -> None:
+    def shown(html: str) -> list[str]:
+        return re.findall('data-op="(.*?)"', html.partition("Minimal history</summary>")[2].partition("</table>")[0])
+
+    assert shown(raced(run, ("w1-0",))) == ["w0-0", "w1-0"]
+    assert "Beside them stands what took the place of the lost commit: w0-0." in raced(run, ("w1-0",))
+    assert shown(raced(run, ("w0-0", "w1-0"))) == ["w0-0", "w1-0"]
+    alone = page.render(
+        replace(
+            stored.load(run),
+            verdicts=(Verdict("replay", False, (undelete(minimal=MinimalHistory(("w1-0",), (), True)),)),),
+        )
+    )
+    assert "Minimal history" not in alone
+
+
+def test_the_harm_of_a_table_that_nobody_can_read_is_said_first(run: Path) -> None:
+    gone = Step("unreadable", (), 1, ("w1-0",), "unreadable since 9.0 s")
+    html = raced(run, steps=(*lost(0).steps, gone))
+    assert "<dt>harm</dt><dd>table unreadable; rows lost or wrong</dd>" in html
+
+
+def test_the_ids_of_snapshots_are_short_wherever_a_card_names_one(run: Path) -> None:
+    whole = "7953581547370397458"
+    step = Step("lost-commit", ("commits",), 2, ("w1-0",), f"snapshot {whole} is gone")
+    html = raced(run, consequence=f"Nobody can read snapshot {whole}.", steps=(step, step))
+    seen = re.sub("<i>[^<]*</i>|<[^>]+>", "", html)
+    assert whole not in seen and seen.count("snapshot 795358 ") == 2 and "snapshot 795358." in seen
 
 
 def test_what_each_engine_did_is_on_the_first_screen_of_a_run_of_several(run: Path) -> None:

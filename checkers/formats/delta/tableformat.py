@@ -22,5 +22,8 @@ class Delta(TableFormat[DeltaCommit, DeltaMetadata]):
     def backoff(self, properties: Mapping[str, Any]) -> Retries:
         return Retries(num_retries=MOST_ATTEMPTS, min_wait_ms=0, max_wait_ms=0)
 
+    def set_back(self, c: DeltaCommit, m: DeltaMetadata) -> str:
+        return f"`RESTORE TABLE … TO VERSION AS OF {m.n}`"
+
     def same_but_time(self, one: DeltaMetadata, other: DeltaMetadata) -> bool:
         return one.configuration == other.configuration

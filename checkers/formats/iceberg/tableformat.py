@@ -66,6 +66,16 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
                 said.append(after == before + plus - minus)
         return all(said) if said else None
 
+    def set_back(self, c: IcebergCommit, m: IcebergMetadata) -> str:
+        """The catalog is told another metadata file: no list of the lost state is opened."""
+        return f"register it under a new name (`CALL system.register_table('…', '{m.location}')`)"
+
+    def brought_back(self, c: IcebergCommit, table: str) -> str | None:
+        """Only an append is applied again as it is; other snapshots must stand on the current one (``CherryPickOperation``)."""
+        if c.operation != "append":
+            return None
+        return f"`CALL system.cherrypick_snapshot('{table}', {c.snapshot_id})` brings its rows back"
+
     def misses_moved_rows(self, m: IcebergMetadata) -> bool:
         """Position deletes of version 2 are written for the file that the scan saw; a deletion vector of version 3 is refused then."""
         return m.format_version == 2

@@ -1,0 +1,45 @@
+"""Faults in plain words: what one did to a request, and what its name means."""
+
+from __future__ import annotations
+
+import re
+
+from checkers.costs import figures
+from checkers.evidence.change_requests import ChangeRequest
+from nemesis.faults.registry import VERBS
+from reports.drawing import words
+from reports.drawing.page import tag
+
+_INSTEAD = re.compile(r"(?P<said>.*), told (?P<told>.*?)(?: \(nemesis\))?")
+_NOT_TOLD = re.compile(r"(?P<said>.*) \(nemesis: not told\)")
+_MADE_UP = re.compile(r"(?P<told>.*) \(nemesis\)")
+
+
+def reply(r: ChangeRequest) -> str:
+    """What a service answered, and what of that the writer was told."""
+    if (found := _NOT_TOLD.fullmatch(r.status)) is not None:
+        return f"{found['said']}, which the writer was not told"
+    if (found := _INSTEAD.fullmatch(r.status)) is not None:
+        return f"{found['said']}, and the writer was told {found['told']}"
+    if (found := _MADE_UP.fullmatch(r.status)) is not None:
+        return f"none; the writer was told {found['told']}"
+    return r.status
+
+
+def happened(r: ChangeRequest) -> str:
+    """``a fault at 63 435 ms (cut of commit): the catalog's answer to the commit of w2-30 was UPDATE 1, which the writer was not told``."""
+    faults = words.shorten(", ".join(r.faults), 100)
+    what = f"answer to the {r.kind} of {words.shorten(r.op, 40)}"
+    service = words.shorten(r.service, 20)
+    return f"a fault at {words.moment(figures.ms(r.time))} ({faults}): the {service}'s {what} was {words.shorten(reply(r), 120)}"
+
+
+def named(name: str) -> str:
+    """A fault's name; who points at it reads what it does."""
+    verb = max((v for v in VERBS if re.match(rf"{re.escape(v)}(?![a-z])", name)), key=len, default=None)
+    said = words.shorten(name, 80)
+    return (
+        said
+        if verb is None
+        else tag("span", said, "term", title=f"fault {verb}: {VERBS[verb].summary}".replace("`", ""))
+    )

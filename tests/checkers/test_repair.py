@@ -1,0 +1,98 @@
+"""What to do now is said only where the run's evidence says that it is possible."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.replace import replace
+from checkers.evidence.tablelog import MissingFile, TableLog
+from checkers.formats.delta.tableformat import Delta
+from checkers.judge.check import check
+from checkers.judge.repair import last_readable, repair
+from checkers.judge.stories import tell
+from tests.checkers.test_commits import lost_by_a_commit_on_an_older_base, never_committed
+from tests.support.unreadable import broken
+
+
+def a_lost_append() -> Evidence:
+    e = lost_by_a_commit_on_an_older_base()
+    log = e.logs["t"]
+    commits = tuple(replace(c, operation="append") if c.op == "b" else c for c in log.commits)
+    return replace(e, logs={"t": replace(log, commits=commits)})
+
+
+def said(
+    e: Evidence, op: str, log: TableLog | None = None, name: str = "lost-commit", keys: tuple[int, ...] = ()
+) -> str:
+    operations = {o.op: o for o in e.history.operations()}
+    return repair(name, log or e.logs["t"], operations, [op], keys, unreadable=False)
+
+
+def test_a_lost_append_whose_snapshot_is_listed_is_brought_back() -> None:
+    e = a_lost_append()
+    log = e.logs["t"]
+    assert 2 in log.metadata[-1].snapshots
+    assert said(e, "b") == (
+        f"The files of b are all there: `CALL system.cherrypick_snapshot('{log.identifier}', 2)` brings its rows back."
+    )
+
+
+@pytest.mark.parametrize(
+    "why", ["a file is gone", "it is no append", "it is not listed", "nobody looked for its files"]
+)
+def test_what_cannot_be_brought_back_is_run_again(why: str) -> None:
+    e = a_lost_append()
+    log = e.logs["t"]
+    if why == "a file is gone":
+        log = replace(log, missing_files=(MissingFile("data/2.parquet", (2,)),))
+    elif why == "it is no append":
+        log = replace(log, commits=tuple(replace(c, operation="overwrite") if c.op == "b" else c for c in log.commits))
+    elif why == "it is not listed":
+        log = replace(log, metadata=(*log.metadata[:-1], replace(log.metadata[-1], snapshots=(1, 3))))
+    else:
+        log = replace(log, complete=False)
+    assert said(e, "b", log) == "Run b again: its statement is on this card, and the table has nothing of it."
+
+
+def test_a_commit_that_was_never_made_is_run_again() -> None:
+    e = never_committed()
+    op = e.history.operations()[0].op
+    assert said(e, op).startswith(f"Run {op} again: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("false-failure", "Do not run b again: the table has its rows."),
+        ("undelete", "Run b again while nothing else writes (id 2): its row is still there."),
+        ("resurrected-row", "Delete the rows again (id 2)."),
+        ("summary-count", ""),
+    ],
+)
+def test_other_names_say_what_the_table_has(name: str, says: str) -> None:
+    assert said(lost_by_a_commit_on_an_older_base(), "b", name=name, keys=(2,)) == says
+
+
+def test_an_unreadable_table_is_set_back_to_the_last_state_whose_files_are_there() -> None:
+    b = broken()
+    log = b.evidence.logs[b.table]
+    found = last_readable(log)
+    assert found is not None
+    c, m = found
+    assert c.snapshot_id == b.commit.parent_id == m.current, "all but the last commit"
+    told = tell(b.evidence, check(b.evidence).verdicts, None)
+    (story,) = [s for s in told.stories if s.table == b.table]
+    assert story.repair == (
+        f"The last state that can be read is snapshot {c.snapshot_id} ({c.label}), which {m.location.rpartition('/')[2]} has: register it "
+        f"under a new name (`CALL system.register_table('…', '{m.location}')`). It lacks what {b.culprit.op} wrote."
+    )
+    gone = replace(log, missing_files=(MissingFile("x", log.metadata[-1].snapshots),))
+    assert last_readable(gone) is None
+    assert repair("missing-file", gone, {}, [], (), unreadable=True) == ""
+
+
+def test_a_table_of_another_format_is_set_back_in_that_ones_words() -> None:
+    m = replace(broken().evidence.logs[broken().table].metadata[-1], n=7)
+    assert Delta().set_back(broken().commit, m) == "`RESTORE TABLE … TO VERSION AS OF 7`"  # type: ignore[arg-type]
+    assert Delta().brought_back(broken().commit, "t") is None  # type: ignore[arg-type]

@@ -1,0 +1,42 @@
+"""What a fault did to a request, in words that need no knowledge of icequake."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.evidence.change_requests import ChangeRequest
+from nemesis.faults.registry import VERBS
+from reports.run import faulted
+
+
+def request(status: str) -> ChangeRequest:
+    return ChangeRequest(63_435_000_000, 1.0, 2, "catalog", "commit", "t", "w2-30", "", "", status, ("cut of commit",))
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        ("UPDATE 1, told 429 (nemesis)", "UPDATE 1, and the writer was told 429"),
+        ("200, told 502 (nemesis)", "200, and the writer was told 502"),
+        ("UPDATE 1 (nemesis: not told)", "UPDATE 1, which the writer was not told"),
+        ("503 (nemesis)", "none; the writer was told 503"),
+        ("409", "409"),
+    ],
+)
+def test_the_answer_of_the_service_and_what_the_writer_was_told_are_both_said(status: str, says: str) -> None:
+    assert faulted.reply(request(status)) == says
+    assert faulted.happened(request(status)) == (
+        f"a fault at 63\u202f435 ms (cut of commit): the catalog's answer to the commit of w2-30 was {says}"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["drop-reply-of-commit", "drop-reply of commit", "answer-429-of-commit", "cut of commit"]
+)
+def test_who_points_at_a_fault_reads_what_it_does(name: str) -> None:
+    verb = next(v for v in sorted(VERBS, key=len, reverse=True) if name.startswith(v))
+    assert f">{name}</span>" in faulted.named(name) and VERBS[verb].summary.split("`")[0][:20] in faulted.named(name)
+
+
+def test_a_fault_that_nobody_explains_is_only_named() -> None:
+    assert faulted.named("<own>") == "<own>"
