@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 
 class Harm(StrEnum):
@@ -89,7 +90,7 @@ class Meaning:
 ROWS, UNREADABLE, PROMISE, METADATA, COST = Harm
 CATALOG, CLIENT, ENGINE, LEVEL, STORE, MAKER, LOAD = Culprit
 
-_GUARD = "Use a catalog that swaps the pointer only on the version that was read (docs/catalogs), or a lock that does not expire."
+GUARD: Final = "Use a catalog that swaps the pointer only on the version that was read (docs/catalogs), or a lock that does not expire."
 _REPLY = (
     "Make the client look at the table before it decides that a commit failed; repeat a write only if the table does not have it. "
     "`fault` on the card names the reply that was lost."
@@ -119,7 +120,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A write was acknowledged, and the table does not have it.",
         ROWS,
         CATALOG,
-        _GUARD,
+        GUARD,
         "w1 inserts row 7: ok; w2 inserts row 8: ok; the table has row 8 only",
     ),
     "duplicate-commit": Meaning(
@@ -160,7 +161,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A rollback was acknowledged, and the table never was at the snapshot that it asked for.",
         ROWS,
         CATALOG,
-        _GUARD,
+        GUARD,
         "rollback to snapshot 3: ok; the rows of snapshot 5 are still there",
     ),
     "stale-pointer": Meaning(
@@ -188,7 +189,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "Two operations changed the same version of a row or of the table, and the effect of one is gone.",
         ROWS,
         CATALOG,
-        _GUARD,
+        GUARD,
         "row 7 has the value 0; w1 adds 1 and w2 adds 1, both ok; row 7 has the value 1",
     ),
     "resurrected-row": Meaning(
@@ -449,13 +450,13 @@ _MEANINGS: Mapping[str, Meaning] = {
         "The catalog accepted a new version of the table, and the pointer's history does not have it.",
         ROWS,
         CATALOG,
-        _GUARD,
+        GUARD,
     ),
     "unknown-base": Meaning(
         "The catalog accepted a swap that replaced a version which the pointer did not name.",
         ROWS,
         CATALOG,
-        _GUARD,
+        GUARD,
     ),
     "swap-order": Meaning(
         "Two accepted swaps are in the order that real time excludes.",
@@ -473,14 +474,14 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A swap put another operation's version in place than its own.",
         ROWS,
         CATALOG,
-        _GUARD,
+        GUARD,
     ),
     # --- metadata: the chain of metadata files
     "metadata-fork": Meaning(
         "A version of the table was made from an old one: what lay between is passed over.",
         ROWS,
         CATALOG,
-        _GUARD,
+        GUARD,
         "v4 is made from v3 by w1, v5 from v3 by w2: the table goes on with v5",
     ),
     "missing-metadata-file": Meaning(
@@ -626,7 +627,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A change of the schema, of a property or of the format version was acknowledged, and the table does not have it.",
         METADATA,
         CATALOG,
-        _GUARD,
+        GUARD,
     ),
     # --- metadata: files
     "corrupt-file": Meaning(

@@ -41,6 +41,7 @@ from checkers.evidence.paths import normalise
 from checkers.evidence.problem import METADATA
 from checkers.evidence.proxylog import AcceptedChange, PointerSwap
 from checkers.evidence.replace import replace
+from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
 from checkers.timeline.unapplied import Unapplied, lost_refs, moved_again, unapplied
@@ -192,7 +193,7 @@ class _TableSwaps:
 
     def _lost_update(self, place: str, swaps: list[PointerSwap]) -> Anomaly:
         n = self._chain.get(place)
-        version = _file(place) if n is None else f"metadata version {n} ({_file(place)})"
+        version = _file(place) if n is None else f"{format_of(self._log).version} {n} ({_file(place)})"
         told = explain.listing(f"{self._who(s)}, answered {s.answer} at {explain.ms(s.end)}" for s in swaps)
         if swaps[0].names_place:
             swaps = sorted(swaps, key=lambda s: s.end)  # the file holds the last one answered

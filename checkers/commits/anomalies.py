@@ -150,6 +150,7 @@ def lost_rollback(t: Timeline, o: Operation) -> Anomaly:
 def never_seen(w: Write, blame: Blame) -> Anomaly:
     """An acknowledged write of which no snapshot was ever seen."""
     t, o = w.t, w.o
+    of = format_of(t.log)
     why = (
         "and at every state that it can have seen it had rows to change"
         if is_dml(o)
@@ -157,8 +158,8 @@ def never_seen(w: Write, blame: Blame) -> Anomaly:
     )
     text = (
         f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, yet no snapshot of it was ever seen: "
-        f"none of the {len(t.log.commits)} snapshots in the {len(t.log.metadata)} metadata versions read up to "
-        f"{explain.ms(t.seen_until)} {'is its' if o.mixed else 'names it'}, {why}.{blame.words(o)}"
+        f"none of the {len(t.log.commits)} snapshots in the {len(t.log.metadata)} {of.version}s read up to "
+        f"{explain.ms(t.seen_until)} {'is its' if o.mixed else 'names it'}, {why}.{blame.words(o, of.decides)}"
     )
     ids = ids_named(o, t.spec)[: explain.MOST_KEYS]
     return anomaly("lost-commit", t, text, [o], keys=ids, evidence={"seen": False, **blame.evidence(o)})

@@ -56,13 +56,13 @@ class Blame:
         """Whether its engine sent no request for its commit, if proxies saw all."""
         return self.proxied and o.op not in self.accepted and o.op not in self.sent
 
-    def words(self, o: Operation) -> str:
-        """A sentence, with a space before it; empty if nothing is known."""
+    def words(self, o: Operation, decides: str = "") -> str:
+        """A sentence, with a space before it; empty if nothing is known. ``decides``: who accepts commits, if it is no catalog."""
         if o.op in self.accepted:
             answer, at = self.accepted[o.op]
             return (
-                f" Its commit was sent, and the catalog server answered {answer} at {explain.ms(at)}: the server acknowledged a commit "
-                f"that no version has, and {explain.engine(o)} could not know."
+                f" Its commit was sent, and {decides or 'the catalog server'} answered {answer} at {explain.ms(at)}: "
+                f"{decides or 'the server'} acknowledged a commit that no version has, and {explain.engine(o)} could not know."
             )
         return ""
 

@@ -102,6 +102,14 @@ class TableFormat(Generic[C, M]):
     """As the header of a table log says it."""
     records: ClassVar[Records] = CORE
     """The lines of its table logs, with the facts that it adds."""
+    title: ClassVar[str] = ""
+    """As a person writes it."""
+    version: ClassVar[str] = "version"
+    """What a person calls a version of a table."""
+    decides: ClassVar[str] = ""
+    """Who accepts a commit or refuses it; empty: the catalog."""
+    guard: ClassVar[str] = ""
+    """What to do that no commit is lost; empty: what keeps a catalog's pointer."""
 
     def joined(self, line: Sequence[C]) -> C:
         """The last of several commits that one operation made at once, with what the format says of all of them; rows and files are core."""
@@ -126,6 +134,10 @@ class TableFormat(Generic[C, M]):
     def made_on(self, c: C, parent: C | None) -> bool | None:
         """Whether what a commit says of the whole table was counted from this parent (None: the empty table); None: it says nothing of it."""
         return None
+
+    def described(self, spec: Mapping[str, Any]) -> str:
+        """What its tables differ in beside what those of every format do, of the table that a plan describes."""
+        return self.title
 
     def set_back(self, c: C, m: M) -> str:
         """How a person sets a table back to a commit, which this version has, without reading what came later."""

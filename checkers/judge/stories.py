@@ -21,10 +21,11 @@ from checkers import pointer
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation, UnpairedError
 from checkers.evidence.replace import replace
+from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
 from checkers.judge.known import Known, Ran, known_defects
 from checkers.judge.repair import repair
-from checkers.names import Culprit, Harm, meaning
+from checkers.names import GUARD, Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
 from checkers.timeline.unreadable import Unreadable, file_words, same_file, unreadable
@@ -41,6 +42,8 @@ SERVERS = frozenset({"rest", "nessie"})
 """Types of catalogs (``checkers.judge.known``) whose server decides about a commit; of others it is the client, by a database or a store."""
 ROWS_COUNTED = frozenset({"resurrected-row", "duplicate-row", "nonlinearizable"})
 """Names of which a headline counts the rows."""
+MOST_KEYS = 24
+"""Ids of its rows that are kept."""
 MOST_OPS = 8
 """Operations of a story that are named."""
 ALIKE = 3
@@ -85,7 +88,7 @@ class Story:
         who: an engine's title, or another one who did it (:data:`SERVER` …).
         engine: name of that engine (``workloads.engines``); empty if it was none.
         ops: the operations involved, that at fault first, then those that took the place of others, at most eight.
-        snapshots, keys: those of what it is named after first, at most four.
+        snapshots, keys: those of what it is named after first, at most four snapshots and 24 keys.
         count: number of its anomalies that count (:func:`checkers.judge.causes.events`).
         steps: the anomalies by name, a cause before its effects.
         anomalies: each one's checker, and its place among the anomalies of that checker's verdict.
@@ -348,7 +351,10 @@ class _Teller:
         raced = (op for pair in instead for op in pair)
         all_ops = (*(op for a in lead for op in a.ops), *raced, *(op for a in group for op in a.ops))
         ops = tuple(dict.fromkeys(all_ops)) or ((end.op,) if end else ())
+        log = self.evidence.logs.get(table or "")
+        of = TableFormat[Any, Any]() if log is None else format_of(log)
         by, engine = self._culprit(group, lead, facts)
+        by = of.decides or by if by in (SERVER, CATALOG) else by
         keys = tuple(dict.fromkeys(k for a in lead for k in a.keys))
         known = self._defects(group, ops)
         return Story(
@@ -361,12 +367,12 @@ class _Teller:
             engine,
             ops[:MOST_OPS],
             tuple(dict.fromkeys(s for a in (*lead, *group) for s in a.snapshots))[: explain.MOST],
-            keys[: explain.MOST],
+            keys[:MOST_KEYS],
             sum(id(a) in self.counted for a in group) or (end is not None and not group),
             tuple(steps),
             places,
             known,
-            self._remedy(name, known, lead, by if engine else ""),
+            self._remedy(name, known, lead, by if engine else "", of),
             instead,
             self._repair(name, lead, facts, table, keys, end),
         )
@@ -399,11 +405,14 @@ class _Teller:
         victims = [self.operations.get(facts.victim(a) or "") for a in lead]
         return bool(victims) and all(o is not None and o.f in KINDS and KINDS[o.f].verb == "delete" for o in victims)
 
-    def _remedy(self, name: str, known: Sequence[Known], lead: Sequence[Anomaly], engine: str) -> str:
+    def _remedy(
+        self, name: str, known: Sequence[Known], lead: Sequence[Anomaly], engine: str, of: TableFormat[Any, Any]
+    ) -> str:
         """What to do. Who kept operations apart that never ran at once would gain nothing, nor who changed the catalog if an engine did it.
 
         Args:
             engine: title of the engine that did it; empty if none did.
+            of: the table's format.
         """
         of_defects = [k.remedy for k in known if k.remedy]
         if of_defects:
@@ -411,6 +420,8 @@ class _Teller:
         means = meaning(name)
         if means is None:
             return ""
+        if of.guard and means.remedy == GUARD:
+            return of.guard
         if known and means.culprit is Culprit.CATALOG:  # the catalog's guard is right: the defect is another one
             return f"No remedy is known but another catalog; `icequake prove {known[0].scenario}` shows the defect."
         if engine and means.culprit is Culprit.CATALOG:
@@ -483,8 +494,7 @@ class _Teller:
         if name == "lost-commit":
             doer = self._statement(facts.victim(lead[0]) or next(iter(doers), ""))
         if _harm(name) is Harm.METADATA or not means.headline or not doer:
-            sentence = means.sentence.removesuffix(".")
-            return f"{doer}: {sentence[0].lower()}{sentence[1:]}" if doer else sentence
+            return f"{doer}: {_as_clause(means.sentence)}" if doer else means.sentence.removesuffix(".")
         ids = _ids(keys)
         if len(doers) > 1 and name != "lost-commit":
             return f"{counted(name, len(lead))}{f' ({ids})' if ids else ''}: {doer}"
@@ -523,8 +533,8 @@ def _gravest(group: Sequence[Anomaly]) -> Anomaly | None:
     return min(own, key=lambda a: (_harm(a.name).gravity, _rank(a.name)), default=None)
 
 
-def _ids(keys: Sequence[int]) -> str:
-    return "" if not keys else f"id{'s' if len(keys) > 1 else ''} {explain.listing(keys)}"
+def _ids(keys: Sequence[int], most: int = explain.MOST) -> str:
+    return "" if not keys else f"id{'s' if len(keys) > 1 else ''} {explain.listing(keys, most)}"
 
 
 def _consequence(
@@ -543,10 +553,10 @@ def _consequence(
         lost = _consequence(harm, name, keys, lead, table, None, deleted) if name == "lost-commit" else ""
         return f"Nobody can read {end.table} from {end.since / 1e9:.1f} s on: {file_words(end.file)} is gone{_none_of(end)}. {lost}".rstrip()
     if name == "lost-commit" and deleted:
-        rows = f"What {'it' if len(lead) == 1 else 'they'} deleted{f', {_ids(keys)},' if keys else ''} is still in the table"
+        rows = f"What {'it' if len(lead) == 1 else 'they'} deleted{f', {_ids(keys, MOST_KEYS)},' if keys else ''} is still in the table"
         return f"{rows}, and whoever deleted it believes that it is gone."
     if name == "lost-commit":
-        what = f"What {'it' if len(lead) == 1 else 'they'} wrote{f' to {_ids(keys)}' if keys else ''}"
+        what = f"What {'it' if len(lead) == 1 else 'they'} wrote{f' to {_ids(keys, MOST_KEYS)}' if keys else ''}"
         return f"{what} is not in the table, and whoever wrote it believes that it is."
     return ((means.rows if means is not None else "") or harm.rows).format(of=of)
 
@@ -582,12 +592,16 @@ def _step(
     who = explain.listing(_named(ops, operations))
     files = len({f for a in found for f in a.files})
     if name == "false-failure":
-        text = f"{who}: reported as failed, but the commit is on main"
+        text = f"{who}: reported as failed, but the table has its commit"
     elif name == "missing-file" and ops and {*ops} <= {*failed} and not cleaned:
-        text = f"{who}: the client that believed this failure deleted {explain.count(files, 'file')} that main needs"
+        text = (
+            f"{who}: the client that believed this failure deleted {explain.count(files, 'file')} that the table needs"
+        )
     elif name == "missing-file":
         by = f" of {who}" if ops else ""
-        text = f"{explain.count(files, 'file')}{by} that main needs {'is' if files == 1 else 'are'} not in the store"
+        text = (
+            f"{explain.count(files, 'file')}{by} that the table needs {'is' if files == 1 else 'are'} not in the store"
+        )
     elif name == "lost-swap" and all(pointer.ANSWER in a.evidence for a in found):
         answers = explain.listing(dict.fromkeys(str(a.evidence[pointer.ANSWER]) for a in found))
         it = ("the commit", "it") if len(found) == 1 else (f"these {len(found)} commits", "them")
@@ -595,13 +609,23 @@ def _step(
     elif name == "lost-commit":
         victims = explain.listing(_named([v for a in found if (v := facts.victim(a)) is not None], operations))
         movers = explain.listing(_named(sorted({op for a in found for op in facts.at_fault(a)}), operations))
-        where = "never" if all(a.evidence.get("seen") is False for a in found) else "no longer"
-        text = f"{victims}: acknowledged, but {where} on main" + (f", moved off it by {movers}" if movers else "")
+        never = all(a.evidence.get("seen") is False for a in found)
+        where = "never in the table's history" if never else "no longer in the table's history"
+        text = f"{victims}: acknowledged, but {where}" + (
+            f"; {movers} {'took its place' if never else 'set it back'}" if movers else ""
+        )
     elif name == "duplicate-commit":
         text = f"{who}: committed more than once"
     else:
-        text = f"{explain.count(len(found), 'anomaly', 'anomalies')}" + (f" of {who}" if who else "")
+        means = meaning(name)
+        what = f"found {explain.count(len(found), 'time')}" if means is None else _as_clause(means.sentence)
+        text = f"{who}: {what}" if who else what
     return Step(name, tuple(dict.fromkeys(a.checker for a in found)), len(found), ops[: explain.MOST], text)
+
+
+def _as_clause(sentence: str) -> str:
+    """A sentence behind a colon."""
+    return f"{sentence[0].lower()}{sentence[1:].removesuffix('.')}"
 
 
 def _first(a: Anomaly, facts: Facts) -> str | None:

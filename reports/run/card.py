@@ -146,8 +146,8 @@ def _answer(found: Found, involved: Sequence[Operation], means: Meaning | None) 
     who = ", ".join(_engines(involved)) if found.view is None else words.shorten(found.view.who, 120)
     pairs = [
         ("who did it", who),
-        ("do now", _with_code(story.repair if story is not None else "")),
-        ("avoid it", _with_code(_remedy(story, means))),
+        ("do now", with_code(story.repair if story is not None else "")),
+        ("avoid it", with_code(_remedy(story, means))),
     ]
     return [(name, said) for name, said in pairs if said]
 
@@ -260,7 +260,7 @@ def _harm(story: Story | None, means: Meaning | None) -> str:
     return "; ".join(dict.fromkeys(map(str, [*harms, *([harm] if harm is not None else [])])))
 
 
-def _with_code(text: str) -> Markup:
+def with_code(text: str) -> Markup:
     """A text with its words between backticks as code, and short ids of snapshots elsewhere."""
     return joined(tag("code", part) if n % 2 else shortened(part) for n, part in enumerate(text.split("`")))
 

@@ -23,6 +23,15 @@ OUTCOMES = {"ok": "●", "fail": "✕", "info": "?"}
 """Outcome of an operation → its mark."""
 
 
+RESOLVED = {
+    "applied": "the table has it",
+    "half applied": "one of its two tables has it",
+    "dropped": "the table had it, and has it no more",
+    "not applied": "the table never had it",
+}
+"""What became of an operation of unknown outcome, as the table's own files say."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What the parts of a run's page share.
@@ -131,7 +140,8 @@ def _row(shown: Shown, o: Operation, tables: bool, parts: Mapping[str, str]) -> 
     said = f"{OUTCOMES[o.type]} {words.OUTCOMES[o.type]}"
     ended = [tag("span", said, f"o {o.type}", title=words.OUTCOMES_MEAN[o.type])]
     if o.type == "info" and o.op in shown.resolutions:
-        ended.append(muted(f", {words.shorten(shown.resolutions[o.op], 40)}"))
+        became = shown.resolutions[o.op]
+        ended.append(tag("span", f", {words.shorten(became, 40)}", "muted", title=RESOLVED.get(became)))
     cells: list[str | TableCell] = [
         TableCell(
             shown.link(o.op), title=f"{explain.process(o)}; events {', '.join(map(str, o.indices))} of history.jsonl"

@@ -13,6 +13,7 @@ from reports.drawing.page import (
     Legend,
     Plot,
     Table,
+    TableCell,
     TableColumn,
     TableRow,
     Text,
@@ -136,7 +137,6 @@ _COMMITS = (
         for name in ("not on main", "sequence", "data files + / −", "delete files + / −", "rows + / −", "live rows")
     ),
     TableColumn("live rows, commit by commit"),
-    TableColumn("log", mark="nowrap"),
 )
 
 
@@ -166,7 +166,7 @@ def _table(t: TableFigures) -> TableRow:
     kinds = (joined((words.shorten(k, 30), "\u00a0", muted(words.grouped(n)))) for k, n in t.by_operation.items())
     ends = "–" if t.captured_s is None else words.duration(t.captured_s * 1000)
     log = [
-        "complete" if t.complete else f"ends at {ends}",
+        *([] if t.complete else [f"its log ends at {ends}"]),
         *([words.plural(t.problems, "problem")] if t.problems else []),
     ]
 
@@ -175,7 +175,7 @@ def _table(t: TableFigures) -> TableRow:
 
     return TableRow(
         [
-            t.name,
+            TableCell(words.shorten(t.name, 60), below=(", ".join(log),) if log else ()),
             words.grouped(t.commits),
             joined(kinds, ", "),
             counted(t.off_main),
@@ -185,6 +185,5 @@ def _table(t: TableFigures) -> TableRow:
             both(t.rows_added, t.rows_removed),
             words.grouped(t.live_rows),
             plots.sparkline(t.live_by_commit),
-            ", ".join(log),
         ]
     )

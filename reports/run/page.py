@@ -15,10 +15,11 @@ from markupsafe import Markup
 from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
 from checkers.names import Harm, meaning
+from checkers.timeline import explain
 from checkers.timeline.fault_windows import windows
 from reports.drawing import render as renderer
 from reports.drawing import words
-from reports.drawing.page import Block, Fold, Page, Section, Text, joined, link, muted, tag
+from reports.drawing.page import Block, Fold, Page, Pairs, Section, Text, joined, link, muted, tag
 from reports.run import (
     card,
     cards,
@@ -101,9 +102,42 @@ def _told(run: Stored, found: list[Found]) -> list[Block]:
         joined((link(n, cards.first_of(n, found)), f" {words.grouped(k)}")) for n, k in again.most_common(MOST_NAMES)
     ]
     out += [Text([joined(("the same, in the words of other checkers: ", joined(said, ", ")))], "note")] if said else []
-    out += [Text([f"who: {who}"], "note")] if (who := stories_view.who(run)) else []
+    out += [Pairs(answer, "about")] if (answer := _answer(run, found)) else []
     covered = [f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies)]
     return out + ([Text(covered, "note")] if covered else [])
+
+
+MOST_PLACES = 8
+"""Tables whose rows are named in the answer."""
+
+
+def _answer(run: Stored, found: list[Found]) -> list[tuple[str, str]]:
+    """What a person asks first: which rows are wrong, who did it, and what to do now."""
+    stories = stories_view.unmarked(run)
+    rows: dict[str, dict[int, None]] = {}
+    for s in stories:
+        if s.harm is Harm.ROWS and s.table and s.keys:
+            rows.setdefault(s.table, {}).update(dict.fromkeys(s.keys))
+    places = [
+        f"{words.shorten(t, 60)} {'id' if len(k) == 1 else 'ids'} {explain.listing([*k], MOST_IDS)}"
+        for t, k in rows.items()
+    ]
+    first = next((f for f in found if f.view is not None and f.view.story in stories and f.view.story.repair), None)
+    now: str = ""
+    if first is not None and first.view is not None:
+        now = joined(
+            (link(f"as card {first.n} says", f"#{first.anchor}"), ": ", card.with_code(first.view.story.repair))
+        )
+    pairs = [
+        ("rows", explain.listing(places, MOST_PLACES)),
+        ("who", stories_view.who(run)),
+        ("do now", now),
+    ]
+    return [(name, said) for name, said in pairs if said]
+
+
+MOST_IDS = 12
+"""Ids of one table's rows in the answer."""
 
 
 def _chip(run: Stored, name: str, count: int, cards_of: list[Found]) -> Markup:

@@ -170,7 +170,7 @@ def blocks(found: Interleaving, label: str) -> list[Block]:
     keys = [(plots.legend_mark("diamond", "commit-mark"), "commit")] if found.commits else []
     keys += [(_key("reads"), "read this snapshot")] if found.reads else []
     keys += [(_key("held"), "held on its way")] if any(d.what for d in found.delays) else []
-    keys += [(plots.legend_mark("cross", "struck"), "struck by a fault")] if any(d.struck for d in found.delays) else []
+    keys += [(plots.legend_mark("cross", "struck"), "hit by a fault")] if any(d.struck for d in found.delays) else []
     keys += [(_key("band b0"), "a fault was on")] if found.bands else []
     return [Plot(_Drawing(found).whole(label)), *([Legend(keys)] if keys else [])]
 

@@ -18,6 +18,8 @@ MOST_KINDS = 80
 
 
 MOST_TABLES = 64
+LONG = 40
+"""Characters of a cell whose column is kept wide."""
 
 
 def table_specs(run: Stored) -> list[dict[str, Any]]:
@@ -36,7 +38,10 @@ def table_of(items: list[dict[str, Any]], *, fit: bool = False) -> Table | None:
     if not columns:
         return None
     rows = [TableRow([cell(item.get(c)) for c in columns]) for item in items[:MOST_TABLES]]
-    heads = [TableColumn(words.shorten(c.replace("_", " "), 40), mark="" if fit else "wrap", most=300) for c in columns]
+    long = {c for c in columns for item in items[:MOST_TABLES] if len(cell(item.get(c))) > LONG}
+    heads = [
+        TableColumn(words.shorten(c.replace("_", " "), 40), mark="wrap" if c in long else "", most=300) for c in columns
+    ]
     return Table(heads, rows, form="fit" if fit else "")
 
 
@@ -104,7 +109,7 @@ def plan_rest(run: Stored) -> list[tuple[str, str]]:
     if run.plan.catalog_properties:
         said["catalog_properties"] = masked(run.plan.catalog_properties)
     return [
-        (k.replace("_", " "), cell(v))
+        (values.term(k), cell(v))
         for k, v in list(said.items())[:40]
         if k not in _SHOWN_ELSEWHERE and v not in (None, {}, [], ())
     ]
@@ -151,7 +156,7 @@ def run_rest(run: Stored) -> list[tuple[str, str]]:
         elif key.endswith(("_seconds", "_s")) and isinstance(value, int | float):
             out.append((key.rsplit("_", 1)[0].replace("_", " "), words.duration(float(value) * 1000)))
         else:
-            out.append((key.replace("_", " "), words.shorten(cell(value), 600)))
+            out.append((values.term(key), words.shorten(cell(value), 600)))
     return out
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from checkers.evidence.tableformat import find
 from checkers.judge import by_engine as engines
 from checkers.judge import stories
 from checkers.judge.by_engine import Did, version_of
@@ -35,6 +36,7 @@ from reports.run.anomalies import safe
 from reports.run.plan_view import table_specs
 from reports.run.results import is_unmet
 from reports.run.stored import Stored
+from workloads.tables import ICEBERG
 
 NOT_RECORDED = "not recorded (made before icequake kept it)"
 """The version of an engine that the run's plan does not have."""
@@ -221,9 +223,10 @@ def scenario_facts(run: Stored) -> list[tuple[str, str, str | None]]:
     out: list[tuple[str, str, str | None]] = [("table", _make(s, len(specs)), None) for s in specs]
     isolation = dict.fromkeys(str(s["isolation"]) for s in specs if s.get("isolation"))
     out += [("isolation", ", ".join(isolation), None)] if isolation else []
-    ran = run.plan.versions.get("iceberg")
+    formats = [find(str(s.get("format") or ICEBERG)) for s in specs]
+    ran = [f"{f.title} {run.plan.versions[f.name]}" for f in dict.fromkeys(formats) if f.name in run.plan.versions]
     out += [("affected releases", str(told.get("affected") or "not recorded"), None)]
-    out += [("this release", f"Iceberg {ran}", None)] if ran else []
+    out += [("this release", ", ".join(ran), None)] if ran else []
     if isinstance(told.get("link"), str):
         out += [("discussion", words.link_label(told["link"]), safe(told["link"]))]
     without = "none known" if told.get("anomalies") else "none needed"
@@ -233,7 +236,7 @@ def scenario_facts(run: Stored) -> list[tuple[str, str, str | None]]:
 
 def _make(spec: Mapping[str, Any], tables: int) -> str:
     parts = [
-        f"format version {spec.get('format_version', 2)}",
+        find(str(spec.get("format") or ICEBERG)).described(spec),
         str(spec.get("mode") or ""),
         "partitioned" if spec.get("partitioned") else "not partitioned",
     ]

@@ -479,7 +479,7 @@ def test_a_lost_commit_says_which_request_was_not_carried_out() -> None:
     (story,) = result.told.stories
     assert [(s.name, s.text) for s in story.steps] == [
         ("lost-swap", "rival: the catalog server answered 204 and did not make the commit: no metadata version has it"),
-        ("lost-commit", "rival: acknowledged, but never on main"),
+        ("lost-commit", "rival: acknowledged, but never in the table's history"),
     ]
     assert [k.scenario for k in story.known] == ["rest-lost-transaction"], "whoever sent it"
 

@@ -44,7 +44,7 @@ def test_a_false_failure_its_deleted_files_and_the_unreadable_table_are_one_stor
     assert [s.name for s in story.steps] == ["false-failure", "missing-file", "unreadable"]
     assert story.steps[0].ops == (b.culprit.op,)
     assert story.steps[1].text == (
-        f"{b.culprit.f} {b.culprit.op}: the client that believed this failure deleted 1 file that main needs"
+        f"{b.culprit.f} {b.culprit.op}: the client that believed this failure deleted 1 file that the table needs"
     )
     (u,) = told.unreadable
     assert (
@@ -333,7 +333,7 @@ def test_where_orphan_files_are_removed_nobody_is_accused_of_deleting() -> None:
     (story,) = [
         s for s in tell(evidence, [Verdict("any", False, found)], None).stories if s.steps[0].name == "false-failure"
     ]
-    assert story.steps[1].text == f"1 file of {b.culprit.f} {b.culprit.op} that main needs is not in the store"
+    assert story.steps[1].text == f"1 file of {b.culprit.f} {b.culprit.op} that the table needs is not in the store"
 
 
 def test_stories_that_cannot_be_told_cost_no_verdict() -> None:
@@ -550,6 +550,37 @@ def test_who_did_it_is_the_engine_of_the_operation_at_fault_unless_the_catalog_a
     (story,) = tell(recorded.load("quick-120"), [verdict], Ran("mine", catalog, "1.12.0")).stories
     assert story.who == who_did_it
     assert story.engine == ("spark" if who_did_it == "Spark" else "")
+
+
+@pytest.mark.parametrize(
+    ("run", "table", "who_did_it", "remedy"),
+    [
+        ("quick-120", "orders", "the catalog server", "Use a catalog that swaps the pointer only on the version"),
+        (
+            "delta/quick-135",
+            None,
+            "the object store",
+            "Use a log store that writes a version's file only if there is none",
+        ),
+    ],
+)
+def test_who_accepts_a_commit_and_what_guards_it_are_words_of_the_tables_format(
+    run: str, table: str | None, who_did_it: str, remedy: str
+) -> None:
+    e = recorded.load(run)
+    lost = anomaly("lost-commit", "w0-1", table=table or next(iter(e.logs)), evidence={"culprit": "server"})
+    (story,) = tell(e, [Verdict("commits", False, (lost,))], Ran("mine", "rest", "1.12.0")).stories
+    assert story.who == who_did_it and story.remedy.startswith(remedy)
+
+
+def test_a_step_says_what_its_name_means() -> None:
+    wrong = anomaly("summary-count", "gone-1", checker="metadata")
+    own = anomaly("nobodys-name", "gone-2", checker="metadata")
+    told = tell(recorded.load("quick-120"), [Verdict("metadata", False, (wrong, own))], None)
+    assert {s.text for story in told.stories for s in story.steps} == {
+        "gone-1: the numbers in a snapshot's summary are not those of its files",
+        "gone-2: found 1 time",
+    }
 
 
 def test_a_read_that_two_checkers_call_by_two_names_is_one_story() -> None:

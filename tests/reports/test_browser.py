@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from checkers.verdict import Verdict
+from checkers.verdict import MinimalHistory, Verdict
 from compose.install.browser import REMEDY
 from reports.coverage import page as coverage_page
 from reports.drawing.render import html
@@ -145,6 +146,52 @@ def test_who_points_at_an_operation_sees_its_snapshot_and_its_requests(browser: 
         assert [tag for tag, _ in found].count("tr") + [tag for tag, _ in found].count("TR") >= 3
         shown.evaluate("""document.querySelector('.row[data-op="w0-0"]').focus()""")
         assert {op for _, op in shown.evaluate(lit)} == {"w0-0"}, "the keyboard does the same"
+
+
+CLIPPED = """
+Array.from(document.querySelectorAll('.scroll:has(table)')).filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+  .map(e => e.scrollWidth + ' > ' + e.clientWidth + ': ' + Array.from(e.querySelectorAll('th'), t => t.innerText).join(' | '))
+"""
+
+
+@pytest.mark.parametrize("width", [1000, 1600])
+def test_no_table_of_a_runs_page_has_a_column_that_one_must_scroll_to(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    """Nine tables, the checkers' figures of each, and the operations of a race, as real runs have them."""
+    run = with_proxies(write_run(tmp_path / "mixed" / "1"))
+    names = [f"v{v}_{mode}{flat}" for v in (2, 3) for mode in ("cow", "mor") for flat in ("", "_flat")] + ["v2_to_v3"]
+    plan = yaml.safe_load((run / "plan.yaml").read_text())
+    spec = {
+        "format_version": 2,
+        "mode": "merge-on-read",
+        "isolation": "serializable",
+        "partitioned": True,
+        "partitions": 4,
+    }
+    plan["tables"] += [{"name": n, **spec, "properties": {}, "seed_rows": 16} for n in names]
+    (run / "plan.yaml").write_text(yaml.safe_dump(plan))
+    figures = (
+        "dangling position delete files",
+        "dropped snapshots",
+        "live data files",
+        "loose statistics",
+        "reused by replace",
+    )
+    stats = {f"{f} {n}".replace(" ", "_"): 1000 * n for n in (1, 2) for f in figures} | {
+        "strongest": "snapshot-isolation"
+    }
+    lasted = {f"{what} {q}": 12_345 for what in ("read", "write") for q in ("p50", "p90", "p99", "max")} | {
+        "acknowledged": 12_345
+    }
+    found = undelete(ops=("w1-0", "w0-0", "w0-1", "w1-1", "w1-2"), minimal=MinimalHistory(("w0-0", "w1-0"), (7,), True))
+    verdicts = [
+        Verdict("replay", False, (found,), {"tables": dict.fromkeys(names, stats)}),
+        Verdict("liveness", True, (), {"phases": {"main": lasted, "quiesce": lasted, "after the last fault": lasted}}),
+    ]
+    write_results(run, False, verdicts)
+    with browser.page(page.write(run), width=width) as shown:
+        assert shown.evaluate(CLIPPED) == []
 
 
 def test_a_key_and_a_snapshot_filter_the_timeline(browser: Browser, written: Path) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 import yaml
+from markupsafe import escape
 
 from checkers.costs import figures as figures_module
 from checkers.evidence import error_chain, tablelog_file
@@ -25,10 +26,10 @@ from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.judge.stories import Step, Story, Told
-from checkers.names import Harm
+from checkers.names import Harm, meaning
 from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
-from reports.run import anomalies, card, operations, page, picture, plots, stored, timeline
+from reports.run import anomalies, card, operations, page, picture, plots, stored, timeline, values
 from reports.run import bands as measure
 from reports.run import banner as banner_module
 from reports.run.stored import Stored
@@ -895,6 +896,33 @@ def test_no_json_is_on_the_page(run: Path) -> None:
     assert '{"' not in text and '["' not in text and "{'" not in text
 
 
+def test_statistics_of_few_things_with_many_figures_have_a_row_for_each_figure(run: Path) -> None:
+    many = {f"figure_{n}": n for n in range(12)}
+    write_results(run, True, [Verdict("metadata", True, (), {"tables": {"orders": many, "people": many}})])
+    html = page.render(run)
+    read(html)
+    assert re.search("<th>tables</th><th class=.r.>orders</th><th class=.r.>people</th>", html)
+    assert re.search("<td>figure 11</td><td class=.r.>11</td><td class=.r.>11</td>", html)
+    few = {"commits": 2, "share": 0.25}
+    write_results(run, True, [Verdict("metadata", True, (), {"tables": {"orders": few, "people": few}})])
+    assert "<td>people</td>" in page.render(run), "few figures stand beside each other"
+
+
+def test_who_points_at_a_word_of_ours_reads_what_it_means(run: Path) -> None:
+    found = undelete(evidence={"seen": False})
+    write_results(
+        run,
+        False,
+        [Verdict("replay", False, (found,)), Verdict("commits", True, (), {"resolutions": {"w1-1": "not-applied"}})],
+    )
+    html = page.render(run)
+    read(html)
+    for word, means in (("seen", values.EXPLAINED["seen"]), ("undelete", meaning("undelete").sentence)):  # type: ignore[union-attr]
+        assert re.search(rf'class="term" title="{re.escape(str(escape(means)))}">{word}<', html), word
+    assert ' title="the table never had it">, not applied' in html
+    assert f'title="{escape(words.OUTCOMES_MEAN["info"])}">? unknown' in html
+
+
 @pytest.mark.parametrize(
     "stats", [{"conflicts": 3, "faults": {"windows": "x"}}, {"attempts": {"by_writer": {"w": 3}}}, {}]
 )
@@ -940,7 +968,7 @@ def test_an_event_is_one_card_and_after_the_third_of_a_shape_there_is_a_line_for
     first = html[html.index('id="anomaly-1"') : html.index('id="anomaly-2"')]
     assert "nonlinearizable, found by linearizable, confirms lost-commit" in first, "a second name is inside the event"
     assert "6 of 10 anomalies are shown" in seen.text
-    assert "who: DuckDB 5" in seen.text and '<span class="tag engine">DuckDB</span>' in html
+    assert "who DuckDB 5" in seen.text and '<span class="tag engine">DuckDB</span>' in html
 
 
 def raced(run: Path, minimal: tuple[str, ...] = (), **changes: Any) -> str:
@@ -985,6 +1013,15 @@ def test_a_card_says_first_who_did_it_what_to_do_now_and_how_to_avoid_it(run: Pa
         )
     ]
     assert at == sorted(at) and at[-1] < head.index("committed as")
+
+
+def test_the_first_screen_says_which_rows_are_wrong_who_did_it_and_what_to_do_now(run: Path) -> None:
+    found = tuple(undelete(name="lost-commit", checker="commits", ops=(f"w9-{n}",), keys=(n,)) for n in range(2))
+    told = tuple(replace(lost(n, t), repair=f"Run w9-{n} again.") for n, t in enumerate(("orders", "people")))
+    html = page.render(replace(stored.load(run), verdicts=(Verdict("commits", False, found),), told=Told((), told)))
+    top = html.partition("</header>")[0]
+    assert "<dt>rows</dt><dd>orders id 0, people id 1</dd>" in top and "<dt>who</dt><dd>DuckDB 2</dd>" in top
+    assert '<dt>do now</dt><dd><a href="#anomaly-1">as card 1 says</a>: Run w9-0 again.</dd>' in top
 
 
 def test_a_minimal_history_of_one_operation_is_not_shown_unless_another_took_its_place(run: Path) -> None:

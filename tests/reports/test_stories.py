@@ -305,6 +305,17 @@ def test_a_reproduced_scenario_is_headed_by_what_it_shows(tmp_path: Path) -> Non
     assert "remedy: Set write.delete.isolation-level=serializable" in text
 
 
+def test_the_facts_of_a_scenario_are_in_the_words_of_its_tables_format(tmp_path: Path) -> None:
+    html = page.render(shown(tmp_path, "delta-lost-commit", Outcome("reproduced"), True))
+    assert "<dt>table</dt><dd>Delta, copy-on-write, partitioned</dd>" in html
+    assert (
+        "Iceberg 1.12.0" not in html.partition("</header>")[0]
+        and "format version" not in html.partition("</header>")[0]
+    )
+    iceberg = page.render(shown(tmp_path / "iceberg", "undelete", Outcome("reproduced"), True))
+    assert "<dt>this release</dt><dd>Iceberg 1.12.0</dd>" in iceberg
+
+
 @pytest.mark.parametrize(
     ("name", "outcome", "valid", "status", "headline"),
     [

@@ -17,7 +17,10 @@ class Delta(TableFormat[DeltaCommit, DeltaMetadata]):
     """Delta Lake."""
 
     name = "delta"
+    title = "Delta"
     records = DELTA
+    decides = "the object store"
+    guard = "Use a log store that writes a version's file only if there is none (put-if-absent; docs/formats.md), for all its clients."
 
     def backoff(self, properties: Mapping[str, Any]) -> Retries:
         return Retries(num_retries=MOST_ATTEMPTS, min_wait_ms=0, max_wait_ms=0)

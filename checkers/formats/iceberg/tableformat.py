@@ -29,6 +29,8 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
     """Apache Iceberg, versions 2 and 3."""
 
     name = "iceberg"
+    title = "Iceberg"
+    version = "metadata version"
     records = ICEBERG
 
     def joined(self, line: Sequence[IcebergCommit]) -> IcebergCommit:
@@ -65,6 +67,9 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
             if after is not None and before is not None and plus is not None and minus is not None:
                 said.append(after == before + plus - minus)
         return all(said) if said else None
+
+    def described(self, spec: Mapping[str, Any]) -> str:
+        return f"format version {spec.get('format_version', 2)}"
 
     def set_back(self, c: IcebergCommit, m: IcebergMetadata) -> str:
         """The catalog is told another metadata file: no list of the lost state is opened."""
