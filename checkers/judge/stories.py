@@ -188,24 +188,31 @@ def headline(stories: Sequence[Story]) -> tuple[str, ...]:
     A name that a story is told by is counted in all stories, as often as its anomalies count (:func:`checkers.judge.causes.events`). Of
     wrong metadata its names are: ``metadata wrong in 5 ways (DuckDB)``.
     """
-    told = [s for s in stories if s.count] or list(
-        stories
-    )  # what only says again what another story says is not counted
-    counts = {
-        s.name: 0 for s in told if s.name != UNREADABLE and s.harm is not Harm.METADATA
-    }  # in the order of the stories
-    ways: dict[str, set[str]] = {}
+    told, ways = countable(stories), dict[str, set[str]]()
     for s in told:
         for step in s.steps:
             if step.most and step.name != UNREADABLE and _harm(step.name) is Harm.METADATA:
                 ways.setdefault(s.who, set()).add(step.name)
-            elif step.name in counts:
-                counts[step.name] += step.most
-    gone = sum(s.unreadable for s in told)
-    said = [(_harm(name).gravity, counted(name, n)) for name, n in counts.items() if n]
+    counts = tally(told)
+    gone = counts.pop(UNREADABLE, 0)
+    said = [(_harm(name).gravity, counted(name, n)) for name, n in counts.items()]
     wrong = [f"metadata wrong in {explain.count(len(names), 'way')} ({by})" for by, names in ways.items()]
     said += [(Harm.METADATA.gravity, text) for text in wrong]
     return (*([counted(UNREADABLE, gone)] if gone else []), *(text for _, text in sorted(said, key=lambda s: s[0])))
+
+
+def countable(stories: Sequence[Story]) -> Sequence[Story]:
+    """The stories that count: without those that only say again what another one says, if there are others."""
+    return [s for s in stories if s.count] or stories
+
+
+def tally(stories: Sequence[Story]) -> dict[str, int]:
+    """What a headline counts but wrong metadata: how often each name that a story is told by, and tables that nobody can read."""
+    counts = {s.name: 0 for s in stories if s.name != UNREADABLE and s.harm is not Harm.METADATA}
+    for step in (step for s in stories for step in s.steps):
+        if step.name in counts and _harm(step.name) is not Harm.METADATA:
+            counts[step.name] += step.most
+    return {name: n for name, n in {UNREADABLE: sum(s.unreadable for s in stories), **counts}.items() if n}
 
 
 def counted(name: str, n: int) -> str:

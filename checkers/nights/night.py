@@ -12,6 +12,7 @@ from typing import Literal
 from checkers.judge.accepted import covers, too_little
 from checkers.nights import record
 from checkers.nights.finds import Find
+from checkers.nights.happened import Happened
 from checkers.nights.record import Line, Sample, Seen
 from checkers.verdict import Validity, exit_code
 from workloads.file.suite import Cell, Known, Suite
@@ -61,6 +62,15 @@ class Night:
     def known_of(self, seen: Seen, cell: Cell) -> str | None:
         """Where the known anomaly is discussed that one of a cell is: an entry of the suite, or a defect of the library; None if it is new."""
         return next((k.link for k in self.suite.known if _explains(k, seen, cell)), seen.known)
+
+    def known_kind(self, h: Happened, line: Line) -> str | None:
+        """Where the known defect is discussed that a kind of failure of a run is; None if it is new."""
+        if h.link is not None:
+            return h.link
+        mine = [self.known_of(s, line.cell) for s in line.kinds if s.known is None and s.name in h.names]
+        if not mine:  # other checkers only say again what a known anomaly says
+            return next((k for s in line.kinds if (k := self.known_of(s, line.cell)) is not None), None)
+        return None if None in mine else mine[0]
 
     def new_of(self, line: Line) -> dict[str, int]:
         """The anomalies of a run that nobody knows, by name."""

@@ -16,6 +16,8 @@ from checkers.evidence import journal
 from checkers.evidence.journal import Form
 from checkers.evidence.replace import replace
 from checkers.judge.runfolder import Results
+from checkers.names import meaning
+from checkers.nights.happened import Happened
 from checkers.verdict import own_findings
 from workloads.file.suite import Cell
 
@@ -62,8 +64,9 @@ class Line:
         started: wall clock, ISO format.
         ended: how it ended.
         anomalies: name → how many, those that fail the run only.
-        headline: what happened to data, the gravest first; ``who``: who did it (:mod:`checkers.judge.stories`); without what the workload
-            expects or allows. Both are empty in a line of an older icequake.
+        headline: what happened to data, the gravest first; ``who``: who did it (:mod:`checkers.judge.stories`); ``happened``: the same by
+            kind, with the remedies; without what the workload expects or allows. They are empty in a line of an older icequake.
+        versions: of what ran, by name, as its plan has them.
         seen: the same, by all that a suite's ``known`` can ask for; empty in a line of an older icequake.
         reason: why there is no verdict, or why the run was cut short.
         operations, commits: of the workload's phases.
@@ -100,6 +103,19 @@ class Line:
     seen: tuple[Seen, ...] = ()
     headline: tuple[str, ...] = ()
     who: str = ""
+    happened: tuple[Happened, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def told(self) -> tuple[Happened, ...]:
+        """What happened by kind; in a line of an older icequake a kind is a name of anomalies."""
+        return self.happened or tuple(self._of_name(s) for s in self.kinds if s.same_as is None)
+
+    def _of_name(self, s: Seen) -> Happened:
+        means = meaning(s.name)
+        tables = () if s.table is None else (s.table,)
+        remedy = "" if means is None else means.remedy
+        return Happened(s.name, self.who, {s.name: s.count}, (s.name,), tables, remedy, (), s.known)
 
     @property
     def kinds(self) -> tuple[Seen, ...]:

@@ -14,7 +14,7 @@ from checkers.judge.proof import PLANNED
 from checkers.judge.runfolder import load_evidence
 from harness.cli.options import BadArgument, anywhere, run_in
 from reports.drawing.words import plural
-from reports.reproduction.exportable import why_not
+from reports.reproduction.exportable import form_of
 from reports.reproduction.issue import issue
 from reports.reproduction.script import script
 from workloads.file import scenario as scenarios
@@ -93,5 +93,5 @@ def _of_run(folder: RunFolder) -> tuple[Scenario, dict[str, str]]:
 
 def export_command(scenario: Scenario, typed: str) -> str:
     """The line that makes a script of a scenario, or the text for a tracker where it cannot be one; ``typed``: its name or file."""
-    form, ending = (SCRIPT, "py") if why_not(scenario) is None else (ISSUE, "md")
+    form, ending = form_of(scenario)
     return shlex.join([anywhere(), "export", typed, "--as", form, "-o", f"{scenario.scenario}.{ending}"])

@@ -297,7 +297,7 @@ def _pages(night: Night, goes_on: str) -> Path:
     from reports.drawing import render
     from reports.soak import page
 
-    return render.write(page.of(night, goes_on, *trend.earlier(night.folder)), night.folder)
+    return render.write(page.of(night, goes_on, *trend.earlier(night.folder), program=anywhere()), night.folder)
 
 
 def _end(night: Night, into: Path, goes_on: str, *, quiet: bool) -> int:

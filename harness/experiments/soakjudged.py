@@ -17,6 +17,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge import stories
 from checkers.nights import record
+from checkers.nights.happened import happened
 from checkers.nights.record import Ended, Line
 from checkers.timeline.timelines import timelines
 from harness.campaign.errors import dispensable
@@ -27,7 +28,7 @@ def judged_line(line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
     """The line with what the checkers say. A run that was cut short is an error, unless it certainly shows an anomaly."""
     results, evidence = judged.results, judged.evidence
     measured = measures.measure(evidence, results, measures.requests(folder.proxy))
-    seen = record.failing(results)
+    seen, versions = record.failing(results), dict(folder.read_plan().versions)
     told = stories.unaccepted(results.told.stories, results.verdicts, results.accepted.mark)
     ended: Ended = "unknown" if results.valid == "unknown" else "valid" if results.valid else "invalid"
     if ended != "invalid" and (line.reason is not None or not results.complete):
@@ -47,6 +48,8 @@ def judged_line(line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
         seen=seen,
         headline=stories.headline(told),
         who=stories.who_words(told),
+        happened=happened(told, results.told.stories, versions, line.cell.catalog),
+        versions=versions,
         operations=measured.operations,
         commits=measured.commits,
         figures=record.figures_of(measured),

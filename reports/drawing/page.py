@@ -19,7 +19,15 @@ from markupsafe import Markup, escape
 from reports.drawing.svg import element
 from reports.drawing.words import grouped
 
-SYMBOLS = {"valid": "✓", "invalid": "✕", "unknown": "?", "incomplete": "…", "reproduced": "!", "measured": "i"}
+SYMBOLS = {
+    "valid": "✓",
+    "invalid": "✕",
+    "unknown": "?",
+    "incomplete": "…",
+    "reproduced": "!",
+    "known": "!",
+    "measured": "i",
+}
 """Status of a banner → the symbol before its headline."""
 
 

@@ -128,6 +128,17 @@ def link_label(url: str) -> str:
     return shorten(f"{where}: {re.sub('[-_]+', ' ', last)}" if last else where, 80)
 
 
+def safe(target: str | None) -> str | None:
+    """A link that is safe to follow: http or https only; else None."""
+    if target is None:
+        return None
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        return None
+    return target if parts.scheme in ("http", "https") and parts.netloc else None
+
+
 def compact(value: Any, most: int = 400) -> str:
     """JSON on one line, bounded."""
     try:

@@ -34,6 +34,11 @@ _ENGINES = {
 }
 
 
+def form_of(scenario: Scenario) -> tuple[str, str]:
+    """How a scenario is exported, and what its file's name ends in: as a script, or where it cannot be one as the text for a tracker."""
+    return ("script", "py") if why_not(scenario) is None else ("issue", "md")
+
+
 def why_not(scenario: Scenario) -> str | None:
     """Why a scenario cannot be written as a script, as a clause; None if it can."""
     if scenario.catalog not in CATALOGS:

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 from checkers.verdict import Anomaly
 
 MOST_CARDS = 50
-
-
-def safe(target: str | None) -> str | None:
-    """A documented link that is safe to follow: http or https only."""
-    if target is None:
-        return None
-    try:
-        parts = urlsplit(target)
-    except ValueError:
-        return None
-    return target if parts.scheme in ("http", "https") and parts.netloc else None
 
 
 def choose(anomalies: Sequence[Anomaly], most: int = MOST_CARDS) -> list[Anomaly]:

@@ -34,7 +34,6 @@ from reports.drawing.page import (
 )
 from reports.drawing.svg import element
 from reports.run import faulted, operations, picture, statements, stories_view, values
-from reports.run.anomalies import safe
 from reports.run.bands import Band
 from reports.run.operations import Shown, shortened, snapshot
 from reports.run.stories_view import StoryView
@@ -185,7 +184,7 @@ def _head(shown: Shown, found: Found, involved: Sequence[Operation]) -> Markup:
             tag("span", words.shorten(view.who, 120), "tag engine"),
         ]
     if a is not None and a.documented:
-        text, href = words.link_label(a.documented), safe(a.documented)
+        text, href = words.link_label(a.documented), words.safe(a.documented)
         said = f"documented: {text if href else words.shorten(text, 120)}"
         parts.append(outside(said, href, "tag") if href else tag("span", said, "tag"))
     if mark := view.mark if view is not None else shown.run.mark(a) if a is not None else "":

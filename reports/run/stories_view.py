@@ -32,7 +32,6 @@ from reports.drawing.page import (
     tag,
 )
 from reports.run import faulted, operations
-from reports.run.anomalies import safe
 from reports.run.plan_view import table_specs
 from reports.run.results import is_unmet
 from reports.run.stored import Stored
@@ -149,7 +148,7 @@ def _struck(run: Stored, story: Story) -> list[str]:
 
 
 def _known(k: Known) -> KnownLine:
-    return KnownLine(f"icequake prove {words.shorten(k.scenario, 60)}", safe(k.link), words.link_label(k.link))
+    return KnownLine(f"icequake prove {words.shorten(k.scenario, 60)}", words.safe(k.link), words.link_label(k.link))
 
 
 # --- blocks of the page -----------------------------------------------------------------------------------------------
@@ -228,7 +227,7 @@ def scenario_facts(run: Stored) -> list[tuple[str, str, str | None]]:
     out += [("affected releases", str(told.get("affected") or "not recorded"), None)]
     out += [("this release", ", ".join(ran), None)] if ran else []
     if isinstance(told.get("link"), str):
-        out += [("discussion", words.link_label(told["link"]), safe(told["link"]))]
+        out += [("discussion", words.link_label(told["link"]), words.safe(told["link"]))]
     without = "none known" if told.get("anomalies") else "none needed"
     out += [("remedy", str(told.get("remedy") or without), None)]
     return [(name, words.shorten(text, 400), href) for name, text, href in out]

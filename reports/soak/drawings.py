@@ -9,19 +9,21 @@ from markupsafe import Markup
 from checkers.nights.night import Night
 from checkers.nights.record import Line, Sample
 from reports.drawing import svg, words
+from reports.soak import places
 from reports.soak.words import CLASSES, findings
 
 WIDE, LEFT, RIGHT, TOP, BOTTOM = 1100, 190, 20, 18, 40
 LANE, BAR = 20, 12
-HIGH = 190
+SMALL, HIGH, AXIS, ENDS = 540, 130, 46, 110
+"""A plot of memory or disk: its size, and what stands left and right of its curves."""
 GB = 1e9
 
 
-def _hours(most: float, frame: svg.Frame) -> tuple[svg.Scale, Markup]:
+def _hours(most: float, frame: svg.Frame, ticks: int = 12) -> tuple[svg.Scale, Markup]:
     """The axis of the time of the night, from 0 to ``most`` seconds."""
     unit, name = (3600.0, "hours") if most >= 7200 else (60.0, "minutes")
     scale = svg.Scale(0.0, max(most, unit / 60) / unit, frame.left, frame.x1)
-    labels = [(v, f"{v:g}") for v in svg.ticks(0.0, scale.high, 12)]
+    labels = [(v, f"{v:g}") for v in svg.ticks(0.0, scale.high, ticks)]
     return svg.Scale(0.0, scale.high * unit, frame.left, frame.x1), svg.axis_x(frame, scale, labels, name)
 
 
@@ -34,18 +36,18 @@ def timeline(night: Night, href: Callable[[Line], str | None]) -> Markup | None:
     drawn = [x for x in night.lines if x.took or x.number is None]
     if not drawn:
         return None
-    stacks = list(dict.fromkeys(" ".join(c.stack) for c in (*night.cells, *(x.cell for x in drawn))))
+    stacks = list(dict.fromkeys(places.lane(night, c) for c in (*night.cells, *(x.cell for x in drawn))))
     frame = svg.Frame(WIDE, TOP + LANE * len(stacks) + BOTTOM, LEFT, RIGHT, TOP, BOTTOM)
     at, axis = _hours(night.used, frame)
     parts: list[str] = [axis]
     for n, name in enumerate(stacks):
         parts.append(svg.text(LEFT - 8, TOP + LANE * n + LANE / 2 + 4, words.shorten(name, 28), "lane", "end"))
     for line in drawn:
-        y = TOP + LANE * stacks.index(" ".join(line.cell.stack)) + (LANE - BAR) / 2
+        y = TOP + LANE * stacks.index(places.lane(night, line.cell)) + (LANE - BAR) / 2
         shown = night.showed(line)
         x = at(max(0.0, line.used - line.took))
         what = findings(night, line) or line.reason or "valid"
-        label = f"{line.cell.name} seed {line.seed}: {shown}, {words.shorten(what, 200)}"
+        label = f"{places.of(night, line.cell)}, seed {line.seed}: {shown}, {words.shorten(what, 200)}"
         bar = svg.rect(x, y, max(1.5, at(line.used) - x - 0.5), BAR, f"ran {CLASSES[shown]}", svg.title(label))
         link = href(line)
         parts.append(svg.element("a", bar, href=link) if link else bar)
@@ -54,11 +56,11 @@ def timeline(night: Night, href: Callable[[Line], str | None]) -> Markup | None:
 
 def _plot(most: float, curves: Sequence[tuple[str, str, Sequence[svg.Point]]], label: str) -> Markup:
     """Curves of gigabytes over the seconds of the night: (name, class, points)."""
-    frame = svg.Frame(WIDE, HIGH, LEFT, RIGHT + 150, TOP, BOTTOM)
-    at, axis = _hours(most, frame)
+    frame = svg.Frame(SMALL, HIGH, AXIS, ENDS, TOP, BOTTOM)
+    at, axis = _hours(most, frame, 6)
     top = max((y for _, _, points in curves for _, y in points), default=0.0) or 1.0
     up = svg.Scale(0.0, top * 1.08, frame.y1, frame.top)
-    parts: list[str] = [axis, svg.axis_y(frame, up, [(v, f"{v:g}") for v in svg.ticks(0.0, up.high, 5)], "GB")]
+    parts: list[str] = [axis, svg.axis_y(frame, up, [(v, f"{v:g}") for v in svg.ticks(0.0, up.high, 3)], "GB")]
     ends: list[float] = []
     for name, tone, points in curves:
         if points:
@@ -68,7 +70,7 @@ def _plot(most: float, curves: Sequence[tuple[str, str, Sequence[svg.Point]]], l
                 y -= 13
             ends.append(y)
             parts.append(svg.text(frame.x1 + 8, y, name, f"name {tone}"))
-    return svg.drawing(WIDE, HIGH, label, parts)
+    return svg.drawing(SMALL, HIGH, label, parts)
 
 
 def memory(night: Night) -> Markup | None:

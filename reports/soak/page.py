@@ -1,4 +1,4 @@
-"""The page of a night: cells and their verdicts, runs in time, memory and disk, failures with the command that repeats each, the trend."""
+"""The page of a night: what is lost, who did it and what to do now; then its runs, the combinations that it ran, and the trend."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from reports.drawing import words
 from reports.drawing.figures import shown
 from reports.drawing.page import (
     Block,
+    Fold,
     JUnitCase,
     JUnitSuite,
     Legend,
     Page,
     Plot,
+    Plots,
     Section,
     Table,
     TableCell,
@@ -33,14 +35,16 @@ from reports.drawing.page import (
     badge,
     joined,
     link,
+    outside,
     tag,
 )
 from reports.shrunk import PAGE as SHRUNK
-from reports.soak import drawings
+from reports.soak import drawings, kinds, places, versions
 from reports.soak import words as soakwords
+from reports.soak.banner import banner, first_step
 from reports.soak.words import CLASSES, SYMBOLS
 from workloads.file.sizes import written
-from workloads.file.suite import DIMENSIONS, Cell, Known
+from workloads.file.suite import Cell, Known
 
 FILE = "soak"
 MOST_FAILURES = 500
@@ -54,38 +58,39 @@ def _figure(key: str, s: Spread | None) -> str:
     return shown(BY_KEY[key], None if s is None else s.median)
 
 
-def href_of(night: Night, line: Line) -> str | None:
-    """The link to a run's page; None if its folder, or its page, is gone."""
-    if line.folder is None or not (night.folder / line.folder / "report.html").exists():
-        return None
-    return quote(f"{line.folder}/report.html")
-
-
 def _verdict(shown: str) -> str:
     """What a run or a cell showed, with its symbol and colour."""
     return badge(CLASSES[shown], f"{SYMBOLS[shown]} {shown}")
 
 
 def _cells(night: Night) -> list[Block]:
-    """A row for each cell; a terminal has those that ran, each by its whole name."""
-    told = [d for d in DIMENSIONS if any(getattr(c, d) for c in night.cells)]
-    columns = [TableColumn(name, sort=True, terminal="cell" if n == 0 else None) for n, name in enumerate(told)]
+    """A row for each combination; a terminal has those that ran, each by its whole name."""
+    told = places.varied(night)
+    columns = [
+        TableColumn(places.named(d), sort=True, terminal="cell" if n == 0 else None, mark="nowrap" if n < 3 else "")
+        for n, d in enumerate(told)
+    ]
     columns += [
         TableColumn("verdict", sort=True, terminal="verdict"),
         TableColumn("runs", right=True, sort=True),
-        TableColumn("of these", terminal="runs", mark="counts"),
+        TableColumn("their verdicts", terminal="runs", mark="nowrap"),
         TableColumn("operations", right=True, sort=True),
-        TableColumn("commits a second", right=True, terminal=BY_KEY["commits_per_s"].short),
-        TableColumn("retried", right=True, terminal=BY_KEY["retried"].short),
+        TableColumn("commits/s", right=True, terminal=BY_KEY["commits_per_s"].short),
+        TableColumn(
+            "retried", right=True, terminal=BY_KEY["retried"].short, title="commits that needed another attempt"
+        ),
         TableColumn("anomalies", terminal="anomalies", most=300, mark="wrap"),
     ]
     legend = " · ".join(f"{symbol} {text}" for text, symbol in SYMBOLS.items())
-    note = f"{legend}. Commits and retries: the median over the cell's runs. Click a column to sort."
-    return [Table(columns, [_cell(night, cell, told) for cell in night.cells]), Text([note], "note")]
+    alike = places.alike(night)
+    note = f"{legend}. Commits and retries: the median over the runs. Click a column to sort."
+    all_ = f"All of them: {', '.join(alike)}. " if alike else ""
+    rows = [_cell(night, cell, told) for cell in night.cells]
+    return [Text([f"{all_}{places.WHAT}", *places.disturbs(night)], "note"), Table(columns, rows), Text([note], "note")]
 
 
 def _cell(night: Night, cell: Cell, told: Sequence[str]) -> TableRow:
-    """A row of the table; ``told``: the dimensions that any cell has."""
+    """A row of the table; ``told``: the dimensions that tell the combinations apart."""
     counts, worst, lines = night.counts(cell), night.worst(cell), night.by_cell[cell]
     p = trend.point(night.lines, cell)
     first, *others = (getattr(cell, d) for d in told)
@@ -116,104 +121,113 @@ def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(out)
 
 
-def _failures(night: Night) -> list[Block]:
-    found = [*night.failures, *(x for x in night.lines if x.ended in ("error", "unknown"))]
+def _runs(night: Night, lines: Sequence[Line]) -> list[Block]:
+    """A row for each run, and below it the command that repeats it."""
     columns = [
-        *(TableColumn("started", mark="nowrap"), TableColumn("cell"), TableColumn("seed", right=True), TableColumn("")),
-        *(TableColumn("what", most=600, mark="wrap"), TableColumn("harm"), TableColumn("table"), TableColumn("who")),
-        *(TableColumn("page"), TableColumn("again", most=800, mark="mono wrap")),
+        *(TableColumn("run", mark="wrap"), TableColumn("what happened", most=600, mark="wrap"), TableColumn("how bad")),
+        *(TableColumn("table"), TableColumn("who did it", mark="wrap"), TableColumn("its page", mark="nowrap")),
     ]
     rows = []
-    for x in found[:MOST_FAILURES]:
-        showed = night.showed(x)
+    for x in lines[:MOST_FAILURES]:
         kept = x.folder is not None and (night.folder / x.folder).is_dir()
-        gone = ("its folder was removed to make room",) if showed in ("new", "known") and not kept else ()
-        what = words.shorten(soakwords.findings(night, x) or x.reason or "no reason given", 600)
+        gone = ("its folder was removed to make room",) if x.ended == "invalid" and not kept else ()
+        names = soakwords.findings(night, x) or x.reason or "no reason given"
+        what, *others = [*(words.shorten(h, 200) for h in x.headline), words.shorten(names, 600)]
+        seed = "" if x.seed is None else f"seed {x.seed}, "
         rows.append(
             TableRow(
                 [
-                    x.started[:19].replace("T", " "),
-                    x.cell.name,
-                    "–" if x.seed is None else str(x.seed),
-                    badge(CLASSES[showed], showed),
-                    TableCell(what, (*(words.shorten(h, 200) for h in x.headline), *gone)),
+                    TableCell(places.of(night, x.cell), (f"{seed}{x.started[:19].replace('T', ' ')}",)),
+                    TableCell(what, (*others, *gone)),
                     soakwords.harm(x) or "–",
                     words.shorten(", ".join(dict.fromkeys(s.table for s in x.kinds if s.table)), 120) or "–",
-                    words.shorten(x.who, 120) or "–",
-                    link("open the run's page", href) if (href := href_of(night, x)) is not None else "not kept",
-                    x.command or "",
-                ]
+                    words.shorten(", ".join(dict.fromkeys(h.who for h in x.told if h.who)), 120) or "–",
+                    _page_of(night, x),
+                ],
+                below=joined(("again: ", tag("code", words.shorten(x.command, 800)))) if x.command else "",
             )
         )
-    return [Table(columns, rows)]
+    more = len(lines) - MOST_FAILURES
+    left = [Text([f"and {words.plural(more, 'more run')}, in {FILE}.json"], "note")] if more > 0 else []
+    return [Table(columns, rows), *left]
+
+
+def _page_of(night: Night, x: Line) -> str | TableCell:
+    """Links to a run's page, and to the card of each kind of failure on it."""
+    if (href := kinds.href_of(night, x)) is None:
+        return "not kept"
+    cards = [link(f"card {h.card}", kinds.card_of(night, x, h)) for h in x.told if h.card]
+    return TableCell(link("open", href), (joined(cards, ", "),) if cards else ())
+
+
+def _failures(night: Night) -> list[Section]:
+    """The runs that are not valid, apart: with something new, with known defects alone, and without a verdict."""
+    new = [x for x in night.failures if night.showed(x) == "new"]
+    known = [x for x in night.failures if night.showed(x) == "known"]
+    open_ = [x for x in night.lines if x.ended in ("error", "unknown")]
+    apart = [
+        ("Runs that showed something new", "new", new, "New"),
+        ("Runs that showed known defects", "seen", known, "Known"),
+        ("Runs without a verdict", "open", open_, "Without a verdict"),
+    ]
+    return [Section(title, anchor, _runs(night, lines), short) for title, anchor, lines, short in apart if lines]
 
 
 def _found(night: Night, f: Find) -> str:
     """What became of a new anomaly, with a link to its page."""
     page = f"{f.folder}/{SHRUNK}"
     there = f.folder is not None and (night.folder / page).exists()
-    return link(words.shorten(soakwords.find_of(f), 900), quote(page) if there else None)
+    return link(words.shorten(soakwords.find_of(f, places.of(night, f.cell)), 900), quote(page) if there else None)
 
 
 def _knowns(night: Night) -> list[Block]:
+    """How often what is known showed, so that one sees when it no longer does."""
     columns = [
-        *(TableColumn("anomaly", mark="wrap"), TableColumn("where", most=400, mark="wrap")),
-        *(
-            TableColumn("runs of these cells", right=True),
-            TableColumn("with it", right=True),
-            TableColumn("", mark="wrap"),
-        ),
+        TableColumn("anomaly", mark="wrap"),
+        TableColumn("where it is known", most=400, mark="wrap"),
+        TableColumn("runs there", right=True, title="runs of the combinations in which it is known"),
+        TableColumn("showed it", right=True, title="runs that showed it"),
+        TableColumn("discussed at", mark="wrap"),
     ]
     rows = []
     for known in night.suite.known:
         mine, seen = [x for x in night.runs if known.of(x.cell)], len(night.runs_with(known))
-        where = soakwords.where(known) or "everywhere"
-        rows.append(
-            TableRow(
-                [
-                    known.name,
-                    where,
-                    *map(words.grouped, (len(mine), seen)),
-                    _why(known, any(m.known is known for m in night.missing)),
-                ]
-            )
-        )
+        gone = any(m.known is known for m in night.missing)
+        where = f"{soakwords.where(known) or 'everywhere'}, as the suite says"
+        rows.append(TableRow([known.name, where, *map(words.grouped, (len(mine), seen)), _why(known, gone)]))
     of_suite = {known.link for known in night.suite.known}
     shown = [(x, s, link_) for x in night.runs for s in x.kinds if (link_ := night.known_of(s, x.cell)) is not None]
     for link_ in dict.fromkeys(link_ for *_, link_ in shown if link_ not in of_suite):
         these = [(x, s) for x, s, its in shown if its == link_]
         cells = {x.cell for x, _ in these}
-        rows.append(
-            TableRow(
-                [
-                    ", ".join(sorted({s.name for _, s in these})),
-                    "as a scenario of the library shows it",
-                    words.grouped(sum(x.cell in cells for x in night.runs)),
-                    words.grouped(len({id(x) for x, _ in these})),
-                    tag("a", words.link_label(link_), href=link_, rel="noreferrer"),
-                ]
-            )
-        )
+        ran, showed = sum(x.cell in cells for x in night.runs), len({id(x) for x, _ in these})
+        names = ", ".join(sorted({s.name for _, s in these}))
+        where = "as a scenario of the library shows it"
+        rows.append(TableRow([names, where, *map(words.grouped, (ran, showed)), _discussed(link_)]))
     return [Table(columns, rows, "None was seen, and the suite names none.")]
+
+
+def _discussed(link_: str) -> str:
+    return outside(words.link_label(link_), words.safe(link_))
 
 
 def _why(known: Known, gone: bool) -> str:
     """Where a known anomaly is described, and whether it no longer shows."""
-    parts = [tag("a", words.link_label(known.link), href=known.link, rel="noreferrer")]
+    parts = [_discussed(known.link)]
     note = f": {words.shorten(known.note, 300)}" if known.note else ""
     lost = [badge("unknown", "no longer seen")] if gone else []
     return joined((joined((*parts, note)), *lost), " ")
 
 
 def _time(night: Night) -> list[Block]:
-    drawn = drawings.timeline(night, lambda line: href_of(night, line))
+    drawn = drawings.timeline(night, lambda line: kinds.href_of(night, line))
     if drawn is None:
         return [Text(["No run."], "muted")]
     named = (
         ("", "valid"),
-        ("invalid", "new anomaly"),
-        ("known", "known anomaly"),
-        ("unknown", "unknown"),
+        ("invalid", "something new"),
+        ("known", "known defects alone"),
+        ("unknown", "undecided"),
         ("incomplete", "error"),
     )
     note = (
@@ -224,13 +238,19 @@ def _time(night: Night) -> list[Block]:
 
 
 def _resources(night: Night) -> list[Block]:
+    """Memory and disk, folded: they matter if the memory grew, which opens them."""
     drawn = [Plot(d, name) for d, name in ((drawings.memory(night), "Memory"), (drawings.disk(night), "Disk")) if d]
     limit = f"The memory of the soak's own process must not grow from run to run. The night's folder may have {written(night.suite.keep)}."
-    return [*drawn, Text([limit if drawn else "No sample was taken."], "note")]
+    if not drawn:
+        return [Text(["No sample was taken."], "muted")]
+    grown = "" if night.grown is None else ": it grew"
+    return [
+        Fold(f"Memory of the soak's own process{grown}, and disk", [Plots(drawn), Text([limit], "note")], bool(grown))
+    ]
 
 
 def _trend(night: Night, past: Sequence[Past], unread: Sequence[str]) -> list[Block]:
-    """A row for each cell that had a turn in this night, and a run that was judged in it or in an earlier one: its points."""
+    """A row for each combination that had a turn in this night, and a run that was judged in it or in an earlier one: its points."""
     left_out = Text([f"A night is left out: {words.shorten(why, 300)}" for why in unread], "note")
     rows = []
     for cell in night.cells:
@@ -242,14 +262,14 @@ def _trend(night: Night, past: Sequence[Past], unread: Sequence[str]) -> list[Bl
         speed, again = (None, None) if now is None else (now.throughput, now.retries)
         faster = trend.against(speed, (b.throughput for b in there), BY_KEY["commits_per_s"])
         fewer = trend.against(again, (b.retries for b in there), BY_KEY["retried"])
-        rows.append(TableRow([cell.name, *map(_point, (*before, now)), MARKS[faster], MARKS[fewer]]))
+        rows.append(TableRow([places.of(night, cell), *map(_point, (*before, now)), MARKS[faster], MARKS[fewer]]))
     if not rows or not past:
-        return [left_out, Text(["There is no earlier night of these cells beside this one."], "muted")]
+        return [left_out, Text(["There is no earlier night of these combinations beside this one."], "muted")]
     nights = [
         *(TableColumn(p.started[:10], right=True, title=p.name) for p in past),
         TableColumn("this night", right=True),
     ]
-    columns = [TableColumn("cell"), *nights]
+    columns = [TableColumn("combination"), *nights]
     note = (
         "Commits a second and the share of commits that needed another attempt, medians over the runs of a night; below, the runs with "
         "anomalies. ▲ better, ▼ worse: the median is off that of the nights shown before by more than three times their noise (the standard "
@@ -272,29 +292,35 @@ def _point(p: Point | None) -> str | TableCell:
     return TableCell(_figure("commits_per_s", p.throughput), below, names)
 
 
-def of(night: Night, again: str, past: Sequence[Past] = (), unread: Sequence[str] = ()) -> Page:
+def of(
+    night: Night, again: str, past: Sequence[Past] = (), unread: Sequence[str] = (), program: str = "icequake"
+) -> Page:
     """The page.
 
     Args:
         again: the command that continues the night.
         past: earlier nights, oldest first; ``unread``: why others cannot be read.
+        program: how icequake is called.
     """
     notes, finds = soakwords.notes(night), [_found(night, f) for f in night.finds]
     known = [Section("What to know", "notes", [Text(notes, "list", 1000)], terminal="To know:")] if notes else []
-    followed = [Section("What became of new anomalies", "finds", [Text(finds, "list")], terminal="New anomalies:")]
+    followed = [Section("What became of new anomalies", "finds", [Text(finds, "list")], "Replayed", "New anomalies:")]
+    found = kinds.kinds(night)
+    harm = kinds.blocks(night, found, program)
     return Page(
         FILE,
         f"{night.suite.suite}, soaked",
-        soakwords.banner(night),
+        banner(night),
         [
+            Section("What is lost, who did it, and what to do now", "lost", harm, "What is lost"),
             *known,
-            Section("Cells", "cells", _cells(night), terminal=""),
-            Section("Failures, and runs without a verdict", "failures", _failures(night), "Failures"),
             *(followed if finds else []),
-            Section("Known anomalies", "known", _knowns(night)),
+            *_failures(night),
+            Section("All combinations", "cells", _cells(night), terminal=""),
+            Section("How often known defects showed", "known", _knowns(night), "Known defects"),
             Section("The night in time", "time", _time(night)),
-            Section("Memory and disk", "resources", _resources(night)),
             Section("Trend", "trend", _trend(night, past, unread)),
+            Section("Memory and disk", "resources", _resources(night)),
         ],
         to_json(night),
         facts=_facts(night),
@@ -302,6 +328,7 @@ def of(night: Night, again: str, past: Sequence[Past] = (), unread: Sequence[str
         command=("Continue it", again),
         footer=f"Every number comes from runs.jsonl; {FILE}.json has all runs.",
         suite=_suite(night, again),
+        told=first_step(found),
     )
 
 
@@ -310,12 +337,13 @@ def _facts(night: Night) -> list[tuple[str, str]]:
     load = joined((f"{words.grouped(night.suite.length)} s", tag("small", "of load")), " ")
     return [
         ("Runs", words.grouped(len(night.runs))),
-        ("Cells", words.grouped(len(night.cells))),
+        ("Combinations", words.grouped(len(night.cells))),
         ("Operations", words.grouped(sum(x.operations for x in night.runs))),
         ("Each run", load),
         ("Took", words.duration(1000 * night.used)),
         ("Seed of the night", str(night.seed)),
         ("Most memory", words.size(peak) if peak else "–"),
+        *versions.facts(night),
     ]
 
 
@@ -324,7 +352,7 @@ def _facts(night: Night) -> list[tuple[str, str]]:
 
 def _suite(night: Night, again: str) -> JUnitSuite:
     """A case for each cell. What is known stands in its output."""
-    told = {"verdict": soakwords.banner(night).headline, "seed": night.seed, "command": again, "runs": len(night.runs)}
+    told = {"verdict": banner(night).headline, "seed": night.seed, "command": again, "runs": len(night.runs)}
     cases = [*(_case(night, cell) for cell in night.cells)]
     cases += [JUnitCase(c.name, "skipped", f"cannot run: {why}") for c, why in night.left_out.items()]
     return JUnitSuite(f"icequake.soak.{night.suite.suite}", night.used, told, cases)

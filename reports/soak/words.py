@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from checkers.names import meaning
 from checkers.nights import record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
 from checkers.nights.record import Line, Seen
 from reports.drawing import words
-from reports.drawing.page import Banner
 from workloads.file.suite import Known
 
-MOST_HAPPENED = 3
-"""Runs of which a night's first sentence says what happened."""
 SYMBOLS = {"new": "✕", "known": "!", "error": "…", "unknown": "?", "valid": "✓", "not run": "–"}
 """What a run or a cell showed → its symbol."""
 CLASSES = {
@@ -50,14 +45,6 @@ def harm(line: Line) -> str:
     return str(min(harms, key=lambda h: h.gravity)) if harms else ""
 
 
-def happened(lines: Iterable[Line]) -> str:
-    """What happened to data in some runs, and who did it, each once; empty if no line says so."""
-    said = dict.fromkeys(f"{'; '.join(x.headline)} ({x.who})" for x in lines if x.headline)
-    few = list(said)[:MOST_HAPPENED]
-    more = f"; and {words.plural(len(said) - len(few), 'more run')}" if len(said) > len(few) else ""
-    return "; ".join(few) + more
-
-
 def line_of(night: Night, line: Line) -> str | None:
     """The line of a run on the terminal; None for one that needs none."""
     shown = night.showed(line)
@@ -72,8 +59,11 @@ def line_of(night: Night, line: Line) -> str | None:
     return words.printable(f"{SYMBOLS[shown]} {who}: {what}{words.shorten(happened, 400)}{again}")
 
 
-def find_of(f: Find) -> str:
-    """What became of a new anomaly, one line: ``undelete of CELL: shows again in 3 of 3 replays; shrunk to 2 operations …``."""
+def find_of(f: Find, place: str = "") -> str:
+    """What became of a new anomaly, one line: ``undelete of CELL: shows again in 3 of 3 replays; shrunk to 2 operations …``.
+
+    ``place``: what to call its cell; empty: its name.
+    """
     parts = [f"shows again in {f.replays} replays"] if f.replays is not None else []
     if f.became == "shrunk":
         left = f"shrunk to {words.plural(f.operations, 'operation')} of {words.plural(f.writers, 'writer')}"
@@ -83,7 +73,7 @@ def find_of(f: Find) -> str:
     else:
         why = {"not shown": "not shrunk: nothing showed it again", "spent": "not shrunk", "failed": "not shrunk"}
         parts.append(f"{why[f.became]}{f': {words.shorten(f.reason, 300)}' if f.reason else ''}")
-    text = f"{f.anomaly} of {f.cell.name}{'' if f.seed is None else f' seed {f.seed}'}: {'; '.join(parts)}"
+    text = f"{f.anomaly} of {place or f.cell.name}{'' if f.seed is None else f' seed {f.seed}'}: {'; '.join(parts)}"
     return words.printable(text + (f": {f.command}" if f.became == "shrunk" and f.command else ""))
 
 
@@ -93,41 +83,16 @@ def finds_of(night: Night, line: Line) -> list[Find]:
 
 
 def counted(night: Night) -> str:
-    """``40 runs of 22 of 66 cells in 1 h 2 min``."""
+    """``40 runs of 22 of 66 combinations in 1 h 2 min``."""
     ran = sum(1 for cell in night.cells if any(x.counts for x in night.by_cell.get(cell, ())))
     took = words.duration(1000 * night.used)
-    return f"{words.plural(len(night.runs), 'run')} of {ran} of {words.plural(len(night.cells), 'cell')} in {took}"
-
-
-def banner(night: Night) -> Banner:
-    """The headline, and one sentence."""
-    new = [x for x in night.lines if night.showed(x) == "new"]
-    sentence = f"{counted(night)[:1].upper()}{counted(night)[1:]}."
-    if night.stopped is not None:
-        sentence += f" The night stopped: {night.stopped}."
-    for reason in night.given_up.values():
-        sentence += f" {reason[:1].upper()}{reason[1:]}."
-    if new:
-        names: dict[str, int] = {}
-        for line in new:
-            for name, n in night.new_of(line).items():
-                names[name] = names.get(name, 0) + n
-        if said := happened(new):
-            sentence = f"What happened to data: {said}. {sentence}"
-        return Banner("invalid", f"New anomalies in {words.plural(len(new), 'run')}: {words.tally(names)}", sentence)
-    if said := happened([x for x in night.lines if night.showed(x) == "known"]):
-        sentence = f"Known defects showed again: {said}. {sentence}"
-    if not night.runs:
-        return Banner("incomplete", "No run", sentence)
-    if night.code not in (0, 1, 2):
-        return Banner("incomplete", "The night could not do what it was to do", sentence)
-    if night.verdict == "unknown":
-        return Banner("unknown", "No new anomaly, but not everything was decided", sentence)
-    return Banner("valid", "No new anomaly", sentence)
+    return (
+        f"{words.plural(len(night.runs), 'run')} of {ran} of {words.plural(len(night.cells), 'combination')} in {took}"
+    )
 
 
 def where(known: Known) -> str:
-    """The cells that a known anomaly is limited to; empty: none is left out."""
+    """The combinations that a known anomaly is limited to; empty: none is left out."""
     by = ((d, getattr(known, d)) for d in ("workload", "catalog", "faults", "iceberg"))
     return ", ".join(f"{d} {' or '.join(values)}" for d, values in by if values)
 
@@ -140,7 +105,7 @@ def notes(night: Night) -> list[str]:
         of = f" of {found}" if (found := where(k)) else ""
         out.append(
             f"The known anomaly {k.name}{of} did not show in {words.plural(missing.runs, 'run')} "
-            f"of its cells; if it is fixed, remove it from known: ({k.link})"
+            f"of its combinations; if it is fixed, remove it from known: ({k.link})"
         )
     if night.grown is not None:
         first, last = night.grown
@@ -148,7 +113,7 @@ def notes(night: Night) -> list[str]:
     if unrun := [c for c in night.cells if night.worst(c) == "not run"]:
         few = ", ".join(c.name for c in unrun[:3])
         out.append(
-            f"{words.plural(len(unrun), 'cell')} had no run: {few}{', …' if len(unrun) > 3 else ''}; give a longer --for."
+            f"{words.plural(len(unrun), 'combination')} had no run: {few}{', …' if len(unrun) > 3 else ''}; give a longer --for."
         )
     for cell, why in night.left_out.items():
         out.append(f"{cell.name} cannot run: {why}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,21 @@ def pages(written: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     for name, text in found.items():
         (folder / f"{name}.html").write_text(text)
     return {"run": written, **{name: folder / f"{name}.html" for name in found}}
+
+
+@pytest.mark.parametrize("width", [1000, 1600])
+def test_no_table_of_a_night_is_cut(browser: Browser, tmp_path: Path, width: int) -> None:
+    """Neither by names of many dimensions nor by the commands below its rows."""
+    again = "/home/me/icequake/icequake run contention --seed 1443252414 --store /home/me/icequake/store --writers 3 --time 20s"
+    fast = [replace(c, session="fast", cluster="local") for c in (test_soak.REST, test_soak.JDBC)]
+    runs = [replace(x, cell=c, command=again) for x, c in zip((test_soak.NEW, test_soak.OLD), fast, strict=True)]
+    night = test_soak.a_night(tmp_path, *runs, cells=tuple(fast))
+    (tmp_path / "soak.html").write_text(html(night_page.of(night, test_soak.AGAIN)))
+    cut = (
+        "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+    )
+    with browser.page(tmp_path / "soak.html", width=width) as shown:
+        assert shown.evaluate(cut) == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

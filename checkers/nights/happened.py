@@ -1,0 +1,87 @@
+"""What happened in a run of a night, by kind: all that a person needs who has the night's page, and maybe no folder of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from checkers.judge.by_engine import version_of
+from checkers.judge.stories import CATALOG, SERVER, UNREADABLE, Story, countable, shapes, tally
+from checkers.names import Harm, meaning
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """The stories of a run that are of one kind: of one name, by one who did it, with one remedy, and known alike.
+
+    Attributes:
+        name: of the gravest anomaly, or ``unreadable``.
+        who: who did it, with its version if it has one.
+        counts: what is counted → how often: ``{"false-failure": 2, "unreadable": 1}``.
+        names: of all its anomalies.
+        tables: on which it happened.
+        remedy: what to do about it.
+        scenarios: of the library, that show it; ``link``: where it is discussed. Both are empty if it is not known.
+        card: number of its first card on the run's page, from 1; 0: it has none.
+    """
+
+    name: str
+    who: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    remedy: str = ""
+    scenarios: tuple[str, ...] = ()
+    link: str | None = None
+    card: int = 0
+
+    @property
+    def harm(self) -> Harm | None:
+        """How bad it is; None if nobody explains its names."""
+        return min(
+            (h for name in (self.name, *self.counts) if (h := harm_of(name)) is not None), default=None, key=_bad
+        )
+
+
+def _bad(harm: Harm) -> int:
+    return harm.gravity
+
+
+def harm_of(name: str) -> Harm | None:
+    """How bad what is counted by a name is; None if nobody explains it."""
+    means = meaning(name)
+    return Harm.UNREADABLE if name == UNREADABLE else None if means is None else means.harm
+
+
+def happened(
+    told: Sequence[Story], every: Sequence[Story], versions: Mapping[str, str], catalog: str
+) -> tuple[Happened, ...]:
+    """The kinds of a run's stories, the gravest first.
+
+    Args:
+        told: the stories that fail the run.
+        every: all of its stories, which have cards on its page.
+        versions: of its plan.
+        catalog: its name.
+    """
+    cards = {id(s): n for n, s in enumerate((s for shape in shapes(every) for s in shape.told), 1)}
+    kinds: dict[tuple[object, ...], list[Story]] = {}
+    for s in countable(told):
+        kinds.setdefault((s.name, s.who, s.remedy, s.known), []).append(s)
+    return tuple(_kind(these, cards, versions, catalog) for these in kinds.values())
+
+
+def _kind(these: Sequence[Story], cards: Mapping[int, int], versions: Mapping[str, str], catalog: str) -> Happened:
+    first = these[0]
+    by = f"{first.who} ({catalog})" if first.who in (CATALOG, SERVER) else version_of(first.engine, versions)
+    return Happened(
+        first.name,
+        by or first.who,
+        tally(these) or {first.name: len(these)},
+        tuple(dict.fromkeys(step.name for s in these for step in s.steps if step.name != UNREADABLE)),
+        tuple(dict.fromkeys(s.table for s in these if s.table is not None)),
+        first.remedy,
+        tuple(k.scenario for k in first.known),
+        first.known[0].link if first.known else None,
+        min((cards[id(s)] for s in these if id(s) in cards), default=0),
+    )
