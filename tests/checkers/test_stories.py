@@ -24,6 +24,7 @@ from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
 from reports.run.results import told_from_json
 from tests.support.unreadable import broken
+from workloads.file import suite as suites
 
 JDBC = Ran("mine", "jdbc", "1.12.0")
 
@@ -101,6 +102,29 @@ def test_a_defect_is_named_for_a_catalog_of_its_type_whatever_it_is_called(
 ) -> None:
     told = check(with_fault(broken().evidence, "drop-reply"), ran=Ran("mine", "ours", "1.12.0", own)).told
     assert any(s.known for s in told.stories) is named
+
+
+@pytest.mark.parametrize(
+    ("catalog", "faults", "verb", "names"),
+    [
+        ("rest", "lost-acks", "answer", ("commits/false-failure", "replay/missing-file")),
+        ("rest", "lost-acks", "answer", ("commits/lost-commit",)),
+        ("rest", "flaky-catalog", "duplicate", ("commits/false-failure", "metadata/missing-file")),
+        ("rest", "flaky-catalog", "duplicate", ("commits/lost-commit",)),
+        ("nessie-native", "flaky-catalog", "duplicate", ("metadata/missing-metadata-file", "replay/missing-file")),
+    ],
+)
+def test_what_the_one_rule_knows_no_suite_of_the_library_repeats(
+    catalog: str, faults: str, verb: str, names: tuple[str, ...]
+) -> None:
+    """A file that is missing without the failure that explains it is known to a suite alone."""
+    b = broken()
+    found = [Anomaly(n.partition("/")[2], n.partition("/")[0], b.table, "seen", ops=(b.culprit.op,)) for n in names]
+    assert known_defects(Ran("mine", catalog, "1.12.0"), found, with_fault(b.evidence, verb))
+    for path in sorted(suites.LIBRARY.glob("*.yaml")):
+        suite, _ = suites.parse(path.read_text())
+        cell = suites.Cell("contention", catalog, faults, "1.12.0", "3")
+        assert not [k.name for k in suite.known if k.of(cell) and found[0].name in {e.name for e in k.anomaly}]
 
 
 def test_the_types_of_catalogs_are_those_of_the_catalogs_that_come_with_icequake() -> None:
