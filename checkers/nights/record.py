@@ -22,6 +22,8 @@ from checkers.verdict import own_findings
 from workloads.file.suite import Cell
 
 RUNS, SAMPLES = "runs.jsonl", "samples.jsonl"
+ROWS = "rows"
+"""The folder of a night that has what a lake keeps of its runs, if there was no lake."""
 
 Ended = Literal["valid", "invalid", "unknown", "error", "incomplete"]
 """``error``: the run could not be made or judged. ``incomplete``: its session was stopped or killed; the run is made again."""

@@ -60,15 +60,23 @@ def _one(option: str | None, store: Path) -> Place:
     return place.embedded(store) if option is None else place.chosen(option, store) or place.embedded(store)
 
 
-def keeping(place: Place | None, publish: Publish[T], say: Callable[[str], object]) -> Publish[T]:
-    """As ``publish``, which writes what people read of a judged run; the run then goes into the lake, if there is one."""
-    if place is None:
+def keeping(
+    place: Place | None, publish: Publish[T], say: Callable[[str], object], rows: Path | None = None
+) -> Publish[T]:
+    """As ``publish``, which writes what people read of a judged run; the run then goes into the lake, if there is one.
+
+    ``rows``: the folder that has its rows until there is one; None: nothing is kept for a later lake.
+    """
+    if place is None and rows is None:
         return publish
-    from harness.lake.folders import kept
+    from harness.lake.folders import keep_apart, kept
 
     def both(folder: RunFolder, evidence: Evidence) -> T:
         shown = publish(folder, evidence)
-        kept(place, folder, evidence, say)
+        if place is not None:
+            kept(place, folder, evidence, say)
+        elif rows is not None:
+            keep_apart(rows, folder, evidence, say)
         return shown
 
     return both
@@ -132,7 +140,7 @@ def _folders(paths: list[Path] | None, store: Path) -> list[RunFolder]:
         left, ran = left_of_night(night)
         if left < ran:
             gone = f"the folders of {ran - left} of its {ran} runs are gone, so the lake gets {left}"
-            warn(f"{night}: {gone}; a lake that is made before a night gets all of its runs")
+            warn(f"{night}: {gone}; an older icequake, or --lake no, kept nothing of the others for a lake")
     return found
 
 

@@ -190,7 +190,7 @@ class SoakOptions(Options):
         """What the user should know of a store without a lake; None if there is one, or none is wanted."""
         if self.lake is not None or place_of(None, self.store) is not None:
             return None
-        return "no lake: this night will not be in `trend`; `icequake lake init`, or --lake yes, makes one"
+        return "no lake: for `trend`, put this night into one afterwards by `icequake lake add`, or make one now by --lake yes"
 
     def execute(self) -> int:
         from harness.experiments.soakorder import Order, new_folder
@@ -223,6 +223,7 @@ class SoakOptions(Options):
         return code
 
     def _whole(self, order: Order, into: Path, voice: Voice, shown: _Shown) -> Soak:
+        from checkers.nights import record
         from harness.experiments.soak import Soak
         from reports.soak import words as soakwords
 
@@ -230,7 +231,8 @@ class SoakOptions(Options):
             shown.line(whole.night, line)
 
         kept_in = place_of(self.lake, self.store)
-        publishing = keeping(kept_in, publish, voice.say)
+        rows = into / record.ROWS if self.lake is None else None
+        publishing = keeping(kept_in, publish, voice.say, rows)
         whole = Soak(order, into, voice, publishing, said=tell, stopping=shown.meanwhile)
         whole.told = lambda found: shown.show(f"  {soakwords.find_of(found)}")
         return whole

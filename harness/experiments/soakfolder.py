@@ -6,6 +6,7 @@
     samples.jsonl    memory and disk
     runs/            the folders of the run that goes on and of those that are kept
     columns/         the columns of valid runs (``checkers.columns.spark`` judges them again)
+    rows/            what a lake keeps of the runs, if there was none
     logs/            the logs of the warm stacks of kept runs
     lock             locked while a soak writes here
 """
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.nights.night import Night
-from checkers.nights.record import Line
+from checkers.nights.record import ROWS, Line
 from harness.experiments.shrink.trials import RUNS as SHRINK_RUNS
 from workloads.file.sizes import written
 from workloads.file.suite import Cell, Suite
@@ -131,12 +132,11 @@ class Room:
     def removable(self) -> list[Kept]:
         """What may go to make room."""
         night = self.night()
-        place = self.into / COLUMNS_FOLDER
-        columns = sorted(place.iterdir()) if place.is_dir() else []
+        again = [*sorted((self.into / COLUMNS_FOLDER).glob("*")), *sorted((self.into / ROWS).glob("*/*"))]
         return [
             *self._runs(night),
             *self._runs_of_finds(night),
-            *(Kept(p, size_of(p), p.name, rank=COLUMNS) for p in columns),
+            *(Kept(p, size_of(p), p.name, rank=COLUMNS) for p in again),
         ]
 
     def _runs(self, night: Night) -> Iterator[Kept]:

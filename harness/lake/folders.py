@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
@@ -17,8 +21,10 @@ from checkers.evidence.runfolder import RunFolder, mapping_in
 from checkers.judge.proof import WORDS
 from checkers.judge.runfolder import Outcome, Results, load_evidence
 from checkers.lake.rows import Rows, Told, name_of, requests_of, rows_of, started_of
+from checkers.lake.tables import RUNS as RUNS_TABLE
+from checkers.lake.tables import TABLES
 from checkers.nights import record
-from checkers.nights.record import RUNS
+from checkers.nights.record import ROWS, RUNS
 from checkers.verdict import Verdict
 from harness.lake.errors import Collision
 from harness.lake.lake import Lake, opened
@@ -28,6 +34,7 @@ from reports.run.results import accepted_from_json
 from workloads.file.opened import opened as opened_file
 from workloads.tables import TableSpec
 
+PARQUET = ".parquet"
 BATCH = 32
 """Runs that one commit of each table has when a store is added."""
 
@@ -42,6 +49,8 @@ def read(folder: RunFolder, evidence: Evidence | None = None) -> Rows:
         StoreError, HistoryError, TableLogError, NotARun, OSError: a file in it cannot be read.
     """
     if evidence is None:
+        if (apart := rows_apart(folder.path)) is not None:
+            return apart
         evidence = load_evidence(folder.path)
     plan = folder.read_plan()
     found = results_of(folder.results, plan.tables or (), complete=evidence.complete)
@@ -105,6 +114,37 @@ def kept(place: Place, folder: RunFolder, evidence: Evidence, say: Callable[[str
     return True
 
 
+def keep_apart(place: Path, folder: RunFolder, evidence: Evidence, say: Callable[[str], object]) -> None:
+    """Keep the rows of a night's judged run in its folder ``place``, from which a lake takes them when the run's own is gone.
+
+    If that fails, it is said. A run of a shrink is none of the night's.
+    """
+    if folder.path.parent.parent != place.parent / "runs":
+        return
+    into = place / name_of(folder.path)
+    try:
+        rows = read(folder, evidence)
+        into.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place) as scratch:
+            for name, table in rows.items():
+                pq.write_table(table, Path(scratch) / f"{name}{PARQUET}", compression="zstd")
+            Path(scratch).rename(into)  # a run that is there is there whole
+            Path(scratch).mkdir()
+    except Exception as e:  # whatever is wrong with it, the run loses nothing
+        say(f"no lake can have {name_of(folder.path)} once its folder is gone: {e}")
+
+
+def rows_apart(path: Path) -> Rows | None:
+    """The rows that :func:`keep_apart` kept; None if the folder is another one."""
+    if not (path / f"{RUNS_TABLE.name}{PARQUET}").is_file():
+        return None
+    rows = {t.name: pq.read_table(path / f"{t.name}{PARQUET}", schema=t.schema) for t in TABLES}
+    runs = rows[RUNS_TABLE.name]
+    now = pa.array([datetime.now(UTC)] * runs.num_rows, runs.schema.field("added").type)
+    at = runs.schema.get_field_index("added")
+    return {**rows, RUNS_TABLE.name: runs.set_column(at, runs.schema.field(at), now)}
+
+
 @dataclass
 class Added:
     """What came of adding folders.
@@ -131,11 +171,21 @@ def folders_in(paths: Iterable[Path]) -> list[RunFolder]:
         if not path.is_dir():
             raise runfolder.StoreError(f"{path}: no such folder; give stores, nights, or folders of runs")
         one = [runfolder.find(path)] if (path / "plan.yaml").exists() or (path / "history.jsonl").exists() else None
-        for run in one or [
-            RunFolder(r.path.resolve()) for r in runfolder.runs(path / "runs" if is_night(path) else path)
-        ]:
+        for run in one or (_of_night(path) if is_night(path) else _resolved(path)):
             found.setdefault(run.path, run)
     return list(found.values())
+
+
+def _resolved(path: Path) -> list[RunFolder]:
+    return [RunFolder(r.path.resolve()) for r in runfolder.runs(path)]
+
+
+def _of_night(night: Path) -> list[RunFolder]:
+    """The runs of a night: those whose folders are there, then those of which it kept the rows alone."""
+    there = _resolved(night / "runs")
+    names = {name_of(r.path) for r in there}
+    kept = (p.parent.resolve() for p in sorted((night / ROWS).glob(f"*/*/{RUNS_TABLE.name}{PARQUET}")))
+    return [*there, *(RunFolder(p) for p in kept if name_of(p) not in names)]
 
 
 def is_night(folder: Path) -> bool:
@@ -144,7 +194,7 @@ def is_night(folder: Path) -> bool:
 
 
 def left_of_night(night: Path) -> tuple[int, int]:
-    """Of a night's runs, how many folders are there, and how many runs there were. Raises NightError."""
+    """Of a night's runs, how many a lake can have, and how many runs there were. Raises NightError."""
     return len(folders_in([night])), len(record.read(night)[1])
 
 
@@ -216,7 +266,8 @@ def add_all(
 def _same(folder: RunFolder, namespace: str | None) -> bool:
     """Whether the run that the lake has is this one, as far as its plan can be read."""
     try:
-        mine = folder.read_plan().namespace
-    except runfolder.StoreError:
+        apart = rows_apart(folder.path)
+        mine = folder.read_plan().namespace if apart is None else apart[RUNS_TABLE.name]["namespace"][0].as_py()
+    except (runfolder.StoreError, OSError, ValueError):
         return False
     return not mine or namespace is None or mine == namespace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -743,6 +744,40 @@ def test_a_night_that_was_made_without_a_lake_is_added_and_what_it_kept_no_folde
         code, said = typed("lake", "add", str(night), "--store", str(tmp_path), "--quiet")
     assert (code, said.strip()) == (0, f"{tmp_path / 'lake'}: 1 added, 0 already there, 0 skipped")
     assert [w.partition(",")[0] for w in warned] == [f"{night}: the folders of 2 of its 3 runs are gone"]
+
+
+def test_a_night_is_added_whole_with_the_runs_whose_folders_it_removed(one_run: Path, tmp_path: Path) -> None:
+    """Its rows of a removed run are those that the lake would have had of the folder, but for the moment at which they came in."""
+    night, said = tmp_path / "soak" / "night", list[str]()
+    here, gone = (copied(one_run, night / "runs", stamp) for stamp in STAMPS[:2])
+    shrunk = copied(one_run, night / "shrinks" / "1" / "runs", STAMPS[2])
+    for folder in (here, gone, shrunk):
+        publish = keeping(None, lambda folder, _: folder.path.name, said.append, night / "rows")
+        assert publish(folder, load_evidence(folder.path)) == folder.path.name
+    typed("lake", "add", str(gone.path), "--store", str(tmp_path / "direct"), "--quiet")
+    shutil.rmtree(gone.path)
+    cell = Cell("quick", "rest", "none", "1.12.0", "2")
+    lines = [_encoded(Line(cell, n, n, "2026-11-22T01:00:00Z", "valid")) for n in range(2)]
+    header = {"format": 1, "suite": "night", "seed": 1, "length": 30.0, "cells": [cell.to_json()]}
+    (night / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
+    for added, there in ((2, 0), (0, 2)):
+        code, told = typed("lake", "add", str(night), "--store", str(tmp_path), "--quiet")
+        assert (code, told.strip()) == (0, f"{tmp_path / 'lake'}: {added} added, {there} already there, 0 skipped")
+    assert said == []
+    with opened(embedded(tmp_path)) as lake, opened(embedded(tmp_path / "direct")) as direct:
+        for name in BY_NAME:
+            mine = [r for r in content(lake, name, "added") if r["run"] == f"quick/{STAMPS[1]}"]
+            assert mine == content(direct, name, "added")
+        assert all(r["added"] is not None for r in content(lake, "runs"))
+
+
+def test_rows_that_cannot_be_kept_take_nothing_from_a_run(one_run: Path, tmp_path: Path) -> None:
+    folder, said = copied(one_run, tmp_path / "runs"), list[str]()
+    (tmp_path / "rows").write_text("a file")
+    publish = keeping(None, lambda folder, _: "a page", said.append, tmp_path / "rows")
+    assert publish(folder, load_evidence(folder.path)) == "a page"
+    (line,) = said
+    assert line.startswith(f"no lake can have {folder.path.parent.name}/{folder.path.name} once its folder is gone: ")
 
 
 def test_a_run_that_is_judged_again_is_replaced_in_the_lake(one_run: Path, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ from harness.experiments.soakfolder import (
     surplus,
 )
 from harness.experiments.soakorder import seed_of
+from harness.lake.folders import folders_in
 from harness.run.judged import Judged, Publish
 from harness.run.settings import RunError, Watcher
 from tests.support.files import disk_of, fill
@@ -634,6 +635,8 @@ def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_comma
     assert [f.path.name for f in folders(into)] == sorted(
         Path(str(x.folder)).name for x in lines if x.ended == "invalid"
     )
+    made = {f"{f.path.parent.name}/{f.path.name}" for f in folders_in([into])}
+    assert {"/".join(str(x.folder).split("/")[-2:]) for x in lines if x.counts} <= made, "a lake can have them all"
     assert "4 reads of half a change: in 4 of 8 runs. All of it is new, in 4 runs" in out and f"again  {again}" in out
 
 

@@ -59,7 +59,10 @@ def test_a_dry_run_shows_the_cells_and_starts_nothing(tmp_path: Path) -> None:
     *rows, last = done.output.splitlines()
     assert rows[0].split() == [*suite.DIMENSIONS, "Spark", "writers"]
     assert "contention rest none 1.12.0 2 – – – 2" in [" ".join(r.split()) for r in rows]
-    assert last == "no lake: this night will not be in `trend`; `icequake lake init`, or --lake yes, makes one"
+    assert (
+        last
+        == "no lake: for `trend`, put this night into one afterwards by `icequake lake add`, or make one now by --lake yes"
+    )
     assert any(r.startswith("left out: quick/jdbc/none/1.12.0/spark=1,duckdb=1: ") for r in rows)
     assert "cells on 2 stacks, 1 s of load each: a round has " in rows[-1] and rows[-1].endswith("1:00:00 in all")
 
