@@ -536,7 +536,7 @@ def test_lone_surrogates_do_not_stop_the_page_from_being_saved(run: Path) -> Non
     ],
 )
 def test_only_web_links_are_links(target: str | None, safe: bool) -> None:
-    assert (anomalies.safe(target) is not None) == safe
+    assert (words.safe(target) is not None) == safe
 
 
 # --- size -------------------------------------------------------------------------------------------------------------
