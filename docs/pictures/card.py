@@ -24,7 +24,7 @@ MARKS = {
     ".card svg.plot .reads": "6",
     ".card svg.plot .held": "7",
     ".card table tbody tr": "8",
-    ".card dl": "9",
+    ".card .beside dl": "9",
 }
 """What each number stands at: the first element that the selector finds."""
 LOOK = """
@@ -53,7 +53,7 @@ document.title = Math.ceil(document.querySelector(".card").getBoundingClientRect
 def shown(page: str, marks: bool) -> str:
     """The page with nothing but its first card, and with the numbers."""
     page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
-    look = LOOK.replace("SHORT", ".nothing" if marks else ".card table, .card dl")
+    look = LOOK.replace("SHORT", ".nothing" if marks else ".card table, .card .beside dl")
     page = page.replace("</head>", f"<style>{look}</style></head>", 1)
     script = f"const MARKS = {json.dumps(MARKS if marks else {})};{SCRIPT}"
     return page.replace("</body>", f"<script>{script}</script></body>", 1)

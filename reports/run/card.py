@@ -369,7 +369,11 @@ _REQUESTS = (
     TableColumn("request"),
     TableColumn("from", mark="mono", most=60),
     TableColumn("to", mark="mono", most=60),
-    TableColumn("reply", most=60),
+    TableColumn(
+        "reply",
+        most=120,
+        title="What the service answered. UPDATE 1: the database set the table's pointer; UPDATE 0: it did not",
+    ),
     TableColumn("took, ms", right=True),
     TableColumn("fault", most=80),
 )
@@ -405,7 +409,8 @@ def _minimal(shown: Shown, a: Anomaly, view: StoryView | None) -> list[Block]:
     if len(names) < 2:
         return []
     ops = sorted((shown.operations[op] for op in names if op in shown.operations), key=lambda o: o.start)
-    others = [f"Beside them stands what took the place of the lost commit: {', '.join(raced)}."] if raced else []
+    them, its = ("it", "its place") if len(a.minimal.ops) == 1 else ("them", "the place of a lost commit")
+    others = [f"Beside {them} stands what took {its}: {', '.join(raced)}."] if raced else []
     table = [operations.table(shown, ops, parts=_parts(view))] if ops else []
     return [Fold("Minimal history", [Text([" ".join([note, *others])], "note"), *table], open=True)]
 
@@ -416,9 +421,11 @@ def _minimal_note(a: Anomaly) -> str:
     ops, ids, complete = a.minimal.ops, a.minimal.ids, a.minimal.complete
     which = f"{'id' if len(ids) == 1 else 'ids'} {', '.join(map(str, ids[:MOST_ROWS]))}"
     rows = f", considering only the rows of {which}" if ids else ""
+    if len(ops) == 1:
+        return f"{words.shorten(ops[0], 60)} alone shows it{rows}."
     more = f" (the first {MOST_OPS})" if len(ops) > MOST_OPS else ""
     why = "without any one of them it is gone" if complete else "the search was cut short, so fewer may suffice"
-    return f"{words.plural(len(ops), 'operation')} show{'s' if len(ops) == 1 else ''} it{rows}{more}; {why}."
+    return f"{words.plural(len(ops), 'operation')} show it{rows}{more}; {why}."
 
 
 def _trail(a: Anomaly) -> Iterator[str]:

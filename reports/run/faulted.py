@@ -6,6 +6,7 @@ import re
 
 from checkers.costs import figures
 from checkers.evidence.change_requests import ChangeRequest
+from checkers.evidence.proxylog import ACCEPTED
 from nemesis.faults.registry import VERBS
 from reports.drawing import words
 from reports.drawing.page import tag
@@ -27,11 +28,16 @@ def reply(r: ChangeRequest) -> str:
 
 
 def happened(r: ChangeRequest) -> str:
-    """``a fault at 63 435 ms (cut of commit): the catalog's answer to the commit of w2-30 was UPDATE 1, which the writer was not told``."""
+    """``a fault at 63 435 ms (cut of commit): the catalog carried out the commit of w2-30 (UPDATE 1), which the writer was not told``."""
     faults = words.shorten(", ".join(r.faults), 100)
-    what = f"answer to the {r.kind} of {words.shorten(r.op, 40)}"
+    asked = f"the {r.kind} of {words.shorten(r.op, 40)}"
     service = words.shorten(r.service, 20)
-    return f"a fault at {words.moment(figures.ms(r.time))} ({faults}): the {service}'s {what} was {words.shorten(reply(r), 120)}"
+    said = words.shorten(reply(r), 120)
+    begun = f"a fault at {words.moment(figures.ms(r.time))} ({faults}): the {service}"
+    if ACCEPTED.fullmatch(r.status) is None:
+        return f"{begun}'s answer to {asked} was {said}"
+    answer, _, told = said.partition(", ")
+    return f"{begun} carried out {asked} ({answer})" + (f", {told}" if told else "")
 
 
 def named(name: str) -> str:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
+from checkers.judge.stories import who
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.fault_windows import windows
@@ -89,6 +90,7 @@ def of(run: Stored) -> Page:
 def _told(run: Stored, found: list[Found]) -> list[Block]:
     """Notes, the names of the anomalies, and what the workload's entries cover."""
     out: list[Block] = [Text([tag("span", note, "wrap") for note in run.notes], "note")] if run.notes else []
+    out += [Pairs(answer, "about")] if (answer := _answer(run, found)) else []
     names = stored.anomaly_names(stories_view.counted_anomalies(run))
     shown = list(names.items())[:MOST_NAMES]
     harms = {name: means.harm if (means := meaning(name)) is not None else None for name, _ in shown}
@@ -102,7 +104,6 @@ def _told(run: Stored, found: list[Found]) -> list[Block]:
         joined((link(n, cards.first_of(n, found)), f" {words.grouped(k)}")) for n, k in again.most_common(MOST_NAMES)
     ]
     out += [Text([joined(("the same, in the words of other checkers: ", joined(said, ", ")))], "note")] if said else []
-    out += [Pairs(answer, "about")] if (answer := _answer(run, found)) else []
     covered = [f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies)]
     return out + ([Text(covered, "note")] if covered else [])
 
@@ -118,10 +119,11 @@ def _answer(run: Stored, found: list[Found]) -> list[tuple[str, str]]:
     for s in stories:
         if s.harm is Harm.ROWS and s.table and s.keys:
             rows.setdefault(s.table, {}).update(dict.fromkeys(s.keys))
-    places = [
-        f"{words.shorten(t, 60)} {'id' if len(k) == 1 else 'ids'} {explain.listing([*k], MOST_IDS)}"
-        for t, k in rows.items()
-    ]
+    ids = {t: f"{'id' if len(k) == 1 else 'ids'} {explain.listing([*k], MOST_IDS)}" for t, k in rows.items()}
+    gone = [words.shorten(s.table or "", 60) for s in stories if s.unreadable]
+    places = [f"{words.shorten(t, 60)}: {k}" for t, k in list(ids.items())[:MOST_PLACES]]
+    places += [f"and {words.plural(len(ids) - MOST_PLACES, 'more table')}"] if len(ids) > MOST_PLACES else []
+    blamed = [f"{words.shorten(name, 60)} ({words.plural(n, 'finding')})" for name, n in who(stories).items()]
     first = next((f for f in found if f.view is not None and f.view.story in stories and f.view.story.repair), None)
     now: str = ""
     if first is not None and first.view is not None:
@@ -129,8 +131,9 @@ def _answer(run: Stored, found: list[Found]) -> list[tuple[str, str]]:
             (link(f"as card {first.n} says", f"#{first.anchor}"), ": ", card.with_code(first.view.story.repair))
         )
     pairs = [
-        ("rows", explain.listing(places, MOST_PLACES)),
-        ("who", stories_view.who(run)),
+        ("unreadable", ", ".join(dict.fromkeys(gone))),
+        ("rows lost or wrong", "; ".join(places)),
+        ("who did it", ", ".join(blamed)),
         ("do now", now),
     ]
     return [(name, said) for name, said in pairs if said]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from markupsafe import Markup
 
@@ -35,7 +35,7 @@ from reports.run import faulted, operations
 from reports.run.plan_view import table_specs
 from reports.run.results import is_unmet
 from reports.run.stored import Stored
-from workloads.tables import ICEBERG
+from workloads.tables import ICEBERG, TableFormatName
 
 NOT_RECORDED = "not recorded (made before icequake kept it)"
 """The version of an engine that the run's plan does not have."""
@@ -89,7 +89,7 @@ def shapes(run: Stored) -> list[ShapeView]:
     """The stories of a run by shape, the gravest first."""
 
     def view(s: Story) -> StoryView:
-        version = version_of(s.engine, run.plan.versions) if s.engine else ""
+        version = version_of(s.engine, versions(run)) if s.engine else ""
         return StoryView(
             s,
             version or s.who,
@@ -133,11 +133,20 @@ def who(run: Stored) -> str:
 
 def by_engine(run: Stored) -> tuple[Did, ...]:
     """What each engine did, and who else is blamed."""
-    return engines.by_engine(run.operations, run.logs, run.told.stories, run.plan.versions)
+    return engines.by_engine(run.operations, run.logs, run.told.stories, versions(run))
+
+
+def versions(run: Stored) -> dict[str, str]:
+    """The versions of the plan, without those of formats that none of its tables has."""
+    used = {str(s.get("format") or ICEBERG) for s in table_specs(run)} or {ICEBERG}
+    return {k: v for k, v in run.plan.versions.items() if k in used or k not in get_args(TableFormatName)}
 
 
 def _line(table: str, step: Step) -> Line:
-    return Line(step.name, step.count, f"{table}: {step.text}" if step.name == UNREADABLE else step.text)
+    times = (
+        min(step.count, step.most) if step.most else step.count
+    )  # as the headline counts, but of anomalies and not of rows
+    return Line(step.name, times, f"{table}: {step.text}" if step.name == UNREADABLE else step.text)
 
 
 def _struck(run: Stored, story: Story) -> list[str]:

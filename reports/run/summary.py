@@ -179,7 +179,7 @@ def _shape(
         lead = "" if step.name == UNREADABLE else f"{words.shorten(step.name, 60)}{times}: "
         out += wrap(lead + words.shorten(step.text, 600), "    ")
     out += wrap(f"do now: {s.repair.replace('`', '')}", "    ") if s.repair else []
-    out += wrap(f"avoid it: {s.remedy}", "    ") if s.remedy else []
+    out += wrap(f"avoid it: {s.remedy.replace('`', '')}", "    ") if s.remedy else []
     out += [line for k in first.known for line in _known(k, "    ")]
     if rest:
         tables = dict.fromkeys(v.story.table for v in rest if v.story.table)

@@ -13,21 +13,38 @@ def request(status: str) -> ChangeRequest:
     return ChangeRequest(63_435_000_000, 1.0, 2, "catalog", "commit", "t", "w2-30", "", "", status, ("cut of commit",))
 
 
+DID, SAID = "the catalog carried out the commit of w2-30", "the catalog's answer to the commit of w2-30 was"
+
+
 @pytest.mark.parametrize(
-    ("status", "says"),
+    ("status", "says", "happened"),
     [
-        ("UPDATE 1, told 429 (nemesis)", "UPDATE 1, and the writer was told 429"),
-        ("200, told 502 (nemesis)", "200, and the writer was told 502"),
-        ("UPDATE 1 (nemesis: not told)", "UPDATE 1, which the writer was not told"),
-        ("503 (nemesis)", "none; the writer was told 503"),
-        ("409", "409"),
+        (
+            "UPDATE 1, told 429 (nemesis)",
+            "UPDATE 1, and the writer was told 429",
+            f"{DID} (UPDATE 1), and the writer was told 429",
+        ),
+        ("200, told 502 (nemesis)", "200, and the writer was told 502", f"{DID} (200), and the writer was told 502"),
+        (
+            "UPDATE 1 (nemesis: not told)",
+            "UPDATE 1, which the writer was not told",
+            f"{DID} (UPDATE 1), which the writer was not told",
+        ),
+        ("200", "200", f"{DID} (200)"),
+        (
+            "UPDATE 0 (nemesis: not told)",
+            "UPDATE 0, which the writer was not told",
+            f"{SAID} UPDATE 0, which the writer was not told",
+        ),
+        ("503 (nemesis)", "none; the writer was told 503", f"{SAID} none; the writer was told 503"),
+        ("409", "409", f"{SAID} 409"),
     ],
 )
-def test_the_answer_of_the_service_and_what_the_writer_was_told_are_both_said(status: str, says: str) -> None:
+def test_the_answer_of_the_service_and_what_the_writer_was_told_are_both_said(
+    status: str, says: str, happened: str
+) -> None:
     assert faulted.reply(request(status)) == says
-    assert faulted.happened(request(status)) == (
-        f"a fault at 63\u202f435 ms (cut of commit): the catalog's answer to the commit of w2-30 was {says}"
-    )
+    assert faulted.happened(request(status)) == f"a fault at 63\u202f435 ms (cut of commit): {happened}"
 
 
 @pytest.mark.parametrize(

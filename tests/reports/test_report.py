@@ -29,7 +29,7 @@ from checkers.judge.stories import Step, Story, Told
 from checkers.names import Harm, meaning
 from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
-from reports.run import anomalies, card, operations, page, picture, plots, stored, timeline, values
+from reports.run import anomalies, card, operations, page, picture, plots, stored, stories_view, timeline, values
 from reports.run import bands as measure
 from reports.run import banner as banner_module
 from reports.run.stored import Stored
@@ -968,7 +968,7 @@ def test_an_event_is_one_card_and_after_the_third_of_a_shape_there_is_a_line_for
     first = html[html.index('id="anomaly-1"') : html.index('id="anomaly-2"')]
     assert "nonlinearizable, found by linearizable, confirms lost-commit" in first, "a second name is inside the event"
     assert "6 of 10 anomalies are shown" in seen.text
-    assert "who DuckDB 5" in seen.text and '<span class="tag engine">DuckDB</span>' in html
+    assert "who did it DuckDB (5 findings)" in seen.text and '<span class="tag engine">DuckDB</span>' in html
 
 
 def raced(run: Path, minimal: tuple[str, ...] = (), **changes: Any) -> str:
@@ -1020,7 +1020,8 @@ def test_the_first_screen_says_which_rows_are_wrong_who_did_it_and_what_to_do_no
     told = tuple(replace(lost(n, t), repair=f"Run w9-{n} again.") for n, t in enumerate(("orders", "people")))
     html = page.render(replace(stored.load(run), verdicts=(Verdict("commits", False, found),), told=Told((), told)))
     top = html.partition("</header>")[0]
-    assert "<dt>rows</dt><dd>orders id 0, people id 1</dd>" in top and "<dt>who</dt><dd>DuckDB 2</dd>" in top
+    assert "<dt>rows lost or wrong</dt><dd>orders: id 0; people: id 1</dd>" in top
+    assert "<dt>who did it</dt><dd>DuckDB (2 findings)</dd>" in top
     assert '<dt>do now</dt><dd><a href="#anomaly-1">as card 1 says</a>: Run w9-0 again.</dd>' in top
 
 
@@ -1029,7 +1030,10 @@ def test_a_minimal_history_of_one_operation_is_not_shown_unless_another_took_its
         return re.findall('data-op="(.*?)"', html.partition("Minimal history</summary>")[2].partition("</table>")[0])
 
     assert shown(raced(run, ("w1-0",))) == ["w0-0", "w1-0"]
-    assert "Beside them stands what took the place of the lost commit: w0-0." in raced(run, ("w1-0",))
+    assert (
+        "w1-0 alone shows it, considering only the rows of id 7. Beside it stands what took its place: w0-0."
+        in raced(run, ("w1-0",))
+    )
     assert shown(raced(run, ("w0-0", "w1-0"))) == ["w0-0", "w1-0"]
     alone = page.render(
         replace(
@@ -1038,6 +1042,24 @@ def test_a_minimal_history_of_one_operation_is_not_shown_unless_another_took_its
         )
     )
     assert "Minimal history" not in alone
+
+
+def test_a_step_counts_what_the_headline_counts(run: Path) -> None:
+    def times(count: int, most: int) -> str:
+        step = Step("missing-file", ("replay",), count, ("w1-0",), "it is gone", most)
+        return re.sub("<[^>]+>", "", raced(run, steps=(step, step)).partition("<ol>")[2].partition("</li>")[0])
+
+    assert times(2, 1) == "missing-file it is gone", "two checkers found one event"
+    assert times(3, 0) == "missing-file ×3 it is gone", "another step is counted, and says the same"
+    assert times(1, 2) == "missing-file it is gone", "one anomaly of two rows"
+
+
+def test_the_versions_of_a_run_are_those_of_its_tables_formats(run: Path) -> None:
+    plan = yaml.safe_load((run / "plan.yaml").read_text())
+    assert stories_view.versions(stored.load(run)) == plan["versions"]
+    plan["tables"][0]["format"] = "delta"
+    (run / "plan.yaml").write_text(yaml.safe_dump(plan))
+    assert stories_view.versions(stored.load(run)) == {"spark": "4.1.4"}
 
 
 def test_the_harm_of_a_table_that_nobody_can_read_is_said_first(run: Path) -> None:

@@ -202,6 +202,7 @@ STORY = Story(
             2,
             ("w0-1",),
             "insert w0-1: the client that believed this failure deleted 1 file that main needs",
+            2,
         ),
         Step(
             "unreadable",
@@ -242,6 +243,12 @@ def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> N
     assert end_at < html.index('id="anomaly-2"'), "all of it is one card"
     assert '<code>icequake prove jdbc-unreadable</code>, <a href="https://github.com/apache/iceberg/pull/10140"' in html
     assert ">iceberg#10140</a>" in html
+
+
+def test_the_terminal_says_what_to_do_now_and_how_to_avoid_it(tmp_path: Path) -> None:
+    story = replace(STORY, repair="Run `y` again.", remedy="Set `x`.")
+    text = terminal(run(tmp_path, said(GONE, FALSE, valid=False, told=Told((), (story,)))))
+    assert text.index("    do now: Run y again.") < text.index("    avoid it: Set x.")
 
 
 def test_an_unreadable_table_without_an_anomaly_is_said(tmp_path: Path) -> None:
