@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
-from checkers.judge.stories import who
+from checkers.judge.stories import ROWS_COUNTED, who
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.fault_windows import windows
@@ -146,6 +146,12 @@ MOST_IDS = 12
 def _chip(run: Stored, name: str, count: int, cards_of: list[Found]) -> Markup:
     found = [a for a in run.anomalies if a.name == name]
     parts: list[str] = [link(stories_view.term(name), cards.first_of(name, cards_of)), tag("b", words.grouped(count))]
+    rows = sum(step.most for s in stories_view.unmarked(run) for step in s.steps if step.name == name)
+    parts += (
+        [joined((" ", tag("small", f"in {words.plural(rows, 'row')}")))]
+        if rows > count and name in ROWS_COUNTED
+        else []
+    )
     parts += [joined((" ", tag("small", "documented")))] if all(a.documented for a in found) else []
     marks = {run.mark(a) for a in found}
     parts += [joined((" ", tag("small", mark))) for mark in marks if mark and len(marks) == 1]

@@ -1054,6 +1054,17 @@ def test_a_step_counts_what_the_headline_counts(run: Path) -> None:
     assert times(1, 2) == "missing-file it is gone", "one anomaly of two rows"
 
 
+def test_a_name_whose_rows_the_headline_counts_says_how_many_they_are(run: Path) -> None:
+    def chip(rows: int) -> str:
+        found = undelete(name="resurrected-row", documented=None)
+        step = Step("resurrected-row", ("replay",), 1, ("w1-0",), "they came back", rows)
+        told = Told((), (replace(lost(0), name="resurrected-row", steps=(step,), anomalies=(("replay", 0),)),))
+        html = page.render(replace(stored.load(run), verdicts=(Verdict("replay", False, (found,)),), told=told))
+        return re.sub("<[^>]+>", "", html.partition('<ul class="names">')[2].partition("</ul>")[0])
+
+    assert chip(2).endswith("resurrected-row1 in 2 rows") and chip(1).endswith("resurrected-row1")
+
+
 def test_the_versions_of_a_run_are_those_of_its_tables_formats(run: Path) -> None:
     plan = yaml.safe_load((run / "plan.yaml").read_text())
     assert stories_view.versions(stored.load(run)) == plan["versions"]
