@@ -20,7 +20,7 @@ class Happened:
         counts: what is counted → how often: ``{"false-failure": 2, "unreadable": 1}``.
         names: of all its anomalies.
         tables: on which it happened.
-        remedy: what to do about it.
+        repair: what to do now with the table of the first of them; ``remedy``: what to do that it does not happen again.
         scenarios: of the library, that show it; ``link``: where it is discussed. Both are empty if it is not known.
         card: number of its first card on the run's page, from 1; 0: it has none.
     """
@@ -34,6 +34,7 @@ class Happened:
     scenarios: tuple[str, ...] = ()
     link: str | None = None
     card: int = 0
+    repair: str = ""
 
     @property
     def harm(self) -> Harm | None:
@@ -84,4 +85,5 @@ def _kind(these: Sequence[Story], cards: Mapping[int, int], versions: Mapping[st
         tuple(k.scenario for k in first.known),
         first.known[0].link if first.known else None,
         min((cards[id(s)] for s in these if id(s) in cards), default=0),
+        next((s.repair for s in these if s.repair), ""),
     )

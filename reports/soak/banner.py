@@ -9,7 +9,7 @@ from reports.drawing import words
 from reports.drawing.page import Banner, Block, Text, joined, link, tag
 from reports.soak import kinds as lostkinds
 from reports.soak import places
-from reports.soak.kinds import FailureKind
+from reports.soak.kinds import FailureKind, with_code
 from reports.soak.words import counted
 
 MOST_PLACES = 3
@@ -57,10 +57,10 @@ def first_step(found: Sequence[FailureKind]) -> list[Block]:
     """What to do about the gravest kind of failure, below the answer; nothing if nothing failed."""
     if not found:
         return []
-    remedy = found[0].first.remedy or lostkinds.NO_REMEDY
+    remedy = with_code(found[0].first.remedy or lostkinds.NO_REMEDY)
     what = lostkinds.gravest(found[0])
     where = link("its card", f"#{lostkinds.anchor(1)}")
-    return [Text([joined((tag("b", "Do now"), f" about what is gravest ({what}): {remedy} ", where))])]
+    return [Text([joined((tag("b", "What to do"), f" about what is gravest ({what}): ", remedy, " ", where))])]
 
 
 def _who(night: Night, found: Sequence[FailureKind]) -> str:

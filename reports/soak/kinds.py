@@ -26,8 +26,8 @@ from workloads.file.workload import WorkloadError
 SOUND = len(Harm)
 """The gravity of what nobody explains."""
 NEW_OR_KNOWN = (
-    "A card for each kind of failure, the gravest first. Known: a scenario of the library shows it on such a catalog, or the suite's file "
-    "names it; it does not fail the night. New: nobody has described it yet."
+    "A card for each kind of failure, the gravest first: what to do now with such a table, and how to avoid it. Known: a scenario of the "
+    "library shows it on such a catalog, or the suite's file names it; it does not fail the night. New: nobody has described it yet."
 )
 OPEN = 3
 """Kinds whose cards are open."""
@@ -166,7 +166,6 @@ def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
     first = k.first
     runs = f"in {words.plural(len(k.runs), 'run')} of {words.grouped(len(night.runs))}"
     head = joined((badge(CLASSES[k.showed], k.showed), tag("b", said(k.counts, 2)), tag("span", runs, "where")), " ")
-    harm = "Nobody explains what it means." if first.harm is None else first.harm.rows.format(of=_of(k))
     about = [
         ("who did it", words.shorten(first.who, 200) or "–"),
         ("where", words.shorten("; ".join(_where(night, k)), 380)),
@@ -175,15 +174,33 @@ def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
         ("runs", joined(_runs(night, k), " · ")),
     ]
     remedy = first.remedy or NO_REMEDY
-    left: list[Block] = [Text([harm], "consequence"), Text([joined((tag("b", "Do now: "), remedy))], "plain")]
+    repair = first.repair.replace("on this card", "on the run's card")
+    todo = [("Do now: ", f"{repair} (So in the first of the runs.)")] if repair else []
+    todo += [("Avoid it: " if repair else "What to do: ", remedy)]
+    told = Text([joined((tag("b", what), with_code(text))) for what, text in todo])
     commands = "\n".join(f"# {what}\n{command}" for what, command in _commands(night, k, program))
     return Card(
         head,
-        [*left, Pairs(about, "about"), FileText(commands)],
+        [Text([_consequence(k)], "consequence"), told, Pairs(about, "about"), FileText(commands)],
         anchor(n),
         "documented" if not is_grave([k]) else "",
         n <= OPEN,
     )
+
+
+def _consequence(k: FailureKind) -> str:
+    """What it means for those who query the table."""
+    gone = sum(UNREADABLE in h.counts for _, h in k.runs)
+    harm = "Nobody explains what it means." if k.first.harm is None else k.first.harm.rows.format(of=_of(k))
+    if not gone:
+        return harm
+    unread = f"Nobody can read {_of(k).removeprefix(' of ') or 'the table'} any more"
+    return f"{unread}." if gone == len(k.runs) else f"{unread} in {gone} of these runs. {harm}"
+
+
+def with_code(text: str) -> str:
+    """A text whose parts between backticks are code."""
+    return joined(tag("code", part) if n % 2 else part for n, part in enumerate(text.split("`")))
 
 
 def _of(k: FailureKind) -> str:

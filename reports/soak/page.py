@@ -266,8 +266,8 @@ def _trend(night: Night, past: Sequence[Past], unread: Sequence[str]) -> list[Bl
     if not rows or not past:
         return [left_out, Text(["There is no earlier night of these combinations beside this one."], "muted")]
     nights = [
-        *(TableColumn(p.started[:10], right=True, title=p.name) for p in past),
-        TableColumn("this night", right=True),
+        *(TableColumn(p.started[:10], mark="wrap", title=p.name) for p in past),
+        TableColumn("this night", mark="wrap"),
     ]
     columns = [TableColumn("combination"), *nights]
     note = (

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from checkers.nights import trend
 from checkers.verdict import MinimalHistory, Verdict
 from compose.install.browser import REMEDY
 from reports.coverage import page as coverage_page
@@ -99,7 +100,9 @@ def test_no_table_of_a_night_is_cut(browser: Browser, tmp_path: Path, width: int
     fast = [replace(c, session="fast", cluster="local") for c in (test_soak.REST, test_soak.JDBC)]
     runs = [replace(x, cell=c, command=again) for x, c in zip((test_soak.NEW, test_soak.OLD), fast, strict=True)]
     night = test_soak.a_night(tmp_path, *runs, cells=tuple(fast))
-    (tmp_path / "soak.html").write_text(html(night_page.of(night, test_soak.AGAIN)))
+    names = {"false-failure": 2, "missing-file": 5, "lost-commit": 1, "lost-update": 1}
+    before = trend.Past("before", "2026-11-21T18:00:00", tuple(replace(x, anomalies=names) for x in runs))
+    (tmp_path / "soak.html").write_text(html(night_page.of(night, test_soak.AGAIN, [before] * 3)))
     cut = (
         "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
     )

@@ -143,6 +143,7 @@ LOST = Happened(
     ("orders",),
     "Use a catalog that looks first.",
     card=2,
+    repair="Run w0-1 again: its statement is on this card.",
 )
 KNOWN_LINK = "https://github.com/apache/iceberg/pull/10140"
 UNREAD = Happened(
@@ -229,14 +230,20 @@ def test_what_happened_in_several_runs_is_counted_together_with_what_to_do_about
     assert "4 acknowledged commits lost" in shown and "in 2 runs of 3" in shown
     lost = section(shown, "lost")
     for said in (
-        "Do now:",
+        "<b>Avoid it: </b>Use a catalog that looks first.",
+        "<b>What to do: </b>Let one writer alone commit.",
+        "Queries of orders return wrong rows.",
+        "Nobody can read orders any more.",
+        "Do now: </b>Run w0-1 again: its statement is on the run&#39;s card. (So in the first of the runs.)",
         "Use a catalog that looks first.",
         "Let one writer alone commit.",
         "Spark 4.1.4, Iceberg 1.12.0",
     ):
         assert lost.count(said) >= 1, said
     assert lost.count("Use a catalog that looks first.") == 1, "once for each kind"
-    assert "<b>Do now</b> about what is gravest (1 table that nobody can read): Let one writer alone commit." in shown
+    assert (
+        "<b>What to do</b> about what is gravest (1 table that nobody can read): Let one writer alone commit." in shown
+    )
     for href in ("runs/1/report.html#anomaly-2", "runs/3/report.html#anomaly-2", "runs/2/report.html#anomaly-1"):
         assert f'href="{href}"' in lost
 
@@ -264,6 +271,12 @@ def test_a_new_anomaly_that_was_shrunk_is_exported_by_its_scenario(tmp_path: Pat
     )
     lost = section(html(page.of(a_night(tmp_path, TOLD, finds=(found,)), AGAIN)), "lost")
     assert "icequake prove it" in lost and f"icequake export {scenario} --as script -o lost-commit.py" in lost
+
+
+def test_what_a_table_that_nobody_can_read_means_is_said_even_if_only_some_runs_had_it(tmp_path: Path) -> None:
+    other = replace(SEEN_AGAIN, happened=(replace(UNREAD, counts={"false-failure": 1}),), number=2, folder="runs/3")
+    lost = section(html(page.of(a_night(tmp_path, SEEN_AGAIN, other), AGAIN)), "lost")
+    assert "Nobody can read orders any more in 1 of these runs. Queries of orders return wrong rows." in lost
 
 
 def test_a_line_of_an_older_icequake_is_told_by_its_names(tmp_path: Path) -> None:
