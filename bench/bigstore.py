@@ -50,7 +50,7 @@ class Measured:
 
 def make(folder: Path, operations: int) -> None:
     """Write the store."""
-    writer = dataset.Writer(folder)
+    writer = dataset.DatasetWriter(folder)
     for n in range(operations // EACH):
         writer.add(f"run-{n:05}", columns.frame(EACH, f"t{n}", seed=n))
     writer.close()

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from bench import columns
-from checkers.columns import Frame, dataset, frame_of
+from checkers.columns import TableFrame, dataset, frame_of
 from checkers.columns import spark as spark_columns
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.evidence import history, tablelog_file
@@ -40,16 +40,16 @@ WRITERS, OPERATIONS = 8, 10_000
 SPARK_TABLES, SPARK_OPERATIONS = 8, 10_000_000
 
 
-def save(f: Frame, path: Path) -> None:
+def save(f: TableFrame, path: Path) -> None:
     """Write a frame's columns."""
-    np.savez(path, **{c.name: getattr(f, c.name) for c in fields(Frame) if c.name not in ("spec", "kinds")})
+    np.savez(path, **{c.name: getattr(f, c.name) for c in fields(TableFrame) if c.name not in ("spec", "kinds")})
 
 
 def judged(path: Path) -> dict[str, float]:
     """Seconds and peak MB of this process for the frame in ``path``."""
     with np.load(path) as arrays:
         told = {name: arrays[name] for name in arrays.files}
-        f = Frame(spec=TableSpec(name="t", partitions=16), kinds=tuple(columns.CODES), **told)
+        f = TableFrame(spec=TableSpec(name="t", partitions=16), kinds=tuple(columns.CODES), **told)
     best = math.inf
     for _ in range(3):
         began = time.perf_counter()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from checkers.columns.facts import Bools
-from checkers.columns.frames import IDS, WHOLE, Frame
-from checkers.columns.hashing import I64, NEVER, U64, appended, hash_rows, mix
+from checkers.columns.frames import IDS, WHOLE, TableFrame
+from checkers.columns.hashing import I64, NEVER_CAME, U64, appended, hash_rows, mix
 from workloads.tables import TableSpec
 
 CLIENTS = 8
@@ -34,7 +34,7 @@ SPREAD = int(3.9 * SCALE)
 """Most steps from an operation's invocation to its effect, and from there to its answer."""
 
 
-def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
+def frame(operations: int, name: str = "t", seed: int = 0) -> TableFrame:
     """A frame of that many operations, in which nothing is wrong."""
     keys = _Keys(max(1, operations // A_KEY), TableSpec(name=name, partitions=16))
     return _made(keys, operations, seed)
@@ -53,7 +53,7 @@ class _Keys:
         return hash_rows(ids, self.val[ids], self.cnt[ids], self.log[ids], ids % self.spec.partitions)
 
 
-def _made(keys: _Keys, n: int, seed: int) -> Frame:
+def _made(keys: _Keys, n: int, seed: int) -> TableFrame:
     rng = np.random.default_rng((seed, 0))
     chosen = rng.choice(len(MIX), n, p=np.array(list(MIX.values())) / sum(MIX.values()))
     kind = np.array([CODES[k] for k in MIX], np.int64)[chosen]
@@ -72,7 +72,7 @@ def _made(keys: _Keys, n: int, seed: int) -> Frame:
     origin = 4 * SCALE
     invoked = (origin + time * SCALE - early) * 16 + time % 8 * 2
     completed = (origin + time * SCALE + late) * 16 + time % 8 * 2 + 1
-    completed = np.where(outcome == 2, NEVER, completed)
+    completed = np.where(outcome == 2, NEVER_CAME, completed)
     position = np.cumsum(takes_effect)
 
     # What each operation does to its key, all keys at once: the first operation of each, then the second, …
@@ -130,7 +130,7 @@ def _made(keys: _Keys, n: int, seed: int) -> Frame:
     number[invoked_order] = np.arange(n)
     keyed = invoked_order[~full[invoked_order]]
     none = np.full(n, -1, np.int64)
-    return Frame(
+    return TableFrame(
         spec=keys.spec,
         kinds=tuple(CODES),
         kind=kind[invoked_order],

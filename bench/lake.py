@@ -28,7 +28,7 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.lake.rows import Rows
 from checkers.selftest import recorded
 from harness.cli.check import publish
-from harness.lake.folders import BATCH, keep, read
+from harness.lake.folders import RUNS_PER_COMMIT, keep, read
 from harness.lake.lake import opened, summary
 from harness.lake.place import embedded
 from harness.lake.upkeep import tend
@@ -110,7 +110,7 @@ def thousand(place: Path, runs: int = RUNS) -> Path:
     begin = time.perf_counter()
     with opened(embedded(store), make=True) as lake:
         every = generated(base, runs)
-        while batch := list(islice(every, BATCH)):
+        while batch := list(islice(every, RUNS_PER_COMMIT)):
             lake.add(batch)
             tend(lake, {day for rows in batch for day in rows["runs"]["day"].to_pylist()})
         took = time.perf_counter() - begin

@@ -43,13 +43,13 @@ from checkers.timeline.two_tables import second_of, seen_from
 from checkers.unit import RunChecker, RunColumns
 from checkers.verdict import Anomaly, Validity, Verdict
 
-FAR = 200
+MOST_STATES_BETWEEN = 200
 """Snapshots of the first table between the two times it was asked, up to which a read is judged."""
 OTHER_FORM = "a table that cannot be judged, or a result of another form"
 NOT_IN_THE_LOG = "a snapshot that the log does not have"
-UNKNOWN = (OTHER_FORM, NOT_IN_THE_LOG)
+UNKNOWN_REASONS = (OTHER_FORM, NOT_IN_THE_LOG)
 """Reasons that make the verdict unknown; the others are inherent in such reads."""
-MOST = 100
+MOST_LISTED = 100
 """Number of anomalies per name that are listed one by one."""
 
 
@@ -94,8 +94,8 @@ class Atomicity(RunChecker):
         judge.run()
         notes += [f"{n} {why}" for why, n in sorted((judge.undecided + judge.remarks).items())]
         for name, n in sorted(judge.found.items()):
-            if n > MOST:
-                notes.append(f"{n - MOST} more {name} are not shown")
+            if n > MOST_LISTED:
+                notes.append(f"{n - MOST_LISTED} more {name} are not shown")
         undecided = bool(judge.undecided)
         valid: Validity = False if judge.anomalies else "unknown" if undecided else True
         return Verdict(self.name, valid, tuple(judge.anomalies), judge.stats(), tuple(notes))
@@ -189,7 +189,7 @@ class _Transfers:
         fractured = [a for o in self.operations if not _transfers(o) and o.type == "ok" for a in self._read(o)]
         for a in (*map(self._half, halves), *fractured):
             self.found[a.name] += 1
-            if self.found[a.name] <= MOST:
+            if self.found[a.name] <= MOST_LISTED:
                 self.anomalies.append(a)
 
     # --- transfers
@@ -263,7 +263,7 @@ class _Transfers:
         past = [p for s in line if (p := self._has(own, pair, s)) is not None]
         if there is None or len(past) < len(line):
             self.undecided_reads += 1
-            unknown = not why or why in UNKNOWN
+            unknown = not why or why in UNKNOWN_REASONS
             (self.undecided if unknown else self.remarks)[
                 f"reads of two tables could not be judged: {why or 'the past of a snapshot is not known'}"
             ] += 1
@@ -304,7 +304,11 @@ class _Transfers:
         if any(s not in t.position for s in t.ever_current):  # it may have been at one of these
             return [], "main changed while it was read, and has lost snapshots"
         line = [c.snapshot_id for c in t.main[t.position[first] - 1 : t.position[again]]]
-        return (line, "") if len(line) <= FAR else ([], f"more than {FAR} commits while it was read")
+        return (
+            (line, "")
+            if len(line) <= MOST_STATES_BETWEEN
+            else ([], f"more than {MOST_STATES_BETWEEN} commits while it was read")
+        )
 
     @cached_property
     def _current(self) -> dict[str, Counter[int | None]]:

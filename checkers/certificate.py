@@ -24,7 +24,7 @@ class Level(StrEnum):
     """Nobody requires it; a user wants to know it."""
 
 
-class Effect(StrEnum):
+class Severity(StrEnum):
     """What it costs if a requirement does not hold, the worst first."""
 
     LOSS = "loses data"
@@ -130,11 +130,11 @@ class Question:
     sentence: str
     level: Level
     source: str
-    effect: Effect
+    effect: Severity
 
 
 @dataclass(frozen=True)
-class Answer:
+class RequirementResult:
     """What came of one requirement on one catalog.
 
     Attributes:
@@ -147,7 +147,7 @@ class Answer:
     catalog: str
     id: str
     level: Level
-    effect: Effect
+    effect: Severity
     conclusion: Conclusion
     tries: int
     alike: int
@@ -160,7 +160,7 @@ class Answer:
     @property
     def grave(self) -> bool:
         """Whether a catalog that answers so is no certified one: a MUST is broken, or data is lost."""
-        return self.conclusion is Conclusion.FAIL and (self.level is Level.MUST or self.effect is Effect.LOSS)
+        return self.conclusion is Conclusion.FAIL and (self.level is Level.MUST or self.effect is Severity.LOSS)
 
 
 @dataclass(frozen=True)
@@ -177,12 +177,12 @@ class Certificate:
 
     servers: Mapping[str, str]
     questions: Sequence[Question]
-    answers: Sequence[Answer]
+    answers: Sequence[RequirementResult]
     made: str
     icequake: str
     command: str
 
-    def of(self, catalog: str) -> dict[str, Answer]:
+    def of(self, catalog: str) -> dict[str, RequirementResult]:
         """Requirement → what came of it on a catalog."""
         return {a.id: a for a in self.answers if a.catalog == catalog}
 
@@ -196,7 +196,7 @@ class Certificate:
     def headline(self, catalog: str) -> str:
         """The worst effect, then the counts by level; what does not apply is always among them."""
         mine = list(self.of(catalog).values())
-        worst = [e for e in Effect if any(a.effect is e and a.conclusion is Conclusion.FAIL for a in mine)]
+        worst = [e for e in Severity if any(a.effect is e and a.conclusion is Conclusion.FAIL for a in mine)]
         failed = sum(a.conclusion is Conclusion.FAIL for a in mine)
         unasked = sum(a.conclusion is Conclusion.ERROR for a in mine)
         told = f"{worst[0]}: {failed} of {len(mine)} requirements fail" if worst else "no requirement fails"

@@ -31,14 +31,13 @@ from typing import Any, TypedDict
 import numpy as np
 
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import Operation
+from checkers.evidence.history import NS_PER_S, Operation
 from checkers.timeline import explain, fault_windows
 from checkers.timeline.operation_columns import OperationColumns
 from checkers.timeline.timelines import fates, timelines
 from checkers.unit import RunChecker, RunColumns, Unit
 from checkers.verdict import Anomaly, Validity, Verdict
 
-S = 1_000_000_000
 TIMEOUT = "icequake.WriterTimeout"
 """The class by which the harness records that it gave up waiting (``harness.run.run``)."""
 
@@ -95,7 +94,9 @@ class Liveness(RunChecker):
         events = evidence.history.events
         end = max((e.time for e in events), default=0)
         timeout = self._timeout(evidence.history.header)
-        judge = _RunProgress(operations, fault_windows.windows(events), int(timeout * S), int(self.slack * S), end)
+        judge = _RunProgress(
+            operations, fault_windows.windows(events), int(timeout * NS_PER_S), int(self.slack * NS_PER_S), end
+        )
         verdict = _Collected()
         for w in judge.windows:
             if not w.healed:
@@ -116,7 +117,7 @@ class Liveness(RunChecker):
         longest = 0
         for stall in judge.stalls():
             longest = max(longest, stall.working)
-            if stall.working <= self.progress * S:
+            if stall.working <= self.progress * NS_PER_S:
                 continue
             if stall.end >= end and not evidence.complete:
                 verdict.doubt(
@@ -134,8 +135,8 @@ class Liveness(RunChecker):
             "op_timeout": timeout,
             "slack": self.slack,
             "progress": self.progress,
-            "slowest": round(slowest / S, 3),
-            "longest_without_progress": round(longest / S, 3),
+            "slowest": round(slowest / NS_PER_S, 3),
+            "longest_without_progress": round(longest / NS_PER_S, 3),
             "unanswered": unanswered,
             "faults": faults,
         }
@@ -150,8 +151,8 @@ class Liveness(RunChecker):
     def whole(self, run: RunColumns, parts: Sequence[LivenessPart]) -> Verdict | None:
         """The verdict of a run without any finding or note; None if there may be one."""
         timeout, columns, windows, end = self._timeout(run.header), run.columns, run.windows, run.end
-        bound = int(timeout * S) + int(self.slack * S)
-        judge = _RunProgress((), windows, int(timeout * S), int(self.slack * S), end)
+        bound = int(timeout * NS_PER_S) + int(self.slack * NS_PER_S)
+        judge = _RunProgress((), windows, int(timeout * NS_PER_S), int(self.slack * NS_PER_S), end)
         if not len(columns.start) or not all(w.healed for w in windows):
             return None
         for o in (o for p in parts for o in p.open):
@@ -167,7 +168,7 @@ class Liveness(RunChecker):
             if deadline is None or columns.ended[n] > deadline:
                 return None
         longest = _longest_stall(columns, fault_windows.merged(windows), end)
-        if longest > self.progress * S:
+        if longest > self.progress * NS_PER_S:
             return None
         pending = sum(p.unanswered for p in parts)
         stats = self._stats(timeout, int(took.max(initial=0)), longest, pending, len(windows))
@@ -281,7 +282,7 @@ def unanswered(o: Operation) -> bool:
 @dataclass(frozen=True)
 class _RunProgress:
     operations: Sequence[Operation]
-    windows: Sequence[fault_windows.Window]
+    windows: Sequence[fault_windows.FaultWindow]
     timeout: int
     slack: int
     end: int

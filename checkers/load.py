@@ -28,7 +28,7 @@ from typing import TypedDict
 
 from checkers.evidence.error_chain import commonest
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import NEMESIS, ErrorChain, Operation
+from checkers.evidence.history import NEMESIS, NS_PER_S, ErrorChain, Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
@@ -40,8 +40,6 @@ from checkers.timeline.two_tables import by_table
 from checkers.unit import RunChecker, RunColumns, Unit
 from checkers.verdict import Validity, Verdict
 from workloads.operations.kinds import KINDS
-
-S = 1_000_000_000
 
 
 class LoadTable(TypedDict):
@@ -193,7 +191,7 @@ class Load(RunChecker):
             aborted=sum(n.aborted for n in counts),
             succeeded={f: f in succeeded for f in (*succeeded, *failed)},
         )
-        seconds = round((run.end - int(run.columns.start.min())) / S, 3)
+        seconds = round((run.end - int(run.columns.start.min())) / NS_PER_S, 3)
         never = {f: none_succeeded([e for _, e in found]) for f, found in errors.items()}
         return self._of(together, seconds, Liveness().least_seconds(run.header), never)
 
@@ -309,4 +307,4 @@ def _times(n: int) -> str:
 def _seconds(evidence: Evidence, ops: Sequence[Operation]) -> float:
     start = min((o.start for o in ops), default=0)
     end = max((e.time for e in evidence.history.events), default=start)
-    return round((end - start) / S, 3)
+    return round((end - start) / NS_PER_S, 3)

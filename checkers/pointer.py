@@ -48,13 +48,13 @@ from checkers.timeline.unapplied import Unapplied, lost_refs, moved_again, unapp
 from checkers.unit import Part, TableChecker, Unit
 from checkers.verdict import Anomaly, Verdict
 
-LOST = "lost"
+LOST_SWAPS = "lost"
 """Key of the evidence of a lost update or swap: the operations whose swaps are lost."""
 ENDPOINT, TRANSACTIONS = "endpoint", "transactions"
 """Key of the evidence of a lost swap that came by the REST catalog's endpoint for transactions, and its value."""
 ANSWER = "answer"
 """Key of the evidence of a lost swap: what the catalog answered."""
-MOST = 50
+MOST_LISTED = 50
 """Number of anomalies per name and table that are listed one by one."""
 
 
@@ -108,11 +108,11 @@ class Pointer(TableChecker):
             *judge.foreign(),
         ]
         notes = []
-        if len(found) > MOST:
-            notes.append(f"{table}: {len(found) - MOST} more anomalies are not shown")
+        if len(found) > MOST_LISTED:
+            notes.append(f"{table}: {len(found) - MOST_LISTED} more anomalies are not shown")
         if judge.gap:
             notes.append(f"{table}: its history has gaps, so a swap that is not in it proves nothing")
-        return Part(table, tuple(found[:MOST]), tuple(notes), stats=stats, more=unclear and bool(swaps))
+        return Part(table, tuple(found[:MOST_LISTED]), tuple(notes), stats=stats, more=unclear and bool(swaps))
 
     def fold(self, parts: Sequence[Part]) -> Verdict:
         """As for any checker of tables; that the history contradicts its clock is said once."""
@@ -223,7 +223,7 @@ class _TableSwaps:
             events=self._events(ops),
             files=tuple(dict.fromkeys([place, *(s.new for s in swaps)])),
             evidence={
-                LOST: [s.op for s in lost if s.op is not None],
+                LOST_SWAPS: [s.op for s in lost if s.op is not None],
                 "swaps": [{"op": s.op, "new": s.new, "answer": s.answer} for s in swaps],
             },
         )
@@ -288,7 +288,7 @@ class _TableSwaps:
             events=self._events(ops),
             snapshots=snapshots,
             evidence={
-                LOST: [] if c.op is None else [c.op],
+                LOST_SWAPS: [] if c.op is None else [c.op],
                 ANSWER: c.answer,
                 **({ENDPOINT: TRANSACTIONS} if c.by_transaction else {}),
             },
@@ -313,7 +313,7 @@ class _TableSwaps:
                 events=self._events(ops),
                 snapshots=(lost.snapshot,),
                 evidence={
-                    LOST: [*ops],
+                    LOST_SWAPS: [*ops],
                     ANSWER: c.answer,
                     **({ENDPOINT: TRANSACTIONS} if c.by_transaction else {}),
                 },

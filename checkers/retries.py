@@ -48,7 +48,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import Operation
+from checkers.evidence.history import NS_PER_S, Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.evidence.proxylog import Carried
 from checkers.evidence.tableformat import format_of
@@ -56,7 +56,7 @@ from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
 from checkers.timeline.metrics import Metrics, MetricsPart, measure, metrics_of_columns, quantile
 from checkers.timeline.operation_columns import AROUND, Bools, OperationColumns
-from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning
+from checkers.timeline.timeline import NetRows, Timeline, kind_of, meaning
 from checkers.timeline.timelines import timelines
 from checkers.timeline.touched import touches
 from checkers.unit import RunChecker, RunColumns, Unit
@@ -66,13 +66,12 @@ from workloads.engines.engines import SPARK
 from workloads.operations.kind import NOTHING, Touches
 from workloads.tables import Row, State
 
-S = 1_000_000_000
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 EXHAUSTED = "CommitFailedException"
 _PATH = re.compile(r"[^\s,\[\]()'\"]+\.(?:parquet|puffin|orc|avro)\b")
 
 
-class Attempts(TypedDict):
+class AttemptCounts(TypedDict):
     """Number of attempts, as a string → commits on main that needed so many: all, and by the name of what they belong to."""
 
     total: dict[str, int]
@@ -93,7 +92,7 @@ class ConflictPair(TypedDict):
     count: int
 
 
-class Conflicts(TypedDict):
+class ConflictCounts(TypedDict):
     """Operations that a concurrent commit aborted."""
 
     aborted: dict[str, int]
@@ -113,7 +112,7 @@ class RetrySuccess(TypedDict):
     """The share that committed in the end, 0 … 1."""
 
 
-class Backoff(TypedDict):
+class BackoffTimes(TypedDict):
     """What retries waited, ms: of commits, and of operations that used up their retries."""
 
     committed: float
@@ -183,10 +182,10 @@ class RetriesStats(TypedDict):
 
     metrics: Metrics
     """What ``assert:`` may compare (``checkers.judge.assertions``)."""
-    attempts: Attempts
-    conflicts: Conflicts
+    attempts: AttemptCounts
+    conflicts: ConflictCounts
     success: RetrySuccess
-    backoff_ms: Backoff
+    backoff_ms: BackoffTimes
     retry_work: RetryWork
     wasted: WastedWork
     spurious: SpuriousAborts
@@ -208,7 +207,7 @@ class Retries(RunChecker):
             for o in evidence.history.operations()
             if o.completed is not None and o.invoked.extra.get("phase") not in AROUND
         ]
-        workload = Workload(operations)
+        workload = WorkloadFigures(operations)
         writers = evidence.history.header.get("writers")
         parts = [part_of(t, workload, evidence.carried.get(t.name, ()), writers) for t in found]
         faults = self._inside_and_outside(evidence, operations)
@@ -218,7 +217,7 @@ class Retries(RunChecker):
         """What a table adds to the statistics, and to the metrics."""
         assert unit.timeline is not None and unit.log is not None
         measured = unit.measured
-        mine = part_of(unit.timeline, Workload(measured), unit.requests.carried, unit.header.get("writers"))
+        mine = part_of(unit.timeline, WorkloadFigures(measured), unit.requests.carried, unit.header.get("writers"))
         return mine, MetricsPart.of(measured, unit.log)
 
     def whole(self, run: RunColumns, parts: Sequence[tuple[RetriesPart, MetricsPart]]) -> Verdict:
@@ -246,7 +245,7 @@ class Retries(RunChecker):
             notes: on tables that cannot be judged.
         """
         retried, aborted = sum(p.retried for p in parts), sum(p.aborted for p in parts)
-        seconds = sum(p.aborted_ns for p in parts) / S
+        seconds = sum(p.aborted_ns for p in parts) / NS_PER_S
         stats: RetriesStats = {
             "metrics": _rounded(metrics),
             "attempts": self._attempts(parts),
@@ -262,7 +261,7 @@ class Retries(RunChecker):
             },
             "wasted": {
                 "seconds": round(seconds, 3),
-                "share": _share(seconds, worked / S),
+                "share": _share(seconds, worked / NS_PER_S),
                 "attempts": sum(p.wasted for p in parts),
                 "bytes": None,
             },
@@ -273,7 +272,7 @@ class Retries(RunChecker):
         return Verdict(self.name, True, (), stats, told)
 
     @staticmethod
-    def _attempts(parts: Sequence[RetriesPart]) -> Attempts:
+    def _attempts(parts: Sequence[RetriesPart]) -> AttemptCounts:
         total: Counter[int] = Counter()
         by_table: dict[str, Counter[int]] = {}
         by_kind: dict[str, Counter[int]] = {}
@@ -293,7 +292,7 @@ class Retries(RunChecker):
         }
 
     @staticmethod
-    def _conflicts(parts: Sequence[RetriesPart]) -> Conflicts:
+    def _conflicts(parts: Sequence[RetriesPart]) -> ConflictCounts:
         classes = sum((p.exceptions for p in parts), Counter[str]())
         pairs = [((p.table, *pair), n) for p in parts for pair, n in p.pairs.items()]
         return {
@@ -332,12 +331,12 @@ class Retries(RunChecker):
 
         return {
             "windows": len(windows),
-            "inside": _throughput(within / S, [o for o in ok if inside(o)]),
-            "outside": _throughput((end - start - within) / S, [o for o in ok if not inside(o)]),
+            "inside": _throughput(within / NS_PER_S, [o for o in ok if inside(o)]),
+            "outside": _throughput((end - start - within) / NS_PER_S, [o for o in ok if not inside(o)]),
         }
 
 
-def _faults(columns: OperationColumns, windows: Sequence[fault_windows.Window]) -> FaultsStats:
+def _faults(columns: OperationColumns, windows: Sequence[fault_windows.FaultWindow]) -> FaultsStats:
     """As ``Retries._inside_and_outside``, from columns."""
     measured = columns.measured
     start = int(columns.start[measured].min()) if measured.any() else 0
@@ -352,7 +351,7 @@ def _faults(columns: OperationColumns, windows: Sequence[fault_windows.Window]) 
 
     def seen(ns: int, among: Bools) -> Throughput:
         ms = {"read": columns.ms(among & columns.reads), "write": columns.ms(among & ~columns.reads)}
-        return throughput(ns / S, {k: v for k, v in ms.items() if v})
+        return throughput(ns / NS_PER_S, {k: v for k, v in ms.items() if v})
 
     return {
         "windows": len(windows),
@@ -429,7 +428,7 @@ def _writer(o: Operation, writers: object) -> str:
 
 
 @dataclass(frozen=True)
-class Workload:
+class WorkloadFigures:
     """The operations of the workload's phases, on all tables."""
 
     operations: Sequence[Operation]
@@ -458,7 +457,7 @@ class _Table:
     """One table's conflicts."""
 
     timeline: Timeline
-    workload: Workload
+    workload: WorkloadFigures
 
     @cached_property
     def commits(self) -> tuple[tuple[Operation, Commit], ...]:
@@ -502,7 +501,7 @@ class _Table:
         return 1.05 * min(own.min_wait_ms * (1 << min(refusals, 40)), own.max_wait_ms)
 
     @cached_property
-    def _limits(self) -> dict[int, backoff.Retries]:
+    def _limits(self) -> dict[int, backoff.RetryLimits]:
         """Place of a metadata version → when a client tries again by its properties; of those that were asked for."""
         return {}
 
@@ -631,10 +630,10 @@ class _Table:
                 same[o.op] = same.get(o.op, True) and seen.setdefault(o.op, now) == now
         return footprints, same
 
-    def _walk(self) -> Iterator[tuple[int, State, Changes]]:
+    def _walk(self) -> Iterator[tuple[int, State, NetRows]]:
         """Position, state, and what changed before, from the empty table on; the state is one object that changes."""
         state = State()
-        yield 0, state, Changes((), ())
+        yield 0, state, NetRows((), ())
         for k, c in enumerate(self.timeline.main, 1):
             changes = self.timeline.changes(c)
             assert changes is not None
@@ -686,7 +685,7 @@ class RetriesPart:
     notes: tuple[str, ...]
 
 
-def part_of(timeline: Timeline, workload: Workload, carried: Sequence[Carried], writers: object) -> RetriesPart:
+def part_of(timeline: Timeline, workload: WorkloadFigures, carried: Sequence[Carried], writers: object) -> RetriesPart:
     """What a table adds; ``writers``: their number by the history's header."""
     t = _Table(timeline, workload)
     attempts: Counter[tuple[int, str, str]] = Counter()
@@ -748,7 +747,7 @@ class _Footprint:
     parts: set[int]
 
 
-def _concerned(asked: Touches, changes: Changes) -> bool:
+def _concerned(asked: Touches, changes: NetRows) -> bool:
     """Whether rows changed that an operation reads or changes."""
     named, among = asked.named, asked.among
     if among is None:

@@ -32,7 +32,7 @@ UNITS = "units"
 
 
 @dataclass(frozen=True)
-class Requests:
+class TableRequests:
     """What proxies saw of one table: see :class:`Evidence` for ``swaps``, ``accepted``, ``carried`` and ``proxied``."""
 
     swaps: tuple[PointerSwap, ...] = ()
@@ -63,7 +63,7 @@ class Unit:
     log: TableLog | None
     ops: tuple[Operation, ...]
     everything: Mapping[str, Operation]
-    requests: Requests
+    requests: TableRequests
     complete: bool
     torn: bool
     contradicted: bool
@@ -134,7 +134,7 @@ class RunColumns:
 
     header: Mapping[str, Any]
     columns: OperationColumns
-    windows: Sequence[fault_windows.Window]
+    windows: Sequence[fault_windows.FaultWindow]
     end: int
 
 
@@ -191,7 +191,7 @@ def _units(evidence: Evidence) -> tuple[Unit, ...]:
             log=evidence.logs.get(name),
             ops=tuple(by_table.get(name, ())),
             everything=everything,
-            requests=Requests(
+            requests=TableRequests(
                 evidence.swaps.get(name, ()),
                 evidence.accepted.get(name, ()),
                 evidence.carried.get(name, ()),

@@ -11,7 +11,7 @@ import psutil
 
 from nemesis.faults.fault import Fault
 from nemesis.faults.fields import Target
-from nemesis.faults.suspects import Contained, NoTarget, Server, Suspect, Undo
+from nemesis.faults.suspects import Contained, NoTarget, StackServer, Suspect, Undo
 from nemesis.faults.verb import PacketVerb, ProcessVerb
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -53,7 +53,7 @@ class Processes:
     """
 
     def __init__(
-        self, services: Mapping[str, Server], drivers: Sequence[Callable[[], Suspect | None]], seed: int
+        self, services: Mapping[str, StackServer], drivers: Sequence[Callable[[], Suspect | None]], seed: int
     ) -> None:
         self._services = services
         self._drivers = drivers
@@ -102,13 +102,13 @@ class Processes:
             )
         return Fault.model_validate({**verb.by_proxies(fault), "service": service, "request": "any"})
 
-    def _of_role(self, role: Target) -> list[Server]:
+    def _of_role(self, role: Target) -> list[StackServer]:
         return [s for s in self._services.values() if s.role == role]
 
-    def _workers(self) -> list[Server]:
+    def _workers(self) -> list[StackServer]:
         return sorted(self._of_role("spark-worker"), key=lambda s: s.name)
 
-    def _server(self, target: Target) -> Server:
+    def _server(self, target: Target) -> StackServer:
         if target == "spark-worker":
             found = self._workers()
             found = [self._rng.choice(found)] if found else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from checkers.certificate import Answer, Certificate, Conclusion, Exchange, Question
+from checkers.certificate import Certificate, Conclusion, Exchange, Question, RequirementResult
 from reports.drawing import words
 from reports.drawing.page import (
     Banner,
@@ -28,7 +28,7 @@ from reports.drawing.page import (
 )
 
 FILE = "certify"
-MARKS = {
+CONCLUSION_CLASSES = {
     Conclusion.PASS: "valid",
     Conclusion.FAIL: "invalid",
     Conclusion.SOFT: "unknown",
@@ -90,40 +90,42 @@ def _matrix(c: Certificate, asked: set[str]) -> Table:
     return Table([*columns, *(TableColumn(name, terminal=name) for name in c.servers)], rows, form="wide")
 
 
-def _cell(a: Answer | None) -> TableCell:
+def _cell(a: RequirementResult | None) -> TableCell:
     if a is None:
         return TableCell("not asked")
     if a.conclusion in (Conclusion.FAIL, Conclusion.SOFT):
-        text = link(badge(MARKS[a.conclusion], a.conclusion), f"#{_anchor(a)}")
+        text = link(badge(CONCLUSION_CLASSES[a.conclusion], a.conclusion), f"#{_anchor(a)}")
         effect = a.effect if a.conclusion is Conclusion.FAIL else ""
         return TableCell(text, (effect, _often(a)), plain=" · ".join(filter(None, (a.conclusion, effect, _often(a)))))
     said = a.why or a.actual
-    return TableCell(badge(MARKS[a.conclusion], a.conclusion), (said,) if said else (), plain=_plainly(a, said))
+    return TableCell(
+        badge(CONCLUSION_CLASSES[a.conclusion], a.conclusion), (said,) if said else (), plain=_plainly(a, said)
+    )
 
 
-def _plainly(a: Answer, said: str) -> str:
+def _plainly(a: RequirementResult, said: str) -> str:
     return f"{a.conclusion}: {said}" if a.conclusion is not Conclusion.PASS else a.conclusion
 
 
-def _often(a: Answer) -> str:
+def _often(a: RequirementResult) -> str:
     return f"{a.alike} of {a.tries} tries" if a.tries > 1 else ""
 
 
-def _anchor(a: Answer) -> str:
+def _anchor(a: RequirementResult) -> str:
     return f"{a.catalog}-{a.id}"
 
 
 def _failures(c: Certificate) -> Iterator[Block]:
     questions = {q.id: q for q in c.questions}
     shown = [a for a in c.answers if a.conclusion in (Conclusion.FAIL, Conclusion.SOFT, Conclusion.ERROR)]
-    for a in sorted(shown, key=lambda a: (list(MARKS).index(a.conclusion), a.catalog)):
+    for a in sorted(shown, key=lambda a: (list(CONCLUSION_CLASSES).index(a.conclusion), a.catalog)):
         yield Heading(f"{a.catalog}: {a.id}", _anchor(a))
         yield Pairs(_facts(questions[a.id], a))
         if a.wire:
             yield Fold("the wire", [FileText("\n\n".join(map(wire, a.wire)))])
 
 
-def _facts(q: Question, a: Answer) -> list[tuple[str, str]]:
+def _facts(q: Question, a: RequirementResult) -> list[tuple[str, str]]:
     told = [("must hold", q.sentence), ("said by", q.source)]
     told += [("expected", a.expected), ("actual", a.actual)] if a.expected else [("why", a.why)]
     return [*told, ("so it", f"{a.conclusion}s, {q.level}; {q.effect}"), ("tries", _often(a) or "1")]
@@ -168,7 +170,7 @@ def badge_json(c: Certificate, catalog: str) -> dict[str, object]:
     return {"schemaVersion": 1, "label": "icequake certify", "message": c.counts(catalog), "color": colour}
 
 
-def line_of(a: Answer) -> str:
+def line_of(a: RequirementResult) -> str:
     """One answer in a line."""
     mark = {Conclusion.PASS: "✓", Conclusion.FAIL: "✕", Conclusion.SOFT: "~", Conclusion.ERROR: "!"}.get(
         a.conclusion, "·"

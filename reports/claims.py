@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reports.drawing.page import Table, plain_table
-from workloads.file.claims import UNMEASURED, Claim, Claims, Command, Measured, Verdict, counts
+from workloads.file.claims import UNMEASURED, Claim, ClaimCommand, Claims, Measurement, Verdict, counts
 
 MEANING: dict[Verdict, str] = {
     "holds": "what was measured is what the document says",
@@ -18,7 +18,7 @@ MEANING: dict[Verdict, str] = {
 }
 
 
-def words(command: Command, *more: str) -> str:
+def words(command: ClaimCommand, *more: str) -> str:
     """A command as it is typed."""
     return shlex.join(["icequake", *command.words, *more])
 
@@ -56,7 +56,7 @@ def story(claims: Claims, claim: Claim) -> list[str]:
     return out
 
 
-def _measured(measured: Measured) -> str:
+def _measured(measured: Measurement) -> str:
     return f"{measured.date}, {measured.versions}"
 
 

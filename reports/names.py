@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from checkers.formats.iceberg.metadata.rules import RULES, Rule
+from checkers.formats.iceberg.metadata.rules import SPEC_RULES, SpecRule
 from checkers.isolation import levels
 from checkers.judge.check import ALL
 from checkers.names import Harm, Meaning, meaning, without_suffixes
@@ -42,7 +42,7 @@ class Explained:
     name: str
     meaning: Meaning
     checkers: tuple[str, ...]
-    rule: Rule | None
+    rule: SpecRule | None
     scenarios: tuple[str, ...]
 
     def facts(self) -> Iterator[tuple[str, str]]:
@@ -79,7 +79,7 @@ def explained(name: str, library: Iterable[Scenario]) -> Explained | None:
         return None
     shown = [s.scenario for s in library if any(e.name == name for e in s.anomalies)]
     found_by = tuple(c.name for c in ALL if name in c.names)
-    return Explained(name, found, found_by, RULES.get(name) if "metadata" in found_by else None, tuple(shown))
+    return Explained(name, found, found_by, SPEC_RULES.get(name) if "metadata" in found_by else None, tuple(shown))
 
 
 def page() -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
-from checkers.judge.proof import WORDS, Proof
+from checkers.judge.proof import PROOF_WORDS, Proof
 from reports.drawing.page import Table, plain_table
 from workloads.file.scenario import Scenario
 
@@ -19,7 +19,7 @@ def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[s
         worst = min(mine, key=lambda p: (p.as_said, p.state != "not run"))
         said = f"{sum(p.as_said for p in mine)} of {len(mine)}"
         seen = ", ".join(map(str, s.anomalies)) or "no anomaly"
-        out.append((s.scenario, WORDS[worst.state], said, "; ".join(worst.why) or seen))
+        out.append((s.scenario, PROOF_WORDS[worst.state], said, "; ".join(worst.why) or seen))
     return out
 
 

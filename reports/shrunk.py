@@ -45,7 +45,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RemainingOperation:
     """An operation that is left.
 
     Attributes:
@@ -65,7 +65,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ShrinkStep:
     """A smaller candidate that showed the anomaly; ``run``: the number of the run that showed it."""
 
     run: int
@@ -100,8 +100,8 @@ class Shrunk:
     documented: str | None
     before: Size
     after: Size | None
-    operations: tuple[Left, ...]
-    steps: tuple[Step, ...]
+    operations: tuple[RemainingOperation, ...]
+    steps: tuple[ShrinkStep, ...]
     minimal: bool | None
     runs: int
     seconds: float

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from checkers.costs.timetofind import Found, Search, together
+from checkers.costs.timetofind import DefectSearch, DefectSearches, together
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.page import Table, plain_table
@@ -24,7 +24,7 @@ class PageError(ValueError):
     """A page has no place for the tables; the message is one line with a remedy."""
 
 
-def dumped(searches: Sequence[Search], budget: float) -> str:
+def dumped(searches: Sequence[DefectSearch], budget: float) -> str:
     """All searches, and what they say together, as JSON."""
     value = {
         "format": FORMAT,
@@ -35,12 +35,12 @@ def dumped(searches: Sequence[Search], budget: float) -> str:
     return json.dumps(value, indent=1) + "\n"
 
 
-def orders_of(found: Iterable[Found]) -> list[str]:
+def orders_of(found: Iterable[DefectSearches]) -> list[str]:
     """The orders, each once."""
     return list(dict.fromkeys(f.order for f in found))
 
 
-def cell(f: Found | None) -> str:
+def cell(f: DefectSearches | None) -> str:
     """``5 of 5, 34 operations, 6.1 s``; the numbers only if more than half of the searches found it."""
     if f is None:
         return "–"
@@ -52,7 +52,7 @@ def cell(f: Found | None) -> str:
     return f"{told}, {words.grouped(round(f.operations))} op, {words.grouped(round(f.seconds, 1))} s"
 
 
-def _grid(found: Sequence[Found]) -> tuple[list[str], list[list[str]]]:
+def _grid(found: Sequence[DefectSearches]) -> tuple[list[str], list[list[str]]]:
     """The head and the rows of the table."""
     orders = orders_of(found)
     by = {(f.defect, f.order): f for f in found}
@@ -60,7 +60,7 @@ def _grid(found: Sequence[Found]) -> tuple[list[str], list[list[str]]]:
     return ["defect", *orders], [*rows, ["all", *(_all([f for f in found if f.order == o]) for o in orders)]]
 
 
-def _all(found: Sequence[Found]) -> str:
+def _all(found: Sequence[DefectSearches]) -> str:
     """Over all defects: searches that found theirs, and defects of which all searches did."""
     ran = [f for f in found if f.searches]
     always = sum(f.found == f.searches for f in ran)
@@ -69,12 +69,12 @@ def _all(found: Sequence[Found]) -> str:
     )
 
 
-def table(found: Sequence[Found]) -> Table:
+def table(found: Sequence[DefectSearches]) -> Table:
     """A row for each defect, a column for each order."""
     return plain_table(*_grid(found))
 
 
-def line_of(s: Search) -> str:
+def line_of(s: DefectSearch) -> str:
     """One search in one line."""
     who = f"{s.defect}, {s.order}, seed {s.seed}"
     if s.reason is not None:
@@ -92,7 +92,7 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in lines) + "\n"
 
 
-def results(searches: Sequence[Search], budget: float) -> str:
+def results(searches: Sequence[DefectSearch], budget: float) -> str:
     """The results in Markdown."""
     found = together(searches)
     head, rows = _grid(found)
@@ -170,7 +170,7 @@ def written(text: str, parts: Mapping[str, str], file: str) -> str:
     return text
 
 
-def write(searches: Sequence[Search], budget: float, into: Path) -> Path:
+def write(searches: Sequence[DefectSearch], budget: float, into: Path) -> Path:
     """Write the JSON and the Markdown of a measurement into its folder; return the latter's path."""
     replace_file(into / JSON, dumped(searches, budget))
     replace_file(into / PAGE, f"# Time to find\n\n{results(searches, budget)}")

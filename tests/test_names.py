@@ -109,3 +109,51 @@ def test_every_command_and_option_is_in_the_documents(name: str) -> None:
     }
     assert re.search(rf"`{name}\b", text), f"docs/commands.md does not name the command {name}"
     assert sorted(o for o in options if not re.search(rf"(?<![\w-]){o}(?![\w-])", text)) == []
+
+
+REGISTERED = {
+    "FILE": "the file that the module writes",
+    "FORM": "the form of the module's journal",
+    "FORMAT": "the version of the module's file format",
+    "LIBRARY": "the folder of the module's files that come with icequake",
+    "PLANTS": "the bugs of one file, which checkers.selftest collects",
+    "REQUIREMENT": "the requirement of one file, which harness.certify collects",
+}
+"""Constants that mean the same thing in each file that has one."""
+
+
+def _defined() -> Iterator[tuple[str, str, str]]:
+    """Sort, name and file of each public class and constant of the product."""
+    for path in MODULES:
+        file = path.relative_to(ROOT).as_posix()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                yield "class", node.name, file
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    if isinstance(target, ast.Name) and target.id.isupper() and len(target.id) > 1:  # no type variables
+                        yield "constant", target.id, file
+
+
+def _places(sort: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for s, name, file in _defined():
+        if s == sort and not name.startswith("_"):
+            found.setdefault(name, set()).add(file)
+    return found
+
+
+def test_a_class_name_means_one_thing() -> None:
+    assert {name: files for name, files in _places("class").items() if len(files) > 1} == {}
+
+
+def test_a_constant_name_is_in_at_most_two_files() -> None:
+    assert {n: files for n, files in _places("constant").items() if len(files) > 2 and n not in REGISTERED} == {}
+
+
+def test_the_glossary_s_words_are_where_it_says() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([a-z ]+) \| (.+) \| \[`(\w+)`\]\(\.\./([\w/]+\.py)\) \|$", text, re.MULTILINE)
+    assert len(rows) >= 40 and len(rows) == text.count("](../")
+    defined = set(_defined())
+    assert [word for word, _, name, file in rows if ("class", name, file) not in defined] == []

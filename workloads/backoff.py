@@ -30,7 +30,7 @@ DOUBLINGS = 62
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
+class RetryLimits:
     """When a commit gives up, by Iceberg's table properties; the defaults are Iceberg's (``TableProperties``).
 
     Attributes:
@@ -54,12 +54,12 @@ class Retries:
                 raise ValueError(f"{name} is {value}: it must be 0 or more")
 
     @staticmethod
-    def of(properties: Mapping[str, str]) -> Retries:
+    def of(properties: Mapping[str, str]) -> RetryLimits:
         """Those of a table with these properties."""
-        own = Retries()
+        own = RetryLimits()
         said = {k: float(properties.get(k, v)) for k, v in own.properties().items()}
         count, least, most, total = said.values()
-        return Retries(int(count), least, most, total)
+        return RetryLimits(int(count), least, most, total)
 
     def properties(self) -> dict[str, float]:
         """As Iceberg's table properties."""
@@ -78,19 +78,19 @@ class Retries:
         return attempt <= self.num_retries and (attempt == 1 or elapsed_s * 1000 <= self.total_timeout_ms)
 
 
-def _exponential(retries: Retries, attempt: int) -> float:
+def _exponential(retries: RetryLimits, attempt: int) -> float:
     return min(retries.max_wait_ms, retries.min_wait_ms * 2.0 ** min(attempt - 1, DOUBLINGS))
 
 
-def _iceberg(retries: Retries, attempt: int, _previous: float, rng: Random) -> float:
+def _iceberg(retries: RetryLimits, attempt: int, _previous: float, rng: Random) -> float:
     delay = int(_exponential(retries, attempt))
     return delay + rng.randrange(max(1, int(delay * 0.1)))
 
 
-OWN = "iceberg"
+ICEBERGS_POLICY = "iceberg"
 """The policy that Iceberg's client has itself."""
 
-Wait = Callable[[Retries, int, float, Random], float]
+Wait = Callable[[RetryLimits, int, float, Random], float]
 """(settings, the attempt that was refused, the wait before that attempt in ms, randomness) → ms to wait."""
 
 POLICIES: Mapping[str, Wait] = {
@@ -116,7 +116,7 @@ class Backoff:
     """
 
     policy: str = "iceberg"
-    retries: Retries = Retries()
+    retries: RetryLimits = RetryLimits()
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:

@@ -38,12 +38,12 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, Operation
 from checkers.evidence.replace import replace
 from checkers.linearizable.rows import Rows, SeenRows
-from checkers.timeline.timeline import Changes, Timeline, kind_of
+from checkers.timeline.timeline import NetRows, Timeline, kind_of
 from checkers.timeline.timelines import timelines
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row
 
-LIST_APPEND, RW_REGISTER, REGISTER = FORMS = ("list-append", "rw-register", "register")
+LIST_APPEND, RW_REGISTER, REGISTER = HISTORY_FORMS = ("list-append", "rw-register", "register")
 
 
 class DerivedError(ValueError):
@@ -63,7 +63,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class TranslatedRun:
     """A translated run.
 
     Attributes:
@@ -125,7 +125,7 @@ class _Table:
             if o.op not in self.two_tables:
                 self.steps[o.op] = list(self._read(id, rows))
 
-    def _commit(self, op: str | None, changes: Changes) -> None:
+    def _commit(self, op: str | None, changes: NetRows) -> None:
         removed, added = self._by_key(changes.removed), self._by_key(changes.added)
         self.ended |= {k for k in removed if len(removed[k]) > len(added.get(k, ()))}
         o = None if op is None or op in self.two_tables else self.timeline.everything.get(op)
@@ -193,8 +193,8 @@ class _Table:
         return out
 
 
-def derive(evidence: Evidence, form: str, key: str | None = None) -> Derived:
-    """The run in one of :data:`FORMS`.
+def derive(evidence: Evidence, form: str, key: str | None = None) -> TranslatedRun:
+    """The run in one of :data:`HISTORY_FORMS`.
 
     Args:
         key: for ``register``: the only key, whose values stand alone; None: all keys, and values are pairs ``[key value]``,
@@ -244,7 +244,7 @@ def derive(evidence: Evidence, form: str, key: str | None = None) -> Derived:
         left_out.append(f"operations that show nothing of {form}: {what}")
     serializable = all(t.timeline.spec.isolation == "serializable" for t in tables)
     level = "strict-serializable" if serializable else "strong-session-snapshot-isolation"
-    return Derived(History({}, _numbered(events)), keys, (shown, len(operations)), tuple(left_out), level)
+    return TranslatedRun(History({}, _numbered(events)), keys, (shown, len(operations)), tuple(left_out), level)
 
 
 class _Stamped(NamedTuple):

@@ -74,7 +74,7 @@ CONCURRENT = "without-invocations"
 """Header key of a history without invocations."""
 GUESSED = "guessed"
 """Header key: what was guessed of a history that does not say it, a sentence each."""
-TYPES: tuple[str, ...] = get_args(EventType)
+EVENT_TYPES: tuple[str, ...] = get_args(EventType)
 TRANSACTIONS = ("txn",)
 """Functions whose values are lists of micro-operations."""
 
@@ -343,7 +343,7 @@ def read_event(fail: Callable[[int, str], HistoryError], at: int, form: edn.Valu
         raise fail(at, f"expected an event with :type, found {_cut(form)}")
     type = _plain(fields.pop("type"))
     process, f = _plain(fields.pop("process", 0)), _plain(fields.pop("f", TRANSACTIONS[0]))
-    if type not in TYPES:
+    if type not in EVENT_TYPES:
         raise fail(at, f"expected :type :invoke, :ok, :fail or :info, found {_cut(type)}")
     if isinstance(process, bool) or not isinstance(process, int | str):
         raise fail(at, f"expected :process to be a number or :nemesis, found {_cut(process)}")

@@ -39,7 +39,7 @@ _ASKED = re.compile(rf"\[(?:{_STEP}(?: {_STEP})*)?\]")
 _START = "{:"
 
 
-class Unusual(Exception):
+class NotAppendLists(Exception):
     """The history must be judged as any other."""
 
 
@@ -55,13 +55,13 @@ def judged(path: Path, model: str | None = None, level: str | None = None) -> Ve
         try:
             text = whole(path).decode("utf-8-sig")
             return _judged(_read(text, str(path)), model, LEVELS[-1] if level is None else level)
-        except (Unusual, OSError, UnicodeDecodeError, HistoryError, EdnError):
+        except (NotAppendLists, OSError, UnicodeDecodeError, HistoryError, EdnError):
             return None
 
 
 def _must(usual: bool) -> None:
     if not usual:
-        raise Unusual
+        raise NotAppendLists
 
 
 @dataclass(slots=True, eq=False)
@@ -237,7 +237,7 @@ def _read(text: str, file: str) -> _Transactions:
     """The transactions of a text.
 
     Raises:
-        Unusual, HistoryError, EdnError: it must be read as any other.
+        NotAppendLists, HistoryError, EdnError: it must be read as any other.
     """
     _must(text.startswith(_START))
     out = _Transactions()
@@ -284,7 +284,7 @@ def _judged(t: _Transactions, model: str | None, level: str) -> Verdict:
     """The verdict on transactions without an anomaly.
 
     Raises:
-        Unusual: there may be one.
+        NotAppendLists: there may be one.
     """
     count = len(t.starts)
     _must(count > 0 and (model is not None or t.appends))
@@ -304,7 +304,7 @@ def _edges(t: _Transactions, g: GraphBuilder) -> None:
     """The dependencies.
 
     Raises:
-        Unusual: there may be an anomaly.
+        NotAppendLists: there may be an anomaly.
     """
     committed = [end is not None for end in t.ends]
     orders = {key: key.text.split(" ") if key.text else [] for key in t.keys.values()}
@@ -325,7 +325,7 @@ def _as_usual(key: _Key, order: list[str], makers: list[int]) -> None:
     """No list has an element twice, and transactions that touched the key several times agree with themselves.
 
     Raises:
-        Unusual: that is not so.
+        NotAppendLists: that is not so.
     """
     _must(len(set(order)) == len(order) and len(set(key.updated)) == len(key.updated))
     for at, mine in key.mine:

@@ -30,7 +30,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
 from checkers.isolation.blackbox import WORKLOADS, check_transactions
 from checkers.isolation.levels import LEVELS, contained
-from checkers.isolation.transactions import Finding, IsolationResult, Op, Transaction
+from checkers.isolation.transactions import IsolationFinding, IsolationResult, Op, Transaction
 from checkers.linearizable import MODELS, KeyResult, check_model
 from checkers.linearizable.checker import Linearizable, LinearizableStats
 from checkers.timeline import explain
@@ -41,12 +41,12 @@ from workloads.tables import TableSpec
 
 LINEARIZABLE = "linearizable"
 BANK = "bank"
-ROWS = "rows"
+ROWS_MODEL = "rows"
 PROMISED = "as-promised"
-TABLES = "tables"
+TABLES_KEY = "tables"
 """Header key of an exported run: its tables, as the plan has them."""
 WITHOUT_INVOCATIONS = "no operation has an invocation, so each was taken as concurrent with all others"
-MOST = 10
+MOST_EXPLAINED_OF_A_NAME = 10
 """How many anomalies of one name are explained; all are counted."""
 
 _ONLY_INT = frozenset({int})
@@ -89,7 +89,7 @@ class ModelError(ValueError):
 
 def models() -> tuple[str, ...]:
     """The names of all models."""
-    return (*WORKLOADS, BANK, ROWS, *MODELS)
+    return (*WORKLOADS, BANK, ROWS_MODEL, *MODELS)
 
 
 def levels(model: str) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def levels(model: str) -> tuple[str, ...]:
         return LEVELS
     if model == BANK:
         return tuple(x for x in LEVELS if "snapshot-isolation" in contained(x))
-    if model == ROWS:
+    if model == ROWS_MODEL:
         return (PROMISED,)
     return (LINEARIZABLE,)
 
@@ -128,7 +128,7 @@ def _judge(h: History, model: str | None, level: str | None) -> Verdict:
             f"the model {model!r} is not known{suggest(model, models())}; there are: {', '.join(models())}"
         )
     operations = h.operations()
-    chosen = model if model is not None else ROWS if TABLES in h.header else guess(operations)
+    chosen = model if model is not None else ROWS_MODEL if TABLES_KEY in h.header else guess(operations)
     allowed = levels(chosen)
     if level is None:
         level = allowed[-1]
@@ -140,14 +140,14 @@ def _judge(h: History, model: str | None, level: str | None) -> Verdict:
         verdict = _transactions(operations, chosen, level)
     elif chosen == BANK:
         verdict = _bank(operations, level)
-    elif chosen == ROWS:
+    elif chosen == ROWS_MODEL:
         verdict = _rows(h)
     else:
         verdict = _linearizable(h, chosen)
     valid: Validity = "unknown" if h.problems and verdict.valid is True else verdict.valid
     alone = (WITHOUT_INVOCATIONS,) if h.header.get(CONCURRENT) else ()
     notes = (*h.problems, *alone, *h.header.get(GUESSED, ()), *verdict.notes)
-    told = with_model(verdict, chosen, level, model is None and chosen != ROWS, len(operations))
+    told = with_model(verdict, chosen, level, model is None and chosen != ROWS_MODEL, len(operations))
     return replace(told, valid=valid, notes=notes)
 
 
@@ -295,7 +295,7 @@ def of_transactions(result: IsolationResult, events: Mapping[str, tuple[int, ...
     return Verdict("isolation", result.valid, anomalies, stats, result.undecided)
 
 
-def _anomaly(f: Finding, level: str, events: Mapping[str, tuple[int, ...]]) -> Anomaly:
+def _anomaly(f: IsolationFinding, level: str, events: Mapping[str, tuple[int, ...]]) -> Anomaly:
     ops = tuple(str(t) for t in dict.fromkeys(f.transactions))
     cycle = [{"before": str(s.before), "after": str(s.after), "kind": s.kind, "because": s.because} for s in f.steps]
     return Anomaly(
@@ -347,7 +347,7 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
             else:
                 continue
             counts[name] += 1
-            if counts[name] <= MOST:
+            if counts[name] <= MOST_EXPLAINED_OF_A_NAME:
                 events = (*o.indices, *whole.indices)
                 anomalies.append(
                     Anomaly(name, BANK, None, f"{why}.\n{level} forbids {name}.", (o.op, whole.op), events)
@@ -373,13 +373,13 @@ def _balances(v: Any, event: int) -> dict[str, int]:
 
 def _rows(h: History) -> Verdict:
     """A run without its table logs, by the checker that needs none (:mod:`checkers.linearizable.checker`): it says the same as of the run."""
-    said = h.header.get(TABLES)
+    said = h.header.get(TABLES_KEY)
     if not isinstance(said, list):
-        raise ModelError(f"the model {ROWS} needs the header of a file that `icequake export RUN -o FILE` wrote")
+        raise ModelError(f"the model {ROWS_MODEL} needs the header of a file that `icequake export RUN -o FILE` wrote")
     try:
         tables = [TableSpec.model_validate(t) for t in said]
     except ValueError as e:
-        raise HistoryError(f"the header's {TABLES} are no tables of a plan: {' '.join(str(e).split())}") from None
+        raise HistoryError(f"the header's {TABLES_KEY} are no tables of a plan: {' '.join(str(e).split())}") from None
     verdict = Linearizable().check(Evidence(h, {}, {t.name: t for t in tables}))
     judged = verdict.stats_as(LinearizableStats)["tables"].values()
     stats: ClientStats = {
@@ -395,7 +395,7 @@ def _rows(h: History) -> Verdict:
 def _linearizable(h: History, model: str) -> Verdict:
     try:
         result = check_model(h, model)
-    except linearizable.ModelError as e:
+    except linearizable.UnfitHistory as e:
         raise HistoryError(str(e)) from None
     events = {o.op: o.indices for o in h.operations()}
     anomalies = tuple(_nonlinearizable(k, model, events) for k in result.failures)

@@ -6,8 +6,8 @@ judges them on a cluster, with a table as the most that a task holds.
 """
 
 from checkers.columns.engine import CHECKERS, check_columns
-from checkers.columns.frames import Frame, frame_of
+from checkers.columns.frames import TableFrame, frame_of
 from checkers.columns.hashing import Unordinary
 from checkers.columns.screen import Screen, screen
 
-__all__ = ["CHECKERS", "Frame", "Screen", "Unordinary", "check_columns", "frame_of", "screen"]
+__all__ = ["CHECKERS", "Screen", "TableFrame", "Unordinary", "check_columns", "frame_of", "screen"]

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from checkers.columns.frames import Frame
+from checkers.columns.frames import TableFrame
 from checkers.columns.hashing import I64
-from checkers.columns.records import WIDTH, gathered, to_records
+from checkers.columns.records import RECORD_WIDTH, gathered, to_records
 from checkers.evidence.runfolder import StoreError, replace_file
 from workloads.file.opened import document
 from workloads.tables import TableSpec
@@ -41,14 +41,14 @@ def is_dataset(folder: Path) -> bool:
     return (folder / PARTS).is_file()
 
 
-class Writer:
+class DatasetWriter:
     """Writes a dataset; tables can be added as long as it is not closed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._parts: list[Mapping[str, object]] = []
 
-    def add(self, run: str, frame: Frame) -> None:
+    def add(self, run: str, frame: TableFrame) -> None:
         """Write a table.
 
         Raises:
@@ -57,16 +57,16 @@ class Writer:
         into = self._folder / RECORDS / f"part={len(self._parts)}"
         into.mkdir(parents=True)
         pq.write_table(to_records(frame), into / "records-00000.parquet", compression="zstd", row_group_size=ROW_GROUP)
-        self._parts.append({"run": run, "spec": frame.spec.model_dump(), "kinds": frame.kinds, "width": WIDTH})
+        self._parts.append({"run": run, "spec": frame.spec.model_dump(), "kinds": frame.kinds, "width": RECORD_WIDTH})
 
     def close(self) -> None:
         """Make the folder a dataset."""
         replace_file(self._folder / PARTS, json.dumps(self._parts) + "\n")
 
 
-def write(frames: Iterable[tuple[str, Frame]], folder: Path) -> None:
+def write(frames: Iterable[tuple[str, TableFrame]], folder: Path) -> None:
     """Write tables, each with the name of its run, as a dataset."""
-    writer = Writer(folder)
+    writer = DatasetWriter(folder)
     for run, f in frames:
         writer.add(run, f)
     writer.close()
@@ -83,9 +83,9 @@ def parts_of(folder: Path) -> list[Shard]:
         parts = json.loads(document(path))
         if not all("kinds" in p for p in parts):
             raise StoreError(f"{path}: kinds: a table's kinds of operations are not named; write the dataset again")
-        if not all(p.get("width") == WIDTH for p in parts):
+        if not all(p.get("width") == RECORD_WIDTH for p in parts):
             raise StoreError(
-                f"{path}: width: its records have other columns than this version's {WIDTH}; write the dataset again"
+                f"{path}: width: its records have other columns than this version's {RECORD_WIDTH}; write the dataset again"
             )
         return [Shard(p["run"], TableSpec.model_validate(p["spec"]), tuple(p["kinds"])) for p in parts]
     except OSError as e:
@@ -125,7 +125,7 @@ def _footer(path: Path) -> pq.FileMetaData:
         raise StoreError(f"{path}: no Parquet file: {' '.join(str(e).split())[:200]}") from None
 
 
-def frame(folder: Path, part: int, shard: Shard) -> Frame:
+def frame(folder: Path, part: int, shard: Shard) -> TableFrame:
     """One table.
 
     Raises:
@@ -140,12 +140,16 @@ def _chunks(paths: Sequence[Path]) -> Iterator[tuple[npt.NDArray[np.int8], I64, 
             with pq.ParquetFile(path) as file:
                 for group in range(file.num_row_groups):
                     t = file.read_row_group(group)
-                    yield t["record"].to_numpy(), t["n"].to_numpy(), [t[f"c{i}"].to_numpy() for i in range(WIDTH)]
+                    yield (
+                        t["record"].to_numpy(),
+                        t["n"].to_numpy(),
+                        [t[f"c{i}"].to_numpy() for i in range(RECORD_WIDTH)],
+                    )
         except (OSError, ValueError, KeyError) as e:
             raise StoreError(f"{path}: no records of this version: {' '.join(str(e).split())[:200]}") from None
 
 
-def each(folder: Path) -> Iterator[tuple[str, Frame]]:
+def each(folder: Path) -> Iterator[tuple[str, TableFrame]]:
     """The tables of a dataset, with the names of their runs, one at a time."""
     for n, shard in enumerate(parts_of(folder)):
         yield shard.run, frame(folder, n, shard)

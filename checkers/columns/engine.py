@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from checkers.columns.frames import Frame, Unplaced, frame_of, frame_without_travels
-from checkers.columns.hashing import NEVER, Unordinary
-from checkers.columns.screen import DEFINITE, Screen, screen
+from checkers.columns.frames import TableFrame, Unplaced, frame_of, frame_without_travels
+from checkers.columns.hashing import NEVER_CAME, Unordinary
+from checkers.columns.screen import ANOMALY_AT_EVERY_LEVEL, Screen, screen
 from checkers.commits import Commits
 from checkers.commits.in_run import in_run
 from checkers.evidence.evidence import Evidence
@@ -30,7 +30,7 @@ from workloads.tables import TableSpec
 
 EXACT = 200_000
 """The largest number of operations of a table that the exact checkers judge instead of the screen."""
-MOST = 10
+MOST_OF_A_REASON = 10
 """Anomalies of one reason listed for a table that is too long for explanations."""
 
 _EXACT: tuple[Commits, Replay, Reads, Isolation] = (Commits(), Replay(), Reads(), Isolation())
@@ -66,7 +66,7 @@ class ColumnsStats(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedTable:
     """The result of one table.
 
     Attributes:
@@ -95,7 +95,7 @@ def check_columns(evidence: Evidence) -> list[Verdict]:
     return merge(judged, unjudged=[u for u in tables if u.timeline is None])
 
 
-def judge_unit(unit: Unit) -> Judged:
+def judge_unit(unit: Unit) -> JudgedTable:
     """Judge one table that has a timeline."""
     t = unit.timeline
     assert t is not None
@@ -110,7 +110,7 @@ def judge_unit(unit: Unit) -> Judged:
     return _with_evidence(judged, s, unit)
 
 
-def _with_evidence(judged: Judged, s: Screen, unit: Unit) -> Judged:
+def _with_evidence(judged: JudgedTable, s: Screen, unit: Unit) -> JudgedTable:
     """What the screen decided, with what only a run's evidence tells."""
     found = replace(judged, explained=s.proven and all(map(known, unit.ops)))
     if judged.by != "columns":
@@ -119,7 +119,7 @@ def _with_evidence(judged: Judged, s: Screen, unit: Unit) -> Judged:
     return replace(found, parts={**judged.parts, Commits.name: commits})
 
 
-def _without_travels(unit: Unit, t: Timeline, why: str) -> Judged:
+def _without_travels(unit: Unit, t: Timeline, why: str) -> JudgedTable:
     """Judge a table with time travels that columns cannot represent: only the checker ``reads`` judges these."""
     try:
         f = frame_without_travels(t)
@@ -132,12 +132,12 @@ def _without_travels(unit: Unit, t: Timeline, why: str) -> Judged:
     return replace(judged, parts={**judged.parts, Reads.name: Reads().part(unit)}, why=why)
 
 
-def judge_frame(f: Frame) -> Judged:
+def judge_frame(f: TableFrame) -> JudgedTable:
     """Judge one table of which there are only columns."""
     return _judged(f, screen(f), None)
 
 
-def _judged(f: Frame, s: Screen, unit: Unit | None) -> Judged:
+def _judged(f: TableFrame, s: Screen, unit: Unit | None) -> JudgedTable:
     """Judge one table's columns.
 
     Args:
@@ -151,17 +151,17 @@ def _judged(f: Frame, s: Screen, unit: Unit | None) -> Judged:
     return certain(f.spec, f.operations, suspects)
 
 
-def _suspects(f: Frame, s: Screen) -> dict[str, Suspects]:
+def _suspects(f: TableFrame, s: Screen) -> dict[str, Suspects]:
     """Reason → what the screen did not prove."""
     return {
-        reason: Suspects(len(ops), tuple((n, _events(f, n)) for n in ops[:MOST].tolist()))
+        reason: Suspects(len(ops), tuple((n, _events(f, n)) for n in ops[:MOST_OF_A_REASON].tolist()))
         for reason, ops in s.suspects.items()
     }
 
 
-def _events(f: Frame, n: int) -> tuple[int, ...]:
+def _events(f: TableFrame, n: int) -> tuple[int, ...]:
     """The events of an operation."""
-    return () if n < 0 else tuple(int(x) for x in (f.invoked[n], f.completed[n]) if x != NEVER)
+    return () if n < 0 else tuple(int(x) for x in (f.invoked[n], f.completed[n]) if x != NEVER_CAME)
 
 
 @dataclass(frozen=True)
@@ -170,14 +170,15 @@ class Suspects:
 
     Attributes:
         count: number of operations.
-        first: the first :data:`MOST` of them: number and events. Of a commit that is no operation's: its negative position, no events.
+        first: the first :data:`MOST_OF_A_REASON` of them: number and events. Of a commit that is no operation's: its negative position, no
+        events.
     """
 
     count: int
     first: tuple[tuple[int, tuple[int, ...]], ...]
 
 
-def proven(spec: TableSpec, operations: int, s: Screen) -> Judged:
+def proven(spec: TableSpec, operations: int, s: Screen) -> JudgedTable:
     """The result of a table in which the screen found nothing."""
     seen: ColumnsTable = {
         "engine": "columns",
@@ -186,24 +187,24 @@ def proven(spec: TableSpec, operations: int, s: Screen) -> Judged:
         "rows": s.rows,
         "reads": s.reads,
     }
-    return Judged(spec.name, {c: Part(spec.name, stats=seen) for c in CHECKERS}, "columns")
+    return JudgedTable(spec.name, {c: Part(spec.name, stats=seen) for c in CHECKERS}, "columns")
 
 
 def _why(suspects: Mapping[str, Suspects]) -> str:
     return ", ".join(f"{reason} ×{s.count}" for reason, s in sorted(suspects.items()))
 
 
-def _exact(unit: Unit, why: str) -> Judged:
-    return Judged(unit.name, {c.name: c.part(unit) for c in _EXACT}, "exact", why)
+def _exact(unit: Unit, why: str) -> JudgedTable:
+    return JudgedTable(unit.name, {c.name: c.part(unit) for c in _EXACT}, "exact", why)
 
 
-def certain(spec: TableSpec, operations: int, suspects: Mapping[str, Suspects]) -> Judged:
+def certain(spec: TableSpec, operations: int, suspects: Mapping[str, Suspects]) -> JudgedTable:
     """The certain results for a table that exists only as columns, and in which something was not proven."""
     anomalies: dict[str, list[Anomaly]] = {c: [] for c in CHECKERS}
     doubtful: list[str] = []
     why = _why(suspects)
     for reason, found in sorted(suspects.items()):
-        checker = DEFINITE.get(reason)
+        checker = ANOMALY_AT_EVERY_LEVEL.get(reason)
         if reason == "wrong-rows" and spec.isolation == "serializable" and not _own_level(spec):
             checker = "replay"
         if checker is None:
@@ -222,14 +223,14 @@ def certain(spec: TableSpec, operations: int, suspects: Mapping[str, Suspects]) 
         c: Part(spec.name, tuple(found), () if found and not doubtful else (note,), not found, stats)
         for c, found in anomalies.items()
     }
-    return Judged(spec.name, parts, "columns", why)
+    return JudgedTable(spec.name, parts, "columns", why)
 
 
 def _own_level(spec: TableSpec) -> bool:
     return any(p.endswith(".isolation-level") for p in spec.properties)
 
 
-def merge(tables: Iterable[Judged], notes: Sequence[str] = (), unjudged: Sequence[Unit] = ()) -> list[Verdict]:
+def merge(tables: Iterable[JudgedTable], notes: Sequence[str] = (), unjudged: Sequence[Unit] = ()) -> list[Verdict]:
     """One verdict for each checker from what it says of the tables.
 
     Args:

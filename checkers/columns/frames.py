@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from checkers.columns.facts import keeps_rows
-from checkers.columns.hashing import I64, NEVER, ROW_TYPES, U64, Rows, Unordinary, i64, u64
+from checkers.columns.hashing import I64, NEVER_CAME, ROW_TYPES, U64, Rows, Unordinary, i64, u64
 from checkers.evidence.history import Operation
 from checkers.timeline import explain, two_tables
 from checkers.timeline.answers import answering, claims_of, contradictions, understood
 from checkers.timeline.captured import stale_captures, without_table
-from checkers.timeline.past import Past
+from checkers.timeline.past import TableHistory
 from checkers.timeline.promise import isolation
 from checkers.timeline.timeline import Timeline, kind_of
 from checkers.timeline.touched import touches
@@ -55,14 +55,14 @@ class Unplaced(Unordinary):
 
 
 @dataclass(frozen=True)
-class Frame:
+class TableFrame:
     """One table. Positions on main count from 1; 0 is the empty table. Event indices are those of the whole history.
 
     Attributes:
         spec: the table; its isolation level is the weakest that any operation was promised.
         kinds: names of kinds; ``kind`` is an index into them.
         kind, outcome, process, invoked, completed: per operation, by invocation; ``outcome`` is an index into ``OUTCOMES``, ``completed``
-            is ``NEVER`` if no answer came.
+            is ``NEVER_CAME`` if no answer came.
         name: per operation, the hash of its id.
         seen: per operation, the hash of the rows that it read; 0 for others.
         at: per operation, the position that a read of an older snapshot asked for; of an operation that expired snapshots, beside such
@@ -108,7 +108,7 @@ class Frame:
         return len(self.kind)
 
 
-def frame_of(t: Timeline) -> Frame:
+def frame_of(t: Timeline) -> TableFrame:
     """A table's columns.
 
     Raises:
@@ -119,7 +119,7 @@ def frame_of(t: Timeline) -> Frame:
     return _frame(t, t.ops, _placed(t))
 
 
-def frame_without_travels(t: Timeline) -> Frame:
+def frame_without_travels(t: Timeline) -> TableFrame:
     """The columns of a table without the reads of older snapshots, which only the checker ``reads`` misses. For a table that is ordinary
     (:func:`demand_ordinary`).
 
@@ -129,13 +129,13 @@ def frame_without_travels(t: Timeline) -> Frame:
     return _frame(t, tuple(o for o in t.ops if not _travels(o)), {})
 
 
-def _frame(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int, int, int]]) -> Frame:
+def _frame(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int, int, int]]) -> TableFrame:
     """The columns of these operations; ``placed``: as :func:`_placed`."""
     rows = Rows()
     names = tuple(KINDS)
     code = {name: n for n, name in enumerate(names)}
     part, parity, at, since, until = ([-1] * len(ops) for _ in range(5))
-    proofs = _proofs(Past(t), t) if placed else {}
+    proofs = _proofs(TableHistory(t), t) if placed else {}
     form: list[int] = []
     readers: list[int] = []
     results: list[list[Any]] = []
@@ -181,14 +181,14 @@ def _frame(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int
     position = np.repeat(np.arange(1, len(t.main) + 1).repeat(2), many)
     sign = np.repeat(np.tile(np.array([-1, 1], np.int64), len(t.main)), many)
     number = {o.op: n for n, o in enumerate(ops)}
-    return Frame(
+    return TableFrame(
         spec=_weakest(t),
         kinds=names,
         kind=i64([code[o.f] for o in ops]),
         outcome=i64([OUTCOMES.index(o.type) for o in ops]),
         process=i64([o.process if isinstance(o.process, int) else -1 for o in ops]),
         invoked=i64([o.invoked.index for o in ops]),
-        completed=i64([NEVER if o.completed is None else o.completed.index for o in ops]),
+        completed=i64([NEVER_CAME if o.completed is None else o.completed.index for o in ops]),
         name=u64([rows.name(o.op) for o in ops]),
         seen=sums,
         at=i64(at),
@@ -267,7 +267,7 @@ def _placed(t: Timeline) -> dict[str, tuple[int, int, int]]:
         Unplaced: there is one of which that is not known.
     """
     out: dict[str, tuple[int, int, int]] = {}
-    past = Past(t)
+    past = TableHistory(t)
     for o in t.ops:
         if o.type != "ok" or not _travels(o):
             continue
@@ -279,7 +279,7 @@ def _placed(t: Timeline) -> dict[str, tuple[int, int, int]]:
     return out
 
 
-def _proofs(past: Past, t: Timeline) -> dict[str, int]:
+def _proofs(past: TableHistory, t: Timeline) -> dict[str, int]:
     """Operation that expired snapshots → the position of main that its acknowledgement proves.
 
     Main had got as far as the expiry found it, also if the commits up to there are acknowledged later, or never. The checker ``reads`` looks
@@ -292,7 +292,7 @@ def _proofs(past: Past, t: Timeline) -> dict[str, int]:
     return out
 
 
-def _answered(past: Past, o: Operation, at: int, t: Timeline) -> tuple[int, int]:
+def _answered(past: TableHistory, o: Operation, at: int, t: Timeline) -> tuple[int, int]:
     """The first and the last of the positions at which the history had the snapshot of position ``at`` where a time travel asked for it.
 
     Only positions at all of whose metadata versions it had it: an expiry may have shortened the history without moving main.

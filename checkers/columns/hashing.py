@@ -14,9 +14,9 @@ from workloads.tables import Row
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
-NEVER = np.iinfo(np.int64).max
+NEVER_CAME = np.iinfo(np.int64).max
 """Event index of an event that never came."""
-LEAST = np.iinfo(np.int64).min
+LEAST_INT64 = np.iinfo(np.int64).min
 _ALL = (1 << 64) - 1
 _LONGEST = 900
 """Commas of the longest list that columns represent."""
@@ -97,7 +97,9 @@ class Rows:
     def add(self, row: Sequence[Any]) -> None:
         id, val, cnt, log, part = row
         whole = type(id) is int and type(cnt) is int and type(part) is int
-        if not (whole and LEAST <= id <= NEVER and 0 <= cnt <= NEVER and LEAST <= part <= NEVER):
+        if not (
+            whole and LEAST_INT64 <= id <= NEVER_CAME and 0 <= cnt <= NEVER_CAME and LEAST_INT64 <= part <= NEVER_CAME
+        ):
             raise Unordinary(f"a row with {(id, cnt, part)} for id, cnt and part")
         if not (isinstance(val, str) and isinstance(log, str)) or log.count(",") > _LONGEST:
             raise Unordinary(_NO_TEXT)
@@ -117,9 +119,9 @@ class Rows:
         }
         if not (
             usual
-            and LEAST <= min(id) <= max(id) <= NEVER
-            and 0 <= min(cnt) <= max(cnt) <= NEVER
-            and LEAST <= min(part) <= max(part) <= NEVER
+            and LEAST_INT64 <= min(id) <= max(id) <= NEVER_CAME
+            and 0 <= min(cnt) <= max(cnt) <= NEVER_CAME
+            and LEAST_INT64 <= min(part) <= max(part) <= NEVER_CAME
         ):
             for row in rows:
                 self.add(row)

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from checkers.columns.frames import Frame
+from checkers.columns.frames import TableFrame
 from checkers.columns.hashing import I64
 from workloads.tables import TableSpec
 
 OPERATION, ARGUMENT, COMMIT, CHANGE = range(4)
-WIDTH = 13
+RECORD_WIDTH = 13
 RECORD: Mapping[int, tuple[str, ...]] = {
     OPERATION: (
         "kind",
@@ -39,24 +39,26 @@ RECORD: Mapping[int, tuple[str, ...]] = {
 }
 """Content of a record → which of the frame's columns are its ``c0``, ``c1``, …; ``n`` is the row's number in them."""
 HASHES = frozenset({"name", "seen", "val", "log"})
-SCHEMA = pa.schema([("record", pa.int8()), ("n", pa.int64()), *((f"c{i}", pa.int64()) for i in range(WIDTH))])
+RECORD_SCHEMA = pa.schema(
+    [("record", pa.int8()), ("n", pa.int64()), *((f"c{i}", pa.int64()) for i in range(RECORD_WIDTH))]
+)
 
 
-def to_records(f: Frame) -> pa.Table:
-    """A frame as rows of :data:`SCHEMA`; hashes are signed there."""
+def to_records(f: TableFrame) -> pa.Table:
+    """A frame as rows of :data:`RECORD_SCHEMA`; hashes are signed there."""
     parts = []
     for record, columns in RECORD.items():
         arrays = [getattr(f, c) for c in columns]
         n = len(arrays[0])
-        numbers = [a.view(np.int64) for a in arrays] + [np.zeros(n, np.int64)] * (WIDTH - len(arrays))
+        numbers = [a.view(np.int64) for a in arrays] + [np.zeros(n, np.int64)] * (RECORD_WIDTH - len(arrays))
         which = pa.array(np.full(n, record, np.int8))
-        parts.append(pa.table([which, np.arange(n, dtype=np.int64), *numbers], schema=SCHEMA))
+        parts.append(pa.table([which, np.arange(n, dtype=np.int64), *numbers], schema=RECORD_SCHEMA))
     return pa.concat_tables(parts)
 
 
 def from_records(
     record: npt.NDArray[np.int8], n: I64, columns: Sequence[I64], spec: TableSpec, kinds: Sequence[str]
-) -> Frame:
+) -> TableFrame:
     """The frame of a table from its records, in any order.
 
     Args:
@@ -70,7 +72,7 @@ def from_records(
 
 def gathered(
     chunks: Iterable[tuple[npt.NDArray[np.int8], I64, Sequence[I64]]], spec: TableSpec, kinds: Sequence[str]
-) -> Frame:
+) -> TableFrame:
     """The same from some records at a time: ``record``, ``n``, and ``c0``, ``c1``, …"""
     numbers: dict[int, list[I64]] = {kind: [] for kind in RECORD}
     values: dict[str, list[I64]] = {name: [] for names in RECORD.values() for name in names}
@@ -91,4 +93,4 @@ def gathered(
             whole = np.concatenate([np.zeros(0, np.int64), *values.pop(name)])
             whole = whole if places is None else whole[places]
             found[name] = whole.view(np.uint64) if name in HASHES else whole
-    return Frame(spec=spec, kinds=tuple(kinds), **found)
+    return TableFrame(spec=spec, kinds=tuple(kinds), **found)

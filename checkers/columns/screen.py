@@ -29,15 +29,15 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.columns.facts import Bools, KindFacts
-from checkers.columns.frames import COPY, IDS, PART, PARTS, WHERE, WHOLE, Frame
-from checkers.columns.hashing import I64, NEVER, U64, appended, hash_rows
+from checkers.columns.frames import COPY, IDS, PART, PARTS, WHERE, WHOLE, TableFrame
+from checkers.columns.hashing import I64, NEVER_CAME, U64, appended, hash_rows
 from workloads.operations.keys import OWN_KEYS
 
 LOOKED_AT = 64
 """Number of states that a read's rows are compared with, from its lowest position on."""
 GONE_THROUGH = 16
 """For copies of ids with several rows: changed rows that are gone through, for each changed row of the table."""
-ROUNDS = 32
+MOST_RAISES = 32
 """How often positions of reads are raised above those of earlier reads."""
 
 _OK, _FAIL, _INFO = 0, 1, 2
@@ -72,7 +72,7 @@ class Screen:
             self.suspects[reason] = np.unique(both)
 
 
-DEFINITE = {
+ANOMALY_AT_EVERY_LEVEL = {
     "duplicate-commit": "commits",
     "false-failure": "commits",
     "unknown-commit": "commits",
@@ -84,7 +84,7 @@ DEFINITE = {
 """Reason → the checker that calls it an anomaly at every level. ``wrong-rows`` is one on a serializable table (``replay``)."""
 
 
-def screen(f: Frame) -> Screen:
+def screen(f: TableFrame) -> Screen:
     """Prove what can be proven of a table.
 
     Time and memory: sorts of the changed rows; O(n log n), in practice close to linear.
@@ -98,13 +98,13 @@ def screen(f: Frame) -> Screen:
         return out
     out.suspect("unknown-kind", np.flatnonzero(~facts.told[f.kind]))
     if _commits(f, facts, out):
-        states = States(f)
+        states = RowHashes(f)
         _rows(f, facts, states, out)
         _reads(f, facts, states, out)
     return out
 
 
-def _commits(f: Frame, facts: KindFacts, out: Screen) -> bool:
+def _commits(f: TableFrame, facts: KindFacts, out: Screen) -> bool:
     """Check the commits; True if every commit has an operation, so that its rows can be checked."""
     nobody = np.flatnonzero(f.commit_op < 0)
     out.suspect("unknown-commit", -(nobody + 1))
@@ -117,7 +117,7 @@ def _commits(f: Frame, facts: KindFacts, out: Screen) -> bool:
     out.suspect("false-failure", np.flatnonzero((f.outcome == _FAIL) & (times > 0)))
     out.suspect("unknown-commit", np.flatnonzero(~facts.writes[f.kind] & (times > 0)))
     invoked = f.invoked[f.commit_op]
-    answered = np.where(f.outcome[f.commit_op] == _OK, f.completed[f.commit_op], NEVER)
+    answered = np.where(f.outcome[f.commit_op] == _OK, f.completed[f.commit_op], NEVER_CAME)
     if len(answered) > 1:
         later = np.minimum.accumulate(answered[:0:-1])[::-1]  # the earliest answer to any commit behind
         out.suspect("commit-order", f.commit_op[:-1][later < invoked[:-1]])
@@ -130,7 +130,7 @@ def _commits(f: Frame, facts: KindFacts, out: Screen) -> bool:
 class Sets:
     """For sets of rows (those of an id, of a partition, …): count and hash before and after every position that changed them."""
 
-    def __init__(self, member: I64, f: Frame, hashes: U64) -> None:
+    def __init__(self, member: I64, f: TableFrame, hashes: U64) -> None:
         self.stride = len(f.commit_op) + 2
         self.dense: I64 | None = None
         """Name less the least → number of the set of that name or another; None when names are too far apart."""
@@ -196,10 +196,10 @@ def _running(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return out
 
 
-class States:
+class RowHashes:
     """Hashes of rows, and of the table and its ids over positions."""
 
-    def __init__(self, f: Frame) -> None:
+    def __init__(self, f: TableFrame) -> None:
         self.hash = hash_rows(f.id, f.val, f.cnt, f.log, f.row_part)
         self.signed = np.where(f.sign > 0, self.hash, np.uint64(0) - self.hash)
         self.bounds = np.searchsorted(f.position, np.arange(len(f.commit_op) + 1), "right")
@@ -239,7 +239,7 @@ class Differences:
         return found
 
 
-def _rows(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
+def _rows(f: TableFrame, facts: KindFacts, states: RowHashes, out: Screen) -> None:
     if not len(f.commit_op):
         return
     kind = f.kind[f.commit_op]
@@ -252,7 +252,7 @@ def _rows(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
     out.suspect("wrong-rows", f.commit_op[~found.right & ~maintenance & ~doubtful])
 
 
-def differences(f: Frame, facts: KindFacts, states: States) -> Differences:
+def differences(f: TableFrame, facts: KindFacts, states: RowHashes) -> Differences:
     """Compare the rows that commits changed with what their operations mean."""
     commits = len(f.commit_op)
     kind, form = f.kind[f.commit_op], f.form[f.commit_op]
@@ -309,7 +309,7 @@ def differences(f: Frame, facts: KindFacts, states: States) -> Differences:
     return Differences(removed_count, added_count, counts, hashes, doubtful)
 
 
-def _named(f: Frame) -> tuple[I64, I64]:
+def _named(f: TableFrame) -> tuple[I64, I64]:
     """Commits by ids: for each id that its operation names, the commit's number (position - 1) and the id; without copies."""
     first = np.searchsorted(f.arg_op, f.commit_op)
     count = np.where(f.form[f.commit_op] == COPY, 0, np.searchsorted(f.arg_op, f.commit_op, "right") - first)
@@ -331,7 +331,7 @@ def _twice(at: I64, ids: I64) -> I64:
     return a[1:][again]
 
 
-def _predicates(f: Frame, removes: Bools, at: I64, ids: I64) -> list[tuple[I64, I64, I64]]:
+def _predicates(f: TableFrame, removes: Bools, at: I64, ids: I64) -> list[tuple[I64, I64, I64]]:
     """For commits that remove rows by a predicate: their numbers, which set each changed row belongs to, and which set each commit selects.
 
     A commit occurs once for each set that it selects. ``removes``: one per commit. ``at`` and ``ids``: as :func:`_named` returns.
@@ -361,7 +361,7 @@ def part_of(id: I64, partitions: int) -> I64:
     return np.where(id >= 0, id % partitions, -1 - (-id - 1) // OWN_KEYS)
 
 
-def _copies(f: Frame, states: States, name: U64, made: tuple[I64, U64], doubtful: Bools) -> None:
+def _copies(f: TableFrame, states: RowHashes, name: U64, made: tuple[I64, U64], doubtful: Bools) -> None:
     """INSERT … SELECT of an id.
 
     If the id has one row, sums of the columns identify it. If it has several, the sum of what the copy makes of every row that ever came to
@@ -409,7 +409,7 @@ def _copies(f: Frame, states: States, name: U64, made: tuple[I64, U64], doubtful
 # --- reads ------------------------------------------------------------------------------------------------------------
 
 
-def _reads(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
+def _reads(f: TableFrame, facts: KindFacts, states: RowHashes, out: Screen) -> None:
     ok = f.outcome == _OK
     travels = np.flatnonzero(ok & facts.travels[f.kind])
     if len(travels):
@@ -423,7 +423,7 @@ def _reads(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
         return
     reads = reads[np.argsort(f.completed[reads])]
     invoked, completed = f.invoked[reads], f.completed[reads]
-    answered = np.where(f.outcome[f.commit_op] == _OK, f.completed[f.commit_op], NEVER)
+    answered = np.where(f.outcome[f.commit_op] == _OK, f.completed[f.commit_op], NEVER_CAME)
     floor = _newest_before(answered, np.arange(1, len(f.commit_op) + 1), invoked)
     proofs = proving(f.at, ok, facts.travels[f.kind])
     floor = np.maximum(floor, _newest_before(f.completed[proofs], f.at[proofs], invoked))
@@ -431,7 +431,7 @@ def _reads(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
     ceiling = np.searchsorted(reached, completed, "left") - 1
     find = _Finder(f, states, reads)
     found = find.least(np.arange(len(reads)), floor, ceiling)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_RAISES):
         # Positions only grow, and each is the least above those of the reads before: the checker's own, or too low still.
         least = np.maximum(floor, _newest_before(completed, np.where(found <= ceiling, found, 0), invoked))
         low = np.flatnonzero((found < least) & (found <= ceiling))
@@ -448,7 +448,7 @@ def _reads(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
 
 
 def proving(at: I64, ok: Bools, travels: Bools) -> I64:
-    """The operations whose acknowledgement proves a position of main: expiries beside time travels (``Frame.at``)."""
+    """The operations whose acknowledgement proves a position of main: expiries beside time travels (``TableFrame.at``)."""
     return np.flatnonzero(ok & ~travels & (at > 0))
 
 
@@ -462,7 +462,7 @@ def _newest_before(when: I64, position: I64, events: I64) -> I64:
 class _Finder:
     """Looks for the state that a read returned."""
 
-    def __init__(self, f: Frame, states: States, reads: I64) -> None:
+    def __init__(self, f: TableFrame, states: RowHashes, reads: I64) -> None:
         self.states = states
         self.wanted = f.seen[reads]
         self.since, self.until = f.since[reads], f.until[reads]
@@ -493,7 +493,7 @@ class _Finder:
                 first, end = (sets.start[code], sets.start[code + 1]) if len(sets.names) else (code, code)
                 state[keyed] = np.where(known, sets.sum[n] - sets.sum[first], np.uint64(0))
                 there = known & (n < end)
-                following[keyed] = NEVER
+                following[keyed] = NEVER_CAME
                 following[keyed[there]] = sets.position[n[there]]
             hit = state == self.wanted[mine]
             out[left[hit]] = at[hit]

@@ -21,9 +21,9 @@ import numpy as np
 import psutil
 
 from checkers.columns.dataset import Shard, frame, is_dataset, parts_of, rows_of
-from checkers.columns.engine import Judged, judge_frame, merge
-from checkers.columns.frames import Frame
-from checkers.columns.hashing import I64, NEVER, U64
+from checkers.columns.engine import JudgedTable, judge_frame, merge
+from checkers.columns.frames import TableFrame
+from checkers.columns.hashing import I64, NEVER_CAME, U64
 from checkers.evidence.runfolder import StoreError
 from checkers.verdict import Verdict
 
@@ -48,8 +48,8 @@ CONTAINER = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
-class Turns:
-    """A table's operations, as far as they concern the whole run: columns of its :class:`Frame`."""
+class WholeRunColumns:
+    """A table's operations, as far as they concern the whole run: columns of its :class:`TableFrame`."""
 
     name: U64
     process: I64
@@ -58,9 +58,9 @@ class Turns:
     completed: I64
 
     @staticmethod
-    def of(f: Frame) -> Turns:
+    def of(f: TableFrame) -> WholeRunColumns:
         """Those of a table."""
-        return Turns(f.name, f.process, f.outcome, f.invoked, f.completed)
+        return WholeRunColumns(f.name, f.process, f.outcome, f.invoked, f.completed)
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class TableResult:
         note: why it was not judged; empty if it was.
     """
 
-    judged: Judged | None = None
-    turns: Turns | None = None
+    judged: JudgedTable | None = None
+    turns: WholeRunColumns | None = None
     note: str = ""
 
 
-def check_frames(frames: Sequence[tuple[str, Frame]]) -> dict[str, list[Verdict]]:
+def check_frames(frames: Sequence[tuple[str, TableFrame]]) -> dict[str, list[Verdict]]:
     """Run → verdicts of ``CHECKERS``, from columns only."""
     by_run: dict[str, list[TableResult]] = {}
     for run, f in frames:
@@ -102,8 +102,8 @@ def _judge_table(table: tuple[int, Shard], folder: Path) -> TableResult:
     return TableResult(note=f"{shard.spec.name}: {why}") if why else _judge_frame(frame(folder, n, shard))
 
 
-def _judge_frame(f: Frame) -> TableResult:
-    return TableResult(judge_frame(f), Turns.of(f))
+def _judge_frame(f: TableFrame) -> TableResult:
+    return TableResult(judge_frame(f), WholeRunColumns.of(f))
 
 
 def too_long(records: int) -> str:
@@ -132,7 +132,7 @@ def _together(tables: Sequence[TableResult]) -> list[Verdict]:
     )
 
 
-def problems(tables: Sequence[Turns]) -> list[str]:
+def problems(tables: Sequence[WholeRunColumns]) -> list[str]:
     """The rules of a history (``checkers.evidence.history.pair``) that all tables of one run together break."""
     if not tables:
         return []
@@ -142,10 +142,10 @@ def problems(tables: Sequence[Turns]) -> list[str]:
     out = []
     if len(np.unique(name)) < len(name):
         out.append(DOUBLE_OPERATION)
-    events = np.concatenate([invoked, completed[completed != NEVER]])
+    events = np.concatenate([invoked, completed[completed != NEVER_CAME]])
     if len(np.unique(events)) < len(events):
         out.append(DOUBLE_EVENT)
-    free = np.where(outcome == 2, NEVER, completed)  # after info a process does not continue
+    free = np.where(outcome == 2, NEVER_CAME, completed)  # after info a process does not continue
     order = np.lexsort((invoked, process))
     same = process[order][1:] == process[order][:-1]
     if (same & (free[order][:-1] >= invoked[order][1:])).any():
@@ -258,7 +258,7 @@ def _table_or_error(table: tuple[int, Shard], folder: Path) -> TableResult | str
 
 # --- a session --------------------------------------------------------------------------------------------------------
 
-CONF: Mapping[str, str] = {
+SPARK_CONF: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -279,7 +279,7 @@ def session(master: str = "local[*]", **more: str) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = sys.executable
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     builder = SparkSession.builder.master(master).appName("icequake checkers")
-    for key, value in {**CONF, "spark.executorEnv.PYTHONPATH": path, **more}.items():
+    for key, value in {**SPARK_CONF, "spark.executorEnv.PYTHONPATH": path, **more}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

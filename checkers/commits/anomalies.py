@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from checkers.commits.blame import Blame
-from checkers.commits.fate import Write, is_dml
+from checkers.commits.fate import AcknowledgedWrite, is_dml
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Capture, Commit, Metadata
 from checkers.timeline import explain
-from checkers.timeline.captured import Stale
+from checkers.timeline.captured import StaleCapture
 from checkers.timeline.timeline import Timeline, set_back_to
 from checkers.timeline.touched import ids_named
 from checkers.verdict import Anomaly
@@ -67,7 +67,7 @@ def false_failure(t: Timeline, o: Operation, on_main: list[Commit]) -> Anomaly:
     return anomaly("false-failure", t, text, [o], on_main, keys=keys(t, on_main))
 
 
-def dropped(w: Write) -> Anomaly:
+def dropped(w: AcknowledgedWrite) -> Anomaly:
     """An acknowledged write of which a snapshot was seen that is not on main."""
     t, o, c = w.t, w.o, w.dropped[0]
     text = (
@@ -110,7 +110,7 @@ def _of_another_parent(t: Timeline, new: Commit, before: Metadata, after: Metada
     return made_on(new, t.snapshots[before.current]) is True and made_on(new, named) is False
 
 
-def _passed_over(w: Write, new: Commit, mover: Operation, before: Metadata, after: Metadata) -> Anomaly:
+def _passed_over(w: AcknowledgedWrite, new: Commit, mover: Operation, before: Metadata, after: Metadata) -> Anomaly:
     """A write that is lost because a later snapshot names a parent on which it was not made; that one's operation is named first."""
     t, o, c = w.t, w.o, w.dropped[0]
     parent = "no parent" if new.parent_id is None else f"the parent {new.parent_id}"
@@ -147,7 +147,7 @@ def lost_rollback(t: Timeline, o: Operation) -> Anomaly:
     return replace(anomaly("lost-rollback", t, text, [o]), snapshots=(target,) if target in t.snapshots else ())
 
 
-def never_seen(w: Write, blame: Blame) -> Anomaly:
+def never_seen(w: AcknowledgedWrite, blame: Blame) -> Anomaly:
     """An acknowledged write of which no snapshot was ever seen."""
     t, o = w.t, w.o
     of = format_of(t.log)
@@ -176,7 +176,7 @@ def wrong_result(t: Timeline, o: Operation, wrong: list[str]) -> Anomaly:
     return anomaly("wrong-result", t, text, [o], commits)
 
 
-def stale_pointer(t: Timeline, s: Stale) -> Anomaly:
+def stale_pointer(t: Timeline, s: StaleCapture) -> Anomaly:
     """The catalog named an older version than it had to."""
     at = explain.ms(s.capture.time)
     text = f"the catalog was asked for the table at {at} or later and named metadata version {s.shown.n} ({s.shown.location})"

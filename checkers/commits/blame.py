@@ -9,7 +9,7 @@ from checkers.evidence.history import Operation
 from checkers.timeline import explain
 from checkers.timeline.timeline import SetBack
 from checkers.timeline.version_order import place
-from checkers.unit import Requests
+from checkers.unit import TableRequests
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Blame:
     """Operations and where their accepted requests put the table: at a metadata file, or main at a snapshot that they do not add."""
 
     @staticmethod
-    def of(requests: Requests) -> Blame:
+    def of(requests: TableRequests) -> Blame:
         """What proxies saw of one table."""
         accepted: dict[str, tuple[str, int]] = {}
         for s in requests.swaps:

@@ -20,7 +20,7 @@ from typing import TypedDict
 
 from checkers.commits import anomalies
 from checkers.commits.blame import Blame
-from checkers.commits.fate import Fate, Write, fate, is_dml, writes
+from checkers.commits.fate import AcknowledgedWrite, Fate, fate, is_dml, writes
 from checkers.commits.in_run import InRun, in_run, resolved, saw_all, with_silence
 from checkers.commits.order import out_of_order
 from checkers.evidence.history import Operation
@@ -87,7 +87,7 @@ class _Findings:
         self.undecided = True
         self.notes.append(note)
 
-    def never_seen(self, write: Write, blame: Blame) -> None:
+    def never_seen(self, write: AcknowledgedWrite, blame: Blame) -> None:
         """Note an acknowledged operation of which no snapshot was seen."""
         if blame.silent(write.o):
             self.silent[len(self.anomalies)] = write.o
@@ -195,9 +195,9 @@ def _known_so_far(t: Timeline, f: _Findings) -> None:
         f.doubt(f"operations of unknown kinds were not judged: {', '.join(unknown_kinds)}")
 
 
-def _judge_writes(t: Timeline, blame: Blame, f: _Findings) -> tuple[CommitsTable, dict[Fate, list[Write]]]:
+def _judge_writes(t: Timeline, blame: Blame, f: _Findings) -> tuple[CommitsTable, dict[Fate, list[AcknowledgedWrite]]]:
     """Every operation's answer and snapshots: counts, and the acknowledged writes by fate."""
-    fates: dict[Fate, list[Write]] = {each: [] for each in Fate}
+    fates: dict[Fate, list[AcknowledgedWrite]] = {each: [] for each in Fate}
     acknowledged = duplicate = false_failures = 0
     for o in t.ops:
         wrong = contradictions(t, o)
@@ -215,7 +215,7 @@ def _judge_writes(t: Timeline, blame: Blame, f: _Findings) -> tuple[CommitsTable
         if o.type != "ok":
             continue
         acknowledged += 1
-        write = Write(t, o)
+        write = AcknowledgedWrite(t, o)
         found = fate(write)
         fates[found].append(write)
         if found is Fate.DROPPED:
@@ -242,7 +242,7 @@ def _judge_writes(t: Timeline, blame: Blame, f: _Findings) -> tuple[CommitsTable
     return counts, fates
 
 
-def _say(t: Timeline, fates: Mapping[Fate, list[Write]], blame: Blame, f: _Findings) -> None:
+def _say(t: Timeline, fates: Mapping[Fate, list[AcknowledgedWrite]], blame: Blame, f: _Findings) -> None:
     """Say of which acknowledged writes the log shows too little."""
     _unnamed(t, [w.o.op for w in fates[Fate.PERHAPS_UNNAMED]], f)
     by = [t.rolled_back(c.snapshot_id) for w in fates[Fate.ROLLED_BACK] for c in w.dropped]
@@ -287,13 +287,13 @@ def _foreign(t: Timeline, f: _Findings) -> Iterator[Anomaly]:
 
 def _unnamed(t: Timeline, perhaps: list[str], f: _Findings) -> None:
     """Say of snapshots that name no operation whose they are, or (``perhaps``) may be; of those off main only if it matters."""
-    for snapshot, op in t.labels.made.items() if len(t.labels.made) <= explain.MOST else ():
+    for snapshot, op in t.labels.made.items() if len(t.labels.made) <= explain.MOST_IN_A_SENTENCE else ():
         f.notes.append(
             f"snapshot {snapshot} names no operation; proxies saw it in a request of {op}"
             if t.labels.how.get(snapshot) == "proxy"
             else f"snapshot {snapshot} names no operation; by its rows only {op} can have made it, and nothing else"
         )
-    if len(t.labels.made) > explain.MOST:
+    if len(t.labels.made) > explain.MOST_IN_A_SENTENCE:
         counts = ", ".join(f"{how} {n}" for how, n in _named_by(t).items())
         f.notes.append(f"{len(t.labels.made)} snapshots name no operation; whose they are is known. Named by: {counts}")
     for snapshot, ops in t.labels.shared.items():

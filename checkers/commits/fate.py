@@ -34,7 +34,7 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True)
-class Write:
+class AcknowledgedWrite:
     """An acknowledged write, and what the table log shows of it."""
 
     t: Timeline
@@ -91,25 +91,25 @@ class Write:
         return not _replaces(self.o) and Emptiness(self.t).at_some_state(self.o)
 
 
-_Row = tuple[bool, bool | None, bool | None, Callable[[Write], bool] | None, Fate]
+_Row = tuple[bool, bool | None, bool | None, Callable[[AcknowledgedWrite], bool] | None, Fate]
 FATES: tuple[_Row, ...] = (
     # dropped, on main, DML, and besides
-    (True, None, None, Write.rolled_back, Fate.ROLLED_BACK),
+    (True, None, None, AcknowledgedWrite.rolled_back, Fate.ROLLED_BACK),
     (True, True, True, None, Fate.KEPT),
-    (True, None, None, Write.perhaps_rolled_back, Fate.PERHAPS_ROLLED_BACK),
-    (True, None, None, Write.surely_dropped, Fate.DROPPED),
+    (True, None, None, AcknowledgedWrite.perhaps_rolled_back, Fate.PERHAPS_ROLLED_BACK),
+    (True, None, None, AcknowledgedWrite.surely_dropped, Fate.DROPPED),
     (True, None, None, None, Fate.UNDECIDED),
     (False, True, None, None, Fate.KEPT),
-    (False, False, None, Write.perhaps_unnamed, Fate.PERHAPS_UNNAMED),
-    (False, False, False, Write.owes_none, Fate.KEPT),
-    (False, False, None, Write.may_be_unseen, Fate.UNDECIDED),
-    (False, False, True, Write.had_nothing_to_change, Fate.LEFT_NONE),
+    (False, False, None, AcknowledgedWrite.perhaps_unnamed, Fate.PERHAPS_UNNAMED),
+    (False, False, False, AcknowledgedWrite.owes_none, Fate.KEPT),
+    (False, False, None, AcknowledgedWrite.may_be_unseen, Fate.UNDECIDED),
+    (False, False, True, AcknowledgedWrite.had_nothing_to_change, Fate.LEFT_NONE),
     (False, False, None, None, Fate.NEVER_SEEN),
 )
 """The first row that fits a write tells its fate; None: whatever it is."""
 
 
-def fate(w: Write) -> Fate:
+def fate(w: AcknowledgedWrite) -> Fate:
     """What became of an acknowledged write."""
     facts = bool(w.dropped), bool(w.on_main), is_dml(w.o)
     for *wanted, besides, found in FATES:

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from checkers.conflicts import plan, validations
-from checkers.conflicts.measured import Measured
-from checkers.conflicts.predicted import Cell
+from checkers.conflicts.measured import MeasuredResult
+from checkers.conflicts.predicted import MatrixCell
 
 Pair = tuple[str, str]
 """Kinds of the first and of the second operation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CellResult:
     """What a reader wants to know of a cell.
 
     Attributes:
         ends: ``commits``, ``aborts`` or ``unknown``: of the first operation.
-        anomalies, allowed: as in :class:`checkers.conflicts.measured.Measured`.
+        anomalies, allowed: as in :class:`checkers.conflicts.measured.MeasuredResult`.
         second: how the second operation ended, if it did not commit.
     """
 
@@ -37,20 +37,20 @@ class Result:
     second: str = ""
 
 
-def result(m: Measured) -> Result:
+def result(m: MeasuredResult) -> CellResult:
     """The result of a cell; at which attempt the first operation committed, and by which validation it aborted, is no part of it."""
     ends = {"committed": "commits", "retried": "commits", "aborted": "aborts"}.get(m.first.outcome, "unknown")
     second = "" if m.second.outcome == "committed" else m.second.outcome
-    return Result(ends, m.anomalies, m.allowed if ends == "commits" else (), second)
+    return CellResult(ends, m.anomalies, m.allowed if ends == "commits" else (), second)
 
 
-def reason(m: Measured) -> str:
+def reason(m: MeasuredResult) -> str:
     """The beginning of the message with which the first operation ended; empty if it was acknowledged."""
     message = m.first.message or m.first.error or ""
-    return next((words for words in validations.SOURCES if words in message), message)
+    return next((words for words in validations.MESSAGE_SOURCES if words in message), message)
 
 
-def value(cell: Cell, dimension: str) -> str:
+def value(cell: MatrixCell, dimension: str) -> str:
     """The value of a dimension in a cell; of mixed modes, which one came first."""
     return cell.said_mode if dimension == "mode" else plan.value(cell, dimension)
 
@@ -61,7 +61,7 @@ def _order(dimension: str, values: Iterable[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CellRule:
     """What holds of some cells of a pair.
 
     Attributes:
@@ -72,8 +72,8 @@ class Rule:
     """
 
     where: Mapping[str, tuple[str, ...]] | None
-    result: Result
-    cells: tuple[Measured, ...]
+    result: CellResult
+    cells: tuple[MeasuredResult, ...]
     every: Mapping[str, tuple[str, ...]]
 
     @property
@@ -82,21 +82,21 @@ class Rule:
         return [words for words, _ in Counter(map(reason, self.cells)).most_common() if words]
 
 
-def _fits(where: Mapping[str, tuple[str, ...]], m: Measured) -> bool:
+def _fits(where: Mapping[str, tuple[str, ...]], m: MeasuredResult) -> bool:
     return all(value(m.cell, d) in values for d, values in where.items())
 
 
-def _deciding(cells: Sequence[Measured], dimensions: Sequence[str]) -> tuple[str, ...]:
+def _deciding(cells: Sequence[MeasuredResult], dimensions: Sequence[str]) -> tuple[str, ...]:
     """The smallest set of dimensions that decides the result; all of them if not even they do."""
     for size in range(len(dimensions) + 1):
         for some in combinations(dimensions, size):
-            found: dict[tuple[str, ...], Result] = {}
+            found: dict[tuple[str, ...], CellResult] = {}
             if all(found.setdefault(tuple(value(m.cell, d) for d in some), result(m)) == result(m) for m in cells):
                 return some
     return tuple(dimensions)
 
 
-Row = tuple[dict[str, tuple[str, ...]], Result]
+Row = tuple[dict[str, tuple[str, ...]], CellResult]
 
 
 def _joined(rows: list[Row]) -> list[Row]:
@@ -115,7 +115,7 @@ def _joined(rows: list[Row]) -> list[Row]:
 
 
 def _needed(
-    where: Mapping[str, tuple[str, ...]], ends: Result, cells: Sequence[Measured]
+    where: Mapping[str, tuple[str, ...]], ends: CellResult, cells: Sequence[MeasuredResult]
 ) -> dict[str, tuple[str, ...]]:
     """The conditions without which a measured cell with another result would fit."""
     needed = dict(where)
@@ -126,7 +126,7 @@ def _needed(
     return needed
 
 
-def fold(cells: Sequence[Measured]) -> list[Rule]:
+def fold(cells: Sequence[MeasuredResult]) -> list[CellRule]:
     """The rules of the cells of one pair: anomalies first, then those of the most cells; the rule for all other cells last."""
     every = {d: _order(d, {value(m.cell, d) for m in cells}) for d in plan.DIMENSIONS}
     varied = [d for d in every if len(every[d]) > 1]
@@ -136,7 +136,7 @@ def fold(cells: Sequence[Measured]) -> list[Rule]:
     for _ in range(2):
         rows = _joined([(_needed(where, ends, cells), ends) for where, ends in rows])
     rules = [
-        Rule(where, ends, tuple(m for m in cells if _fits(where, m) and result(m) == ends), every)
+        CellRule(where, ends, tuple(m for m in cells if _fits(where, m) and result(m) == ends), every)
         for where, ends in rows
     ]
     kept = rules
@@ -153,19 +153,19 @@ def fold(cells: Sequence[Measured]) -> list[Rule]:
         (r for r in kept if r.result != rest),
         key=lambda r: (not r.result.anomalies, not r.result.allowed, -len(r.cells)),
     )
-    return [*first, Rule(None if first else {}, rest, tuple(m for m in cells if result(m) == rest), every)]
+    return [*first, CellRule(None if first else {}, rest, tuple(m for m in cells if result(m) == rest), every)]
 
 
-def by_pair(measured: Iterable[Measured]) -> dict[Pair, list[Measured]]:
+def by_pair(measured: Iterable[MeasuredResult]) -> dict[Pair, list[MeasuredResult]]:
     """The cells of each pair of kinds."""
-    out: dict[Pair, list[Measured]] = {}
+    out: dict[Pair, list[MeasuredResult]] = {}
     for m in measured:
         out.setdefault((m.cell.first, m.cell.second), []).append(m)
     return out
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DimensionEffect:
     """What a dimension does to the results.
 
     Attributes:
@@ -180,17 +180,17 @@ class Difference:
     pairs: tuple[Pair, ...]
 
 
-def differences(measured: Sequence[Measured]) -> list[Difference]:
+def differences(measured: Sequence[MeasuredResult]) -> list[DimensionEffect]:
     """For each dimension with at least two values."""
     out = []
     for d in plan.DIMENSIONS:
         others = [k for k in (*plan.PAIR, *plan.DIMENSIONS) if k != d]
-        sets: dict[tuple[str, ...], list[Measured]] = {}
+        sets: dict[tuple[str, ...], list[MeasuredResult]] = {}
         for m in measured:
             sets.setdefault(tuple(value(m.cell, k) for k in others), []).append(m)
         compared = [found for found in sets.values() if len({value(m.cell, d) for m in found}) > 1]
         differing = [found for found in compared if len({result(m) for m in found}) > 1]
         pairs = dict.fromkeys((found[0].cell.first, found[0].cell.second) for found in differing)
         if compared:
-            out.append(Difference(d, len(compared), len(differing), tuple(pairs)))
+            out.append(DimensionEffect(d, len(compared), len(differing), tuple(pairs)))
     return out

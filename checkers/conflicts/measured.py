@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from checkers.conflicts import predicted
-from checkers.conflicts.predicted import Cell
+from checkers.conflicts.predicted import MatrixCell
 from checkers.evidence import journal
-from checkers.evidence.journal import Form
+from checkers.evidence.journal import JournalFormat
 from checkers.evidence.replace import replace
 
 
@@ -19,7 +19,7 @@ class MatrixError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class OperationEnd:
     """How an operation of a cell ended.
 
     Attributes:
@@ -36,7 +36,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredResult:
     """The measured result of a cell.
 
     Attributes:
@@ -48,9 +48,9 @@ class Measured:
         requests: how many commits the first operation asked the catalog for, the refused ones included; None: not recorded.
     """
 
-    cell: Cell
-    first: Ended
-    second: Ended
+    cell: MatrixCell
+    first: OperationEnd
+    second: OperationEnd
     held: bool
     anomalies: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
@@ -95,12 +95,12 @@ class Measured:
         }
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> Measured:
+    def from_json(record: Mapping[str, Any]) -> MeasuredResult:
         """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
-        return Measured(
+        return MeasuredResult(
             _cell_of(record),
-            journal.as_type(Ended)(record["first"]),
-            journal.as_type(Ended)(record["second"]),
+            journal.as_type(OperationEnd)(record["first"]),
+            journal.as_type(OperationEnd)(record["second"]),
             record["held"],
             tuple(record["anomalies"]),
             tuple(record["allowed"]),
@@ -118,7 +118,7 @@ class NotMeasured:
         could_not: why.
     """
 
-    cell: Cell
+    cell: MatrixCell
     could_not: str
 
     def to_json(self) -> dict[str, Any]:
@@ -126,47 +126,49 @@ class NotMeasured:
         return {"cell": _cell(self.cell), "could_not": self.could_not}
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
-    defaults = {f.name: f.default for f in fields(Cell) if f.default is not MISSING}
+def _cell(cell: MatrixCell) -> dict[str, Any]:
+    defaults = {f.name: f.default for f in fields(MatrixCell) if f.default is not MISSING}
     return {k: v for k, v in asdict(cell).items() if k not in defaults or v != defaults[k]}
 
 
-def _cell_of(record: Mapping[str, Any]) -> Cell:
-    return Cell(**record["cell"])  # a dimension that is not known makes it another cell: it must not be passed over
+def _cell_of(record: Mapping[str, Any]) -> MatrixCell:
+    return MatrixCell(
+        **record["cell"]
+    )  # a dimension that is not known makes it another cell: it must not be passed over
 
 
-def _line(record: Mapping[str, Any]) -> Measured | NotMeasured:
+def _line(record: Mapping[str, Any]) -> MeasuredResult | NotMeasured:
     if "could_not" in record:
         return NotMeasured(_cell_of(record), str(record["could_not"]))
-    return Measured.from_json(record)
+    return MeasuredResult.from_json(record)
 
 
-CELLS = Form("a matrix", "a cell", _line, lambda x: x.to_json(), MatrixError)
+CELLS = JournalFormat("a matrix", "a cell", _line, lambda x: x.to_json(), MatrixError)
 """``cells.jsonl``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class MeasuredCells:
     """What is known of the cells of a matrix; of a cell that was measured again the last line.
 
     Attributes:
         could_not: cell → why it could not be measured.
     """
 
-    measured: Sequence[Measured]
-    could_not: Mapping[Cell, str]
+    measured: Sequence[MeasuredResult]
+    could_not: Mapping[MatrixCell, str]
 
 
-def known(lines: Iterable[Measured | NotMeasured]) -> Cells:
+def known(lines: Iterable[MeasuredResult | NotMeasured]) -> MeasuredCells:
     """What lines of a journal say."""
     last = {x.cell: x for x in lines}
-    return Cells(
-        [m for m in last.values() if isinstance(m, Measured)],
+    return MeasuredCells(
+        [m for m in last.values() if isinstance(m, MeasuredResult)],
         {x.cell: x.could_not for x in last.values() if isinstance(x, NotMeasured)},
     )
 
 
-def read(path: Path) -> tuple[dict[str, Any], Cells]:
+def read(path: Path) -> tuple[dict[str, Any], MeasuredCells]:
     """Header and cells of a ``cells.jsonl``.
 
     Raises:
@@ -177,14 +179,14 @@ def read(path: Path) -> tuple[dict[str, Any], Cells]:
 
 
 def differences(
-    one: Sequence[Measured], other: Sequence[Measured]
-) -> list[tuple[Cell, dict[str, Any], dict[str, Any]]]:
+    one: Sequence[MeasuredResult], other: Sequence[MeasuredResult]
+) -> list[tuple[MatrixCell, dict[str, Any], dict[str, Any]]]:
     """Cells in both matrices with different results, with both verdicts. What the catalogs compare may differ: a cell has no say in it."""
     theirs = {_anywhere(m.cell): m.verdict for m in other}
     both = [(m.cell, m.verdict, theirs.get(_anywhere(m.cell), m.verdict)) for m in one]
     return [found for found in both if found[1] != found[2]]
 
 
-def _anywhere(cell: Cell) -> Cell:
+def _anywhere(cell: MatrixCell) -> MatrixCell:
     """The cell on any catalog."""
     return replace(cell, compares="requirements")

@@ -13,12 +13,12 @@ from itertools import product
 from typing import Literal, get_args
 
 from checkers.conflicts import predicted
-from checkers.conflicts.predicted import KINDS, PLACEMENTS, TWO_FILES, Cell, Mode, Placement
+from checkers.conflicts.predicted import MATRIX_KINDS, PLACEMENTS, TWO_FILES, MatrixCell, Mode, Placement
 from checkers.evidence.replace import replace
 from workloads.file.meant import unknown
 from workloads.operations.kinds import KINDS as OPERATIONS
 
-CORE = (
+CORE_KINDS = (
     "insert",
     "update-register",
     "delete",
@@ -37,7 +37,9 @@ SEVERAL_KEYS = ("update-register", "merge-upsert")
 """Those of them that can work on rows of several files."""
 BY_COMMAND = (*ROW_LEVEL, *predicted.BY_EXPRESSION, "delete-where")
 """All kinds whose table property says how they write, whatever their condition is on."""
-REFRESHED = tuple(k for k in (*KINDS, *predicted.ON_REQUEST) if k not in ("delete-partition", *predicted.COLUMNS))
+REFRESHED = tuple(
+    k for k in (*MATRIX_KINDS, *predicted.ON_REQUEST) if k not in ("delete-partition", *predicted.SCHEMA_KINDS)
+)
 """Kinds that write files before they refresh. A metadata delete scans and writes nothing before, so no moment lies between the two; nor does
 a schema change."""
 MIXED = "mixed"
@@ -59,21 +61,21 @@ FURTHER = ("held", "predicate", "ranges", "granularity")
 PAIR = ("first", "second")
 
 
-def value(cell: Cell, dimension: str) -> str:
+def value(cell: MatrixCell, dimension: str) -> str:
     """The value of a dimension, or of ``first`` or ``second``, in a cell."""
     if dimension == "mode":
         return cell.mode if cell.second_mode in (None, cell.mode) else MIXED
     return str(getattr(cell, {"version": "format_version"}.get(dimension, dimension)))
 
 
-def sensible(cell: Cell) -> bool:
+def sensible(cell: MatrixCell) -> bool:
     """Whether the cell can be measured, and each of its further dimensions can matter to its operations."""
     first, second = cell.first, cell.second
     mixed, two = value(cell, "mode") == MIXED, cell.placement == TWO_FILES
     both_rows = first in BY_COMMAND and second in BY_COMMAND
     # ``delete-where`` selects all rows of its files, so copy-on-write leaves none to write.
     writes = first in REFRESHED and (first, cell.mode) != ("delete-where", "copy-on-write")
-    schema = bool({first, second} & {*predicted.COLUMNS})
+    schema = bool({first, second} & {*predicted.SCHEMA_KINDS})
     deletes_rows = cell.modes[1] == "merge-on-read" and cell.format_version == 2
     return all(
         (
@@ -96,12 +98,12 @@ def _made(
     versions: Sequence[Literal[2, 3]] = (2, 3),
     placements: Sequence[Placement] = tuple(PLACEMENTS),
     extra: Mapping[str, str] | None = None,
-) -> Iterator[Cell]:
+) -> Iterator[MatrixCell]:
     levels = get_args(predicted.Isolation)
     for (first, second), (mode, other), version, level, placement in product(
         list(pairs), modes, versions, levels, placements
     ):
-        made = Cell(first, second, mode, version, level, placement, second_mode=other)
+        made = MatrixCell(first, second, mode, version, level, placement, second_mode=other)
         made = replace(made, **(extra or {}))
         if sensible(made):
             yield made
@@ -113,9 +115,9 @@ BOTH_WAYS: tuple[tuple[Mode, Mode | None], ...] = (
 )
 
 
-def further(kinds: Sequence[str] = CORE) -> Iterator[Cell]:
+def further(kinds: Sequence[str] = CORE_KINDS) -> Iterator[MatrixCell]:
     """The cells of the further dimensions that a matrix has by default."""
-    core = [k for k in kinds if k in CORE]
+    core = [k for k in kinds if k in CORE_KINDS]
     pairs = list(product(core, core))
     rows = [(x, y) for x, y in pairs if x in ROW_LEVEL]
     yield from _made(pairs, modes=BOTH_WAYS)
@@ -127,12 +129,12 @@ def further(kinds: Sequence[str] = CORE) -> Iterator[Cell]:
         yield from _made(rows, modes=either, versions=(2,), placements=(TWO_FILES,), extra={"granularity": granularity})
 
 
-def default(kinds: Sequence[str] = KINDS) -> list[Cell]:
+def default(kinds: Sequence[str] = MATRIX_KINDS) -> list[MatrixCell]:
     """The cells of a matrix of these kinds: the ordinary ones first."""
     return [*predicted.cells(tuple(kinds)), *further(kinds)]
 
 
-def every(kinds: Sequence[str], wanted: Mapping[str, frozenset[str]]) -> Iterator[Cell]:
+def every(kinds: Sequence[str], wanted: Mapping[str, frozenset[str]]) -> Iterator[MatrixCell]:
     """All cells of these kinds that can be measured and have the wanted values; a further dimension that is not named stays ordinary."""
     firsts, seconds = ([k for k in kinds if k in wanted.get(d, kinds)] for d in PAIR)
     said = {d: [v for v in values if v in wanted.get(d, values)] for d, values in DIMENSIONS.items()}
@@ -170,16 +172,16 @@ class Chosen:
     kinds: tuple[str, ...]
     values: Mapping[str, frozenset[str]]
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[MatrixCell]:
         """The cells. The default ones of the kinds if no dimension is named, else every one that has the named values."""
         return list(every(self.kinds, self.values)) if self.values else default(self.kinds)
 
 
-def chosen(only: Sequence[str], known: Sequence[str] = (*KINDS, *predicted.ON_REQUEST)) -> Chosen:
+def chosen(only: Sequence[str], known: Sequence[str] = (*MATRIX_KINDS, *predicted.ON_REQUEST)) -> Chosen:
     """Read what ``--only`` says: kinds of operations, and ``dimension=value``. Several values of a dimension are alternatives.
 
     Args:
-        known: kinds that may be named; without any, those of :data:`KINDS` are meant.
+        known: kinds that may be named; without any, those of :data:`MATRIX_KINDS` are meant.
 
     Raises:
         ValueError: something is unknown; the message names it and says what is allowed.
@@ -203,5 +205,5 @@ def chosen(only: Sequence[str], known: Sequence[str] = (*KINDS, *predicted.ON_RE
             raise ValueError(f"--only {word}: {unknown(f'value of {dimension}', wanted, allowed)}")
         values.setdefault(dimension, set()).add(wanted)
     named = {*kinds, *values.get("first", ()), *values.get("second", ())}
-    whole = kinds or [k for k in known if k in KINDS or k in named]
+    whole = kinds or [k for k in known if k in MATRIX_KINDS or k in named]
     return Chosen(tuple(k for k in known if k in whole), {d: frozenset(v) for d, v in values.items()})

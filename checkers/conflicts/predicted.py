@@ -3,7 +3,8 @@
 The conflict matrix measures every pair and compares it with this prediction. X scans, then Y commits, then X tries to commit: it is
 refused (the pointer has moved), X refreshes, validates against what Y did, and commits at its second attempt, or aborts. If Y commits before
 X's first refresh, the same validations find it there, and X commits at its first attempt, or aborts. Which validations an operation meets
-says :mod:`checkers.conflicts.validations`; this module says what X and Y do to the files of a cell, which are those of :attr:`Cell.files`.
+says :mod:`checkers.conflicts.validations`; this module says what X and Y do to the files of a cell, which are those of
+:attr:`MatrixCell.files`.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ from typing import Literal
 
 from checkers.conflicts.validations import (
     COMPACTIONS,
-    DELETES,
+    DELETE_KINDS,
     EQUALITY,
+    MESSAGE_SOURCES,
     MESSAGES,
     OVERWRITES,
     OVERWRITING,
     POSITION_DELETES,
     REFRESH,
-    SOURCES,
     VALIDATED,
-    Attempt,
-    Bounds,
-    Effect,
-    Filter,
+    FileEffect,
+    KeyBounds,
+    PendingCommit,
+    RowFilter,
     refusals,
     spark_rules,
 )
 from checkers.evidence.replace import replace
-from workloads.engines.engine import Commit, Writes
+from workloads.engines.engine import CommitRules, Writes
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.tables import TableSpec
 
 Files = dict[str, tuple[int, ...]]
 """Name of a data file → its keys."""
-FILES: Files = {"A": (0, 2), "B": (4, 6), "C": (9, 11)}
+KEYS_OF_FILE: Files = {"A": (0, 2), "B": (4, 6), "C": (9, 11)}
 """Data files of a table in the matrix and their keys; partition = key mod 2."""
 OVERLAPPING: Files = {"A": (0, 4), "B": (2, 6, 8), "C": (9, 11)}
 """Files of a table where the range of keys of B, also of what is left of it, includes a key of A."""
@@ -73,7 +74,7 @@ Granularity = Literal["file", "partition"]
 FRESH = 20
 """Added to a key to get one that is in no file."""
 
-KINDS = (
+MATRIX_KINDS = (
     "insert",
     "update-register",
     "delete",
@@ -85,9 +86,17 @@ KINDS = (
 )
 BY_EXPRESSION = ("update-counter-by-expression", "delete-by-expression")
 """Kinds with a condition that Iceberg does not get, so that its filter is true."""
-COLUMNS = ("add-column", "widen-column", "rename-column", "drop-column")
+SCHEMA_KINDS = ("add-column", "widen-column", "rename-column", "drop-column")
 """Kinds that change the schema and make no snapshot. The key says the column."""
-ON_REQUEST = (*EQUALITY, *OVERWRITING, *BY_EXPRESSION, "delete-where", *COLUMNS, *COMPACTIONS[1:], POSITION_DELETES)
+ON_REQUEST = (
+    *EQUALITY,
+    *OVERWRITING,
+    *BY_EXPRESSION,
+    "delete-where",
+    *SCHEMA_KINDS,
+    *COMPACTIONS[1:],
+    POSITION_DELETES,
+)
 """Kinds that are measured on request only, because each doubles the number of pairs."""
 EVERYWHERE = frozenset({*COMPACTIONS, "rewrite-manifests", POSITION_DELETES})
 """Kinds that affect the whole table, so that their key is irrelevant."""
@@ -101,7 +110,7 @@ REFRESHES = "SnapshotProducer.apply"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MatrixCell:
     """One measurement of the matrix.
 
     Attributes:
@@ -135,7 +144,7 @@ class Cell:
         """The data files of its table and their keys."""
         if self.placement == TWO_FILES:
             return FOUR
-        return FILES if self.ranges == "apart" else OVERLAPPING
+        return KEYS_OF_FILE if self.ranges == "apart" else OVERLAPPING
 
     @property
     def said_mode(self) -> str:
@@ -171,18 +180,18 @@ class Cell:
 def placements(first: str, second: str) -> list[Placement]:
     """The placements that differ for a pair. Of two schema changes: the same column, another one."""
     every = list(PLACEMENTS)
-    changes = {first, second} & {*COLUMNS}
-    if {first, second} <= {*COLUMNS}:
+    changes = {first, second} & {*SCHEMA_KINDS}
+    if {first, second} <= {*SCHEMA_KINDS}:
         return [every[0], every[-1]]
     return every[:1] if changes or {first, second} <= EVERYWHERE else every
 
 
-def on(compares: Compares, chosen: Iterable[Cell]) -> list[Cell]:
+def on(compares: Compares, chosen: Iterable[MatrixCell]) -> list[MatrixCell]:
     """These cells on a catalog that compares this: it matters beside a schema change only."""
-    return [replace(c, compares=compares) if {c.first, c.second} & {*COLUMNS} else c for c in chosen]
+    return [replace(c, compares=compares) if {c.first, c.second} & {*SCHEMA_KINDS} else c for c in chosen]
 
 
-def possible(cell: Cell) -> bool:
+def possible(cell: MatrixCell) -> bool:
     """Whether the operations of an ordinary cell have something to do on its table."""
     return POSITION_DELETES not in (cell.first, cell.second) or (cell.modes, cell.format_version) == (
         ("merge-on-read", "merge-on-read"),
@@ -190,7 +199,7 @@ def possible(cell: Cell) -> bool:
     )
 
 
-def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
+def cells(kinds: tuple[str, ...] = MATRIX_KINDS) -> Iterator[MatrixCell]:
     """Every ordered pair of kinds in every table."""
     modes: tuple[Mode, ...] = ("copy-on-write", "merge-on-read")
     levels: tuple[Isolation, ...] = ("serializable", "snapshot")
@@ -201,7 +210,7 @@ def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
                 for version in versions:
                     for isolation in levels:
                         for placement in placements(first, second):
-                            made = Cell(first, second, mode, version, isolation, placement)
+                            made = MatrixCell(first, second, mode, version, isolation, placement)
                             if possible(made):
                                 yield made
 
@@ -227,7 +236,7 @@ def levels(engine: str, kind: str) -> tuple[Isolation, ...]:
     return ("serializable", "snapshot") if differ else ("serializable",)
 
 
-def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS) -> Iterator[Cell]:
+def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS) -> Iterator[MatrixCell]:
     """The engine matrix: every ordered pair of operations of these engines, at each level of the first one.
 
     The pairs come diagonal by diagonal, so that any stretch of them has operations of many engines on both sides.
@@ -242,10 +251,10 @@ def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS
                     if placement != ENGINE_PLACEMENTS[0] and {first, second} <= EVERYWHERE:
                         continue
                     if isolation in levels(engine, first):
-                        yield Cell(first, second, "merge-on-read", 2, isolation, placement, engine, other)
+                        yield MatrixCell(first, second, "merge-on-read", 2, isolation, placement, engine, other)
 
 
-def keys(cell: Cell) -> tuple[int, int]:
+def keys(cell: MatrixCell) -> tuple[int, int]:
     """The keys of X and Y. If one of them only inserts absent keys, the kinds that can insert get an absent key."""
     x, y = 0, 0
     if cell.ranges == "overlapping":
@@ -260,7 +269,7 @@ def keys(cell: Cell) -> tuple[int, int]:
     return x, y
 
 
-def other_keys(cell: Cell) -> tuple[int, ...]:
+def other_keys(cell: MatrixCell) -> tuple[int, ...]:
     """All keys of Y: one, or of two files."""
     y = keys(cell)[1]
     return (y, FOUR["D"][0]) if cell.placement == TWO_FILES else (y,)
@@ -275,17 +284,17 @@ def _part(name: str, files: Files) -> int:
     return files[name][0] % PARTITIONS
 
 
-def _bounds(keys: Iterable[int]) -> Bounds:
+def _bounds(keys: Iterable[int]) -> KeyBounds:
     """The bounds of a file with these keys, which are of one partition."""
     ids = tuple(keys)
-    return Bounds(ids[0] % PARTITIONS, min(ids), max(ids))
+    return KeyBounds(ids[0] % PARTITIONS, min(ids), max(ids))
 
 
-def effect(kind: str, key: int, writes: Writes, files: Files = FILES, has_deletes: bool = False) -> Effect:
+def effect(kind: str, key: int, writes: Writes, files: Files = KEYS_OF_FILE, has_deletes: bool = False) -> FileEffect:
     """What ``kind`` on ``key`` does to the files of a fresh table, if its engine writes changes in this way.
 
     Args:
-        has_deletes: whether each file has a position delete file (:attr:`Cell.has_deletes`).
+        has_deletes: whether each file has a position delete file (:attr:`MatrixCell.has_deletes`).
     """
     done = _effect(kind.removesuffix(VALIDATED), key, writes, files)
     if not has_deletes:
@@ -299,50 +308,50 @@ def effect(kind: str, key: int, writes: Writes, files: Files = FILES, has_delete
     return replace(done, merged=done.deletes | done.removed)
 
 
-def _effect(kind: str, key: int, writes: Writes, files: Files) -> Effect:
+def _effect(kind: str, key: int, writes: Writes, files: Files) -> FileEffect:
     name = _file(key, files)
     if kind == "equality-delete":
-        return Effect("delete", equality=(_bounds([key]),))
+        return FileEffect("delete", equality=(_bounds([key]),))
     if kind == "equality-upsert":
-        return Effect("overwrite", (_bounds([key]),), equality=(_bounds([key]),))
+        return FileEffect("overwrite", (_bounds([key]),), equality=(_bounds([key]),))
     in_partition = frozenset(n for n in files if _part(n, files) == key % PARTITIONS)
     if kind == "delete-partition":
-        return Effect("delete", removed=in_partition)
+        return FileEffect("delete", removed=in_partition)
     if kind in OVERWRITES:
-        return Effect("overwrite", (_bounds([key]),), in_partition)
+        return FileEffect("overwrite", (_bounds([key]),), in_partition)
     if kind in COMPACTIONS:
         parts = [[k for ids in files.values() for k in ids if k % PARTITIONS == p] for p in range(PARTITIONS)]
-        return Effect("replace", tuple(map(_bounds, parts)), frozenset(files))
+        return FileEffect("replace", tuple(map(_bounds, parts)), frozenset(files))
     if kind in ("rewrite-manifests", POSITION_DELETES):
-        return Effect("replace", manifests=kind == "rewrite-manifests")
-    if kind in COLUMNS:
-        return Effect("none")
+        return FileEffect("replace", manifests=kind == "rewrite-manifests")
+    if kind in SCHEMA_KINDS:
+        return FileEffect("none")
     if kind == "delete-where":
         # All counters are 0: it selects the whole partition, and Iceberg gets the partition only.
         if writes == "position deletes":
-            return Effect("delete", deletes=in_partition)
-        return Effect("delete", removed=in_partition)
+            return FileEffect("delete", deletes=in_partition)
+        return FileEffect("delete", removed=in_partition)
     if kind == "insert" or name is None:
-        return Effect("append", (_bounds([key]),))
+        return FileEffect("append", (_bounds([key]),))
     if kind == "merge-insert":
-        return Effect("append")
+        return FileEffect("append")
     rest = tuple(k for k in files[name] if k != key)
     if writes == "equality deletes":
-        if kind in DELETES:
-            return Effect("delete", equality=(_bounds([key]),))
-        return Effect("overwrite", (_bounds([key]),), equality=(_bounds([key]),))
+        if kind in DELETE_KINDS:
+            return FileEffect("delete", equality=(_bounds([key]),))
+        return FileEffect("overwrite", (_bounds([key]),), equality=(_bounds([key]),))
     if writes == "position deletes":
-        if kind in DELETES:
-            return Effect("delete", deletes=frozenset({name}))
-        return Effect("overwrite", (_bounds([key]),), deletes=frozenset({name}))
-    left = rest if kind in DELETES else files[name]
-    return Effect("overwrite", (_bounds(left),), frozenset({name}))
+        if kind in DELETE_KINDS:
+            return FileEffect("delete", deletes=frozenset({name}))
+        return FileEffect("overwrite", (_bounds([key]),), deletes=frozenset({name}))
+    left = rest if kind in DELETE_KINDS else files[name]
+    return FileEffect("overwrite", (_bounds(left),), frozenset({name}))
 
 
-def _of_all(kind: str, keys: tuple[int, ...], writes: Writes, files: Files, has_deletes: bool = False) -> Effect:
+def _of_all(kind: str, keys: tuple[int, ...], writes: Writes, files: Files, has_deletes: bool = False) -> FileEffect:
     """What ``kind`` does on several keys, each in another file."""
     each = [effect(kind, key, writes, files, has_deletes) for key in keys]
-    return Effect(
+    return FileEffect(
         each[0].operation,
         tuple(dict.fromkeys(bounds for e in each for bounds in e.added)),
         frozenset().union(*(e.removed for e in each)),
@@ -353,7 +362,7 @@ def _of_all(kind: str, keys: tuple[int, ...], writes: Writes, files: Files, has_
     )
 
 
-def _covered(cell: Cell, done: Effect) -> frozenset[str]:
+def _covered(cell: MatrixCell, done: FileEffect) -> frozenset[str]:
     """Data files to which the new position deletes apply, as ``DeleteFileIndex`` finds them: by path if all of a delete file's rows are of
     one data file (its bounds of ``file_path`` say so), else every file of its partition. A deletion vector is of one data file."""
     covered = set(done.deletes)
@@ -364,10 +373,10 @@ def _covered(cell: Cell, done: Effect) -> frozenset[str]:
     return frozenset(covered)
 
 
-def _commit(engine: str, kind: str, mode: Mode) -> Commit | None:
+def _commit(engine: str, kind: str, mode: Mode) -> CommitRules | None:
     """How an engine commits; of Spark, only how it writes. None: its file does not say."""
     if engine == SPARK:
-        return Commit("position deletes" if mode == "merge-on-read" else "rewritten files")
+        return CommitRules("position deletes" if mode == "merge-on-read" else "rewritten files")
     return ENGINES[engine].commits.get(kind)
 
 
@@ -389,21 +398,21 @@ class Prediction:
     requests: int | None = None
 
 
-def predict(cell: Cell) -> Prediction:
+def predict(cell: MatrixCell) -> Prediction:
     """Predict the outcome of X."""
     x, files = keys(cell)[0], cell.files
     mine = _commit(cell.first_engine, cell.first, cell.modes[0])
     theirs = _commit(cell.second_engine, cell.second, cell.modes[1])
     if mine is None or theirs is None:
         return Prediction("open")
-    if {cell.first, cell.second} & {*COLUMNS}:
+    if {cell.first, cell.second} & {*SCHEMA_KINDS}:
         return _with_schema_change(cell)
     done = _of_all(cell.second, other_keys(cell), theirs.writes, files, cell.has_deletes)
     done = replace(done, covered=_covered(cell, done))
     live = {name: _bounds(ids) for name, ids in files.items()}
     if cell.first_engine != SPARK:
         rules = tuple(r for r in mine.validates if r != "added data" or cell.isolation == "serializable")
-        attempt = Attempt(effect(cell.first, x, mine.writes, files), Filter(key=x), rules)
+        attempt = PendingCommit(effect(cell.first, x, mine.writes, files), RowFilter(key=x), rules)
         reasons = [mine.validates[rule] for rule in refusals(attempt, [done], live)]
         return Prediction("aborted" if reasons or not mine.retries else "retried", reasons, mine.source)
     first_check = cell.held == "refresh"
@@ -414,10 +423,10 @@ def predict(cell: Cell) -> Prediction:
         format_version=cell.format_version,
         again=not first_check,
     )
-    attempt = Attempt(effect(cell.first, x, mine.writes, files, cell.has_deletes), _filter(cell, x), rules)
+    attempt = PendingCommit(effect(cell.first, x, mine.writes, files, cell.has_deletes), _filter(cell, x), rules)
     reasons = [MESSAGES[rule] for rule in refusals(attempt, [done], live)]
     commits = REFRESHES if first_check else RETRIES
-    source = "; ".join(dict.fromkeys(SOURCES[r] for r in reasons)) or commits
+    source = "; ".join(dict.fromkeys(MESSAGE_SOURCES[r] for r in reasons)) or commits
     # The catalog refuses the commit of a first operation that was held there. One held before finds Y at its first check.
     refused = 0 if first_check else 1
     if reasons:
@@ -425,28 +434,28 @@ def predict(cell: Cell) -> Prediction:
     return Prediction("committed" if first_check else "retried", reasons, source, refused + 1)
 
 
-def _with_schema_change(cell: Cell) -> Prediction:
+def _with_schema_change(cell: MatrixCell) -> Prediction:
     """A pair of which one or both change the schema.
 
     A REST catalog compares main for a snapshot and the schema for a schema change: the one does not hinder the other. Elsewhere every commit
     refuses the next one, and a refused schema change is not made again.
     """
-    both = {cell.first, cell.second} <= {*COLUMNS}
+    both = {cell.first, cell.second} <= {*SCHEMA_KINDS}
     if cell.held == "refresh":
         return Prediction("committed", source=REFRESHES, requests=1)
     if cell.compares == "requirements" and not both:
         return Prediction("committed", source=REQUIREMENTS, requests=1)
-    if cell.first in COLUMNS:
-        return Prediction("aborted", [REFRESH], SOURCES[REFRESH], 1)
+    if cell.first in SCHEMA_KINDS:
+        return Prediction("aborted", [REFRESH], MESSAGE_SOURCES[REFRESH], 1)
     return Prediction(source=RETRIES, requests=2)
 
 
-def _filter(cell: Cell, key: int) -> Filter:
+def _filter(cell: MatrixCell, key: int) -> RowFilter:
     """What Iceberg gets of the condition of Spark's X. ``id`` is no column of a partition, so a filter by it leaves all partitions in."""
     part = key % PARTITIONS
     if cell.first in (*OVERWRITING, "delete-where"):
-        return Filter(part)
+        return RowFilter(part)
     # A MERGE's join condition is no filter of its scan, but for what it says of the target alone, nor is an expression that Iceberg does
     # not know: any key may match.
     any_key = cell.first in ("merge-upsert", *BY_EXPRESSION)
-    return Filter(None if cell.predicate == "id" else part, None if any_key else key)
+    return RowFilter(None if cell.predicate == "id" else part, None if any_key else key)

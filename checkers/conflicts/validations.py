@@ -2,7 +2,7 @@
 
 A rule is a named predicate over what the operation does to files, what it selects, and what another commit did since its scan. Which rules
 a kind of operation has is a table: :func:`spark_rules` for Spark (``SparkWrite``, ``SparkPositionDeltaWrite`` and the actions of Iceberg
-1.11 and 1.12), ``workloads.engines.engine.Commit.validates`` for the other engines.
+1.11 and 1.12), ``workloads.engines.engine.CommitRules.validates`` for the other engines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EQUALITY = ("equality-delete", "equality-upsert")
 """Kinds that write equality deletes, which Spark's SQL does not."""
 POSITION_DELETES = "rewrite-position-delete-files"
 COMPACTIONS = ("rewrite-data-files", "rewrite-data-files-sort", "rewrite-data-files-zorder")
-DELETES = ("delete", "delete-by-expression", "delete-where")
+DELETE_KINDS = ("delete", "delete-by-expression", "delete-where")
 BLIND = ("insert", "merge-insert", "delete-partition", *EQUALITY, *OVERWRITES)
 """Kinds that Spark commits without validation: a blind append; a metadata delete, an equality delete and an overwrite, which are evaluated on
 the base of each attempt."""
@@ -53,7 +53,7 @@ MESSAGES: Mapping[Rule, str] = {
     "deletion vectors": CONCURRENT_DV,
 }
 """Rule → how Iceberg's message begins."""
-SOURCES: Mapping[str, str] = {
+MESSAGE_SOURCES: Mapping[str, str] = {
     CONFLICTING_FILES: "MergingSnapshotProducer.validateAddedDataFiles",
     MISSING_TO_DELETE: "ManifestFilterManager.validateRequiredDeletes",
     NEW_DELETE: "MergingSnapshotProducer.validateNoNewDeletesForDataFiles",
@@ -69,20 +69,20 @@ SOURCES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class KeyBounds:
     """What a file's entry says of its rows: its partition, and the lowest and the highest key."""
 
     part: int
     low: int
     high: int
 
-    def overlaps(self, other: Bounds) -> bool:
+    def overlaps(self, other: KeyBounds) -> bool:
         """Whether both may have a row of one partition and key."""
         return self.part == other.part and self.low <= other.high and other.low <= self.high
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class RowFilter:
     """The condition that Iceberg gets of an operation, as far as it selects files; None: every partition, every key."""
 
     part: int | None = None
@@ -92,13 +92,13 @@ class Filter:
         """Whether it leaves a partition in."""
         return self.part is None or part == self.part
 
-    def selects(self, bounds: Bounds) -> bool:
+    def selects(self, bounds: KeyBounds) -> bool:
         """Whether a file with these bounds may have a row that it selects."""
         return self.reads(bounds.part) and (self.key is None or bounds.low <= self.key <= bounds.high)
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class FileEffect:
     """What a committed operation does to files.
 
     Attributes:
@@ -114,61 +114,61 @@ class Effect:
     """
 
     operation: str
-    added: tuple[Bounds, ...] = ()
+    added: tuple[KeyBounds, ...] = ()
     removed: frozenset[str] = frozenset()
     deletes: frozenset[str] = frozenset()
     covered: frozenset[str] = frozenset()
-    equality: tuple[Bounds, ...] = ()
+    equality: tuple[KeyBounds, ...] = ()
     merged: frozenset[str] = frozenset()
     manifests: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PendingCommit:
     """An operation that wants to commit: what it does, what it selects, and the rules that its engine holds it to."""
 
-    effect: Effect
-    selects: Filter
+    effect: FileEffect
+    selects: RowFilter
     rules: tuple[Rule, ...]
 
 
-Live = Mapping[str, Bounds]
+Live = Mapping[str, KeyBounds]
 """Name of a data file → its bounds; it has all files that an effect names."""
 
 
-def _added_data(x: Attempt, y: Effect, live: Live) -> bool:
+def _added_data(x: PendingCommit, y: FileEffect, live: Live) -> bool:
     return y.operation in ("append", "overwrite") and any(x.selects.selects(b) for b in y.added)
 
 
-def _removed_data(x: Attempt, y: Effect, live: Live) -> bool:
+def _removed_data(x: PendingCommit, y: FileEffect, live: Live) -> bool:
     return any(x.selects.selects(live[name]) for name in y.removed)
 
 
-def _new_deletes(x: Attempt, y: Effect, live: Live) -> bool:
+def _new_deletes(x: PendingCommit, y: FileEffect, live: Live) -> bool:
     # Position deletes have no bounds of the key, so all of the partition may apply; those of an equality delete file are its keys'.
     return any(x.selects.reads(live[name].part) for name in y.deletes) or any(x.selects.selects(b) for b in y.equality)
 
 
-def _replaced_files(x: Attempt, y: Effect, live: Live) -> bool:
+def _replaced_files(x: PendingCommit, y: FileEffect, live: Live) -> bool:
     return bool(x.effect.removed & y.removed)
 
 
-def _position_deletes_of_replaced_files(x: Attempt, y: Effect, live: Live) -> bool:
+def _position_deletes_of_replaced_files(x: PendingCommit, y: FileEffect, live: Live) -> bool:
     return bool(x.effect.removed & y.covered)
 
 
-def _deletes_of_replaced_files(x: Attempt, y: Effect, live: Live) -> bool:
+def _deletes_of_replaced_files(x: PendingCommit, y: FileEffect, live: Live) -> bool:
     by_equality = [b for b in y.equality if x.selects.selects(b)]
     return _position_deletes_of_replaced_files(x, y, live) or any(
         live[name].overlaps(b) for name in x.effect.removed for b in by_equality
     )
 
 
-def _referenced_files(x: Attempt, y: Effect, live: Live) -> bool:
+def _referenced_files(x: PendingCommit, y: FileEffect, live: Live) -> bool:
     return bool(x.effect.deletes & y.removed)
 
 
-_BROKEN: Mapping[Rule, Callable[[Attempt, Effect, Live], bool]] = {
+_BROKEN: Mapping[Rule, Callable[[PendingCommit, FileEffect, Live], bool]] = {
     "main": lambda x, y, live: True,
     "added data": _added_data,
     "removed data": _removed_data,
@@ -186,7 +186,7 @@ _BROKEN: Mapping[Rule, Callable[[Attempt, Effect, Live], bool]] = {
 }
 
 
-def refusals(x: Attempt, others: Iterable[Effect], live: Live) -> tuple[Rule, ...]:
+def refusals(x: PendingCommit, others: Iterable[FileEffect], live: Live) -> tuple[Rule, ...]:
     """The rules that refuse an attempt, in the order in which its engine asks them.
 
     Args:
@@ -238,6 +238,6 @@ def spark_rules(
     else:
         vectors: tuple[Rule, ...] = ("deletion vectors",) if format_version == 3 else ()
         rules = ("referenced files", "added data", "new deletes", *vectors, "replaced delete files")
-        if kind in DELETES:  # it may find what it deletes deleted, but not rewritten
+        if kind in DELETE_KINDS:  # it may find what it deletes deleted, but not rewritten
             rules = ("referenced files, rewritten", "added data", *vectors)
     return tuple(rule for rule in rules if serializable or rule != "added data")

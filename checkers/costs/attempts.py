@@ -45,11 +45,11 @@ from checkers.evidence.tablelog import Commit
 from checkers.retries import RetriesStats
 from checkers.timeline.metrics import quantile
 
-PHASES = ("refresh", "validate", "manifests", "metadata", "swap")
+ATTEMPT_PHASES = ("refresh", "validate", "manifests", "metadata", "swap")
 """The phases of an attempt, in order."""
-TIMES = ("data", "wait", *PHASES)
+TIMES = ("data", "wait", *ATTEMPT_PHASES)
 """What a writer's time in an operation goes to."""
-MANY = 8
+MANY_RETRIES = 8
 """Retries from which on a commit counts as one of the long tail."""
 BY_NOBODY = "(unknown)"
 """Whose a snapshot is that names no operation of the history."""
@@ -58,7 +58,7 @@ MS, S = 1e6, 1e9
 _K = TypeVar("_K", int, str)
 Outcome = Literal["committed", "refused", "invalid", "unknown", "error"]
 _OUTCOMES = ("committed", "refused", "invalid", "unknown", "error")
-_TIMES_MS = ("wait_ms", *(f"{p}_ms" for p in PHASES))
+_TIMES_MS = ("wait_ms", *(f"{p}_ms" for p in ATTEMPT_PHASES))
 _COUNTS = ("reads", "read_bytes", "writes", "written_bytes")
 SORTS = ("first", "retry", "first hot", "first cold", "retry hot", "retry cold")
 """Sorts of attempts that are told apart: the first of an operation or a later one, and whether its parent was new to its client."""
@@ -89,7 +89,7 @@ class Attempt:
     @property
     def work_ms(self) -> float:
         """Ms from its refresh to the catalog's answer."""
-        return sum(self.phase(p) for p in PHASES)
+        return sum(self.phase(p) for p in ATTEMPT_PHASES)
 
     @property
     def in_vain(self) -> bool:
@@ -269,8 +269,8 @@ class CommitsMeasured:
 
     @property
     def many(self) -> float | None:
-        """The share of commits with :data:`MANY` retries or more."""
-        return _share(sum(n for k, n in self.retries.items() if k >= MANY), self.commits)
+        """The share of commits with :data:`MANY_RETRIES` retries or more."""
+        return _share(sum(n for k, n in self.retries.items() if k >= MANY_RETRIES), self.commits)
 
     @property
     def success(self) -> float | None:
@@ -361,7 +361,7 @@ def _share(part: float, whole: float) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TimedRequest:
     """A request for a commit that a proxy passed on: when it came and when its answer did, ns since the start of the run."""
 
     time: int
@@ -372,7 +372,7 @@ def measure(
     evidence: Evidence,
     operations: Sequence[Operation],
     writes: Sequence[Operation],
-    asked: Mapping[str, Sequence[Asked]],
+    asked: Mapping[str, Sequence[TimedRequest]],
     retries: RetriesStats | None,
 ) -> CommitsMeasured | None:
     """What the commits of a run cost in attempts; None if nobody tried to write.
@@ -443,7 +443,7 @@ class _Run:
     evidence: Evidence
     operations: tuple[Operation, ...]
     writes: tuple[Operation, ...]
-    asked: Mapping[str, Sequence[Asked]]
+    asked: Mapping[str, Sequence[TimedRequest]]
 
     @cached_property
     def attempts(self) -> dict[str, tuple[Attempt, ...]]:
@@ -656,7 +656,7 @@ class _Swaps:
         main: Sequence[Commit],
         known: Mapping[str, Operation],
         placed: Mapping[str, Sequence[_Placed]],
-        asked: Mapping[str, Sequence[Asked]],
+        asked: Mapping[str, Sequence[TimedRequest]],
     ) -> _Swaps:
         """Commits of operations that are not known have the times of their neighbours."""
         begun: list[int] = []

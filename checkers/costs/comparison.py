@@ -24,7 +24,7 @@ from checkers.costs.measures import FIGURES, Figure, Measures
 from checkers.evidence.plan import PlannedCatalog
 from checkers.verdict import Validity, worst
 
-FEWEST = 3
+FEWEST_RUNS = 3
 """The runs of each contender that the rule needs."""
 
 
@@ -54,7 +54,7 @@ def engines_label(engines: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ContenderRun:
     """One run of a contender, or the reason why there is none.
 
     Attributes:
@@ -94,10 +94,10 @@ class Ran:
         }
 
     @staticmethod
-    def from_json(r: Mapping[str, Any]) -> Ran:
+    def from_json(r: Mapping[str, Any]) -> ContenderRun:
         """The inverse. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         measures, entry = r["measures"], r.get("catalog_entry")
-        return Ran(
+        return ContenderRun(
             Contender(
                 str(r["catalog"]),
                 str(r["iceberg"]),
@@ -139,7 +139,7 @@ class Spread:
 
 def apart(one: Spread, other: Spread) -> bool | None:
     """Whether two numbers differ by more than noise; None if there are too few runs."""
-    if min(len(one.values), len(other.values)) < FEWEST:
+    if min(len(one.values), len(other.values)) < FEWEST_RUNS:
         return None
     return one.low > other.high or other.low > one.high
 
@@ -154,7 +154,7 @@ Against = Literal["first", "better", "worse", "noise", "too few", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ContenderScore:
     """A number of a contender; ``spread`` is None if none of its runs has it."""
 
     spread: Spread | None
@@ -174,7 +174,7 @@ class Comparison:
     header: Mapping[str, Any]
     contenders: tuple[Contender, ...]
     seeds: tuple[int, ...]
-    runs: tuple[Ran, ...]
+    runs: tuple[ContenderRun, ...]
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -191,7 +191,7 @@ class Comparison:
         )
         return " ".join(text for text, all_of_them in said if len(all_of_them) > 1) or c.catalog
 
-    def of(self, c: Contender) -> list[Ran]:
+    def of(self, c: Contender) -> list[ContenderRun]:
         """A contender's runs by seed."""
         return sorted((r for r in self.runs if r.contender == c), key=lambda r: r.seed)
 
@@ -243,14 +243,14 @@ class Comparison:
                     found[f.key, c] = Spread(values)
         return found
 
-    def cell(self, f: Figure, c: Contender) -> Score:
+    def cell(self, f: Figure, c: Contender) -> ContenderScore:
         """A contender's number, compared with the first contender's."""
         mine, first = self.spreads.get((f.key, c)), self.spreads.get((f.key, self.contenders[0]))
         if mine is None:
-            return Score(None, "missing")
+            return ContenderScore(None, "missing")
         if c == self.contenders[0]:
-            return Score(mine, "first")
-        return Score(mine, "missing" if first is None else versus(f, mine, first))
+            return ContenderScore(mine, "first")
+        return ContenderScore(mine, "missing" if first is None else versus(f, mine, first))
 
     def best(self, f: Figure) -> list[Contender]:
         """Contenders by median, the best first; those without the number are left out."""

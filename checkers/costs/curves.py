@@ -28,12 +28,12 @@ from statistics import median
 from typing import Literal
 
 from checkers.costs.attempts import CommitsMeasured, merged
-from checkers.costs.comparison import FEWEST, Comparison, Contender, Spread, apart, engines_label
+from checkers.costs.comparison import FEWEST_RUNS, Comparison, Contender, Spread, apart, engines_label
 from checkers.evidence.replace import replace
 
 GAIN = 0.10
 """The growth that counts, as a share."""
-IDLE = 0.5
+IDLE_BELOW = 0.5
 """Share of writers' time in operations below which they are idle."""
 FULL = 0.7
 """Share of the time that winning attempts cover, from which on the pointer is the ceiling."""
@@ -79,7 +79,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """One contender on a line: ``text`` is x as typed."""
 
     x: float
@@ -89,11 +89,11 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Curve:
     """The points of one combination of the other parameters, by x; ``label`` is empty if there is one line only."""
 
     label: str
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
 
 
 def parameters(contenders: Sequence[Contender]) -> dict[str, tuple[str, ...]]:
@@ -167,7 +167,7 @@ def groups(c: Comparison, x: Axis) -> list[tuple[str, list[Contender]]]:
     ]
 
 
-def lines(c: Comparison, key: str, x: Axis) -> list[Line]:
+def lines(c: Comparison, key: str, x: Axis) -> list[Curve]:
     """The lines of a figure; points without a value and lines without points are left out."""
     out = []
     for name, found in groups(c, x):
@@ -175,9 +175,9 @@ def lines(c: Comparison, key: str, x: Axis) -> list[Line]:
         for one in found:
             text, spread = value(one, x.parameter) or "", c.spreads.get((key, one))
             if spread is not None:
-                points.append(Point(x.values[text], text, one, spread))
+                points.append(CurvePoint(x.values[text], text, one, spread))
         if points:
-            out.append(Line(name, tuple(points)))
+            out.append(Curve(name, tuple(points)))
     return out
 
 
@@ -198,14 +198,14 @@ class Knee:
         certain: whether every point has the runs that tell growth from noise.
     """
 
-    at: Point
+    at: CurvePoint
     shape: Shape
     change: float
     falls: bool
     certain: bool
 
 
-def knee(line: Line) -> Knee | None:
+def knee(line: Curve) -> Knee | None:
     """The knee of a figure of which more is better; None for fewer than two points."""
     points = line.points
     if len(points) < 2:
@@ -222,7 +222,7 @@ def knee(line: Line) -> Knee | None:
         shape,
         (end - start) / start if start else 0.0,
         end <= (1 - GAIN) * start and end < start and apart(last.spread, at.spread) is not False,
-        all(len(p.spread.values) >= FEWEST for p in points),
+        all(len(p.spread.values) >= FEWEST_RUNS for p in points),
     )
 
 
@@ -232,7 +232,7 @@ def more(one: Spread, other: Spread) -> bool:
     return grew and apart(one, other) is not False
 
 
-def scaling(line: Line) -> list[tuple[Point, float]]:
+def scaling(line: Curve) -> list[tuple[CurvePoint, float]]:
     """Each point's median, divided by what the first point's would be if it grew with x: 1 is linear. Empty if x begins at 0."""
     if not line.points or not line.points[0].x or not line.points[0].spread.median:
         return []
@@ -266,7 +266,7 @@ def ceiling(measured: Sequence[CommitsMeasured]) -> Ceiling | None:
         return None
     m = merged(detailed)
     most = 1000 / m.window_ms if m.window_ms else None
-    if m.busy < IDLE:
+    if m.busy < IDLE_BELOW:
         return Ceiling("idle", 1 - m.busy, most)
     if m.occupied is not None and m.occupied >= FULL:
         return Ceiling("pointer", min(1.0, m.occupied), most)
@@ -290,7 +290,7 @@ def silent(measured: Sequence[CommitsMeasured]) -> tuple[Silence, ...]:
         found.append("few commits")
     if all(m.commits for m in measured) and not any(m.retries_mean or m.aborted for m in measured):
         found.append("no retries")
-    if median(m.busy for m in measured) < IDLE:
+    if median(m.busy for m in measured) < IDLE_BELOW:
         found.append("idle")
     return tuple(found)
 

@@ -153,7 +153,7 @@ def windows(
 
 
 @dataclass(frozen=True, slots=True)
-class Attempts:
+class AttemptFigures:
     """How many commits needed how many attempts: ``counts[n]``; ``unknown`` have no attempt number."""
 
     name: str
@@ -176,7 +176,7 @@ class Attempts:
         return sum((a - 1) * n for a, n in self.counts.items() if a > 1)
 
 
-def _attempts(name: str, commits: Iterable[Commit]) -> Attempts:
+def _attempts(name: str, commits: Iterable[Commit]) -> AttemptFigures:
     counts: Counter[int] = Counter()
     unknown = 0
     for c in commits:
@@ -184,15 +184,15 @@ def _attempts(name: str, commits: Iterable[Commit]) -> Attempts:
             unknown += 1
         else:
             counts[c.attempt] += 1
-    return Attempts(name, dict(sorted(counts.items())), unknown)
+    return AttemptFigures(name, dict(sorted(counts.items())), unknown)
 
 
-def attempts_by_table(logs: Mapping[str, TableLog]) -> list[Attempts]:
+def attempts_by_table(logs: Mapping[str, TableLog]) -> list[AttemptFigures]:
     """One entry for each table."""
     return [_attempts(table, log.commits) for table, log in logs.items()]
 
 
-def attempts_by_kind(logs: Mapping[str, TableLog], kinds: Mapping[str, str]) -> list[Attempts]:
+def attempts_by_kind(logs: Mapping[str, TableLog], kinds: Mapping[str, str]) -> list[AttemptFigures]:
     """One entry for each kind of operation; ``kinds`` maps op id → kind. Commits without a known operation are left out."""
     groups: dict[str, list[Commit]] = {}
     for log in logs.values():

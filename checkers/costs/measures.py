@@ -29,7 +29,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from checkers.costs import attempts
-from checkers.costs.attempts import Asked, CommitsMeasured
+from checkers.costs.attempts import CommitsMeasured, TimedRequest
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.record import RecordError, decoded
@@ -389,7 +389,7 @@ class _Cost:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     commit_ms: list[float] = field(default_factory=list)
     services: set[str] = field(default_factory=set)
-    asked: dict[str, list[Asked]] = field(default_factory=dict)
+    asked: dict[str, list[TimedRequest]] = field(default_factory=dict)
 
     def figures(self) -> dict[str, float | None]:
         took = sorted(self.commit_ms)
@@ -424,7 +424,7 @@ def _cost(passed: Iterable[Mapping[str, Any]], writes: set[str], start: int, end
             continue
         cost.counts[service, kind] += 1
         if kind == "commit" and service != "database" and isinstance(ms, int | float):
-            cost.asked.setdefault(str(r.get("op")), []).append(Asked(at, at + int(ms * MS)))
+            cost.asked.setdefault(str(r.get("op")), []).append(TimedRequest(at, at + int(ms * MS)))
             if not r.get("faults"):
                 cost.commit_ms.append(float(ms))
     for seen in cost.asked.values():

@@ -14,15 +14,13 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import Operation
+from checkers.evidence.history import NS_PER_S, Operation
 from checkers.timeline.operation_columns import AROUND
 from checkers.verdict import Anomaly
 from workloads.file.anomalies import Entries
 
-S = 1_000_000_000
 
-
-class Spent(NamedTuple):
+class SearchCost(NamedTuple):
     """What a run took: operations of the workload, and seconds since the first of them was invoked."""
 
     operations: int
@@ -30,7 +28,7 @@ class Spent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Search:
+class DefectSearch:
     """One search.
 
     Attributes:
@@ -71,14 +69,16 @@ def _of_workload(evidence: Evidence) -> list[Operation]:
     return [o for o in evidence.history.operations() if o.invoked.extra.get("phase") not in AROUND]
 
 
-def spent(evidence: Evidence) -> Spent:
+def spent(evidence: Evidence) -> SearchCost:
     """What a whole run took."""
     ops = _of_workload(evidence)
     start = min((o.start for o in ops), default=0)
-    return Spent(len(ops), (max(map(_ended, ops), default=start) - start) / S)
+    return SearchCost(len(ops), (max(map(_ended, ops), default=start) - start) / NS_PER_S)
 
 
-def found_in(evidence: Evidence, anomalies: Iterable[Anomaly], found: Entries, tables: Collection[str]) -> Spent | None:
+def found_in(
+    evidence: Evidence, anomalies: Iterable[Anomaly], found: Entries, tables: Collection[str]
+) -> SearchCost | None:
     """What the run took until the first of these anomalies was complete; None if it shows none of them.
 
     Args:
@@ -90,15 +90,15 @@ def found_in(evidence: Evidence, anomalies: Iterable[Anomaly], found: Entries, t
     for a in anomalies:
         if any(e.finds(a) for e in found) and (not tables or a.table in tables):
             ends = [_ended(o) for o in ops if o.op in a.ops]
-            moments.append(max(ends) if ends else start + round(whole.seconds * S))
+            moments.append(max(ends) if ends else start + round(whole.seconds * NS_PER_S))
     if not moments:
         return None
     at = min(moments)
-    return Spent(sum(o.start <= at for o in ops), (at - start) / S)
+    return SearchCost(sum(o.start <= at for o in ops), (at - start) / NS_PER_S)
 
 
 @dataclass(frozen=True)
-class Found:
+class DefectSearches:
     """The searches for one defect with one order.
 
     Attributes:
@@ -125,15 +125,15 @@ class Found:
         return asdict(self)
 
 
-def together(searches: Iterable[Search]) -> list[Found]:
+def together(searches: Iterable[DefectSearch]) -> list[DefectSearches]:
     """The searches of each defect and order, in the order in which these come first."""
-    groups: dict[tuple[str, str], list[Search]] = {}
+    groups: dict[tuple[str, str], list[DefectSearch]] = {}
     for s in searches:
         groups.setdefault((s.defect, s.order), []).append(s)
     return [_found(defect, order, group) for (defect, order), group in groups.items()]
 
 
-def _found(defect: str, order: str, group: Sequence[Search]) -> Found:
+def _found(defect: str, order: str, group: Sequence[DefectSearch]) -> DefectSearches:
     ran = [s for s in group if s.reason is None]
     reason = next((s.reason for s in group if s.reason is not None), None)
 
@@ -143,7 +143,7 @@ def _found(defect: str, order: str, group: Sequence[Search]) -> Found:
         return None if math.isinf(found) else round(found, 3)
 
     rates = [1000 * s.pairs / s.operations for s in ran if s.operations]
-    return Found(
+    return DefectSearches(
         defect,
         order,
         len(ran),

@@ -17,7 +17,7 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkers.costs.measures import BY_KEY, FIGURES, Figure
-from checkers.costs.worse import FAILURES, FEWEST, State, against
+from checkers.costs.worse import FAILURES, FEWEST_NIGHTS, State, against
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +36,7 @@ class Series(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class SeriesNight:
     """The runs of a series in one night."""
 
     series: Series
@@ -49,7 +49,7 @@ class Night:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class NightFigure:
     """A figure of a series in one night: over its runs the median, the least and the greatest."""
 
     series: Series
@@ -67,7 +67,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class KindFigures:
     """The operations of one kind, on a catalog with a release, in one night; rates are shares, latencies ms.
 
     Attributes:
@@ -99,7 +99,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SeriesAnomaly:
     """An anomaly of a series: how often in a night, in how many runs; ``documented``: whether Iceberg documents all of them as possible."""
 
     series: Series
@@ -111,7 +111,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class MetPair:
     """How often operations of kind ``kind`` met a commit of kind ``by``."""
 
     catalog: str
@@ -122,7 +122,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TrendFinding:
     """What is said of a figure of a series in the newest night.
 
     Attributes:
@@ -142,7 +142,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingSeries:
     """A series without any figure in the newest night, although it had some in ``nights`` earlier ones; it ran ``runs`` times."""
 
     series: Series
@@ -163,14 +163,14 @@ class Trend:
 
     newest: date | None
     nights: tuple[date, ...]
-    runs: tuple[Night, ...]
-    points: tuple[Point, ...]
-    kinds: tuple[Kind, ...]
-    anomalies: tuple[Found, ...]
-    pairs: tuple[Pair, ...]
-    findings: tuple[Finding, ...]
-    fresh: tuple[Found, ...]
-    missing: tuple[Missing, ...]
+    runs: tuple[SeriesNight, ...]
+    points: tuple[NightFigure, ...]
+    kinds: tuple[KindFigures, ...]
+    anomalies: tuple[SeriesAnomaly, ...]
+    pairs: tuple[MetPair, ...]
+    findings: tuple[TrendFinding, ...]
+    fresh: tuple[SeriesAnomaly, ...]
+    missing: tuple[MissingSeries, ...]
 
     @property
     def ran(self) -> bool:
@@ -178,7 +178,7 @@ class Trend:
         return self.newest in self.nights
 
     @property
-    def regressions(self) -> tuple[Finding, ...]:
+    def regressions(self) -> tuple[TrendFinding, ...]:
         """The figures that are worse, or no numbers."""
         return tuple(f for f in self.findings if f.state in FAILURES)
 
@@ -222,7 +222,7 @@ def chosen(runs: DataFrame, last: int, night: date | None, suite: str | None) ->
 
 
 def nights(runs: DataFrame) -> DataFrame:
-    """One row for each series and night, with the columns of :class:`Night`, and ``days``: the UTC days of its runs."""
+    """One row for each series and night, with the columns of :class:`SeriesNight`, and ``days``: the UTC days of its runs."""
     return _grouped(
         runs, f"{_SERIES}, night", "collect_set(day) days",
         "count(*) runs", "count_if(verdict = 'invalid') invalid", "sum(operations) operations", "sum(commits) commits",
@@ -231,7 +231,7 @@ def nights(runs: DataFrame) -> DataFrame:
 
 
 def points(runs: DataFrame, metrics: DataFrame) -> DataFrame:
-    """One row for each series, figure and night, with the columns of :class:`Point`."""
+    """One row for each series, figure and night, with the columns of :class:`NightFigure`."""
     figures = metrics.where("kind IS NULL AND by IS NULL").selectExpr("run", "day", "name figure", "value")
     return _grouped(
         runs.join(figures, ["run", "day"]), f"{_SERIES}, figure, night",
@@ -240,7 +240,7 @@ def points(runs: DataFrame, metrics: DataFrame) -> DataFrame:
 
 
 def kinds(runs: DataFrame, operations: DataFrame) -> DataFrame:
-    """One row for each catalog, release, kind of operation and night, with the columns of :class:`Kind`."""
+    """One row for each catalog, release, kind of operation and night, with the columns of :class:`KindFigures`."""
     ops = operations.where("workload").select(
         "run", "day", "f", "outcome", "committed", "attempts", "conflict", "latency_ms"
     )
@@ -255,7 +255,8 @@ def kinds(runs: DataFrame, operations: DataFrame) -> DataFrame:
 
 
 def anomalies(runs: DataFrame, found: DataFrame) -> DataFrame:
-    """One row for each series, night and name of an anomaly, with the columns of :class:`Found`; without those that only confirm another."""
+    """One row for each series, night and name of an anomaly, with the columns of :class:`SeriesAnomaly`; without those that only confirm
+    another."""
     own = found.where("same_as IS NULL").select("run", "day", "name", "documented")
     return _grouped(
         runs.join(own, ["run", "day"]), f"{_SERIES}, night, name",
@@ -264,7 +265,7 @@ def anomalies(runs: DataFrame, found: DataFrame) -> DataFrame:
 
 
 def pairs(runs: DataFrame, metrics: DataFrame) -> DataFrame:
-    """One row for each catalog, release and pair of kinds, with the columns of :class:`Pair`."""
+    """One row for each catalog, release and pair of kinds, with the columns of :class:`MetPair`."""
     met = metrics.where("name = 'conflicts'").select("run", "day", "kind", "by", "value")
     return _grouped(
         runs.select("run", "day", "catalog", "iceberg").join(met, ["run", "day"]), "catalog, iceberg, kind, by", "sum(value) count"
@@ -329,20 +330,22 @@ def told(rows: Mapping[str, Sequence[Mapping[str, Any]]], night: date | None = N
     """
     every = sorted({r["night"] for r in rows["nights"]})
     newest = night or (every[-1] if every else None)
-    runs = sorted((_of_series(Night, r) for r in rows["nights"]), key=lambda r: (r.night, r.series))
+    runs = sorted((_of_series(SeriesNight, r) for r in rows["nights"]), key=lambda r: (r.night, r.series))
     found = sorted(
-        (_of_series(Point, r) for r in rows["points"] if r["figure"] in BY_KEY),
+        (_of_series(NightFigure, r) for r in rows["points"] if r["figure"] in BY_KEY),
         key=lambda p: (p.night, p.series, p.figure),
     )
-    seen = sorted((_of_series(Found, r) for r in rows["anomalies"]), key=lambda a: (a.night, a.series, a.name))
+    seen = sorted((_of_series(SeriesAnomaly, r) for r in rows["anomalies"]), key=lambda a: (a.night, a.series, a.name))
     return Trend(
         newest,
         tuple(every),
         tuple(runs),
         tuple(p for p in found if p.is_number),
-        tuple(sorted((Kind(**r) for r in rows["kinds"]), key=lambda k: (k.night, k.catalog, k.iceberg, k.f))),
+        tuple(sorted((KindFigures(**r) for r in rows["kinds"]), key=lambda k: (k.night, k.catalog, k.iceberg, k.f))),
         tuple(seen),
-        tuple(sorted((Pair(**r) for r in rows["pairs"]), key=lambda p: (-p.count, p.catalog, p.iceberg, p.kind, p.by))),
+        tuple(
+            sorted((MetPair(**r) for r in rows["pairs"]), key=lambda p: (-p.count, p.catalog, p.iceberg, p.kind, p.by))
+        ),
         tuple(findings(found, newest)),
         tuple(fresh(seen, newest)),
         tuple(missing(runs, found, newest)),
@@ -354,9 +357,9 @@ def _of_series(into: Any, row: Mapping[str, Any]) -> Any:
     return into(series=Series(*(row[k] for k in Series._fields)), **rest)
 
 
-def findings(found: Iterable[Point], newest: date | None) -> list[Finding]:
+def findings(found: Iterable[NightFigure], newest: date | None) -> list[TrendFinding]:
     """What is said of each figure of each series that has a point in the newest night, in the order of ``FIGURES``."""
-    lines: dict[tuple[Series, str], list[Point]] = {}
+    lines: dict[tuple[Series, str], list[NightFigure]] = {}
     for p in found:
         lines.setdefault((p.series, p.figure), []).append(p)
     order = [f.key for f in FIGURES]
@@ -369,25 +372,27 @@ def findings(found: Iterable[Point], newest: date | None) -> list[Finding]:
     return out
 
 
-def finding(series: Series, f: Figure, value: float, before: Sequence[float]) -> Finding:
+def finding(series: Series, f: Figure, value: float, before: Sequence[float]) -> TrendFinding:
     """What the rule says of a value after earlier ones."""
     told = against(value, before, f)
-    return Finding(series, f.key, told.state, value if isfinite(value) else None, told.before, told.noise, told.nights)
+    return TrendFinding(
+        series, f.key, told.state, value if isfinite(value) else None, told.before, told.noise, told.nights
+    )
 
 
-def fresh(seen: Iterable[Found], newest: date | None) -> list[Found]:
+def fresh(seen: Iterable[SeriesAnomaly], newest: date | None) -> list[SeriesAnomaly]:
     """The undocumented anomalies of the newest night that no earlier night of their series had."""
     every = list(seen)
     before = {(a.series, a.name) for a in every if a.night != newest}
     return [a for a in every if a.night == newest and not a.documented and (a.series, a.name) not in before]
 
 
-def missing(runs: Iterable[Night], found: Iterable[Point], newest: date | None) -> list[Missing]:
+def missing(runs: Iterable[SeriesNight], found: Iterable[NightFigure], newest: date | None) -> list[MissingSeries]:
     """The series without any figure in the newest night that had some before; none if nothing ran in it.
 
     One that ran is missing if any earlier night has a figure of it. One that did not run is missing if more than half of the earlier nights
-    (at least :data:`checkers.costs.worse.FEWEST`) have one, and if no other series of its workload and catalog took its place: such as one
-    with another release or setup, which began after its last night.
+    (at least :data:`checkers.costs.worse.FEWEST_NIGHTS`) have one, and if no other series of its workload and catalog took its place: such as
+    one with another release or setup, which began after its last night.
     """
     ran: dict[Series, dict[date, int]] = {}
     for r in runs:
@@ -404,7 +409,7 @@ def missing(runs: Iterable[Night], found: Iterable[Point], newest: date | None) 
         if newest in of:
             continue
         followed = any((s[:2], newest) == (o[:2], max(by)) and min(by) > max(ran[s]) for o, by in ran.items())
-        usual = earlier >= FEWEST and 2 * len(of) > earlier
+        usual = earlier >= FEWEST_NIGHTS and 2 * len(of) > earlier
         if newest in ran[s] or (usual and not followed):
-            out.append(Missing(s, ran[s].get(newest, 0), len(of)))
+            out.append(MissingSeries(s, ran[s].get(newest, 0), len(of)))
     return out

@@ -8,8 +8,8 @@ few bad nights do not change). The noise s is the standard deviation of the n ea
 
 The newest value is a *regression* if it is worse than b by more than 3 s and by more than the least difference; if the same holds in the
 other direction, it is *better*. So a bad night hides no later one, neither by its value nor by the noise that it would add. With fewer
-than :data:`FEWEST` earlier nights there are *too few* to say. A value that is no number, or that is missing although an earlier night has
-one, is *no number*, however few nights there are. ``docs/lake.md`` says how often noise alone makes a regression.
+than :data:`FEWEST_NIGHTS` earlier nights there are *too few* to say. A value that is no number, or that is missing although an earlier night
+has one, is *no number*, however few nights there are. ``docs/lake.md`` says how often noise alone makes a regression.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Literal
 
 from checkers.costs.measures import Figure
 
-FEWEST = 5
+FEWEST_NIGHTS = 5
 """Earlier nights that the rule needs."""
 NOISES, SHARE, ABSOLUTE = 3.0, 0.1, 0.02
 """By how much a regression is worse: so many times the noise, and this part of the median (of a share: this much)."""
@@ -66,7 +66,7 @@ def against(value: float | None, before: Sequence[float], figure: Figure) -> Aga
     state: State = "noise"
     if value is None or lost:
         state = "no number"
-    elif len(earlier) < FEWEST:
+    elif len(earlier) < FEWEST_NIGHTS:
         state = "too few"
     elif abs(value - b) > max(NOISES * s, least):
         state = "better" if (value > b) == (figure.better == "more") else "regression"

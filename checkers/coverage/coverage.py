@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from checkers.coverage import requests as proxied
-from checkers.coverage.footprint import Footprint, Table, placement
+from checkers.coverage.footprint import Footprint, TableFootprints, placement
 from checkers.coverage.pair import Make, Pair, label
-from checkers.coverage.phases import LAST, Attempt, Moment, Segment, phase_at, segments
+from checkers.coverage.phases import LAST, DecidedRequest, Moment, Segment, phase_at, segments
 from checkers.coverage.possible import possible, scripted
-from checkers.coverage.requests import Requests
+from checkers.coverage.requests import CommitRequests
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.outcome import conflict_of
@@ -164,7 +164,7 @@ def of_folder(folder: Path, evidence: Evidence | None = None) -> Coverage:
     return Coverage(seen, untold, frozenset(seen) if scripted(plan) else possible(plan), 1)
 
 
-def exercised(evidence: Evidence, asked: Mapping[str, Requests]) -> tuple[Counter[Pair], Counter[Kinds]]:
+def exercised(evidence: Evidence, asked: Mapping[str, CommitRequests]) -> tuple[Counter[Pair], Counter[Kinds]]:
     """The pairs of one run, and the operations of those whose phase is not known.
 
     Args:
@@ -177,7 +177,7 @@ def exercised(evidence: Evidence, asked: Mapping[str, Requests]) -> tuple[Counte
     untold: Counter[Kinds] = Counter()
     end = max((e.time for e in evidence.history.events), default=0)
     for t in timelines(evidence)[0]:
-        _of_table(t, asked.get(t.name, Requests()), end, seen, untold)
+        _of_table(t, asked.get(t.name, CommitRequests()), end, seen, untold)
     return seen, untold
 
 
@@ -201,7 +201,7 @@ class _Write:
     told: bool
 
 
-def landings(t: Timeline, asked: Requests, end: int) -> list[Landing]:
+def landings(t: Timeline, asked: CommitRequests, end: int) -> list[Landing]:
     """The commits of operations on a table, in the order in which they became current as far as that is known."""
     ops = {o.op: o for o in t.ops}
     versions = {normalise(m.location): m.n for m in t.log.metadata}
@@ -253,14 +253,14 @@ def in_order(found: Iterable[Landing]) -> list[Landing]:
     return sorted((*out, *unknown), key=lambda x: x.last)
 
 
-def _of_table(t: Timeline, asked: Requests, end: int, seen: Counter[Pair], untold: Counter[Kinds]) -> None:
+def _of_table(t: Timeline, asked: CommitRequests, end: int, seen: Counter[Pair], untold: Counter[Kinds]) -> None:
     landed = landings(t, asked, end)
     ends = [x.last for x in landed]
     soonest = list(accumulate((x.first for x in reversed(landed)), min))[::-1]
     own: dict[str, list[Landing]] = {}
     for x in landed:
         own.setdefault(x.op.op, []).append(x)
-    make, table = Make.of(t.spec), Table(t)
+    make, table = Make.of(t.spec), TableFootprints(t)
     footprints: dict[tuple[str, int | None], Footprint] = {}
 
     def footprint(o: Operation, version: int | None) -> Footprint:
@@ -297,7 +297,7 @@ def counts(o: Operation) -> bool:
     return kind is not None and kind.commits and o.invoked.extra.get("phase") not in AROUND
 
 
-def _write(o: Operation, asked: Requests, own: Sequence[Landing], end: int) -> _Write:
+def _write(o: Operation, asked: CommitRequests, own: Sequence[Landing], end: int) -> _Write:
     stop = end if o.completed is None else o.completed.time
     landed = own[0] if own else None
     if not asked.seen or (landed is not None and o.op not in asked.asked):
@@ -310,7 +310,7 @@ def _write(o: Operation, asked: Requests, own: Sequence[Landing], end: int) -> _
         moment = decided.get(r.end, (r.end, LAST))
         if accepted and landed is not None and len([x for x in mine if x.accepted]) < 2:
             moment = landed.last
-        attempts.append(Attempt(r.time, moment, accepted))
+        attempts.append(DecidedRequest(r.time, moment, accepted))
     found = segments(o.start, stop, asked.loads.get(o.op, ()), attempts, aborted=conflict_of(o) is not None)
     return _Write(o, found, landed, True)
 

@@ -20,13 +20,13 @@ from checkers.timeline.touched import touches
 from workloads.operations.keys import part_of
 from workloads.operations.kind import Kind
 
-REWRITES = ("rewrite-data-files", "rewrite-position-delete-files")
+REWRITE_PREFIXES = ("rewrite-data-files", "rewrite-position-delete-files")
 """Beginnings of the names of kinds that change no rows and are about data files."""
 
 
 def rewrites_files(kind: Kind) -> bool:
     """Whether it changes no rows and is about data files."""
-    return not kind.changes_rows and kind.name.startswith(REWRITES)
+    return not kind.changes_rows and kind.name.startswith(REWRITE_PREFIXES)
 
 
 def only_adds(kind: Kind) -> bool:
@@ -71,7 +71,7 @@ def _meet(one: frozenset[Any] | None, other: frozenset[Any] | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableFootprints:
     """The footprints of one table's operations."""
 
     timeline: Timeline

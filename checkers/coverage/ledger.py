@@ -19,7 +19,7 @@ from typing import Any
 from checkers.coverage.coverage import FORMAT, Coverage, CoverageError
 from checkers.coverage.pair import Pair
 from checkers.evidence import journal
-from checkers.evidence.journal import Form, Journal, Values
+from checkers.evidence.journal import Journal, JournalFormat, Values
 
 FILE = "coverage.jsonl"
 """Name of the file in a night's folder."""
@@ -36,7 +36,7 @@ def _line(values: Values) -> Values:
     return values
 
 
-FORM = Form("a coverage", "a line", _line, lambda values: values, CoverageError, version=FORMAT)
+FORM = JournalFormat("a coverage", "a line", _line, lambda values: values, CoverageError, version=FORMAT)
 
 
 class Ledger:

@@ -22,14 +22,14 @@ LAST = 1 << 62
 """Greater than every version's number."""
 
 
-class Load(NamedTuple):
+class MetadataLoad(NamedTuple):
     """A request for the table's metadata: when it came and when its answer did, ns since the start of the run."""
 
     time: int
     end: int
 
 
-class Attempt(NamedTuple):
+class DecidedRequest(NamedTuple):
     """A request for a commit: when it came, when the catalog had decided, and whether it accepted."""
 
     time: int
@@ -47,7 +47,7 @@ class Segment:
 
 
 def segments(
-    start: int, end: int, loads: Sequence[Load], attempts: Sequence[Attempt], *, aborted: bool = False
+    start: int, end: int, loads: Sequence[MetadataLoad], attempts: Sequence[DecidedRequest], *, aborted: bool = False
 ) -> list[Segment]:
     """The phases of one write on one table, in order, without gaps, from its invocation to its completion.
 
@@ -66,7 +66,7 @@ def segments(
             out.append(Segment(phase, at, moment))
             at = moment
 
-    def scanning(found: Sequence[Load], opening: Phase, refreshed: bool) -> None:
+    def scanning(found: Sequence[MetadataLoad], opening: Phase, refreshed: bool) -> None:
         scan = found[-2] if refreshed and len(found) > 1 else found[-1]
         until((scan.end, LAST), opening)
         if refreshed:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from checkers.coverage.phases import Load
+from checkers.coverage.phases import MetadataLoad
 from checkers.evidence.paths import normalise
 from checkers.evidence.proxylog import ACCEPTED
 from checkers.evidence.record import RecordError, decoded
@@ -20,7 +20,7 @@ _LOADED = re.compile(r"[23]\d\d|SELECT [1-9]\d*|ok")
 _KINDS = (b'"kind":"load"', b'"kind":"commit"')
 
 
-class Asked(NamedTuple):
+class CommitRequest(NamedTuple):
     """A request for a commit.
 
     Attributes:
@@ -37,11 +37,11 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Requests:
+class CommitRequests:
     """Operation → its requests on one table, in the order of the log."""
 
-    loads: Mapping[str, list[Load]] = field(default_factory=dict)
-    asked: Mapping[str, list[Asked]] = field(default_factory=dict)
+    loads: Mapping[str, list[MetadataLoad]] = field(default_factory=dict)
+    asked: Mapping[str, list[CommitRequest]] = field(default_factory=dict)
 
     @property
     def seen(self) -> bool:
@@ -49,13 +49,13 @@ class Requests:
         return bool(self.asked)
 
 
-def read(path: Path, tables_of: Mapping[str, tuple[str, ...]]) -> dict[str, Requests]:
+def read(path: Path, tables_of: Mapping[str, tuple[str, ...]]) -> dict[str, CommitRequests]:
     """Table → the requests of operations on it; empty without a proxy log. Torn lines are left out.
 
     Args:
         tables_of: operation → its tables: a request that names no table is about the operation's only one.
     """
-    out: dict[str, tuple[dict[str, list[Load]], dict[str, list[Asked]]]] = {}
+    out: dict[str, tuple[dict[str, list[MetadataLoad]], dict[str, list[CommitRequest]]]] = {}
     try:
         for line in lines(path):
             if not any(kind in line for kind in _KINDS):
@@ -66,16 +66,18 @@ def read(path: Path, tables_of: Mapping[str, tuple[str, ...]]) -> dict[str, Requ
                 continue
             for table, op, request in _of(record, tables_of):
                 loads, asked = out.setdefault(table, ({}, {}))
-                if isinstance(request, Load):
+                if isinstance(request, MetadataLoad):
                     loads.setdefault(op, []).append(request)
                 else:
                     asked.setdefault(op, []).append(request)
     except OSError:
         return {}
-    return {table: Requests(loads, asked) for table, (loads, asked) in out.items()}
+    return {table: CommitRequests(loads, asked) for table, (loads, asked) in out.items()}
 
 
-def _of(r: Mapping[str, Any], tables_of: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, Load | Asked]]:
+def _of(
+    r: Mapping[str, Any], tables_of: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[str, str, MetadataLoad | CommitRequest]]:
     """Table, operation and request of a line; a commit of several tables is one request of each."""
     time, ms, op = r.get("time"), r.get("ms"), r.get("op")
     if type(time) is not int or not isinstance(ms, int | float) or not math.isfinite(ms) or not isinstance(op, str):
@@ -88,7 +90,7 @@ def _of(r: Mapping[str, Any], tables_of: Mapping[str, tuple[str, ...]]) -> Itera
         if not _LOADED.fullmatch(str(r.get("status"))):
             return
         for table in (named,) if isinstance(named, str) else mine[: len(mine) == 1]:
-            yield table, op, Load(time, end)
+            yield table, op, MetadataLoad(time, end)
         return
     accepted = ACCEPTED.fullmatch(str(r.get("status"))) is not None
     found = r.get("changes")
@@ -99,10 +101,10 @@ def _of(r: Mapping[str, Any], tables_of: Mapping[str, tuple[str, ...]]) -> Itera
             where = change.get("table")
             if isinstance(where, str):
                 made = r.get("location") if len(changes) == 1 else None
-                yield where, op, Asked(time, end, accepted, _file(made), adds)
+                yield where, op, CommitRequest(time, end, accepted, _file(made), adds)
         return
     for table in (named,) if isinstance(named, str) else mine[: len(mine) == 1]:
-        yield table, op, Asked(time, end, accepted, _file(_made(r)))
+        yield table, op, CommitRequest(time, end, accepted, _file(_made(r)))
 
 
 def _made(r: Mapping[str, Any]) -> object:

@@ -71,7 +71,7 @@ def change_requests(path: Path) -> dict[str, list[ChangeRequest]]:
     return out
 
 
-class Scan(NamedTuple):
+class SnapshotScan(NamedTuple):
     """When an operation first read the manifest list of a snapshot: ns since the start of the run, and the snapshot's id."""
 
     time: int
@@ -81,16 +81,16 @@ class Scan(NamedTuple):
 _SCAN = re.compile(rb'"time":(\d{1,19}),.*"what":"(?:GET|HEAD) [^"]*/snap-(\d{1,19})-[^"]*\.avro","op":"([^"\\]+)"')
 
 
-def scans(path: Path) -> dict[str, list[Scan]]:
+def scans(path: Path) -> dict[str, list[SnapshotScan]]:
     """Operation id → the snapshots whose manifest lists it read from the object store, each once, in the order of the log.
 
     The first is the one that it scanned, unless it is its own. Without a proxy before the store there are none.
     """
-    out: dict[str, dict[int, Scan]] = {}
+    out: dict[str, dict[int, SnapshotScan]] = {}
     try:
         for line in lines(path):
             if b"/snap-" in line and (found := _SCAN.search(line)) is not None:
-                scan = Scan(int(found[1]), int(found[2]))
+                scan = SnapshotScan(int(found[1]), int(found[2]))
                 out.setdefault(found[3].decode(errors="replace"), {}).setdefault(scan.snapshot, scan)
     except OSError:
         pass

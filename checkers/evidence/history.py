@@ -36,7 +36,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from checkers.evidence.record import UNREADABLE, RecordError, decoded, must, needs, shallow, shown
+from checkers.evidence.record import DECODE_ERRORS, RecordError, decoded, must, needs, shallow, shown
 from checkers.evidence.replace import replace
 from workloads.engines.engines import SPARK
 from workloads.file.opened import UnusableFile, lines
@@ -44,6 +44,8 @@ from workloads.file.opened import UnusableFile, lines
 FORMAT = 1
 _WRITER = re.compile(r"w(\d+)-\d+$")
 NEMESIS = "nemesis"
+NS_PER_S = 1_000_000_000
+"""The unit of :attr:`Event.time`."""
 _END = ord("\n")
 PLACES = 3
 """Events without a partner that a message names."""
@@ -51,12 +53,12 @@ PLACES = 3
 LATEST = (1 << 62) - 1
 """Nanoseconds since the start of the run, at most: 146 years. Numbers of 64 bits hold it and its sum with a length of time."""
 
-LONGEST = 1_000
+LONGEST_NAME = 1_000
 """Characters of a name: of a process, an operation, its kind or its table. Sentences and pages repeat them."""
-Name = Annotated[str, msgspec.Meta(max_length=LONGEST)]
+Name = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 
 EventType = Literal["invoke", "ok", "fail", "info"]
-TYPES: tuple[EventType, ...] = get_args(EventType)
+EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 Process = int | str
 ErrorChain = list[list[str]]
 """``[[class name, message], ...]``, outermost exception first."""
@@ -182,15 +184,15 @@ def _check(record: dict[str, Any]) -> None:
     index, at, kind, process, f = (record[k] for k in ("index", "time", "type", "process", "f"))
     must(type(index) is int and index >= 0, "index", "a whole number from 0", index)
     must(type(at) is int and abs(at) <= LATEST, "time", "whole nanoseconds, fewer than 2^62", at)
-    must(kind in TYPES, "type", "invoke, ok, fail or info", kind)
+    must(kind in EVENT_TYPES, "type", "invoke, ok, fail or info", kind)
     must(type(process) in (int, str), "process", "a number or a name", process)
     must(isinstance(f, str), "f", "a string", f)
     op, table, error = (record.get(k) for k in ("op", "table", "error"))
     must(isinstance(op, str | None), "op", "a string", op)
     must(isinstance(table, str | None), "table", "a string", table)
     for key, name in (("process", process), ("f", f), ("op", op), ("table", table)):
-        short = not isinstance(name, str) or len(name) <= LONGEST
-        must(short, key, f"a string of at most {LONGEST:,} characters", name)
+        short = not isinstance(name, str) or len(name) <= LONGEST_NAME
+        must(short, key, f"a string of at most {LONGEST_NAME:,} characters", name)
     must(error is None or _is_chain(error), "error", "[[class, message], ...]", error)
 
 
@@ -483,7 +485,7 @@ def event_of(line: bytes, words: dict[str, str] | None = None) -> Event:
     shallow(line)
     try:
         event = _LINE.decode(line).event()
-    except UNREADABLE:
+    except DECODE_ERRORS:
         event = _event(decoded(line))
     if words is not None and event.type == "ok":
         _share(event.value, words)

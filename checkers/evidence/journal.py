@@ -39,14 +39,14 @@ Values = Mapping[str, Any]
 
 BAD = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 """What a decoder raises for values that are no line of its kind; ``msgspec.ValidationError`` is one of them."""
-SHORT = 200
+LONGEST_HEADER_VALUE = 200
 """Characters; a longer value of a header is not shown in a message."""
 LOCK = "lock"
 """The file in a journal's folder that its writer locks; it names the process and the machine."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form(Generic[T]):
+class JournalFormat(Generic[T]):
     """One kind of journal.
 
     Attributes:
@@ -75,7 +75,7 @@ def as_type(kind: type[T]) -> Callable[[Values], T]:
     return lambda values: msgspec.convert(values, kind)
 
 
-def read(path: Path, form: Form[T]) -> tuple[dict[str, Any], list[T]]:
+def read(path: Path, form: JournalFormat[T]) -> tuple[dict[str, Any], list[T]]:
     """Header and lines; a journal may be read while somebody writes it.
 
     Raises:
@@ -88,7 +88,7 @@ def read(path: Path, form: Form[T]) -> tuple[dict[str, Any], list[T]]:
     return _decoded(path, form, data)
 
 
-def _decoded(path: Path, form: Form[T], data: bytes) -> tuple[dict[str, Any], list[T]]:
+def _decoded(path: Path, form: JournalFormat[T], data: bytes) -> tuple[dict[str, Any], list[T]]:
     lines = list(enumerate(data[: _whole(data)].split(b"\n"), 1))
     header = {} if form.bare else _header(path, form, lines.pop(0)[1])
     found = []
@@ -105,7 +105,7 @@ def _decoded(path: Path, form: Form[T], data: bytes) -> tuple[dict[str, Any], li
     return header, found
 
 
-def _header(path: Path, form: Form[T], line: bytes) -> dict[str, Any]:
+def _header(path: Path, form: JournalFormat[T], line: bytes) -> dict[str, Any]:
     try:
         header = dict(form.upgrade(_values(line)))
         if header.get("format") != form.version:
@@ -156,7 +156,7 @@ class Journal(Generic[T]):
     def __init__(
         self,
         path: Path,
-        form: Form[T],
+        form: JournalFormat[T],
         header: Values | None = None,
         *,
         also: Values | None = None,
@@ -238,7 +238,7 @@ def _differences(key: str, found: object, wanted: object) -> Iterator[str]:
             yield from _differences(f"{key}.{k}", found.get(k), wanted.get(k))
         return
     there, here = (("none" if x is None else json.dumps(x, ensure_ascii=False, default=str)) for x in (found, wanted))
-    yield f"{key} ({there} there, {here} here)" if max(len(there), len(here)) <= SHORT else key
+    yield f"{key} ({there} there, {here} here)" if max(len(there), len(here)) <= LONGEST_HEADER_VALUE else key
 
 
 @contextlib.contextmanager

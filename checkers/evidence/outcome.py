@@ -13,7 +13,7 @@ from typing import Literal
 from checkers.evidence.history import ErrorChain, Operation
 from workloads.engines.engines import ENGINES, SPARK
 
-UNKNOWN = frozenset(
+UNKNOWN_OUTCOME = frozenset(
     {
         "org.apache.iceberg.exceptions.CommitStateUnknownException",
         "org.apache.iceberg.exceptions.RESTException",
@@ -39,7 +39,7 @@ DELTA_CONFLICTS = frozenset(
 """Classes by which Delta aborts a statement because of a concurrent commit. The log stores that icequake uses never take a writer's own
 version for another's: the conditional one reads it back, and the others write the same bytes again."""
 
-DEFINITE = frozenset(
+NOT_COMMITTED = frozenset(
     {
         "org.apache.iceberg.exceptions.CommitFailedException",
         "org.apache.iceberg.exceptions.ValidationException",
@@ -99,9 +99,9 @@ def classify(error: ErrorChain, *, writes: bool, job_first: bool = True) -> Lite
     if not writes:
         return "fail"
     classes = {c for c, _ in error}
-    if classes & UNKNOWN:
+    if classes & UNKNOWN_OUTCOME:
         return "info"
-    if classes & DEFINITE:
+    if classes & NOT_COMMITTED:
         return "fail"
     known = [k for k in DEFINITE_MESSAGES if job_first or k is not FAILED_JOB]
     if any(c == name and _begins(m, start) for c, m in error for name, start in known):

@@ -41,7 +41,7 @@ other                    anything else; older versions of icequake wrote only se
 ======================== ===============================================================================================
 """
 METADATA: frozenset[Code] = frozenset({"missing-metadata", "corrupt-metadata"})
-FILES: frozenset[Code] = frozenset({"missing-file", "corrupt-file"})
+FILE_PROBLEMS: frozenset[Code] = frozenset({"missing-file", "corrupt-file"})
 
 
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, tag_field="type", tag="problem"):

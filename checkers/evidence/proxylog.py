@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from checkers.evidence.paths import normalise
-from checkers.evidence.record import UNREADABLE, RecordError, decoded, needs
+from checkers.evidence.record import DECODE_ERRORS, RecordError, decoded, needs
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from workloads.file.opened import UnusableFile, blocks
@@ -151,7 +151,7 @@ def carried(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Carried
 
 def read_all(path: Path, logs: Mapping[str, TableLog]) -> Proxied:
     """All that :func:`read`, :func:`accepted` and :func:`carried` find, in one pass over the file."""
-    found, problem, number = Found(logs), None, 0
+    found, problem, number = ProxyLogFacts(logs), None, 0
     try:
         for block in blocks(path):
             problem = problem or wrong_line(block, number, path.name)
@@ -186,7 +186,7 @@ def wrong_line(block: bytes, before: int, file: str) -> str | None:
     try:
         _OBJECTS.decode_lines(block)
         sound = block.endswith(b"\n")
-    except UNREADABLE:
+    except DECODE_ERRORS:
         sound = False
     for number, line in enumerate(io.BytesIO(block), before + 1):
         if sound and number > 1:
@@ -227,7 +227,7 @@ class _Line(msgspec.Struct, gc=False):
 _LINE = msgspec.json.Decoder(_Line)
 
 
-class Found:
+class ProxyLogFacts:
     """Collects all that lines say of tables."""
 
     def __init__(self, logs: Mapping[str, TableLog]) -> None:
@@ -245,7 +245,7 @@ class Found:
         """
         try:
             usual = _LINE.decode(line) if plain or (line.isascii() and b"\r" not in line) else None
-        except UNREADABLE:
+        except DECODE_ERRORS:
             usual = None
         if usual is None:
             _unusual(line, self._swaps, self._changes, self._requests)
@@ -298,7 +298,7 @@ class _Swaps:
         self._aside: list[tuple[str, tuple[str, int | None], PointerSwap]] = []
 
     def add(self, record: _Line, *, only: bool = False) -> None:
-        """Look at one record; ``only`` as for :meth:`Found.look`."""
+        """Look at one record; ``only`` as for :meth:`ProxyLogFacts.look`."""
         what, asked = str(record.what), record.op
         accepted_merge = what.endswith(MERGE) and _accepts(str(record.status))
         if accepted_merge and isinstance(asked, str) and (times := _times(record)) is not None:

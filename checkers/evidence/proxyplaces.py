@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from checkers.evidence.proxylog import MERGE, Found, Proxied, wrong_line
+from checkers.evidence.proxylog import MERGE, Proxied, ProxyLogFacts, wrong_line
 from checkers.evidence.tablelog import TableLog
 from workloads.file.opened import blocks, opened
 
 
-class Places:
+class TableLines:
     """Where a log has the lines of each table, found without parsing them, so that :meth:`read` reads those of one table only.
 
     A line is a table's if all the tables that it names are this one, and its text is plain. All other lines are looked at for each table.
@@ -66,7 +66,7 @@ class Places:
             Strayed: a line that names this table is about the metadata of another one.
             OSError: the log cannot be read.
         """
-        found = Found({table: log})
+        found = ProxyLogFacts({table: log})
         mine, others = self._of[_named(table)], self._others
         if not mine and not others:
             return found.done()

@@ -17,13 +17,13 @@ from msgspec.structs import FieldInfo
 
 from workloads.file.opened import DEPTH, too_deep
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder of ``msgspec.json`` raises at a line that is not JSON, or not of its type; it may also be text that only ``json`` reads."""
 _UNFIT = (msgspec.ValidationError, UnicodeEncodeError)
 """What ``msgspec.convert`` raises at values that are not of a type; the last one at a key with half a character, which no format has."""
 T = TypeVar("T")
 _ANY = msgspec.json.Decoder()
-MOST = 40
+MOST_SHOWN = 40
 """Characters of a wrong value that are shown."""
 
 
@@ -40,7 +40,7 @@ def decoded(line: bytes) -> dict[str, Any]:
     shallow(line)
     try:
         value = _ANY.decode(line)  # as json reads it, or not at all
-    except UNREADABLE:
+    except DECODE_ERRORS:
         pass
     else:
         if type(value) is dict:
@@ -92,7 +92,7 @@ def shown(value: object) -> str:
 
 def _cut(text: str) -> str:
     line = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return line if len(line) <= MOST else line[: MOST - 1] + "…"
+    return line if len(line) <= MOST_SHOWN else line[: MOST_SHOWN - 1] + "…"
 
 
 def needs(record: Mapping[str, Any], what: str, *keys: str) -> None:

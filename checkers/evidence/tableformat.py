@@ -18,24 +18,24 @@ import msgspec
 from checkers.evidence.problem import Problem
 from checkers.evidence.record import RecordError
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
-from workloads.backoff import Retries
+from workloads.backoff import RetryLimits
 
 FOLDER = "checkers.formats"
 
 
-class Difference(msgspec.Struct, frozen=True, gc=False):
+class SnapshotDifference(msgspec.Struct, frozen=True, gc=False):
     """Which snapshots a version lists no more, and which are new."""
 
     drop: list[int]
     add: list[int]
 
     @staticmethod
-    def between(before: Sequence[int], now: tuple[int, ...]) -> Difference | None:
+    def between(before: Sequence[int], now: tuple[int, ...]) -> SnapshotDifference | None:
         """What makes the one list the other; None if that is not so simple."""
         was, are = set(before), set(now)
         add = [s for s in now if s not in was]
         plain = (*(s for s in before if s in are), *add) == now
-        return Difference([s for s in before if s not in are], add) if plain else None
+        return SnapshotDifference([s for s in before if s not in are], add) if plain else None
 
     def after(self, before: tuple[int, ...]) -> tuple[int, ...]:
         """The snapshots that a version lists."""
@@ -52,7 +52,7 @@ class MetadataRecord(
     location: str
     last_updated_ms: int
     current: int | None
-    snapshots: tuple[int, ...] | Difference
+    snapshots: tuple[int, ...] | SnapshotDifference
     refs: dict[str, int]
     problems: tuple[Problem, ...] = ()
 
@@ -70,7 +70,7 @@ class MetadataRecord(
 
     def listed(self, previous: Metadata | None) -> tuple[int, ...]:
         """The snapshots of the version."""
-        if not isinstance(self.snapshots, Difference):
+        if not isinstance(self.snapshots, SnapshotDifference):
             return self.snapshots
         if previous is None:
             raise RecordError(NO_RECORD_BEFORE)
@@ -87,7 +87,7 @@ class Records(NamedTuple):
     metadata: type[MetadataRecord]
 
 
-CORE = Records(Commit, MetadataRecord)
+CORE_RECORDS = Records(Commit, MetadataRecord)
 """Those of a format that adds nothing."""
 
 
@@ -100,7 +100,7 @@ class TableFormat(Generic[C, M]):
 
     name: ClassVar[str] = ""
     """As the header of a table log says it."""
-    records: ClassVar[Records] = CORE
+    records: ClassVar[Records] = CORE_RECORDS
     """The lines of its table logs, with the facts that it adds."""
     title: ClassVar[str] = ""
     """As a person writes it."""
@@ -115,9 +115,9 @@ class TableFormat(Generic[C, M]):
         """The last of several commits that one operation made at once, with what the format says of all of them; rows and files are core."""
         return line[-1]
 
-    def backoff(self, properties: Mapping[str, Any]) -> Retries:
+    def backoff(self, properties: Mapping[str, Any]) -> RetryLimits:
         """When its own client tries a refused commit again, with these properties of the table."""
-        return Retries(num_retries=0, min_wait_ms=0, max_wait_ms=0)
+        return RetryLimits(num_retries=0, min_wait_ms=0, max_wait_ms=0)
 
     def same_but_time(self, one: M, other: M) -> bool:
         """Whether two versions that list the same snapshots differ in nothing but when they were made."""

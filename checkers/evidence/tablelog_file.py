@@ -32,9 +32,9 @@ import msgspec
 
 from checkers.evidence import record
 from checkers.evidence.problem import Problem, upgraded
-from checkers.evidence.record import UNREADABLE, RecordError
+from checkers.evidence.record import DECODE_ERRORS, RecordError
 from checkers.evidence.runfolder import replace_file
-from checkers.evidence.tableformat import Difference, MetadataRecord, Records, find
+from checkers.evidence.tableformat import MetadataRecord, Records, SnapshotDifference, find
 from checkers.evidence.tablelog import (
     ICEBERG,
     Capture,
@@ -82,7 +82,7 @@ Line = MetadataRecord | Commit | Capture | Problem | _End
 """A record after the header."""
 
 
-class Lines:
+class LogLines:
     """The lines of a log after its header, of which these are facts."""
 
     def __init__(self, table_format: str = ICEBERG, format: int = FORMAT) -> None:
@@ -106,7 +106,7 @@ class Lines:
         record.shallow(line)
         try:
             return self.decoder.decode(line)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             return self.explained(record.decoded(line))
 
     def explained(self, r: dict[str, Any]) -> Line:
@@ -184,7 +184,7 @@ def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str,
     """A ``metadata`` record: all of it, or what differs from ``previous`` (the record before it in the file)."""
     out = {"type": "metadata", **m.values(previous)}
     out["problems"] = [p.to_json() for p in m.problems]
-    if previous is not None and (change := Difference.between(previous.snapshots, m.snapshots)) is not None:
+    if previous is not None and (change := SnapshotDifference.between(previous.snapshots, m.snapshots)) is not None:
         out["snapshots"] = msgspec.structs.asdict(change)
     return out
 
@@ -258,7 +258,7 @@ def read(path: Path) -> TableLog:
         TableLogError: no header, an unknown format, a broken line that is not the last, or no regular file.
     """
     header: _Header | None = None
-    decoded: Lines | None = None
+    decoded: LogLines | None = None
     metadata: list[Metadata] = []
     commits: list[Commit] = []
     captures: list[Capture] = []
@@ -274,7 +274,7 @@ def read(path: Path) -> TableLog:
                 break
             if header is None or decoded is None:
                 header = _header(line)
-                decoded = Lines(header.table_format, header.format)
+                decoded = LogLines(header.table_format, header.format)
                 continue
             r = decoded.record(line)
             if isinstance(r, MetadataRecord):

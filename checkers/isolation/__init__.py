@@ -7,16 +7,16 @@ by what its clients saw. Both build a graph (``graph``), search its cycles (``cy
 from checkers.isolation.blackbox import WORKLOADS, check_transactions
 from checkers.isolation.checker import Isolation, IsolationStats
 from checkers.isolation.levels import LEVELS
-from checkers.isolation.transactions import Finding, IsolationResult, Step, Transaction
+from checkers.isolation.transactions import CycleEdge, IsolationFinding, IsolationResult, Transaction
 
 __all__ = [
     "LEVELS",
     "WORKLOADS",
-    "Finding",
+    "CycleEdge",
     "Isolation",
+    "IsolationFinding",
     "IsolationResult",
     "IsolationStats",
-    "Step",
     "Transaction",
     "check_transactions",
 ]

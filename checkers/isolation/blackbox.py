@@ -16,15 +16,15 @@ from checkers.isolation.cycles import explain_cycle, find_cycles
 from checkers.isolation.explanation import Case, explained
 from checkers.isolation.graph import is_acyclic
 from checkers.isolation.levels import contained
-from checkers.isolation.observed import Observed
+from checkers.isolation.observed import TransactionHistory
 from checkers.isolation.transactions import Findings, IsolationResult, Transaction
 from checkers.isolation.visibility import atomicity_cases, session_cases
 
 WORKLOADS: Mapping[
-    str, tuple[Callable[[Sequence[Transaction]], Observed], tuple[Callable[[Any], Iterator[Case]], ...]]
+    str, tuple[Callable[[Sequence[Transaction]], TransactionHistory], tuple[Callable[[Any], Iterator[Case]], ...]]
 ] = {
-    "list-append": (listappend.list_history, listcases.FINDERS),
-    "rw-register": (register.register_history, register.FINDERS),
+    "list-append": (listappend.list_history, listcases.LIST_FINDERS),
+    "rw-register": (register.register_history, register.REGISTER_FINDERS),
 }
 """Data types by name (Elle's): what reads a history of them, and what finds anomalies in it that are no cycles."""
 

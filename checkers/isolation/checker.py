@@ -32,7 +32,7 @@ from checkers.evidence.replace import replace
 from checkers.isolation.cycles import Cycle, explain_cycle, find_cycles
 from checkers.isolation.graph import KIND_NAMES, REALTIME, RW, RWP, Bools
 from checkers.isolation.levels import CYCLES, LEVELS, VARIANTS, forbids, strongest, violated, weakest
-from checkers.isolation.transactions import MOST, Finding
+from checkers.isolation.transactions import MOST_FINDINGS, IsolationFinding
 from checkers.isolation.whitebox import TableGraph
 from checkers.timeline import explain
 from checkers.timeline.promise import isolation, known, not_known, source_of_blind_append, unknown_engines
@@ -106,7 +106,7 @@ class Isolation(TableChecker):
         named: Counter[str] = Counter()
         for f, cycle in bad:
             named[f.name] += 1
-            if named[f.name] <= MOST:
+            if named[f.name] <= MOST_FINDINGS:
                 anomalies.append(self._anomaly(table, f, cycle, held))
         if held.unknown.any():
             table.undecided.append(not_known(unknown_engines(n.operation for n in table.nodes if n.operation)))
@@ -119,7 +119,7 @@ class Isolation(TableChecker):
         stats = held.stats(judged, named)
         return Part(t.name, tuple(anomalies), tuple(notes), bool(table.undecided or table.unexplained), stats)
 
-    def _anomaly(self, table: TableGraph, f: Finding, cycle: Cycle, held: _Held) -> Anomaly:
+    def _anomaly(self, table: TableGraph, f: IsolationFinding, cycle: Cycle, held: _Held) -> Anomaly:
         nodes = [table.nodes[n] for n in dict.fromkeys((*held.guilty(f, cycle), *cycle.nodes))]
         level = held.level if not held.mixed or forbids(held.level, f.name) else PROMISES["serializable"]
         ops = [n.operation for n in nodes if n.operation is not None]
@@ -187,7 +187,7 @@ class _Held:
         ops = [n.operation for n in self.table.nodes if n.operation is not None and known(n.operation)]
         return dict(sorted(Counter(PROMISES[isolation(spec, o)] for o in ops).items()))
 
-    def broken(self, judged: list[tuple[Finding, Cycle]]) -> Iterator[tuple[Finding, Cycle]]:
+    def broken(self, judged: list[tuple[IsolationFinding, Cycle]]) -> Iterator[tuple[IsolationFinding, Cycle]]:
         """The cycles that contradict the promises; ``judged``: all that the graph has."""
         if not self.mixed:
             yield from ((f, cycle) for f, cycle in judged if forbids(self.level, f.name))
@@ -196,7 +196,7 @@ class _Held:
         for _, cycle in find_cycles(graph, self.loose):
             yield _finding(self.table, cycle), cycle
 
-    def stats(self, judged: list[tuple[Finding, Cycle]], violations: Counter[str]) -> IsolationTable:
+    def stats(self, judged: list[tuple[IsolationFinding, Cycle]], violations: Counter[str]) -> IsolationTable:
         """What the graph says; ``violations``: of its cycles, those that contradict the promises."""
         table = self.table
         broken = violated(f.name for f, _ in judged)
@@ -216,7 +216,7 @@ class _Held:
             "reads_left_out": table.skipped_reads,
         }
 
-    def breaks(self, f: Finding, cycle: Cycle) -> bool:
+    def breaks(self, f: IsolationFinding, cycle: Cycle) -> bool:
         """Whether a cycle contradicts the promises."""
         if not self.mixed:
             return forbids(self.level, f.name)
@@ -225,14 +225,14 @@ class _Held:
         return not any(self.loose[n] and how != "held" for n, how in self._meetings(f, cycle))
 
     @staticmethod
-    def _meetings(f: Finding, cycle: Cycle) -> Iterator[tuple[int, str]]:
+    def _meetings(f: IsolationFinding, cycle: Cycle) -> Iterator[tuple[int, str]]:
         """Each transaction of a cycle, and what only a serializable one forbids there: ``apart`` (two anti-dependencies meet),
         ``late`` (real time), else ``held``."""
         kinds = [s.kind for s in f.steps]
         for n, (before, after) in zip(cycle.nodes, zip([kinds[-1], *kinds], kinds, strict=False), strict=True):
             yield n, "late" if before == _LATE else "apart" if {before, after} <= _ANTI else "held"
 
-    def guilty(self, f: Finding, cycle: Cycle) -> list[int]:
+    def guilty(self, f: IsolationFinding, cycle: Cycle) -> list[int]:
         """Where levels differ, the transactions of a cycle whose promise is broken: those that only a serializable one's promise forbids,
         else those that missed what another had committed."""
         if not self.mixed:
@@ -242,7 +242,7 @@ class _Held:
         wrote = [n for n in missed if self.table.nodes[n].commit is not None]
         return strict or wrote or missed
 
-    def words(self, f: Finding, ops: list[Operation]) -> str:
+    def words(self, f: IsolationFinding, ops: list[Operation]) -> str:
         """Which promise a cycle breaks."""
         if not self.mixed:
             return f"The table promises {self.level}, which forbids {f.name}."
@@ -272,7 +272,7 @@ def promise(t: Timeline) -> str:
     return PROMISES["snapshot" if "snapshot" in levels else "serializable"]
 
 
-def _finding(table: TableGraph, cycle: Cycle) -> Finding:
+def _finding(table: TableGraph, cycle: Cycle) -> IsolationFinding:
     """A cycle's name and explanation. It is a lost update ([Berenson 1995] P4) if one of two commits read a version of an id that the
     other changed before the first wrote that id."""
     f = explain_cycle(cycle, table.id, table.show, table.why)

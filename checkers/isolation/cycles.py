@@ -53,7 +53,7 @@ from checkers.isolation.graph import (
     shortest_path,
 )
 from checkers.isolation.levels import closure
-from checkers.isolation.transactions import Finding, Step
+from checkers.isolation.transactions import CycleEdge, IsolationFinding
 
 BUDGET = 2_000_000
 """The most edges to search for a cycle shorter than the first one found."""
@@ -282,7 +282,9 @@ def name_of(kinds: Sequence[int]) -> str:
 _OF_PREDICATES = {"G-single": "G-single-predicate", "G2-item": "G2", "G-nonadjacent": "G-nonadjacent-predicate"}
 
 
-def explain_cycle(cycle: Cycle, ids: Callable[[int], Hashable], show: Callable[[int], str], why: Explainer) -> Finding:
+def explain_cycle(
+    cycle: Cycle, ids: Callable[[int], Hashable], show: Callable[[int], str], why: Explainer
+) -> IsolationFinding:
     """The finding of a cycle, named after the exact kinds of its edges.
 
     Args:
@@ -292,21 +294,21 @@ def explain_cycle(cycle: Cycle, ids: Callable[[int], Hashable], show: Callable[[
     """
     label = {u: f"T{n}" for n, u in enumerate(dict.fromkeys(cycle.nodes), 1)}
     kinds: list[int] = []
-    steps: list[Step] = []
+    steps: list[CycleEdge] = []
     lines: list[str] = []
     for n, (u, (kind, at)) in enumerate(zip(cycle.nodes, cycle.edges, strict=True)):
         v = cycle.nodes[(n + 1) % len(cycle.nodes)]
         exact, reason = why(u, v, kind, at)
         because = reason.replace("{before}", label[u]).replace("{after}", label[v])
         kinds.append(exact)
-        steps.append(Step(ids(u), ids(v), KIND_NAMES[exact], because))
+        steps.append(CycleEdge(ids(u), ids(v), KIND_NAMES[exact], because))
         if n + 1 < len(cycle.nodes):
             lines.append(f"  - {label[u]} < {label[v]}, because {because}.")
         else:
             lines.append(f"  - However, {label[u]} < {label[v]}, because {because}: a contradiction!")
     let = [f"  {name} = {show(u)}" for u, name in label.items()]
     text = "\n".join(["Let:", *let, "Then:", *lines])
-    return Finding(name_of(kinds), tuple(dict.fromkeys(ids(u) for u in cycle.nodes)), text, tuple(steps))
+    return IsolationFinding(name_of(kinds), tuple(dict.fromkeys(ids(u) for u in cycle.nodes)), text, tuple(steps))
 
 
 __all__ = ["BUDGET", "Cycle", "cycle_cases", "explain_cycle", "find_cycles", "name_of"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from checkers.isolation.transactions import Finding, Transaction
+from checkers.isolation.transactions import IsolationFinding, Transaction
 from checkers.timeline import explain
 
 
@@ -74,7 +74,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
 """Data type → anomaly → its sentence."""
 
 
-def explained(case: Case, workload: str) -> Finding:
+def explained(case: Case, workload: str) -> IsolationFinding:
     """The finding of a case in a history of a data type."""
     first, last = case.transactions[0], case.transactions[-1]
     text = SENTENCES[workload][case.name].format(
@@ -90,7 +90,7 @@ def explained(case: Case, workload: str) -> Finding:
         times=case.value.count(case.element) if isinstance(case.value, list) else 0,
         own=_own(case) if isinstance(case.element, list) else "",
     )
-    return Finding(case.name, tuple(t.id for t in case.transactions), text, key=case.key)
+    return IsolationFinding(case.name, tuple(t.id for t in case.transactions), text, key=case.key)
 
 
 def _own(case: Case) -> str:

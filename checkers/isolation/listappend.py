@@ -23,7 +23,7 @@ import numpy as np
 
 from checkers.isolation.explanation import quote
 from checkers.isolation.graph import RW, THROUGH, WR, WW, GraphBuilder, Ints
-from checkers.isolation.observed import Access, Observed
+from checkers.isolation.observed import KeyAccess, TransactionHistory
 from checkers.isolation.transactions import Transaction
 
 
@@ -98,7 +98,7 @@ class Update(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True)
-class ListHistory(Observed):
+class ListHistory(TransactionHistory):
     """A history of append lists.
 
     Attributes:
@@ -167,7 +167,7 @@ class ListHistory(Observed):
 
     # --- what is decided per transaction
 
-    def accesses(self, n: int) -> Access:
+    def accesses(self, n: int) -> KeyAccess:
         """The external versions that a transaction read and wrote: key → version, of the first read and the last write."""
         t = self.transactions[n]
         reads: dict[Hashable, int] = {}
@@ -185,7 +185,7 @@ class ListHistory(Observed):
             elif place := self._place(key, v):
                 writes[k] = max(place, writes.get(k, 0))
             touched.add(k)
-        return Access(reads, writes)
+        return KeyAccess(reads, writes)
 
     def _place(self, key: ListKey, element: Any) -> int:
         """The version that an append made; one more than the last when nobody read it, 0 when unknown."""

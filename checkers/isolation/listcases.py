@@ -117,7 +117,7 @@ def lost_update_cases(h: ListHistory) -> Iterator[Case]:
             yield Case("lost-update", tuple(h.transactions[n] for n in writers), name, h.keys[name].order[:length])
 
 
-FINDERS = (
+LIST_FINDERS = (
     future_read_cases,
     internal_cases,
     duplicate_cases,

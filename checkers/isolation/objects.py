@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 
 from checkers.evidence.history import Operation
-from checkers.timeline.timeline import Changes, kind_of
+from checkers.timeline.timeline import NetRows, kind_of
 from checkers.timeline.touched import touches
 from workloads.tables import State, TableSpec
 
@@ -24,7 +24,7 @@ Thing = tuple[str | int, ...]
 """An object: ``("id", 7)``, ``("there", 7)``, ``("part", 2)``, ``("where", 2, 1)``, ``("all",)``."""
 
 
-def touched(changes: Changes, before: State) -> dict[Thing, bool]:
+def touched(changes: NetRows, before: State) -> dict[Thing, bool]:
     """The objects that a commit changed, and whether it changed or removed existing rows; ``before``: the state before the commit."""
     out: dict[Thing, bool] = {}
     for rows, existing in ((changes.removed, True), (changes.added, False)):

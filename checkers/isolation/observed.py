@@ -15,15 +15,15 @@ from checkers.isolation.graph import PROCESS, REALTIME, Graph, GraphBuilder
 from checkers.isolation.transactions import Transaction
 
 
-class Access(NamedTuple):
-    """Key → version: of its first external read, and of its last write. :meth:`Observed.older` compares versions."""
+class KeyAccess(NamedTuple):
+    """Key → version: of its first external read, and of its last write. :meth:`TransactionHistory.older` compares versions."""
 
     reads: dict[Hashable, int]
     writes: dict[Hashable, int]
 
 
 @dataclass(frozen=True)
-class Observed(ABC):
+class TransactionHistory(ABC):
     """A history of transactions, and what follows from it. Finders look at it; nothing changes it.
 
     Attributes:
@@ -43,7 +43,7 @@ class Observed(ABC):
         """Why one transaction depends on another, as a clause about ``{before}`` and ``{after}``."""
 
     @abstractmethod
-    def accesses(self, n: int) -> Access:
+    def accesses(self, n: int) -> KeyAccess:
         """What a transaction read and wrote, as far as the versions are known."""
 
     @abstractmethod

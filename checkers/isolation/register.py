@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 from checkers.isolation.explanation import Case, quote
 from checkers.isolation.graph import RW, RW_REALTIME, THROUGH, WR, GraphBuilder
-from checkers.isolation.observed import Access, Observed, ended
+from checkers.isolation.observed import KeyAccess, TransactionHistory, ended
 from checkers.isolation.transactions import Transaction
 
-MANY = 32
+MOST_CONFLICTING = 32
 """Of transactions that read and overwrote the same version, how many get edges to all the others: there should be only one."""
 
 
@@ -52,7 +52,7 @@ class RegisterRead(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RegisterHistory(Observed):
+class RegisterHistory(TransactionHistory):
     """A history of registers.
 
     Attributes:
@@ -130,7 +130,7 @@ class RegisterHistory(Observed):
         writers = {versions[w].writer for w in after}
         own = [n for n in readers if n in writers]
         others = [n for n in readers if n not in writers]
-        pairs = [(n, w) for n in own[:MANY] for w in after]
+        pairs = [(n, w) for n in own[:MOST_CONFLICTING] for w in after]
         few = len(others) * len(after) <= len(others) + len(after)
         for n, w in [*pairs, *((n, w) for n in others for w in after)] if few else pairs:
             g.edge(n, versions[w].writer, RW, w)
@@ -171,7 +171,7 @@ class RegisterHistory(Observed):
 
     # --- what is decided per transaction
 
-    def accesses(self, n: int) -> Access:
+    def accesses(self, n: int) -> KeyAccess:
         """The versions that a transaction read and wrote, by number."""
         t = self.transactions[n]
         reads: dict[Hashable, int] = {}
@@ -185,7 +185,7 @@ class RegisterHistory(Observed):
                 elif k not in touched and t.status == "ok":
                     reads[k] = number
             touched.add(k)
-        return Access(reads, writes)
+        return KeyAccess(reads, writes)
 
     @cached_property
     def _chain(self) -> dict[int, tuple[int, int]]:
@@ -312,5 +312,5 @@ def lost_update_cases(h: RegisterHistory) -> Iterator[Case]:
             yield Case("lost-update", tuple(h.transactions[h.versions[w].writer] for w in after), v.key, v.value)
 
 
-FINDERS = (internal_cases, garbage_read_cases, future_read_cases, g1a_cases, g1b_cases, lost_update_cases)
+REGISTER_FINDERS = (internal_cases, garbage_read_cases, future_read_cases, g1a_cases, g1b_cases, lost_update_cases)
 """All of them."""

@@ -43,7 +43,7 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CycleEdge:
     """One edge of a cycle: ``before`` must come before ``after``, because …
 
     ``kind``: ``ww``, ``wr``, ``rw``, ``rwp``, ``process`` or ``realtime``. ``because``: a clause with the names of the two transactions
@@ -57,7 +57,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class IsolationFinding:
     """One anomaly.
 
     Attributes:
@@ -71,7 +71,7 @@ class Finding:
     name: str
     transactions: tuple[Hashable, ...]
     explanation: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[CycleEdge, ...] = ()
     key: Hashable = None
 
 
@@ -81,7 +81,7 @@ class IsolationResult:
 
     Attributes:
         level: the level asked for.
-        findings: every anomaly found, the worst first, legal at ``level`` or not; at most :data:`MOST` of each name.
+        findings: every anomaly found, the worst first, legal at ``level`` or not; at most :data:`MOST_FINDINGS` of each name.
         counts: anomaly → how many were found.
         undecided: why parts of the history could not be judged; if not empty, the result is at best ``unknown``.
         transactions: their number.
@@ -89,19 +89,19 @@ class IsolationResult:
     """
 
     level: str
-    findings: tuple[Finding, ...]
+    findings: tuple[IsolationFinding, ...]
     counts: dict[str, int]
     undecided: tuple[str, ...] = ()
     transactions: int = 0
     edges: int = 0
 
     @property
-    def violations(self) -> tuple[Finding, ...]:
+    def violations(self) -> tuple[IsolationFinding, ...]:
         """The findings that ``level`` forbids."""
         return tuple(f for f in self.findings if forbids(self.level, f.name))
 
     @property
-    def allowed(self) -> tuple[Finding, ...]:
+    def allowed(self) -> tuple[IsolationFinding, ...]:
         """The findings that are legal at ``level``."""
         return tuple(f for f in self.findings if not forbids(self.level, f.name))
 
@@ -146,7 +146,7 @@ class IsolationResult:
         return level not in self.violated
 
 
-MOST = 10
+MOST_FINDINGS = 10
 """How many findings of one name are explained; the others are counted."""
 
 _ORDER = (
@@ -168,18 +168,18 @@ _ORDER = (
 
 @dataclass
 class Findings:
-    """Collects findings: counts all, explains the first :data:`MOST` of each name."""
+    """Collects findings: counts all, explains the first :data:`MOST_FINDINGS` of each name."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    kept: list[Finding] = field(default_factory=list)
+    kept: list[IsolationFinding] = field(default_factory=list)
 
-    def add(self, name: str, explain: Callable[[], Finding]) -> None:
+    def add(self, name: str, explain: Callable[[], IsolationFinding]) -> None:
         """Count one, and explain it if it is among the first of its name."""
         self.counts[name] += 1
-        if self.counts[name] <= MOST:
+        if self.counts[name] <= MOST_FINDINGS:
             self.kept.append(explain())
 
-    def sorted(self) -> tuple[Finding, ...]:
+    def sorted(self) -> tuple[IsolationFinding, ...]:
         """The explained findings, the worst names first."""
         rank = {name: n for n, name in enumerate(_ORDER)}
         names = list(dict.fromkeys(f.name for f in self.kept))

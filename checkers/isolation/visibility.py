@@ -17,13 +17,13 @@ import numpy as np
 
 from checkers.isolation.explanation import Case
 from checkers.isolation.graph import PROCESS, REALTIME, WR, Ints, components
-from checkers.isolation.observed import Access, Observed
+from checkers.isolation.observed import KeyAccess, TransactionHistory
 
 ANCESTRY = 5_000_000
 """The most edges to search for violations of causality."""
 
 
-def atomicity_cases(h: Observed) -> Iterator[Case]:
+def atomicity_cases(h: TransactionHistory) -> Iterator[Case]:
     """``fractured-read`` and ``causality``, at most one of each reader: with whom it read from, back to the writer that it missed."""
     data = h.graph.of_kinds(~(PROCESS | REALTIME))
     component = components(data)
@@ -48,7 +48,7 @@ def atomicity_cases(h: Observed) -> Iterator[Case]:
 
 
 def _missed_writer(
-    h: Observed, reader: int, sources: Mapping[int, list[int]], accesses: Mapping[int, Access]
+    h: TransactionHistory, reader: int, sources: Mapping[int, list[int]], accesses: Mapping[int, KeyAccess]
 ) -> tuple[list[int], int]:
     """From a reader back to a transaction of whose writes it missed one, best one that it read from itself; and the edges searched."""
     reads = accesses[reader].reads
@@ -76,11 +76,11 @@ def _missed_writer(
     return line[::-1], searched
 
 
-def _missed_key(h: Observed, reads: Mapping[Hashable, int], writes: Mapping[Hashable, int]) -> Any:
+def _missed_key(h: TransactionHistory, reads: Mapping[Hashable, int], writes: Mapping[Hashable, int]) -> Any:
     return next((k for k, v in writes.items() if k in reads and h.older(reads[k], v)), None)
 
 
-def session_cases(h: Observed) -> Iterator[Case]:
+def session_cases(h: TransactionHistory) -> Iterator[Case]:
     """Broken session guarantees, key by key, in the processes of transactions on any cycle: the later transaction, then the earlier."""
     processes = {h.transactions[n].process for n in _transactions(h, components(h.graph))}
     lines: dict[Hashable, list[int]] = {}
@@ -91,7 +91,7 @@ def session_cases(h: Observed) -> Iterator[Case]:
         yield from _session(h, sorted(line, key=lambda n: h.transactions[n].start))
 
 
-def _session(h: Observed, line: Iterable[int]) -> Iterator[Case]:
+def _session(h: TransactionHistory, line: Iterable[int]) -> Iterator[Case]:
     read: dict[Hashable, tuple[int, int]] = {}  # key → newest version so far, and whose
     written: dict[Hashable, tuple[int, int]] = {}
     for n in line:
@@ -111,6 +111,6 @@ def _session(h: Observed, line: Iterable[int]) -> Iterator[Case]:
                     before[k] = (v, n)
 
 
-def _transactions(h: Observed, component: Ints) -> list[int]:
+def _transactions(h: TransactionHistory, component: Ints) -> list[int]:
     """The transactions on cycles; other nodes are virtual."""
     return [n for n in np.flatnonzero(component >= 0).tolist() if n < len(h.transactions)]

@@ -36,13 +36,13 @@ from checkers.evidence.tablelog import Commit
 from checkers.isolation.graph import PROCESS, REALTIME, RW, RWP, THROUGH, WR, WW, Graph, GraphBuilder
 from checkers.isolation.objects import Thing, scanned, touched, words
 from checkers.timeline import explain
-from checkers.timeline.states import States
-from checkers.timeline.timeline import Changes, Timeline, kind_of
+from checkers.timeline.states import TableStates
+from checkers.timeline.timeline import NetRows, Timeline, kind_of
 from checkers.timeline.touched import reads_rows, touches
 from workloads.operations.kind import Kind
 from workloads.tables import COLUMNS, Row, State
 
-FAR = 256
+MOST_STATES_BEFORE = 256
 """How many states before a commit's parent to try as its scan."""
 
 
@@ -98,7 +98,7 @@ class TableGraph:
     def __post_init__(self) -> None:
         self._objects: dict[Thing, _Object] = {}
         self._names: list[Thing] = []
-        self._changes: list[Changes] = []
+        self._changes: list[NetRows] = []
         self._reading: list[tuple[int, list[Thing], int, int]] = []  # node, what it read, oldest and newest scan
         self._makers: dict[
             Row, list[int]
@@ -135,7 +135,7 @@ class TableGraph:
                 return False
         return True
 
-    def _commit(self, k: int, c: Commit, changes: Changes, state: State) -> None:
+    def _commit(self, k: int, c: Commit, changes: NetRows, state: State) -> None:
         o = self.t.everything.get(c.op) if c.op is not None else None
         if o is not None and o.table != self.t.name:
             o = None
@@ -155,7 +155,7 @@ class TableGraph:
         self.nodes.append(Node(o, c, k, scan))
         self._wrote(k, changes, state)
 
-    def _wrote(self, k: int, changes: Changes, state: State) -> None:
+    def _wrote(self, k: int, changes: NetRows, state: State) -> None:
         """Whose rows a commit changed, and the new versions of objects."""
         for r in changes.removed:
             makers = self._makers.get(r, [])
@@ -180,7 +180,7 @@ class TableGraph:
     def _back(self, k: int, o: Operation, state: State) -> Generator[int, None, None]:
         """The positions that an operation may have scanned, the newest first; at each, ``state`` is the state there, and in the end again
         the one before commit ``k``."""
-        first = max(0, min(self.t.settled(o.invoked.index), k - 1), k - 1 - FAR)
+        first = max(0, min(self.t.settled(o.invoked.index), k - 1), k - 1 - MOST_STATES_BEFORE)
         j = k - 1
         try:
             yield j
@@ -192,7 +192,7 @@ class TableGraph:
             for change in self._changes[j : k - 1]:
                 state.apply(*change)
 
-    def _scan(self, k: int, o: Operation, kind: Kind, real: Changes, state: State) -> tuple[int, int] | None:
+    def _scan(self, k: int, o: Operation, kind: Kind, real: NetRows, state: State) -> tuple[int, int] | None:
         """The oldest and newest scan that explains a commit; if it overwrote rows, these are noted."""
         removed, added = Counter(real.removed), Counter(real.added)
         exact: list[int] = []
@@ -218,7 +218,7 @@ class TableGraph:
         self._overwrites += partly[1]
         return partly[0], partly[0]
 
-    def _of_what_is_gone(self, o: Operation, kind: Kind, real: Changes) -> bool:
+    def _of_what_is_gone(self, o: Operation, kind: Kind, real: NetRows) -> bool:
         """Whether a snapshot explains a commit that a rollback took out of main meanwhile: it depends on nothing that main has."""
         made = Counter(real.removed), Counter(real.added)
         for version in self.t.versions:
@@ -236,7 +236,7 @@ class TableGraph:
             return None
         return [(at, k, r.id) for r, at in changed if r.id in ids or self._adds(at, r.id)]
 
-    def _replaced(self, k: int, o: Operation, real: Changes, state: State) -> tuple[int, int] | None:
+    def _replaced(self, k: int, o: Operation, real: NetRows, state: State) -> tuple[int, int] | None:
         """The oldest and newest position whose rows replaced the table; the operation read all of them."""
         after = state.copy()
         after.apply(*real)
@@ -267,7 +267,7 @@ class TableGraph:
 
     def _reads(self) -> None:
         t = self.t
-        states = States(t)
+        states = TableStates(t)
         kept = [0 if v.snapshot is None else t.position.get(v.snapshot, -1) for v in t.versions]
         invoked: list[int] = [-1]
         for c in t.main:
@@ -291,7 +291,7 @@ class TableGraph:
         if late:
             self.undecided.append(f"{late} reads ended after the table log was last read, so what they saw is unknown")
 
-    def _read(self, o: Operation, states: States, kept: list[int], high: int) -> None:
+    def _read(self, o: Operation, states: TableStates, kept: list[int], high: int) -> None:
         """A read's node, and what it saw; ``high``: the newest position that it may have seen."""
         rows, about = _rows(o.result), touches(o, self.t.spec)
         if rows is None or about is None:
@@ -317,7 +317,7 @@ class TableGraph:
             self.unexplained.append(o.op)
 
     def _matches(
-        self, o: Operation, states: States, kept: list[int], wanted: list[_Wanted], low: int, high: int
+        self, o: Operation, states: TableStates, kept: list[int], wanted: list[_Wanted], low: int, high: int
     ) -> tuple[list[tuple[Thing, int, int]], bool]:
         """For each object the oldest and the newest position on main with these rows; nothing when one never had them.
 

@@ -1,7 +1,7 @@
 """Which anomalies a file accepts: the rule for ``expect``, ``allow``, a scenario's ``anomalies`` and a suite's ``known``.
 
-An entry covers an anomaly that it means (:class:`workloads.file.anomalies.Entry`), if it says enough. A name alone always does for what is
-documented as possible at the level of its table. For anything else it says too little, and the entry must name
+An entry covers an anomaly that it means (:class:`workloads.file.anomalies.AnomalyEntry`), if it says enough. A name alone always does for what
+is documented as possible at the level of its table. For anything else it says too little, and the entry must name
 
 * the checker, if several checkers find anomalies of that name: ``lost-update`` is a cycle of dependencies (``isolation``), a commit that
   overwrote rows (``replay``), and a swap of the pointer that the catalog should have refused (``pointer``);
@@ -22,13 +22,13 @@ from checkers.judge.assertions import Assertions
 from checkers.judge.registry import find
 from checkers.timeline import explain
 from checkers.verdict import Anomaly, Checker
-from workloads.file.anomalies import CHECKER, TABLES, Entries, Entry, Found
+from workloads.file.anomalies import CHECKER, TABLES, AnomalyEntry, AnomalyFacts, Entries
 from workloads.file.meant import unknown
 from workloads.file.yamlfile import Problem
 from workloads.tables import TableSpec
 
 Mark = Literal["expected", "allowed"]
-KEYS: Mapping[Mark, str] = {"expected": "expect", "allowed": "allow"}
+ENTRY_KEYS: Mapping[Mark, str] = {"expected": "expect", "allowed": "allow"}
 """What an anomaly is → the key of the entry that says so."""
 
 
@@ -54,7 +54,7 @@ def stricter(tables: Iterable[TableSpec]) -> frozenset[str]:
     return frozenset(name for name, strict in every.items() if strict and not all(every.values()))
 
 
-def needed(name: str, a: Found, strict: bool) -> frozenset[str]:
+def needed(name: str, a: AnomalyFacts, strict: bool) -> frozenset[str]:
     """What an entry must say besides a name to cover an anomaly by it; ``strict``: whether its table is a stricter one."""
     if a.documented:
         return frozenset()
@@ -62,16 +62,16 @@ def needed(name: str, a: Found, strict: bool) -> frozenset[str]:
     return frozenset(k for k, must in ((CHECKER, several), (TABLES, strict and name in BY_LEVEL)) if must)
 
 
-def covers(entry: Entry, a: Found, strict: bool) -> bool:
+def covers(entry: AnomalyEntry, a: AnomalyFacts, strict: bool) -> bool:
     """Whether an entry accepts an anomaly."""
     return entry.means(a) and needed(entry.name, a, strict) <= entry.says
 
 
-def least(a: Found, strict: bool) -> Entry:
+def least(a: AnomalyFacts, strict: bool) -> AnomalyEntry:
     """The shortest entry that covers an anomaly, or what it confirms."""
     must = needed(a.name, a, strict)
     tables = (a.table,) if TABLES in must and a.table is not None else None
-    return Entry(name=a.name, checker=a.checker if CHECKER in must else None, tables=tables)
+    return AnomalyEntry(name=a.name, checker=a.checker if CHECKER in must else None, tables=tables)
 
 
 def everything_named(name: str, tables: Iterable[TableSpec]) -> Entries:
@@ -79,7 +79,7 @@ def everything_named(name: str, tables: Iterable[TableSpec]) -> Entries:
     finders = FINDERS.get(name, ())
     said = tuple(t.name for t in tables) if name in BY_LEVEL else None
     checkers = [c.name for c in finders] if len(finders) > 1 else [None]
-    return tuple(Entry(name=name, checker=c, tables=said) for c in checkers)
+    return tuple(AnomalyEntry(name=name, checker=c, tables=said) for c in checkers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Swallowed:
     """What an entry covered: so many anomalies of a checker, and where."""
 
     key: str
-    entry: Entry
+    entry: AnomalyEntry
     name: str
     checker: str
     tables: tuple[str, ...]
@@ -104,7 +104,7 @@ class Swallowed:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedAnomalies:
     """What a workload or a scenario says of anomalies.
 
     Attributes:
@@ -117,15 +117,15 @@ class Accepted:
     strict: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(expect: Entries, allow: Entries, tables: Iterable[TableSpec]) -> Accepted:
+    def of(expect: Entries, allow: Entries, tables: Iterable[TableSpec]) -> AcceptedAnomalies:
         """On these tables."""
-        return Accepted(expect, allow, stricter(tables))
+        return AcceptedAnomalies(expect, allow, stricter(tables))
 
-    def _each(self) -> Iterable[tuple[Mark, Entry]]:
+    def _each(self) -> Iterable[tuple[Mark, AnomalyEntry]]:
         yield from (("expected", e) for e in self.expect)
         yield from (("allowed", e) for e in self.allow)
 
-    def by(self, a: Anomaly) -> tuple[Mark, Entry] | None:
+    def by(self, a: Anomaly) -> tuple[Mark, AnomalyEntry] | None:
         """The entry that covers an anomaly; None if there is none."""
         return next(((m, e) for m, e in self._each() if covers(e, a, a.table in self.strict)), None)
 
@@ -141,16 +141,16 @@ class Accepted:
 
     def swallowed(self, found: Iterable[Anomaly]) -> tuple[Swallowed, ...]:
         """What each entry covers of these anomalies."""
-        counts: Counter[tuple[str, Entry, str, str]] = Counter()
-        tables: dict[tuple[str, Entry, str, str], set[str]] = {}
+        counts: Counter[tuple[str, AnomalyEntry, str, str]] = Counter()
+        tables: dict[tuple[str, AnomalyEntry, str, str], set[str]] = {}
         for a in found:
             if (by := self.by(a)) is not None:
-                group = (KEYS[by[0]], by[1], a.name, a.checker)
+                group = (ENTRY_KEYS[by[0]], by[1], a.name, a.checker)
                 counts[group] += 1
                 tables.setdefault(group, set()).update((a.table,) if a.table is not None else ())
         return tuple(Swallowed(*group, tuple(sorted(tables[group])), n) for group, n in counts.items())
 
-    def too_little(self, found: Iterable[Anomaly], keys: Mapping[Mark, str] = KEYS) -> tuple[str, ...]:
+    def too_little(self, found: Iterable[Anomaly], keys: Mapping[Mark, str] = ENTRY_KEYS) -> tuple[str, ...]:
         """A sentence for each kind of anomaly that an entry means and does not cover: why, and what to write under which of the keys."""
         said: dict[str, None] = {}
         for a in found:
@@ -160,10 +160,10 @@ class Accepted:
         return tuple(said)
 
 
-NOTHING_ACCEPTED = Accepted()
+NOTHING_ACCEPTED = AcceptedAnomalies()
 
 
-def too_little(entry: Entry, a: Found, strict: bool) -> str:
+def too_little(entry: AnomalyEntry, a: AnomalyFacts, strict: bool) -> str:
     """Why an entry does not cover an anomaly that it means, and what covers it."""
     must = needed(entry.name, a, strict) - entry.says
     why = []
@@ -174,7 +174,7 @@ def too_little(entry: Entry, a: Found, strict: bool) -> str:
         why.append(
             f"{a.table} promises to be serializable, other tables promise snapshot isolation, and {entry.name} depends on that"
         )
-    wanted = Entry(
+    wanted = AnomalyEntry(
         name=entry.name,
         checker=a.checker if CHECKER in must else entry.checker,
         tables=(str(a.table),) if TABLES in must else entry.tables,
@@ -185,7 +185,7 @@ def too_little(entry: Entry, a: Found, strict: bool) -> str:
     )
 
 
-def unknown_entries(key: str, entries: Iterable[Entry]) -> Iterable[Problem]:
+def unknown_entries(key: str, entries: Iterable[AnomalyEntry]) -> Iterable[Problem]:
     """Entries under a key whose name no checker finds, or not the one that they name."""
     for i, entry in enumerate(entries):
         finders = [c.name for c in FINDERS.get(entry.name, ())]

@@ -8,7 +8,7 @@ whole run get counts and a few columns of numbers (:mod:`checkers.timeline.opera
 that, and whatever it says is told.
 
 That is the whole run's verdict only if its tables have nothing to do with each other, and no words of an explanation are needed. So whatever
-is not as usual ends it, and the run is judged as any other: :class:`Unusual` says why. Among that is
+is not as usual ends it, and the run is judged as any other: :class:`NotByTable` says why. Among that is
 
 * a file that is broken, torn or of another form, a run that ended early, an operation on two tables, one of an unknown kind or engine, a
   snapshot of no operation, a snapshot or a request of another table's operation, an id that occurs twice, a clock that runs backwards;
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.columns.engine import CHECKERS, Judged, judge_unit, merge
+from checkers.columns.engine import CHECKERS, JudgedTable, judge_unit, merge
 from checkers.evidence import proxyplaces, tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import (
@@ -50,7 +50,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, load_kinds
 from checkers.evidence.tablelog import TableLog
 from checkers.evidence.uncollected import uncollected
-from checkers.judge.accepted import Accepted
+from checkers.judge.accepted import AcceptedAnomalies
 from checkers.judge.assertions import Assertions
 from checkers.judge.check import ALL, LONG, Engine, concluded, of_formats, verdict_of
 from checkers.judge.proof import PLANNED
@@ -78,7 +78,7 @@ MOST_LEFT = 40_000
 """Objects that a table may leave behind before they are searched for garbage: what it adds to the verdicts is fewer."""
 
 
-class Unusual(Exception):
+class NotByTable(Exception):
     """The run must be judged as a whole; the message says why."""
 
 
@@ -114,7 +114,7 @@ def _processes() -> int:
 
 def _must(usual: bool, why: str) -> None:
     if not usual:
-        raise Unusual(why)
+        raise NotByTable(why)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class _Part:
     """
 
     table: str
-    judged: Judged
+    judged: JudgedTable
     parts: dict[str, Any]
     columns: OperationColumns
     snapshots: tuple[bool, bool]
@@ -160,7 +160,7 @@ class _Run:
         _must({*self.places} <= {None, *self.specs}, "events of a table that the plan does not describe")
         self.common = self._common()
         self.paths = self._logs()
-        self.requests = proxyplaces.Places(self.run.proxy, self.specs)
+        self.requests = proxyplaces.TableLines(self.run.proxy, self.specs)
         _must(self.requests.problem is None, "a broken log of requests")
         _must(self.requests.others <= MOST_COMMON, "many requests of no table")
 
@@ -221,7 +221,7 @@ class _Run:
             judge: who judges them; None: :func:`forked`.
 
         Raises:
-            Unusual: it must be judged as a whole.
+            NotByTable: it must be judged as a whole.
         """
         parts = (judge or forked)(self, self._shares(shares))
         return self._together(sorted(parts, key=lambda p: p.table))
@@ -245,7 +245,7 @@ class _Run:
         """What these tables add.
 
         Raises:
-            Unusual: something is not as usual.
+            NotByTable: something is not as usual.
         """
         gc.freeze()  # what is there stays; what is found of a table goes before the next one
         try:
@@ -328,7 +328,7 @@ class _Run:
                 of_formats([found[c.name] for c in ALL]), evidence, ALL, self.promises, load_ran(self.run.path)
             )
         verdicts = of_formats([found.pop(c.name) for c in ALL])
-        accepted = Accepted.of((), self.promises.allow, self.specs.values())
+        accepted = AcceptedAnomalies.of((), self.promises.allow, self.specs.values())
         return Results((*verdicts, *found.values()), True, accepted=accepted)
 
     def _in_order(self, columns: OperationColumns) -> int:
@@ -364,7 +364,8 @@ def guests() -> list[Checker]:
 # --- who judges the tables ----------------------------------------------------------------------------------------------
 
 Driver = Callable[[_Run, list[list[str]]], list[_Part]]
-"""Judges shares of a run's tables, wherever it likes: what each table adds, in any order. It raises :class:`Unusual` as :meth:`_Run.parts`."""
+"""Judges shares of a run's tables, wherever it likes: what each table adds, in any order. It raises :class:`NotByTable` as
+:meth:`_Run.parts`."""
 
 
 def forked(run: _Run, shares: list[list[str]]) -> list[_Part]:
@@ -399,7 +400,7 @@ def _of_shares(told: Iterable[tuple[int, list[_Part]] | str]) -> list[_Part]:
     hashes: set[int] = set()
     for said in told:
         if isinstance(said, str):
-            raise Unusual(said)
+            raise NotByTable(said)
         hashes.add(said[0])
         parts += said[1]
     _must(len(hashes) <= 1, "the workers hash equal texts differently (PYTHONHASHSEED)")
@@ -432,12 +433,12 @@ class _Helper:
         """What it found; waits for it.
 
         Raises:
-            Unusual: something is not as usual, or it died.
+            NotByTable: something is not as usual, or it died.
         """
         try:
             found: list[_Part] = self._answer.recv()
         except EOFError:
-            raise Unusual("another process found something unusual") from None
+            raise NotByTable("another process found something unusual") from None
         return found
 
     def end(self) -> None:

@@ -44,7 +44,7 @@ def events(found: Sequence[Anomaly]) -> list[Anomaly]:
     lost = {(a.table, op) for a in found if a.name == "lost-commit" for op in a.ops[:2]}
 
     def again(a: Anomaly) -> bool:
-        named = a.evidence.get(pointer.LOST) or () if a.checker == pointer.Pointer.name else ()
+        named = a.evidence.get(pointer.LOST_SWAPS) or () if a.checker == pointer.Pointer.name else ()
         return bool(named) and a.name in ("lost-swap", "lost-update") and all((a.table, op) in lost for op in named)
 
     missed: dict[tuple[str | None, str], str] = {}
@@ -107,7 +107,7 @@ class Facts:
         if a.name == "lost-commit":
             return frozenset(op for op in (self.victim(a),) if op is not None)
         if a.name in ("lost-update", "lost-swap") and a.checker == pointer.Pointer.name:
-            named = a.evidence.get(pointer.LOST, a.ops[:1] if a.name == "lost-swap" else ())
+            named = a.evidence.get(pointer.LOST_SWAPS, a.ops[:1] if a.name == "lost-swap" else ())
             return frozenset(map(str, named))
         return frozenset()
 

@@ -16,9 +16,9 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import UnpairedError
 from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
-from checkers.judge.accepted import FINDERS, Accepted
+from checkers.judge.accepted import FINDERS, AcceptedAnomalies
 from checkers.judge.assertions import Assertions
-from checkers.judge.known import Ran
+from checkers.judge.known import RunFacts
 from checkers.judge.minimal import with_minimal
 from checkers.judge.registry import find
 from checkers.judge.runfolder import NO_PROMISES, Promises, Results
@@ -41,7 +41,7 @@ TRAILS = 50
 
 
 Engine = Literal["auto", "exact", "columns"]
-COLUMNS = "columns"
+BY_COLUMNS = "columns"
 LONG = 50_000
 """Number of operations from which ``auto`` means ``columns``."""
 
@@ -52,7 +52,7 @@ def check(
     promises: Promises = NO_PROMISES,
     *,
     engine: Engine = "auto",
-    ran: Ran | None = None,
+    ran: RunFacts | None = None,
 ) -> Results:
     """Run checkers over the evidence. A run that ended early is ``unknown`` at best.
 
@@ -73,7 +73,7 @@ def check(
 
 
 def _check(
-    evidence: Evidence, checkers: Sequence[Checker], promises: Promises, engine: Engine, ran: Ran | None
+    evidence: Evidence, checkers: Sequence[Checker], promises: Promises, engine: Engine, ran: RunFacts | None
 ) -> Results:
     proven: dict[str, Verdict] = {}
     if engine == "columns" or (engine == "auto" and _is_long(evidence)):
@@ -82,7 +82,7 @@ def _check(
         evidence.known.update(before)
         proven = _by_columns(evidence)
     verdicts = of_formats([proven.get(c.name) or verdict_of(c, evidence) for c in checkers])
-    verdicts += [v for name, v in proven.items() if name == COLUMNS]
+    verdicts += [v for name, v in proven.items() if name == BY_COLUMNS]
     return concluded(verdicts, evidence, checkers, promises, ran)
 
 
@@ -93,7 +93,11 @@ def of_formats(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def concluded(
-    verdicts: Sequence[Verdict], evidence: Evidence, checkers: Sequence[Checker], promises: Promises, ran: Ran | None
+    verdicts: Sequence[Verdict],
+    evidence: Evidence,
+    checkers: Sequence[Checker],
+    promises: Promises,
+    ran: RunFacts | None,
 ) -> Results:
     """The results of a run from what each checker said of it, whoever asked the checkers; the other arguments are those of :func:`check`."""
     reducible = {c.name: c for c in checkers if c.reducible}
@@ -111,7 +115,7 @@ def concluded(
     if promises.thresholds:
         verdicts.append(verdict_of(Assertions(promises.thresholds), evidence))
     ended: Validity = True if evidence.complete else "unknown"
-    accepted = Accepted.of(promises.expect, promises.allow, evidence.tables.values())
+    accepted = AcceptedAnomalies.of(promises.expect, promises.allow, evidence.tables.values())
     found = [a for v in verdicts for a in v.anomalies]
     missing = sorted({str(e) for e in accepted.missing(found)})
     surprised = any(not accepted.mark(a) for a in found)
@@ -152,7 +156,7 @@ def _caused(verdicts: Sequence[Verdict]) -> list[Verdict]:
         for v in verdicts
         for a in v.anomalies
         if a.name in ("lost-update", "lost-swap") and a.checker == Pointer.name
-        for op in a.evidence.get(pointer.LOST, ())
+        for op in a.evidence.get(pointer.LOST_SWAPS, ())
     }
 
     def told(a: Anomaly) -> Anomaly:
@@ -213,7 +217,7 @@ def _by_columns(evidence: Evidence) -> dict[str, Verdict]:
         return {v.checker: v for v in check_columns(evidence)}
     except Exception as e:
         note = f"columns failed, so the exact checkers judged: {type(e).__name__}: {e}"
-        return {COLUMNS: Verdict(COLUMNS, True, notes=(note,))}
+        return {BY_COLUMNS: Verdict(BY_COLUMNS, True, notes=(note,))}
 
 
 def _unpaired(evidence: Evidence) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ from workloads.file.scenario import LIBRARY
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
-MOST = 2
+MOST_SCENARIOS = 2
 """Number of scenarios that are named for one group of anomalies."""
 
 
@@ -77,7 +77,7 @@ OBSERVERS = frozenset({"isolation", "linearizable", "reads"})
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class RunFacts:
     """What a run ran: the workload, the catalog's name, the version of Iceberg (``unknown`` if the plan has none), and what type of catalog
     a user's own is (None: the plan does not say)."""
 
@@ -93,7 +93,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownDefect:
     """A known defect.
 
     Attributes:
@@ -113,8 +113,9 @@ class Known:
         return {**asdict(self), "anomalies": list(self.anomalies)}
 
 
-def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence) -> tuple[Known, ...]:
-    """The scenarios that together show the anomalies of one story, at most :data:`MOST`; none if they are not known, or the run is a scenario.
+def known_defects(ran: RunFacts | None, found: Sequence[Anomaly], evidence: Evidence) -> tuple[KnownDefect, ...]:
+    """The scenarios that together show the anomalies of one story, at most :data:`MOST_SCENARIOS`; none if they are not known, or the run is a
+    scenario.
 
     Those that explain most of the names come first, then those whose operation ends with the same error as the run's, then by name. Of
     several with the same link and anomalies, only the first by name.
@@ -128,18 +129,18 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
         entries = entries_of(*(s.get("anomalies") or ()))
         shown = {e.name for e in entries if any(map(e.named, found))}
         if shown and shown == {e.name for e in entries} and _fits(s, ran) and happened.by(s):
-            known = Known(name, s["link"], tuple(sorted(shown)), s.get("remedy", ""))
+            known = KnownDefect(name, s["link"], tuple(sorted(shown)), s.get("remedy", ""))
             fits.append((-len(shown), happened.ends_otherwise(s), name, known))
     best = sorted(fits, key=lambda f: f[:3])
-    left, chosen = {a.name for a in told}, dict[tuple[str, tuple[str, ...]], Known]()
+    left, chosen = {a.name for a in told}, dict[tuple[str, tuple[str, ...]], KnownDefect]()
     for fit in best:
         if fit[:2] == best[0][:2] or left & {*fit[3].anomalies}:
             chosen.setdefault((fit[3].link, fit[3].anomalies), fit[3])
             left -= {*fit[3].anomalies}
-    return () if left else tuple(chosen.values())[:MOST]
+    return () if left else tuple(chosen.values())[:MOST_SCENARIOS]
 
 
-def _fits(s: Mapping[str, Any], ran: Ran) -> bool:
+def _fits(s: Mapping[str, Any], ran: RunFacts) -> bool:
     return _of_catalog(s, ran) and _in_range(s, ran.iceberg)
 
 
@@ -219,7 +220,7 @@ def _library(folder: Path) -> Mapping[str, Mapping[str, Any]]:
     return {s["scenario"]: s for s in found}
 
 
-def _of_catalog(s: Mapping[str, Any], ran: Ran) -> bool:
+def _of_catalog(s: Mapping[str, Any], ran: RunFacts) -> bool:
     """Whether a scenario is about a run's catalog. A fault strikes one protocol; without it the operations alone may be to blame."""
     named = s.get("catalog")
     if named is None and not any(step.get("fault") for step in s["operations"]):

@@ -36,17 +36,17 @@ from workloads.tables import COLUMNS
 
 QUESTIONS = 400
 """How often a checker is run for the anomalies of one name in a verdict."""
-OPERATIONS = 10_000
+MOST_QUESTIONED = 10_000
 """How many operations a checker judges in these questions. A checker judges between 2,000 and 10,000 a second, so this is between 1 and 5
 seconds. Work is counted and not timed, so that the same run's folder always gives the same bytes."""
 LARGEST = 2_500
 """Operations of a part that is reduced, at most: to judge much of a long run again and again takes long."""
-MOST = 3
+MOST_REDUCED = 3
 """Anomalies of one name that are reduced, in each verdict."""
 
 
 @dataclass
-class Budget:
+class WorkBudget:
     """The work left for the minimal histories of one name.
 
     Attributes:
@@ -56,7 +56,7 @@ class Budget:
     """
 
     questions: int = QUESTIONS
-    operations: int = OPERATIONS
+    operations: int = MOST_QUESTIONED
     short: bool = False
 
     def take(self, operations: int) -> bool:
@@ -70,13 +70,13 @@ class Budget:
 
 
 def with_minimal(
-    verdict: Verdict, checker: Checker, evidence: Evidence, budget: Callable[[], Budget] = Budget
+    verdict: Verdict, checker: Checker, evidence: Evidence, budget: Callable[[], WorkBudget] = WorkBudget
 ) -> Verdict:
     """The verdict; the first anomalies of each name get their minimal history. A note says for which it was not searched to the end.
 
     ``budget`` makes the budget of a name.
     """
-    budgets: dict[str, Budget] = {}
+    budgets: dict[str, WorkBudget] = {}
     count: Counter[str] = Counter()
     unfinished: Counter[str] = Counter()
     out = []
@@ -89,29 +89,29 @@ def with_minimal(
         left = budgets.setdefault(a.name, budget())
         left.short = False
         found = None
-        if count[a.name] <= MOST:
+        if count[a.name] <= MOST_REDUCED:
             if a.table not in wholes:
                 wholes[a.table] = _Whole(two_tables.alone(evidence, a.table), a.table)
             found = _minimal(wholes[a.table], checker, a, left)
-        unfinished[a.name] += count[a.name] > MOST or left.short
+        unfinished[a.name] += count[a.name] > MOST_REDUCED or left.short
         out.append(a if found is None else replace(a, minimal=found))
     said = [f"{n} of {count[name]} {name}" for name, n in unfinished.items() if n]
     note = (
-        f"smallest histories were not searched to the end for {', '.join(said)}: for each name the first {MOST} anomalies are "
-        f"reduced, with at most {QUESTIONS} questions to the checker about {OPERATIONS} operations in all"
+        f"smallest histories were not searched to the end for {', '.join(said)}: for each name the first {MOST_REDUCED} anomalies are "
+        f"reduced, with at most {QUESTIONS} questions to the checker about {MOST_QUESTIONED} operations in all"
     )
     return replace(verdict, anomalies=tuple(out), notes=(*verdict.notes, note) if said else verdict.notes)
 
 
 def minimal(
-    evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: Budget | None = None
+    evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: WorkBudget | None = None
 ) -> MinimalHistory | None:
     """A minimal history that shows an anomaly; None if there is nothing to reduce (no table, no operations, or the checker does
     not report the anomaly for the table alone) or if the budget does not suffice to see that."""
     if anomaly.table is None or anomaly.table not in evidence.tables or not anomaly.ops:
         return None
     whole = _Whole(two_tables.alone(evidence, anomaly.table), anomaly.table)
-    return _minimal(whole, checker, anomaly, budget or Budget())
+    return _minimal(whole, checker, anomaly, budget or WorkBudget())
 
 
 class _Whole:
@@ -159,7 +159,7 @@ class _Whole:
         yield self.operations, frozenset()
 
 
-def _minimal(whole: _Whole, checker: Checker, anomaly: Anomaly, budget: Budget) -> MinimalHistory | None:
+def _minimal(whole: _Whole, checker: Checker, anomaly: Anomaly, budget: WorkBudget) -> MinimalHistory | None:
     for operations, ids in whole.parts(anomaly):
         kept = {o.op for o in operations}
         if len(kept) > LARGEST:
@@ -177,7 +177,7 @@ def _minimal(whole: _Whole, checker: Checker, anomaly: Anomaly, budget: Budget) 
 class _Search:
     """Runs the checker on parts of the history. A part that shows the anomaly is the whole of which later parts are taken."""
 
-    def __init__(self, evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: Budget) -> None:
+    def __init__(self, evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: WorkBudget) -> None:
         self.evidence = evidence
         self.checker = checker
         self.anomaly = anomaly

@@ -10,13 +10,13 @@ from pydantic import ValidationError
 
 from checkers.evidence import history
 from checkers.evidence.runfolder import RunFolder
-from checkers.judge.accepted import Accepted, Mark
+from checkers.judge.accepted import AcceptedAnomalies, Mark
 from checkers.judge.releases import newer, surely_has
-from checkers.judge.runfolder import Outcome, Results, State
+from checkers.judge.runfolder import Results, ScenarioOutcome, State
 from checkers.judge.undecided import left_open_by
 from workloads.file.scenario import Scenario
 
-WORDS: dict[State, str] = {
+PROOF_WORDS: dict[State, str] = {
     "reproduced": "reproduced",
     "fixed": "not reproduced (fixed in this version)",
     "later": "not reproduced (this version is too old)",
@@ -61,7 +61,7 @@ class Proof:
         return self.state in ("reproduced", "fixed", "later")
 
 
-def proof_of(folder: RunFolder, told: history.History, results: Results) -> Outcome | None:
+def proof_of(folder: RunFolder, told: history.History, results: Results) -> ScenarioOutcome | None:
     """What became of the scenario that a run folder's plan holds; None for the run of a workload.
 
     What its gate did not do is in the run's state (:data:`PROBLEMS`).
@@ -78,7 +78,7 @@ def proof_of(folder: RunFolder, told: history.History, results: Results) -> Outc
     problems = folder.state().get(PROBLEMS)
     if isinstance(problems, list) and problems:
         state, why = "not reproduced", (*map(str, problems), *why)
-    return Outcome(state, why)
+    return ScenarioOutcome(state, why)
 
 
 def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:
@@ -125,7 +125,7 @@ def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
 
 def _found(scenario: Scenario, results: Results) -> Iterator[str]:
     """Checkers must have decided, except with an unreadable table, and except what an expected anomaly leaves open."""
-    accepted = Accepted.of(scenario.anomalies, scenario.allow, scenario.tables)
+    accepted = AcceptedAnomalies.of(scenario.anomalies, scenario.allow, scenario.tables)
     every = [a for v in results.verdicts for a in v.anomalies if v.checker != "expect"]
     surprises = sorted({f"{a.name} ({a.checker})" for a in every if not accepted.mark(a)})
     if surprises:

@@ -34,7 +34,7 @@ NO_CHECKERS = frozenset(
     }
 )
 """Modules and packages of ``checkers/`` without a checker of runs."""
-ORDER = (
+VERDICT_ORDER = (
     "commits",
     "replay",
     "reads",
@@ -66,8 +66,8 @@ def find() -> tuple[Checker, ...]:
         if (other := by_name.setdefault(c.name, c)) is not c:
             places = f"{other.__module__}.{other.__qualname__} and {c.__module__}.{c.__qualname__}"
             raise ValueError(f"two checkers are called {c.name!r}: {places}; give one of them another name")
-    place = {name: n for n, name in enumerate(ORDER)}
-    return tuple(by_name[name]() for name in sorted(by_name, key=lambda n: (place.get(n, len(ORDER)), n)))
+    place = {name: n for n, name in enumerate(VERDICT_ORDER)}
+    return tuple(by_name[name]() for name in sorted(by_name, key=lambda n: (place.get(n, len(VERDICT_ORDER)), n)))
 
 
 def _classes(module: ModuleType) -> list[type[Checker]]:

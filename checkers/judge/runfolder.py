@@ -16,9 +16,9 @@ from checkers.evidence.plan import Plan
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import UNREADABLE, RunFolder, StoreError, load_kinds, replace_file
 from checkers.evidence.uncollected import uncollected
-from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
-from checkers.judge.known import CatalogType, Ran
-from checkers.judge.stories import NOTHING_TOLD, Told
+from checkers.judge.accepted import NOTHING_ACCEPTED, AcceptedAnomalies
+from checkers.judge.known import CatalogType, RunFacts
+from checkers.judge.stories import NOTHING_TOLD, Stories
 from checkers.timeline.timelines import named
 from checkers.verdict import Anomaly, Validity, Verdict
 from workloads.file.anomalies import Entries
@@ -28,7 +28,7 @@ State = Literal["reproduced", "fixed", "later", "back", "not reproduced", "not r
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScenarioOutcome:
     """What came of the scenario that a run is; ``why``: differences from what it expects, one sentence each."""
 
     state: State
@@ -49,10 +49,10 @@ class Results:
     verdicts: tuple[Verdict, ...]
     valid: Validity
     complete: bool = True
-    accepted: Accepted = NOTHING_ACCEPTED
+    accepted: AcceptedAnomalies = NOTHING_ACCEPTED
     notes: tuple[str, ...] = ()
-    told: Told = NOTHING_TOLD
-    scenario: Outcome | None = None
+    told: Stories = NOTHING_TOLD
+    scenario: ScenarioOutcome | None = None
 
     @property
     def anomalies(self) -> list[Anomaly]:
@@ -169,7 +169,7 @@ def load_promises(folder: Path) -> Promises:
     return Promises(plan.expect, plan.assertions, plan.allow)
 
 
-def load_ran(folder: Path) -> Ran:
+def load_ran(folder: Path) -> RunFacts:
     """What a run ran, by its plan.
 
     Raises:
@@ -178,11 +178,11 @@ def load_ran(folder: Path) -> Ran:
     return ran_of(RunFolder(folder).read_plan())
 
 
-def ran_of(plan: Plan) -> Ran:
+def ran_of(plan: Plan) -> RunFacts:
     """What a run ran, by its plan."""
     c = plan.catalog
     own = CatalogType(c.type, c.guard or "") if c is not None and c.type is not None else None
-    return Ran(plan.workload, c.name if c is not None else "", plan.versions.get("iceberg", "unknown"), own)
+    return RunFacts(plan.workload, c.name if c is not None else "", plan.versions.get("iceberg", "unknown"), own)
 
 
 def write_results(results: Results, path: Path) -> None:

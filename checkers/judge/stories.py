@@ -23,28 +23,28 @@ from checkers.evidence.history import Operation, UnpairedError
 from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
-from checkers.judge.known import Known, Ran, known_defects
+from checkers.judge.known import KnownDefect, RunFacts, known_defects
 from checkers.judge.repair import repair
 from checkers.names import GUARD, Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
-from checkers.timeline.unreadable import Unreadable, file_words, same_file, unreadable
+from checkers.timeline.unreadable import UnreadableTable, file_words, same_file, unreadable
 from checkers.verdict import Anomaly, Verdict
 from workloads.operations.kinds import KINDS
 
-UNREADABLE = "unreadable"
+UNREADABLE_STEP = "unreadable"
 """Name of the last step of a story about a table that nobody can read any more."""
-ORDER = ("lost-swap", "lost-update", "false-failure", "duplicate-commit", "lost-commit", "missing-file")
+CAUSE_ORDER = ("lost-swap", "lost-update", "false-failure", "duplicate-commit", "lost-commit", "missing-file")
 """What comes first in a story: a cause before its effects. Other names follow."""
 GRAVEST = ("lost-commit", "lost-table", "half-transaction", "resurrected-row", "undelete")
 """Of names with the same harm, those that a story is named after first; the others in the order of their anomalies."""
-SERVERS = frozenset({"rest", "nessie"})
+DECIDING_SERVERS = frozenset({"rest", "nessie"})
 """Types of catalogs (``checkers.judge.known``) whose server decides about a commit; of others it is the client, by a database or a store."""
 ROWS_COUNTED = frozenset({"resurrected-row", "duplicate-row", "nonlinearizable"})
 """Names of which a headline counts the rows."""
-MOST_KEYS = 24
+MOST_KEYS_NAMED = 24
 """Ids of its rows that are kept."""
-MOST_OPS = 8
+MOST_OPS_NAMED = 8
 """Operations of a story that are named."""
 ALIKE = 3
 """Stories of one shape that are told in full."""
@@ -53,7 +53,7 @@ SERVER, CATALOG, NOBODY = "the catalog server", "the catalog", "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StoryStep:
     """Anomalies of one name in a story, or (``unreadable``) what became of the table.
 
     Attributes:
@@ -110,9 +110,9 @@ class Story:
     snapshots: tuple[int, ...]
     keys: tuple[int, ...]
     count: int
-    steps: tuple[Step, ...]
+    steps: tuple[StoryStep, ...]
     anomalies: tuple[tuple[str, int], ...]
-    known: tuple[Known, ...] = ()
+    known: tuple[KnownDefect, ...] = ()
     remedy: str = ""
     instead: tuple[tuple[str, str], ...] = ()
     repair: str = ""
@@ -120,7 +120,7 @@ class Story:
     @property
     def unreadable(self) -> bool:
         """Whether nobody can read its table any more."""
-        return any(s.name == UNREADABLE for s in self.steps)
+        return any(s.name == UNREADABLE_STEP for s in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -146,7 +146,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Stories:
     """What happened in a run.
 
     Attributes:
@@ -155,12 +155,12 @@ class Told:
         problem: why there are no stories, if telling them failed; else empty.
     """
 
-    unreadable: tuple[Unreadable, ...] = ()
+    unreadable: tuple[UnreadableTable, ...] = ()
     stories: tuple[Story, ...] = ()
     problem: str = ""
 
     @property
-    def known(self) -> tuple[Known, ...]:
+    def known(self) -> tuple[KnownDefect, ...]:
         """The known defects that the stories look like, each once."""
         return tuple(dict.fromkeys(k for s in self.stories for k in s.known))
 
@@ -175,7 +175,7 @@ class Told:
         }
 
 
-NOTHING_TOLD = Told()
+NOTHING_TOLD = Stories()
 """A run without findings."""
 
 
@@ -191,14 +191,17 @@ def headline(stories: Sequence[Story]) -> tuple[str, ...]:
     told, ways = countable(stories), dict[str, set[str]]()
     for s in told:
         for step in s.steps:
-            if step.most and step.name != UNREADABLE and _harm(step.name) is Harm.METADATA:
+            if step.most and step.name != UNREADABLE_STEP and _harm(step.name) is Harm.METADATA:
                 ways.setdefault(s.who, set()).add(step.name)
     counts = tally(told)
-    gone = counts.pop(UNREADABLE, 0)
+    gone = counts.pop(UNREADABLE_STEP, 0)
     said = [(_harm(name).gravity, counted(name, n)) for name, n in counts.items()]
     wrong = [f"metadata wrong in {explain.count(len(names), 'way')} ({by})" for by, names in ways.items()]
     said += [(Harm.METADATA.gravity, text) for text in wrong]
-    return (*([counted(UNREADABLE, gone)] if gone else []), *(text for _, text in sorted(said, key=lambda s: s[0])))
+    return (
+        *([counted(UNREADABLE_STEP, gone)] if gone else []),
+        *(text for _, text in sorted(said, key=lambda s: s[0])),
+    )
 
 
 def countable(stories: Sequence[Story]) -> Sequence[Story]:
@@ -208,16 +211,16 @@ def countable(stories: Sequence[Story]) -> Sequence[Story]:
 
 def tally(stories: Sequence[Story]) -> dict[str, int]:
     """What a headline counts but wrong metadata: how often each name that a story is told by, and tables that nobody can read."""
-    counts = {s.name: 0 for s in stories if s.name != UNREADABLE and s.harm is not Harm.METADATA}
+    counts = {s.name: 0 for s in stories if s.name != UNREADABLE_STEP and s.harm is not Harm.METADATA}
     for step in (step for s in stories for step in s.steps):
         if step.name in counts and _harm(step.name) is not Harm.METADATA:
             counts[step.name] += step.most
-    return {name: n for name, n in {UNREADABLE: sum(s.unreadable for s in stories), **counts}.items() if n}
+    return {name: n for name, n in {UNREADABLE_STEP: sum(s.unreadable for s in stories), **counts}.items() if n}
 
 
 def counted(name: str, n: int) -> str:
     """``17 acknowledged commits lost``; of a name that nobody explains ``3 × name``."""
-    if name == UNREADABLE:
+    if name == UNREADABLE_STEP:
         return explain.count(n, "table that nobody can read", "tables that nobody can read")
     means = meaning(name)
     one, many = means.counted if means is not None else ("", "")
@@ -260,8 +263,11 @@ def shapes(stories: Iterable[Story]) -> tuple[Shape, ...]:
 
 
 def tell(
-    evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None, broken: tuple[Unreadable, ...] | None = None
-) -> Told:
+    evidence: Evidence,
+    verdicts: Sequence[Verdict],
+    ran: RunFacts | None,
+    broken: tuple[UnreadableTable, ...] | None = None,
+) -> Stories:
     """The stories of a run. Never raises: verdicts are worth more than stories.
 
     Args:
@@ -273,10 +279,12 @@ def tell(
     except UnpairedError:  # said by the verdict of the history
         return NOTHING_TOLD
     except Exception as e:
-        return Told(problem=f"the stories could not be told: {type(e).__name__}: {e}")
+        return Stories(problem=f"the stories could not be told: {type(e).__name__}: {e}")
 
 
-def _tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None, broken: tuple[Unreadable, ...]) -> Told:
+def _tell(
+    evidence: Evidence, verdicts: Sequence[Verdict], ran: RunFacts | None, broken: tuple[UnreadableTable, ...]
+) -> Stories:
     found = [(a, (v.checker, n)) for v in verdicts if v.checker != "expect" for n, a in enumerate(v.anomalies)]
     teller = _Teller(evidence, ran, broken, events([a for a, _ in found]))
     together = groups([a for a, _ in found], teller.facts)
@@ -294,7 +302,7 @@ def _tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None, brok
 
     told = [s for _, s in sorted(enumerate(stories), key=first)]
     wrong = {s.table for s in told if s.harm is Harm.ROWS and s.table is not None}
-    return Told(teller.unreadable, tuple(_beside(s) if s.table in wrong else s for s in told))
+    return Stories(teller.unreadable, tuple(_beside(s) if s.table in wrong else s for s in told))
 
 
 def _beside(s: Story) -> Story:
@@ -314,7 +322,7 @@ class _Teller:
     """Tells the stories of one run; what they need of it is looked up once."""
 
     def __init__(
-        self, evidence: Evidence, ran: Ran | None, broken: tuple[Unreadable, ...], counted: Iterable[Anomaly]
+        self, evidence: Evidence, ran: RunFacts | None, broken: tuple[UnreadableTable, ...], counted: Iterable[Anomaly]
     ) -> None:
         self.evidence, self.ran, self.unreadable = evidence, ran, broken
         self.counted = frozenset(map(id, counted))
@@ -325,9 +333,9 @@ class _Teller:
                 by_table.setdefault(t, []).append(o)
         self.facts = lru_cache(None)(lambda table: Facts.of(evidence, table, by_table.get(table, ())))
         self.cleaned = {t for o in self.operations.values() if _deletes_live_files(o) for t in tables_of(o)}
-        self._known: dict[object, tuple[Known, ...]] = {}
+        self._known: dict[object, tuple[KnownDefect, ...]] = {}
 
-    def end_of(self, group: Sequence[Anomaly], ends: dict[str, Unreadable]) -> Unreadable | None:
+    def end_of(self, group: Sequence[Anomaly], ends: dict[str, UnreadableTable]) -> UnreadableTable | None:
         """Takes from ``ends`` the table that became unreadable by a file of the group."""
         gone = [a for a in group if a.name in MISSING and a.table in ends]
         for a in gone:
@@ -335,14 +343,18 @@ class _Teller:
                 return ends.pop(str(a.table))
         return None
 
-    def story(self, group: Sequence[Anomaly], places: tuple[tuple[str, int], ...], end: Unreadable | None) -> Story:
+    def story(
+        self, group: Sequence[Anomaly], places: tuple[tuple[str, int], ...], end: UnreadableTable | None
+    ) -> Story:
         tables = dict.fromkeys(a.table for a in group) or dict.fromkeys([end.table if end is not None else None])
         table = next(iter(tables)) if len(tables) == 1 else None
         facts = self.facts(table)
-        names = sorted({a.name for a in group}, key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n))
+        names = sorted(
+            {a.name for a in group}, key=lambda n: (CAUSE_ORDER.index(n) if n in CAUSE_ORDER else len(CAUSE_ORDER), n)
+        )
         failed = {op for a in group if a.name == "false-failure" for op in a.ops[:1]}
         first = _gravest(group)
-        name, harm = (UNREADABLE, Harm.UNREADABLE) if first is None else (first.name, _harm(first.name))
+        name, harm = (UNREADABLE_STEP, Harm.UNREADABLE) if first is None else (first.name, _harm(first.name))
         steps = [
             replace(
                 _step(n, these, facts, self.operations, failed, cleaned=table in self.cleaned),
@@ -352,7 +364,7 @@ class _Teller:
             for these in [[a for a in group if a.name == n]]
         ]
         if end is not None:
-            steps.append(Step(UNREADABLE, (), 1, (end.op,), unreadable_words(end)))
+            steps.append(StoryStep(UNREADABLE_STEP, (), 1, (end.op,), unreadable_words(end)))
         lead = [a for a in group if a.name == name]
         instead = tuple(dict.fromkeys(pair for a in (*lead, *group) for pair in facts.instead(a)))
         raced = (op for pair in instead for op in pair)
@@ -372,9 +384,9 @@ class _Teller:
             harm,
             by,
             engine,
-            ops[:MOST_OPS],
-            tuple(dict.fromkeys(s for a in (*lead, *group) for s in a.snapshots))[: explain.MOST],
-            keys[:MOST_KEYS],
+            ops[:MOST_OPS_NAMED],
+            tuple(dict.fromkeys(s for a in (*lead, *group) for s in a.snapshots))[: explain.MOST_IN_A_SENTENCE],
+            keys[:MOST_KEYS_NAMED],
             sum(id(a) in self.counted for a in group) or (end is not None and not group),
             tuple(steps),
             places,
@@ -391,7 +403,7 @@ class _Teller:
         facts: Facts,
         table: str | None,
         keys: Sequence[int],
-        end: Unreadable | None,
+        end: UnreadableTable | None,
     ) -> str:
         lost = name == "lost-commit"
         ops = dict.fromkeys(facts.victim(a) if lost else _first(a, facts) for a in lead)
@@ -413,7 +425,7 @@ class _Teller:
         return bool(victims) and all(o is not None and o.f in KINDS and KINDS[o.f].verb == "delete" for o in victims)
 
     def _remedy(
-        self, name: str, known: Sequence[Known], lead: Sequence[Anomaly], engine: str, of: TableFormat[Any, Any]
+        self, name: str, known: Sequence[KnownDefect], lead: Sequence[Anomaly], engine: str, of: TableFormat[Any, Any]
     ) -> str:
         """What to do. Who kept operations apart that never ran at once would gain nothing, nor who changed the catalog if an engine did it.
 
@@ -442,7 +454,7 @@ class _Teller:
             return True
         return any(o.end is None or o.end >= later.start for o, later in pairwise(these))
 
-    def _defects(self, group: Sequence[Anomaly], ops: Sequence[str]) -> tuple[Known, ...]:
+    def _defects(self, group: Sequence[Anomaly], ops: Sequence[str]) -> tuple[KnownDefect, ...]:
         """The defects that they look like; looked up once for stories that look the same."""
         o = self.operations.get(ops[0]) if ops else None
         error = tuple(link[0] for link in (o.error or ()) if link) if o is not None else ()
@@ -454,7 +466,7 @@ class _Teller:
     def _culprit(self, group: Sequence[Anomaly], lead: Sequence[Anomaly], facts: Facts) -> tuple[str, str]:
         """Who did it, and the name of the engine if it was one."""
         kind = None if self.ran is None else self.ran.catalog_type
-        decides = kind is None or kind.type in SERVERS
+        decides = kind is None or kind.type in DECIDING_SERVERS
         if any(a.evidence.get("culprit") == "server" or pointer.ANSWER in a.evidence for a in group):
             return (SERVER if decides else CATALOG), ""
         if any(a.checker == pointer.Pointer.name and _meant(a.name) is Culprit.CATALOG for a in group):
@@ -479,9 +491,9 @@ class _Teller:
         table: str | None,
         by: str,
         keys: Sequence[int],
-        end: Unreadable | None,
+        end: UnreadableTable | None,
     ) -> str:
-        if name == UNREADABLE:
+        if name == UNREADABLE_STEP:
             return f"nobody can read {table}"
         if end is not None:
             rest = self._headline(name, lead, facts, table, by, keys, None)
@@ -540,7 +552,7 @@ def _gravest(group: Sequence[Anomaly]) -> Anomaly | None:
     return min(own, key=lambda a: (_harm(a.name).gravity, _rank(a.name)), default=None)
 
 
-def _ids(keys: Sequence[int], most: int = explain.MOST) -> str:
+def _ids(keys: Sequence[int], most: int = explain.MOST_IN_A_SENTENCE) -> str:
     return "" if not keys else f"id{'s' if len(keys) > 1 else ''} {explain.listing(keys, most)}"
 
 
@@ -550,7 +562,7 @@ def _consequence(
     keys: Sequence[int],
     lead: Sequence[Anomaly],
     table: str | None,
-    end: Unreadable | None,
+    end: UnreadableTable | None,
     deleted: bool,
 ) -> str:
     """One sentence: what it means for the rows; ``deleted``: what is lost are deletes."""
@@ -560,10 +572,10 @@ def _consequence(
         lost = _consequence(harm, name, keys, lead, table, None, deleted) if name == "lost-commit" else ""
         return f"Nobody can read {end.table} from {end.since / 1e9:.1f} s on: {file_words(end.file)} is gone{_none_of(end)}. {lost}".rstrip()
     if name == "lost-commit" and deleted:
-        rows = f"What {'it' if len(lead) == 1 else 'they'} deleted{f', {_ids(keys, MOST_KEYS)},' if keys else ''} is still in the table"
+        rows = f"What {'it' if len(lead) == 1 else 'they'} deleted{f', {_ids(keys, MOST_KEYS_NAMED)},' if keys else ''} is still in the table"
         return f"{rows}, and whoever deleted it believes that it is gone."
     if name == "lost-commit":
-        what = f"What {'it' if len(lead) == 1 else 'they'} wrote{f' to {_ids(keys, MOST_KEYS)}' if keys else ''}"
+        what = f"What {'it' if len(lead) == 1 else 'they'} wrote{f' to {_ids(keys, MOST_KEYS_NAMED)}' if keys else ''}"
         return f"{what} is not in the table, and whoever wrote it believes that it is."
     return ((means.rows if means is not None else "") or harm.rows).format(of=of)
 
@@ -574,12 +586,12 @@ def _deletes_live_files(o: Operation) -> bool:
     return kind is not None and kind.deletes_files and not kind.needs_captured_log
 
 
-def unreadable_words(u: Unreadable) -> str:
+def unreadable_words(u: UnreadableTable) -> str:
     """``unreadable since 9.0 s (file …); none of 565 later operations succeeded``, without the table."""
     return f"unreadable since {u.since / 1e9:.1f} s ({file_words(u.file)}){_none_of(u)}"
 
 
-def _none_of(u: Unreadable) -> str:
+def _none_of(u: UnreadableTable) -> str:
     """What became of the operations after a table became unreadable."""
     if not u.later:
         return ""
@@ -594,7 +606,7 @@ def _step(
     failed: Iterable[str],
     *,
     cleaned: bool,
-) -> Step:
+) -> StoryStep:
     ops = tuple(dict.fromkeys(op for a in found if (op := _first(a, facts)) is not None))
     who = explain.listing(_named(ops, operations))
     files = len({f for a in found for f in a.files})
@@ -627,7 +639,9 @@ def _step(
         means = meaning(name)
         what = f"found {explain.count(len(found), 'time')}" if means is None else _as_clause(means.sentence)
         text = f"{who}: {what}" if who else what
-    return Step(name, tuple(dict.fromkeys(a.checker for a in found)), len(found), ops[: explain.MOST], text)
+    return StoryStep(
+        name, tuple(dict.fromkeys(a.checker for a in found)), len(found), ops[: explain.MOST_IN_A_SENTENCE], text
+    )
 
 
 def _as_clause(sentence: str) -> str:

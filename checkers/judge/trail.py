@@ -17,9 +17,9 @@ from checkers.timeline.two_tables import tables_of
 from checkers.verdict import Anomaly, TrailRow, TrailSnapshot, TrailStep
 from workloads.tables import COLUMNS
 
-MOST_OPERATIONS = 8
+MOST_IN_A_TRAIL = 8
 MOST_SNAPSHOTS = 4
-MOST_ROWS = 6
+MOST_ROWS_OF_A_TRAIL = 6
 
 
 def trail(evidence: Evidence, anomaly: Anomaly) -> tuple[TrailStep, ...]:
@@ -37,7 +37,7 @@ class Trails:
 
     def of(self, anomaly: Anomaly) -> tuple[TrailStep, ...]:
         """As :func:`trail`."""
-        ops = [self._by_id[op] for op in anomaly.ops if op in self._by_id][:MOST_OPERATIONS]
+        ops = [self._by_id[op] for op in anomaly.ops if op in self._by_id][:MOST_IN_A_TRAIL]
         keys = frozenset(anomaly.keys)
         return tuple(_step(o, [k for t in _tables(o, anomaly) if (k := self._of_table(t))], keys) for o in ops)
 
@@ -92,5 +92,6 @@ def _rows(
     at = log.columns.index(COLUMNS[0]) if COLUMNS[0] in log.columns else 0
     found = [x for x in changes or () if not keys or x.row[at] in keys]
     return [
-        {"sign": sign, "row": list(x.row), "file": x.file, "position": x.pos, "by": x.by} for x in found[:MOST_ROWS]
+        {"sign": sign, "row": list(x.row), "file": x.file, "position": x.pos, "by": x.by}
+        for x in found[:MOST_ROWS_OF_A_TRAIL]
     ]

@@ -27,7 +27,17 @@ from checkers.evidence.plan import Plan
 from checkers.evidence.record import RecordError, decoded
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.runfolder import Results
-from checkers.lake.tables import ANOMALIES, ATTEMPTS, COMMITS, FAULTS, METRICS, OPERATIONS, REQUESTS, RUNS, TableSchema
+from checkers.lake.tables import (
+    ANOMALIES,
+    ATTEMPTS,
+    COMMITS_TABLE,
+    FAULTS,
+    METRICS_TABLE,
+    OPERATIONS_TABLE,
+    REQUESTS,
+    RUNS_TABLE,
+    TableSchema,
+)
 from checkers.timeline import fault_windows
 from workloads.engines.engines import SPARK
 from workloads.file.mode import AS_USERS
@@ -47,7 +57,7 @@ class NotARun(ValueError):
 
 
 @dataclass(frozen=True)
-class Told:
+class RunContents:
     """What a run's folder holds.
 
     Attributes:
@@ -101,7 +111,7 @@ def night_of(started: datetime, given: object = None) -> date:
         raise NotARun(f"plan.yaml: night: must be a date, such as 2026-11-22, not {given!r}") from None
 
 
-def rows_of(told: Told, added: datetime) -> Rows:
+def rows_of(told: RunContents, added: datetime) -> Rows:
     """The rows of a run, for every table.
 
     Args:
@@ -118,20 +128,20 @@ def rows_of(told: Told, added: datetime) -> Rows:
     results = told.results or Results((), "unknown", told.evidence.complete)
     measures = measure(told.evidence, results, passed)
     made: dict[str, Mapping[str, Sequence[Any]]] = {
-        OPERATIONS.name: _operations(told.evidence, ops),
+        OPERATIONS_TABLE.name: _operations(told.evidence, ops),
         ATTEMPTS.name: _attempts(ops),
-        COMMITS.name: _commits(told.evidence.logs, {o.op: o.f for o in ops}),
+        COMMITS_TABLE.name: _commits(told.evidence.logs, {o.op: o.f for o in ops}),
         ANOMALIES.name: _anomalies(results),
         FAULTS.name: _faults(told.evidence.history.events),
-        METRICS.name: _metrics(measures),
-        RUNS.name: _run(told, measures, ops, started, added),
+        METRICS_TABLE.name: _metrics(measures),
+        RUNS_TABLE.name: _run(told, measures, ops, started, added),
     }
     out = {name: _arrow(BY[name], keys, columns) for name, columns in made.items()}
     requests = REQUESTS.schema.empty_table() if told.requests is None else told.requests
     return {**out, REQUESTS.name: _keyed(REQUESTS, keys, requests)}
 
 
-BY = {t.name: t for t in (OPERATIONS, ATTEMPTS, COMMITS, ANOMALIES, FAULTS, METRICS, RUNS)}
+BY = {t.name: t for t in (OPERATIONS_TABLE, ATTEMPTS, COMMITS_TABLE, ANOMALIES, FAULTS, METRICS_TABLE, RUNS_TABLE)}
 
 
 def _arrow(table: TableSchema, keys: tuple[str, date], columns: Mapping[str, Sequence[Any]]) -> pa.Table:
@@ -164,7 +174,9 @@ def _keyed(table: TableSchema, keys: tuple[str, date], rows: pa.Table) -> pa.Tab
 # --- the tables -------------------------------------------------------------------------------------------------------
 
 
-def _run(told: Told, m: Measures, ops: Sequence[Operation], started: datetime, added: datetime) -> dict[str, list[Any]]:
+def _run(
+    told: RunContents, m: Measures, ops: Sequence[Operation], started: datetime, added: datetime
+) -> dict[str, list[Any]]:
     plan, state, results, more = told.plan, told.state, told.results, told.plan.model_extra or {}
     outcomes = Counter(o.type for o in ops if _of_workload(o))
     own = None if results is None else sum(m.anomalies.values())
@@ -325,7 +337,7 @@ def _commits(logs: Mapping[str, TableLog], kinds: Mapping[str, str]) -> dict[str
         "parent": [c.parent_id for c in commits],
         "sequence_number": [c.sequence_number for c in commits],
         "committed": pa.array([c.timestamp_ms for c in commits], pa.timestamp("ms", "UTC")).cast(
-            COMMITS.schema.field("committed").type
+            COMMITS_TABLE.schema.field("committed").type
         ),
         "operation": [c.operation for c in commits],
         "op": [c.op for c in commits],
@@ -399,9 +411,9 @@ def _metrics(m: Measures) -> dict[str, Sequence[Any]]:
     for b in () if m.attempts is None else m.attempts.beaten:
         found.append(("conflicts", float(b.attempts + b.aborted), "count", "less", None, b.kind, b.by))
     return (
-        dict(zip((c.name for c in METRICS.columns[2:]), zip(*found, strict=True), strict=True))
+        dict(zip((c.name for c in METRICS_TABLE.columns[2:]), zip(*found, strict=True), strict=True))
         if found
-        else {c.name: [] for c in METRICS.columns[2:]}
+        else {c.name: [] for c in METRICS_TABLE.columns[2:]}
     )
 
 
@@ -409,7 +421,7 @@ def _metrics(m: Measures) -> dict[str, Sequence[Any]]:
 
 PART = 1 << 26
 """Bytes of a proxy log that are read together."""
-BATCH = 1 << 16
+REQUEST_BATCH = 1 << 16
 """Requests that are Python objects at a time."""
 _ASKED = pa.schema(
     [
@@ -487,5 +499,5 @@ def _fitting(value: object, wanted: pa.DataType) -> object:
 def _measured(requests: pa.Table) -> Iterable[Mapping[str, Any]]:
     """The requests as ``checkers.costs.measures`` takes them."""
     renamed = requests.rename_columns({"time_ns": "time"})
-    for part in renamed.select(["time", "ms", "writer", "service", "kind", "op", "faults"]).to_batches(BATCH):
+    for part in renamed.select(["time", "ms", "writer", "service", "kind", "op", "faults"]).to_batches(REQUEST_BATCH):
         yield from part.to_pylist()

@@ -4,10 +4,10 @@
 """
 
 from checkers.linearizable.blackbox import check_model
-from checkers.linearizable.calls import ModelError
+from checkers.linearizable.calls import UnfitHistory
 from checkers.linearizable.checker import NONLINEARIZABLE, Linearizable
 from checkers.linearizable.models import MODELS, Model
-from checkers.linearizable.result import Configuration, KeyResult, Result
+from checkers.linearizable.result import Configuration, KeyResult, LinearizableResult
 from checkers.linearizable.search import Limits
 
 __all__ = [
@@ -17,8 +17,8 @@ __all__ = [
     "KeyResult",
     "Limits",
     "Linearizable",
+    "LinearizableResult",
     "Model",
-    "ModelError",
-    "Result",
+    "UnfitHistory",
     "check_model",
 ]

@@ -7,20 +7,20 @@ from typing import Any
 
 from checkers.evidence.history import History, Operation
 from checkers.linearizable import counting, ordered, zones
-from checkers.linearizable.calls import NEVER, Call, ModelError, by_key, cut, thaw
+from checkers.linearizable.calls import NEVER, Call, UnfitHistory, by_key, cut, thaw
 from checkers.linearizable.models import MODELS, Model
-from checkers.linearizable.result import Configuration, KeyResult, Result, stats
-from checkers.linearizable.search import DEFAULT, Final, Limits, Searched, search
+from checkers.linearizable.result import Configuration, KeyResult, LinearizableResult, stats
+from checkers.linearizable.search import DEFAULT_LIMITS, Final, Limits, SearchResult, search
 from checkers.timeline import explain
 from checkers.verdict import worst
 
 EXPLAINING = Limits(steps=200_000, configurations=50_000)
 """Limits for finding the configurations before a failure that was found without a search."""
-NAMED = 4
+MOST_NAMED = 4
 """Operations of an order that an explanation names, at most."""
 SHOWN = 20
 """Operations of an order that are kept, at most."""
-EXPLAINED = 10
+EXPLAINED_KEYS = 10
 """Keys whose failure is explained, at most; for others only the failing operation is named."""
 
 
@@ -28,10 +28,10 @@ def check_model(
     history: History | Iterable[Operation],
     model: str | Model,
     *,
-    limits: Limits = DEFAULT,
+    limits: Limits = DEFAULT_LIMITS,
     keyed: bool | None = None,
     algorithm: str = "best",
-) -> Result:
+) -> LinearizableResult:
     """Is there an order of the operations, one by one, that explains every answer, where each takes effect between its invocation and its
     answer (Herlihy and Wing, "Linearizability", 1990)?
 
@@ -54,7 +54,7 @@ def check_model(
         algorithm: ``best``, or ``search`` for the search alone.
 
     Raises:
-        ModelError: there is no such model, or an operation does not belong to it.
+        UnfitHistory: there is no such model, or an operation does not belong to it.
         HistoryError: invocations and completions do not pair.
     """
     if algorithm not in ("best", "search"):
@@ -62,12 +62,12 @@ def check_model(
     m = model if isinstance(model, Model) else _model(model)
     keys = calls_of(history, m, keyed)
     results = _judge(keys, m, limits, algorithm)
-    return Result(m.name, worst(r.valid for r in results), results, stats(results))
+    return LinearizableResult(m.name, worst(r.valid for r in results), results, stats(results))
 
 
 def _model(name: str) -> Model:
     if name not in MODELS:
-        raise ModelError(f"model {name!r} is not known; there are: {', '.join(MODELS)}")
+        raise UnfitHistory(f"model {name!r} is not known; there are: {', '.join(MODELS)}")
     return MODELS[name]()  # type: ignore[call-arg]
 
 
@@ -121,7 +121,7 @@ def _judge(keys: Mapping[Hashable, Sequence[Call]], m: Model, limits: Limits, al
             steps += s.steps
             found[key] = searched(thaw(key), calls, m, s)
     for n, (key, name, decide) in enumerate(failed):
-        found[key] = _refuted(thaw(key), keys[key], m, name, decide, n < EXPLAINED)
+        found[key] = _refuted(thaw(key), keys[key], m, name, decide, n < EXPLAINED_KEYS)
     return tuple(found[key] for key in keys)
 
 
@@ -204,7 +204,7 @@ def _refuted(
     )
 
 
-def searched(key: Any, calls: Sequence[Call], m: Model, s: Searched) -> KeyResult:
+def searched(key: Any, calls: Sequence[Call], m: Model, s: SearchResult) -> KeyResult:
     """A key, judged by a search."""
     answers = sum(c.ok for c in calls)
     if s.valid is True:
@@ -222,9 +222,9 @@ def searched(key: Any, calls: Sequence[Call], m: Model, s: Searched) -> KeyResul
     )  # fmt: skip
 
 
-def _last(calls: Sequence[Call], s: Searched) -> tuple[str, ...]:
+def _last(calls: Sequence[Call], s: SearchResult) -> tuple[str, ...]:
     """The last calls that change anything, in the first order that got furthest; last first."""
-    return tuple(calls[n].op for n in _writes(calls, s.finals[0], NAMED)[::-1]) if s.finals else ()
+    return tuple(calls[n].op for n in _writes(calls, s.finals[0], MOST_NAMED)[::-1]) if s.finals else ()
 
 
 def _writes(calls: Sequence[Call], f: Final, most: int) -> list[int]:
@@ -256,7 +256,7 @@ def _stood(configurations: Sequence[Configuration], calls: Sequence[Call], m: Mo
     text = f" Everything answered before can be ordered; the state is then {' or '.join(states[:4])}"
     if len(states) > 4:
         text += f", or one of {len(states) - 4} more"
-    writes = _writes(calls, finals[0], NAMED)
+    writes = _writes(calls, finals[0], MOST_NAMED)
     if writes:
         ends = ", ".join(f"{m.words(calls[n])} ({calls[n].op})" for n in writes)
         text += f", {'the first of them ' if len(states) > 1 else ''}in an order that ends with {ends}"

@@ -47,7 +47,7 @@ class Call:
         return self.end != NEVER
 
 
-class ModelError(ValueError):
+class UnfitHistory(ValueError):
     """A history that does not fit the model; the message names the operation and what was expected."""
 
 
@@ -95,7 +95,7 @@ def by_key(
     """Key → its operations that did not fail, with value and result; the key is None in a history without keys.
 
     Raises:
-        ModelError: the history is keyed, and an operation has no key.
+        UnfitHistory: the history is keyed, and an operation has no key.
         HistoryError: invocations and completions do not pair.
     """
     operations = history.operations() if isinstance(history, History) else list(history)
@@ -109,11 +109,11 @@ def by_key(
             continue
         value, result = o.value, o.result
         if not isinstance(value, list) or len(value) != 2:
-            raise ModelError(f"{o.op}: expected a value of the form [key, value], found {explain.value(value)}")
+            raise UnfitHistory(f"{o.op}: expected a value of the form [key, value], found {explain.value(value)}")
         if isinstance(result, list) and len(result) == 2 and result[0] == value[0]:
             result = result[1]
         elif o.type == "ok" and o.f in _READS:
-            raise ModelError(
+            raise UnfitHistory(
                 f"{o.op}: expected a result of the form [key, value] with the key {explain.value(value[0])}, found {explain.value(result)}"
             )
         out.setdefault(freeze(value[0]), []).append((o, value[1], result))

@@ -20,8 +20,8 @@ from checkers.evidence.replace import replace
 from checkers.linearizable.blackbox import searched
 from checkers.linearizable.calls import Call
 from checkers.linearizable.result import KeyResult
-from checkers.linearizable.rows import STRICT, IdGroup, Leniency, SeenRows, TableRows, Unreadable
-from checkers.linearizable.search import Limits, Searched, search
+from checkers.linearizable.rows import STRICT, IdGroup, Leniency, SeenRows, TableRows, UnknownMeaning
+from checkers.linearizable.search import Limits, SearchResult, search
 from checkers.timeline import explain
 from checkers.timeline.makers import by_strangers
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA, isolation, not_known, promise, source_of_blind_append
@@ -38,7 +38,7 @@ GUIDED = Limits(steps=60_000, configurations=60_000)
 """Limits of the guided search that comes first."""
 JOINED = Limits(steps=20_000, configurations=20_000)
 """Limits of each search of ids that INSERT … SELECT connects."""
-MOST = 100
+MOST_OF_A_TABLE = 100
 """Anomalies reported for each table, at most."""
 
 
@@ -95,7 +95,7 @@ class Linearizable(TableChecker):
         table = _Table(spec, unit.ops, self._limits, self.name, *_by_others(unit.timeline))
         table.run()
         notes = tuple(f"{name}: {n}" for n in (*table.notes, *table.remarks))
-        return Part(name, tuple(table.anomalies[:MOST]), notes, bool(table.notes), table.stats())
+        return Part(name, tuple(table.anomalies[:MOST_OF_A_TABLE]), notes, bool(table.notes), table.stats())
 
 
 def _by_others(t: Timeline | None) -> tuple[tuple[int, ...], frozenset[int] | None]:
@@ -175,14 +175,14 @@ class _Table:
             )
             return
         for part in self.seen.parts():
-            if len(self.anomalies) >= MOST:
-                self.remarks.append(f"not all ids were judged: {MOST} anomalies are reported, at most")
+            if len(self.anomalies) >= MOST_OF_A_TABLE:
+                self.remarks.append(f"not all ids were judged: {MOST_OF_A_TABLE} anomalies are reported, at most")
                 break
             self.judged += len(part.ids)
             self.calls += len(part.calls)
             try:
                 self._judge(part)
-            except Unreadable as e:
+            except UnknownMeaning as e:
                 self.undecided += sorted(part.ids)
                 self.notes.append(str(e))
         if self.left_out:
@@ -223,7 +223,7 @@ class _Table:
         found = self._search(part.calls, model, JOINED if joined else self.limits)
         return searched(sorted(part.ids) if joined else min(part.ids), part.calls, model, found)
 
-    def _search(self, calls: Sequence[Call], model: TableRows, limits: Limits) -> Searched:
+    def _search(self, calls: Sequence[Call], model: TableRows, limits: Limits) -> SearchResult:
         found = search(calls, model, replace(limits, total=self.limits.total).after(self.steps))
         self.steps += found.steps
         return found

@@ -65,7 +65,7 @@ class KeyCounts(TypedDict):
 
 
 @dataclass(frozen=True)
-class Result:
+class LinearizableResult:
     """All keys; the worst one decides."""
 
     model: str

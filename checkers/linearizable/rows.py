@@ -39,7 +39,7 @@ Rows = tuple[Row, ...]
 """Sorted, with repetitions."""
 
 
-class Outcome(NamedTuple):
+class RowEffect(NamedTuple):
     """The rows that a commit removes and adds."""
 
     removed: Rows
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ObjectWrite:
     """A statement on one object.
 
     Attributes:
@@ -73,7 +73,7 @@ class At(NamedTuple):
     """A state: the rows, and what each loose statement under way (by id) may commit."""
 
     rows: Rows
-    scanned: tuple[tuple[str, tuple[Outcome, ...]], ...] = ()
+    scanned: tuple[tuple[str, tuple[RowEffect, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class IdGroup(NamedTuple):
             yield IdGroup(frozenset((id,)), tuple(calls))
 
 
-class Unreadable(ValueError):
+class UnknownMeaning(ValueError):
     """An operation whose meaning is unknown here."""
 
 
@@ -205,7 +205,7 @@ class SeenRows:
             there = {of[i] for i in about.named}
             for part in by_part if about.among is None else about.among:
                 there |= by_part.get(part, set())
-            whole = Write(
+            whole = ObjectWrite(
                 o, o.value, kind, about, self._loose(o, kind), kind.verb == "delete", blind_append(self.spec, o)
             )
             own = _by_group(o.value, about, of)
@@ -286,7 +286,7 @@ class TableRows(Model):
         self.ids = part.ids
         self.leniency = leniency
         self.guide = guide
-        self._known: dict[tuple[str, Rows], Outcome] = {}
+        self._known: dict[tuple[str, Rows], RowEffect] = {}
         self._writes = {c.op: c.value for c in part.calls if not c.reads}
         self._counts: dict[str, int] = {}
         """Prefix of a row's log → the highest counter of a row that was read with such a log."""
@@ -305,7 +305,7 @@ class TableRows(Model):
         """Whether a call can be on the way to anything that was read: it is ok, or its name was seen, or it leaves none."""
         return call.end != NEVER or call.op in self.names or call.reads or not call.value.kind.signs
 
-    def outcome(self, rows: Rows, write: Write) -> Outcome:
+    def outcome(self, rows: Rows, write: ObjectWrite) -> RowEffect:
         """What a statement means for these rows."""
         key = write.operation.op, rows
         found = self._known.get(key)
@@ -313,8 +313,8 @@ class TableRows(Model):
             try:
                 out, put = write.kind.writeset(State(rows), write.value, write.operation.op, self.spec)
             except (TypeError, AttributeError, KeyError, IndexError, ValueError) as e:
-                raise Unreadable(f"{explain.operation(write.operation)} has no meaning: {e}") from None
-            found = Outcome(tuple(sorted(out)), tuple(sorted(r for r in put if r.id in self.ids)))
+                raise UnknownMeaning(f"{explain.operation(write.operation)} has no meaning: {e}") from None
+            found = RowEffect(tuple(sorted(out)), tuple(sorted(r for r in put if r.id in self.ids)))
             self._known[key] = found
         return found
 
@@ -327,9 +327,9 @@ class TableRows(Model):
     def step(self, state: At, call: Call) -> Sequence[At]:
         if call.reads:
             return (state,) if call.result == self._shown(state, call) else ()
-        write: Write = call.value
+        write: ObjectWrite = call.value
         if write.loose:
-            outcomes: Sequence[Outcome] = dict(state.scanned)[call.op]
+            outcomes: Sequence[RowEffect] = dict(state.scanned)[call.op]
         else:
             outcomes = (self.outcome(state.rows, write),)
         out = []
@@ -342,7 +342,7 @@ class TableRows(Model):
                 out.append(after)
         return out
 
-    def _commit(self, state: At, call: Call, o: Outcome) -> At | None:
+    def _commit(self, state: At, call: Call, o: RowEffect) -> At | None:
         rows = _without(state.rows, o.removed)
         if rows is None:
             return None
@@ -384,7 +384,7 @@ class TableRows(Model):
         return tuple(r for r in state.rows if r.id == call.value)
 
     def kind(self, call: Call) -> Hashable | None:
-        write: Write = call.value
+        write: ObjectWrite = call.value
         if write.loose and self.guide is None:
             return None  # one that began earlier may have scanned what another cannot have
         kind, about = write.kind, write.touches
@@ -394,7 +394,7 @@ class TableRows(Model):
             return ("delete", self._named(write))
         return (call.f, about.predicate and about.predicate[1], self._named(write))
 
-    def _named(self, write: Write) -> Hashable:
+    def _named(self, write: ObjectWrite) -> Hashable:
         """Which of the object's ids a statement is about."""
         return frozenset(i for i in self.ids if _concerns(write.touches, i, self.spec))
 
@@ -424,8 +424,8 @@ def _without(rows: Rows, removed: Rows) -> Rows | None:
     return tuple(left)
 
 
-def _still(x: Outcome, gone: frozenset[Row], forgiven: bool) -> Outcome | None:
+def _still(x: RowEffect, gone: frozenset[Row], forgiven: bool) -> RowEffect | None:
     """What remains of a scan's outcome after rows were removed; None when it can no longer be committed."""
     if gone.isdisjoint(x.removed):
         return x
-    return Outcome(tuple(r for r in x.removed if r not in gone), x.added) if forgiven else None
+    return RowEffect(tuple(r for r in x.removed if r not in gone), x.added) if forgiven else None

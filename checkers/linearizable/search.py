@@ -33,7 +33,7 @@ from checkers.verdict import Validity
 
 _TOGETHER = 40
 """References to calls under way that use as much memory as a configuration."""
-MOST = 10
+MOST_CONFIGURATIONS = 10
 """Final configurations that are kept, at most."""
 
 Path = tuple[Any, int] | None
@@ -56,14 +56,14 @@ class Limits:
 
     def after(self, steps: int) -> Limits:
         """The remaining limits for a key after others used that many steps; always enough to decide an easy key."""
-        return replace(self, steps=max(FEWEST, min(self.steps, self.total - steps)))
+        return replace(self, steps=max(FEWEST_STEPS, min(self.steps, self.total - steps)))
 
 
-FEWEST = 1000
+FEWEST_STEPS = 1000
 """Steps that every key gets, at least."""
 
 
-DEFAULT = Limits()
+DEFAULT_LIMITS = Limits()
 """At worst about a minute and some hundred megabytes."""
 
 
@@ -83,7 +83,7 @@ class Final:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """The result of a search.
 
     Attributes:
@@ -180,17 +180,17 @@ class _Search:
 
     # --- the search
 
-    def run(self) -> Searched:
+    def run(self) -> SearchResult:
         try:
             done = self._run()
             valid: Validity = done is not None
         except _Exhausted:
             done, valid = None, "unknown"
         if done is not None:
-            return Searched(True, self._answers(len(self.events)), None, (self._final(*done),), self.steps)
+            return SearchResult(True, self._answers(len(self.events)), None, (self._final(*done),), self.steps)
         stuck = self.events[self.best].call if 0 <= self.best < len(self.events) else None
         finals = tuple(self._final(*f) for f in self.finals)
-        return Searched(valid, self._answers(max(self.best, 0)), stuck, finals, self.steps)
+        return SearchResult(valid, self._answers(max(self.best, 0)), stuck, finals, self.steps)
 
     def _answers(self, at: int) -> int:
         return sum(e.answer for e in self.events[:at])
@@ -219,7 +219,7 @@ class _Search:
                 return mask, state, path
             if pos > self.best:
                 self.best, self.finals = pos, []
-            if pos == self.best and len(self.finals) < MOST:
+            if pos == self.best and len(self.finals) < MOST_CONFIGURATIONS:
                 self.finals.append((mask, state, path))
             if not stack:
                 self.seen.clear()  # nothing that is left can come here again
@@ -333,6 +333,6 @@ class _Search:
         return True
 
 
-def search(calls: Sequence[Call], model: Model, limits: Limits = DEFAULT) -> Searched:
+def search(calls: Sequence[Call], model: Model, limits: Limits = DEFAULT_LIMITS) -> SearchResult:
     """Search for an order of the calls that the model explains and that respects their times."""
     return _Search(calls, model, limits).run()

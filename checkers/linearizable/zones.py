@@ -106,7 +106,7 @@ def _overlap(first_end: Ints, last_start: Ints, owner: Ints) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ZoneCluster:
     """A write (None for the initial value) and its reads. ``first``: its call that ends first; ``last``: the one that starts last."""
 
     value: Hashable
@@ -144,20 +144,22 @@ class Cluster:
         return -1 if first is None else first.end, -2 if last is None else last.start
 
 
-def clusters(calls: Sequence[Call], initial: Hashable) -> list[Cluster]:
+def clusters(calls: Sequence[Call], initial: Hashable) -> list[ZoneCluster]:
     """The clusters of one key whose reads all have a write, without writes of unknown outcome that nobody read."""
     reads: dict[Hashable, list[Call]] = {initial: []}
     for c in calls:
         if c.reads:
             reads.setdefault(c.result, []).append(c)
-    out = [Cluster(initial, None, tuple(reads[initial]))]
+    out = [ZoneCluster(initial, None, tuple(reads[initial]))]
     out += [
-        Cluster(c.value, c, tuple(reads.get(c.value, ()))) for c in calls if not c.reads and (c.ok or c.value in reads)
+        ZoneCluster(c.value, c, tuple(reads.get(c.value, ())))
+        for c in calls
+        if not c.reads and (c.ok or c.value in reads)
     ]
     return out
 
 
-def contradiction(calls: Sequence[Call], initial: Hashable) -> tuple[Cluster, Cluster] | None:
+def contradiction(calls: Sequence[Call], initial: Hashable) -> tuple[ZoneCluster, ZoneCluster] | None:
     """Two clusters whose zones contradict each other, the forward one first; None when a single read is wrong, or nothing is."""
     found = clusters(calls, initial)
     held = sorted((c for c in found if c.forward), key=lambda c: c.low)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from checkers.evidence import journal
-from checkers.evidence.journal import Form
-from checkers.nights.record import Line, NightError
+from checkers.evidence.journal import JournalFormat
+from checkers.nights.record import NightError, NightRun
 from workloads.file.suite import Cell
 
 FILE = "finds.jsonl"
@@ -18,7 +18,7 @@ Became = Literal["shrunk", "not shown", "spent", "failed"]
 """``shrunk``: something smaller shows it. ``not shown``: nothing showed it again. ``spent``: the time ended first.
 ``failed``: it could not be tried."""
 
-TRIES = 2
+MOST_SHRUNK = 2
 """Runs that are shrunk for one anomaly of one catalog, as long as none could be."""
 
 
@@ -60,7 +60,7 @@ class Find:
     used: float = 0.0
 
 
-FINDS = Form("a soak", "a find", journal.as_type(Find), asdict, NightError, bare=True)
+FINDS = JournalFormat("a soak", "a find", journal.as_type(Find), asdict, NightError, bare=True)
 """``finds.jsonl``."""
 
 
@@ -70,10 +70,11 @@ def read(folder: Path) -> list[Find]:
     return journal.read(path, FINDS)[1] if path.exists() else []
 
 
-def due(line: Line, new: Iterable[str], finds: Iterable[Find]) -> list[str]:
-    """The new anomalies of a run that are to be shrunk: those that no run of the catalog was shrunk for, and not :data:`TRIES` in vain."""
+def due(line: NightRun, new: Iterable[str], finds: Iterable[Find]) -> list[str]:
+    """The new anomalies of a run that are to be shrunk: those that no run of the catalog was shrunk for, and not :data:`MOST_SHRUNK` in
+    vain."""
     mine = [f for f in finds if f.cell.catalog == line.cell.catalog]
     done = {name for f in mine if f.became == "shrunk" for name in (f.anomaly, *f.also)}
     tried = {f.anomaly for f in mine if f.run == line.folder}
     vain = [f.anomaly for f in mine if f.became != "shrunk"]
-    return [name for name in new if name not in done | tried and vain.count(name) < TRIES]
+    return [name for name in new if name not in done | tried and vain.count(name) < MOST_SHRUNK]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.judge.by_engine import version_of
-from checkers.judge.stories import CATALOG, SERVER, UNREADABLE, Story, countable, shapes, tally
+from checkers.judge.stories import CATALOG, SERVER, UNREADABLE_STEP, Story, countable, shapes, tally
 from checkers.names import Harm, meaning
 
 
@@ -51,7 +51,7 @@ def _bad(harm: Harm) -> int:
 def harm_of(name: str) -> Harm | None:
     """How bad what is counted by a name is; None if nobody explains it."""
     means = meaning(name)
-    return Harm.UNREADABLE if name == UNREADABLE else None if means is None else means.harm
+    return Harm.UNREADABLE if name == UNREADABLE_STEP else None if means is None else means.harm
 
 
 def happened(
@@ -79,7 +79,7 @@ def _kind(these: Sequence[Story], cards: Mapping[int, int], versions: Mapping[st
         first.name,
         by or first.who,
         tally(these) or {first.name: len(these)},
-        tuple(dict.fromkeys(step.name for s in these for step in s.steps if step.name != UNREADABLE)),
+        tuple(dict.fromkeys(step.name for s in these for step in s.steps if step.name != UNREADABLE_STEP)),
         tuple(dict.fromkeys(s.table for s in these if s.table is not None)),
         first.remedy,
         tuple(k.scenario for k in first.known),

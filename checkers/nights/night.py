@@ -13,13 +13,13 @@ from checkers.judge.accepted import covers, too_little
 from checkers.nights import record
 from checkers.nights.finds import Find
 from checkers.nights.happened import Happened
-from checkers.nights.record import Line, Sample, Seen
+from checkers.nights.record import AnomalyCount, NightRun, Sample
 from checkers.verdict import Validity, exit_code
-from workloads.file.suite import Cell, Known, Suite
+from workloads.file.suite import Cell, KnownAnomalies, Suite
 
 Showed = Literal["new", "known", "unknown", "error", "valid", "not run"]
 """What a cell showed, the worst first. A run with a new and a known anomaly is new."""
-ORDER: tuple[Showed, ...] = ("new", "known", "error", "unknown", "valid", "not run")
+STATUS_ORDER: tuple[Showed, ...] = ("new", "known", "error", "unknown", "valid", "not run")
 HARNESS_FAILED = 255
 
 GREW, GREW_BY, SETTLED = 1.5, 500_000_000, 3
@@ -27,10 +27,10 @@ GREW, GREW_BY, SETTLED = 1.5, 500_000_000, 3
 
 
 @dataclass(frozen=True)
-class Missing:
+class AbsentAnomaly:
     """A known anomaly that no longer shows: ``runs`` of its cells, in all of this night, were without it."""
 
-    known: Known
+    known: KnownAnomalies
     runs: int
 
 
@@ -52,18 +52,18 @@ class Night:
     suite: Suite
     seed: int
     cells: tuple[Cell, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[NightRun, ...]
     samples: tuple[Sample, ...] = ()
     left_out: Mapping[Cell, str] = field(default_factory=dict)
     given_up: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     stopped: str | None = None
     finds: tuple[Find, ...] = ()
 
-    def known_of(self, seen: Seen, cell: Cell) -> str | None:
+    def known_of(self, seen: AnomalyCount, cell: Cell) -> str | None:
         """Where the known anomaly is discussed that one of a cell is: an entry of the suite, or a defect of the library; None if it is new."""
         return next((k.link for k in self.suite.known if _explains(k, seen, cell)), seen.known)
 
-    def known_kind(self, h: Happened, line: Line) -> str | None:
+    def known_kind(self, h: Happened, line: NightRun) -> str | None:
         """Where the known defect is discussed that a kind of failure of a run is; None if it is new."""
         if h.link is not None:
             return h.link
@@ -72,11 +72,11 @@ class Night:
             return next((k for s in line.kinds if (k := self.known_of(s, line.cell)) is not None), None)
         return None if None in mine else mine[0]
 
-    def new_of(self, line: Line) -> dict[str, int]:
+    def new_of(self, line: NightRun) -> dict[str, int]:
         """The anomalies of a run that nobody knows, by name."""
         return record.tally(s for s in line.kinds if self.known_of(s, line.cell) is None)
 
-    def runs_with(self, known: Known) -> list[Line]:
+    def runs_with(self, known: KnownAnomalies) -> list[NightRun]:
         """The runs that showed a known anomaly."""
         return [x for x in self.lines if any(_explains(known, s, x.cell) for s in x.kinds)]
 
@@ -87,16 +87,16 @@ class Night:
         every = ((e, s) for s, cell in new for k in self.suite.known if k.of(cell) for e in k.anomaly if e.finds(s))
         return tuple(dict.fromkeys(f"known: {too_little(e, s, s.strict)}" for e, s in every))
 
-    def showed(self, line: Line) -> Showed:
+    def showed(self, line: NightRun) -> Showed:
         """What a run showed."""
         if line.ended == "invalid":
             return "new" if self.new_of(line) else "known"
         return "error" if line.ended == "error" or line.ended == "incomplete" else line.ended
 
     @cached_property
-    def by_cell(self) -> dict[Cell, list[Line]]:
+    def by_cell(self) -> dict[Cell, list[NightRun]]:
         """The runs of each cell, also of a cell that has none; runs that are made again are left out."""
-        found: dict[Cell, list[Line]] = {cell: [] for cell in self.cells}
+        found: dict[Cell, list[NightRun]] = {cell: [] for cell in self.cells}
         for line in self.lines:
             if line.ended != "incomplete":
                 found.setdefault(line.cell, []).append(line)
@@ -109,27 +109,27 @@ class Night:
     def worst(self, cell: Cell) -> Showed:
         """The worst that a cell showed."""
         found = self.counts(cell)
-        return next((s for s in ORDER if found[s]), "not run")
+        return next((s for s in STATUS_ORDER if found[s]), "not run")
 
     @cached_property
-    def runs(self) -> tuple[Line, ...]:
+    def runs(self) -> tuple[NightRun, ...]:
         """The runs that were turns of their cells."""
         return tuple(line for line in self.lines if line.counts)
 
     @cached_property
-    def failures(self) -> tuple[Line, ...]:
+    def failures(self) -> tuple[NightRun, ...]:
         """The runs that an anomaly fails, known or new, in their order; those with a new one first."""
         found = [line for line in self.lines if line.ended == "invalid"]
         return tuple(sorted(found, key=lambda x: self.showed(x) != "new"))
 
     @cached_property
-    def missing(self) -> tuple[Missing, ...]:
+    def missing(self) -> tuple[AbsentAnomaly, ...]:
         """The known anomalies that no longer show, although there were enough runs of their cells."""
         found = []
         for known in self.suite.known:
             ran = [x for x in self.runs if known.of(x.cell) and x.ended in ("valid", "invalid", "unknown")]
             if len(ran) >= known.runs and not self.runs_with(known):
-                found.append(Missing(known, len(ran)))
+                found.append(AbsentAnomaly(known, len(ran)))
         return tuple(found)
 
     @cached_property
@@ -163,11 +163,11 @@ class Night:
         return max(record.used(self.lines, self.samples), *(f.used for f in self.finds), 0.0)
 
 
-def _explains(known: Known, seen: Seen, cell: Cell) -> bool:
+def _explains(known: KnownAnomalies, seen: AnomalyCount, cell: Cell) -> bool:
     """Whether anomalies of a cell's run are known ones."""
     return known.of(cell) and any(covers(e, seen, seen.strict) for e in known.anomaly)
 
 
-def numbers(lines: Iterable[Line]) -> Counter[Cell]:
+def numbers(lines: Iterable[NightRun]) -> Counter[Cell]:
     """How many turns each cell had."""
     return Counter(line.cell for line in lines if line.counts)

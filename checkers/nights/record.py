@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from checkers.costs.measures import Measures
 from checkers.evidence import journal
-from checkers.evidence.journal import Form
+from checkers.evidence.journal import JournalFormat
 from checkers.evidence.replace import replace
 from checkers.judge.runfolder import Results
 from checkers.names import meaning
@@ -36,7 +36,7 @@ class NightError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AnomalyCount:
     """So many anomalies of a kind.
 
     Attributes:
@@ -58,7 +58,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class NightRun:
     """One run of a night.
 
     Attributes:
@@ -102,7 +102,7 @@ class Line:
     stack: str | None = None
     command: str | None = None
     used: float = 0.0
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[AnomalyCount, ...] = ()
     headline: tuple[str, ...] = ()
     who: str = ""
     happened: tuple[Happened, ...] = ()
@@ -113,16 +113,16 @@ class Line:
         """What happened by kind; in a line of an older icequake a kind is a name of anomalies."""
         return self.happened or tuple(self._of_name(s) for s in self.kinds if s.same_as is None)
 
-    def _of_name(self, s: Seen) -> Happened:
+    def _of_name(self, s: AnomalyCount) -> Happened:
         means = meaning(s.name)
         tables = () if s.table is None else (s.table,)
         remedy = "" if means is None else means.remedy
         return Happened(s.name, self.who, {s.name: s.count}, (s.name,), tables, remedy, (), s.known)
 
     @property
-    def kinds(self) -> tuple[Seen, ...]:
+    def kinds(self) -> tuple[AnomalyCount, ...]:
         """The anomalies by kind; in a line of an older icequake by name alone, as it judged them."""
-        return self.seen or tuple(Seen(name, count=n) for name, n in self.anomalies.items())
+        return self.seen or tuple(AnomalyCount(name, count=n) for name, n in self.anomalies.items())
 
     @property
     def counts(self) -> bool:
@@ -157,13 +157,13 @@ class Sample:
     free: int
 
 
-def failing(results: Results) -> tuple[Seen, ...]:
+def failing(results: Results) -> tuple[AnomalyCount, ...]:
     """The anomalies that fail a run: without those that only confirm another, and those that the workload expects or allows."""
     if results.valid is not False:
         return ()
     accepted, known = results.accepted, _links(results)
     found = Counter(
-        Seen(
+        AnomalyCount(
             a.name,
             a.checker,
             a.table,
@@ -174,7 +174,7 @@ def failing(results: Results) -> tuple[Seen, ...]:
         )
         for a in own_findings([a for a in results.anomalies if not accepted.mark(a)])
     )
-    return tuple(replace(s, count=n) for s, n in found.items()) or (Seen(NOT_VALID),)
+    return tuple(replace(s, count=n) for s, n in found.items()) or (AnomalyCount(NOT_VALID),)
 
 
 def _links(results: Results) -> dict[int, str]:
@@ -183,7 +183,7 @@ def _links(results: Results) -> dict[int, str]:
     return {id(by[c][n]): s.known[0].link for s in results.told.stories if s.known for c, n in s.anomalies}
 
 
-def tally(seen: Iterable[Seen]) -> dict[str, int]:
+def tally(seen: Iterable[AnomalyCount]) -> dict[str, int]:
     """Name → how many."""
     found: dict[str, int] = {}
     for s in seen:
@@ -196,17 +196,17 @@ def figures_of(m: Measures) -> dict[str, float | None]:
     return {k: v for k, v in m.figures.items() if v is not None}
 
 
-def _encoded(line: Line) -> dict[str, Any]:
+def _encoded(line: NightRun) -> dict[str, Any]:
     return {**asdict(line), "cell": line.cell.to_json()}
 
 
-LINES = Form("a soak", "a run", journal.as_type(Line), _encoded, NightError)
+LINES = JournalFormat("a soak", "a run", journal.as_type(NightRun), _encoded, NightError)
 """``runs.jsonl``."""
-SAMPLED = Form("a soak", "a sample", journal.as_type(Sample), asdict, NightError, bare=True)
+SAMPLED = JournalFormat("a soak", "a sample", journal.as_type(Sample), asdict, NightError, bare=True)
 """``samples.jsonl``."""
 
 
-def read(folder: Path) -> tuple[dict[str, Any], list[Line]]:
+def read(folder: Path) -> tuple[dict[str, Any], list[NightRun]]:
     """Header and runs of a night.
 
     Raises:
@@ -221,6 +221,6 @@ def samples(folder: Path) -> list[Sample]:
     return journal.read(path, SAMPLED)[1] if path.exists() else []
 
 
-def used(lines: Iterable[Line], sampled: Iterable[Sample]) -> float:
+def used(lines: Iterable[NightRun], sampled: Iterable[Sample]) -> float:
     """Seconds that a night has taken, as far as anybody wrote them down."""
     return max((*(x.used for x in lines), *(s.used for s in sampled)), default=0.0)

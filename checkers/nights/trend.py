@@ -11,7 +11,7 @@ from checkers.costs import worse
 from checkers.costs.comparison import Spread
 from checkers.costs.measures import Figure
 from checkers.nights import record
-from checkers.nights.record import Line, NightError
+from checkers.nights.record import NightError, NightRun
 from workloads.file.suite import Cell
 
 MOST_NIGHTS = 7
@@ -19,16 +19,16 @@ MOST_NIGHTS = 7
 
 
 @dataclass(frozen=True)
-class Past:
+class EarlierNight:
     """An earlier night: its folder's name, when it began (ISO format), and its runs."""
 
     name: str
     started: str
-    lines: tuple[Line, ...]
+    lines: tuple[NightRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CellNight:
     """One cell in one night; None where nothing was measured.
 
     Attributes:
@@ -45,7 +45,7 @@ class Point:
     retries: Spread | None
 
 
-def earlier(folder: Path) -> tuple[list[Past], list[str]]:
+def earlier(folder: Path) -> tuple[list[EarlierNight], list[str]]:
     """The nights beside a night's folder that began before it, oldest first, at most :data:`MOST_NIGHTS`; and why others cannot be read.
 
     Raises:
@@ -62,11 +62,11 @@ def earlier(folder: Path) -> tuple[list[Past], list[str]]:
             unread.append(str(e))
             continue
         if str(header.get("started")) < str(mine.get("started")):
-            found.append(Past(path.parent.name, str(header.get("started")), tuple(lines)))
+            found.append(EarlierNight(path.parent.name, str(header.get("started")), tuple(lines)))
     return sorted(found, key=lambda p: (p.started, p.name))[-MOST_NIGHTS:], sorted(unread)
 
 
-def point(lines: Iterable[Line], cell: Cell) -> Point | None:
+def point(lines: Iterable[NightRun], cell: Cell) -> CellNight | None:
     """A cell in a night; None if it had no run there that was judged."""
     mine = [x for x in lines if x.cell == cell and x.ended in ("valid", "invalid", "unknown")]
     if not mine:
@@ -76,7 +76,7 @@ def point(lines: Iterable[Line], cell: Cell) -> Point | None:
         for name in line.anomalies:
             names[name] = names.get(name, 0) + 1
     failed = sum(line.ended == "invalid" for line in mine)
-    return Point(len(mine), failed, names, _spread(x.throughput for x in mine), _spread(x.retries for x in mine))
+    return CellNight(len(mine), failed, names, _spread(x.throughput for x in mine), _spread(x.retries for x in mine))
 
 
 def _spread(values: Iterable[float | None]) -> Spread | None:

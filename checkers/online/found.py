@@ -14,7 +14,7 @@ rows of one commit, ``stale-read`` for every anomaly of ``reads`` that is about 
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class OnlineFinding:
     """A broken promise of which the full check has an anomaly, too, unless the past of main changes.
 
     Attributes:

@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
-from checkers.online.window import TOO_LONG, NotJudged, Window
+from checkers.online.window import TOO_LONG, NotJudged, StateWindow
 from checkers.reads.judge import rows_of
 from checkers.replay.past import compare
 from checkers.replay.walk import TableReplay
-from checkers.timeline.timeline import Changes, Timeline, meaning
+from checkers.timeline.timeline import NetRows, Timeline, meaning
 from checkers.timeline.touched import touches
 from checkers.verdict import Anomaly
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 
-def idle(w: Window, spec: TableSpec, o: Operation) -> bool:
+def idle(w: StateWindow, spec: TableSpec, o: Operation) -> bool:
     """Whether an acknowledged write had nothing to change at some state that it can have scanned, so that it need not have committed."""
     first = w.reached(o.invoked.index)
     if not KINDS[o.f].changes_rows:
@@ -29,7 +29,7 @@ def idle(w: Window, spec: TableSpec, o: Operation) -> bool:
     return any(meaning(o, state, spec) == ([], []) for state in w.back(first))
 
 
-def read_at(w: Window, spec: TableSpec, o: Operation, first: int) -> int:
+def read_at(w: StateWindow, spec: TableSpec, o: Operation, first: int) -> int:
     """The lowest position from ``first`` on whose rows a read returned; if there is none, the newest before."""
     rows, about = rows_of(o.result), touches(o, spec)
     if rows is None or about is None:
@@ -44,7 +44,7 @@ def read_at(w: Window, spec: TableSpec, o: Operation, first: int) -> int:
 
 
 def anomalies_of(
-    w: Window, spec: TableSpec, log: TableLog, ops: Mapping[str, Operation], changes: Changes
+    w: StateWindow, spec: TableSpec, log: TableLog, ops: Mapping[str, Operation], changes: NetRows
 ) -> list[Anomaly]:
     """What the full check's ``replay`` says of main's next commit, by that commit and those that its operation can have missed.
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Growth
-from checkers.online.found import Counts, Found
+from checkers.online.found import Counts, OnlineFinding
 from checkers.online.table import OnlineTable
 from checkers.online.window import KEPT
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
-MOST = 1000
+MOST_KEPT = 1000
 """Anomalies that are kept; all are counted."""
-OPERATIONS = 8 * KEPT
+MOST_REMEMBERED = 8 * KEPT
 """Operations of a table that are remembered after their end: eight for each commit, as most of a read-mostly run commit nothing."""
 
 
@@ -43,7 +43,7 @@ class Online:
         kept, remembered: commits and ended operations of each table that are kept.
 
     Attributes:
-        found: the anomalies that are certain, at most ``MOST``.
+        found: the anomalies that are certain, at most ``MOST_KEPT``.
         counts: how far it is.
     """
 
@@ -53,9 +53,9 @@ class Online:
         kinds: Iterable[str] = (),
         *,
         kept: int = KEPT,
-        remembered: int = OPERATIONS,
+        remembered: int = MOST_REMEMBERED,
     ) -> None:
-        self.found: list[Found] = []
+        self.found: list[OnlineFinding] = []
         self.counts = Counts()
         bounds = {"kept": kept, "remembered": remembered}
         self._tables = {s.name: OnlineTable(s, self._tell, self.counts, **bounds) for s in tables}
@@ -96,7 +96,7 @@ class Online:
         if table is not None:
             table.grew(g)
 
-    def overtaken(self, found: Found) -> bool:
+    def overtaken(self, found: OnlineFinding) -> bool:
         """Whether the past of main has changed since an anomaly was told: only the full check knows what is left of it."""
         return self._tables[found.table].overtaken(found)
 
@@ -105,9 +105,9 @@ class Online:
         for table in self._tables.values():
             table.finish()
 
-    def _tell(self, found: Found) -> None:
+    def _tell(self, found: OnlineFinding) -> None:
         self.counts.anomalies += 1
-        if len(self.found) < MOST:
+        if len(self.found) < MOST_KEPT:
             self.found.append(found)
 
     def _of_nemesis(self, e: Event) -> None:

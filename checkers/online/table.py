@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, Growth, Metadata, TableLog
-from checkers.online.found import Counts, Found, Name
+from checkers.online.found import Counts, Name, OnlineFinding
 from checkers.online.judged import anomalies_of, idle, read_at
-from checkers.online.window import NotJudged, Window, goes_on, off_main
+from checkers.online.window import NotJudged, StateWindow, goes_on, off_main
 from checkers.timeline.answers import claims_of
 from checkers.timeline.explain import MOST_KEYS
 from checkers.timeline.timeline import net_changes, order_of, row_of
@@ -37,7 +37,7 @@ TOO_MANY = "operations that waited too long for a capture"
 NAMELESS = "snapshots that do not say which operation made them, as those of DuckDB"
 AFTER = "operations that ended after the table log was read last"
 
-Tell = Callable[[Found], None]
+Tell = Callable[[OnlineFinding], None]
 
 
 class OnlineTable:
@@ -59,14 +59,14 @@ class OnlineTable:
         self._tell = tell
         self._counts = counts
         self._remembered = remembered
-        self._window = Window(kept)
+        self._window = StateWindow(kept)
         self._ops: dict[str, Operation] = {}
         self._ended: deque[str] = deque()
         self._first: dict[str, tuple[int, int]] = {}
         """Operation → the position and the snapshot of its first commit."""
         self._pending: OrderedDict[str, Operation] = OrderedDict()
         """Reads, and acknowledged writes that main lacks, by their ends."""
-        self._held: dict[str, tuple[Operation, Found]] = {}
+        self._held: dict[str, tuple[Operation, OnlineFinding]] = {}
         """Anomalies that wait for a capture, by their operations."""
         self._lost: set[str] = set()
         """Operations that were told as lost."""
@@ -87,7 +87,7 @@ class OnlineTable:
         kept = (self._ops, self._ended, self._first, self._pending, self._held, self._lost, self._line, self._gone)
         return len(self._window) + sum(map(len, kept))
 
-    def overtaken(self, found: Found) -> bool:
+    def overtaken(self, found: OnlineFinding) -> bool:
         """Whether the past of main has changed since an anomaly of a commit was told: only the full check knows what is left of it."""
         return found.name != "stale-read" and found.turn < self._turn
 
@@ -99,16 +99,16 @@ class OnlineTable:
         self._leave(why, len(self._pending) + len(self._held))
         for kept in (self._first, self._pending, self._held, *(() if self._line else (self._ops, self._ended))):
             kept.clear()
-        self._window = Window()
+        self._window = StateWindow()
 
     def _leave(self, why: str, n: int = 1) -> None:
         """So many are left to the full check."""
         if n:
             self._counts.not_judged[why] += n
 
-    def _found(self, name: Name, o: Operation, why: str, snapshots: tuple[int, ...] = ()) -> Found:
+    def _found(self, name: Name, o: Operation, why: str, snapshots: tuple[int, ...] = ()) -> OnlineFinding:
         keys = ids_named(o, self._spec)[:MOST_KEYS]
-        return Found(name, self._spec.name, o.op, why, snapshots, keys, self._turn)
+        return OnlineFinding(name, self._spec.name, o.op, why, snapshots, keys, self._turn)
 
     # --- events
 
@@ -263,7 +263,7 @@ class OnlineTable:
             if self._line:
                 self._lose(m)
 
-    def _hold(self, o: Operation, found: Found) -> None:
+    def _hold(self, o: Operation, found: OnlineFinding) -> None:
         if len(self._held) < self._remembered:
             self._held[o.op] = o, found
         else:

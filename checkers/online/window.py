@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from checkers.evidence.tablelog import Commit, Metadata
-from checkers.timeline.timeline import Changes
+from checkers.timeline.timeline import NetRows
 from workloads.tables import Row, State
 
 KEPT = 512
@@ -33,12 +33,12 @@ class Made:
     """
 
     commit: Commit
-    changes: Changes
+    changes: NetRows
     acknowledged: int = _NEVER
     read: int = _NEVER
 
 
-class Window:
+class StateWindow:
     """The last states of one table's main.
 
     Attributes:
@@ -78,7 +78,7 @@ class Window:
             raise NotJudged(TOO_LONG)
         return 0
 
-    def step(self, c: Commit, changes: Changes) -> None:
+    def step(self, c: Commit, changes: NetRows) -> None:
         """Main's next commit.
 
         Raises:

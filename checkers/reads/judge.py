@@ -38,8 +38,8 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit
 from checkers.reads.named import NEVER_HAD, Named
 from checkers.timeline import explain, two_tables
-from checkers.timeline.past import Past
-from checkers.timeline.states import States, _Span, rows_hash
+from checkers.timeline.past import TableHistory
+from checkers.timeline.states import TableStates, _Span, rows_hash
 from checkers.timeline.timeline import Timeline, kind_of
 from checkers.timeline.touched import reads_rows, touches
 from checkers.unit import Part, TableChecker, Unit, unjudged
@@ -175,8 +175,8 @@ class TableReads:
 
     def __post_init__(self) -> None:
         t = self.t
-        self.states = States(t)
-        self.past = Past(t)
+        self.states = TableStates(t)
+        self.past = TableHistory(t)
         self.named = Named(self)
         self.writes, self.reads = _Floor(), _Floor()
         self.travels = _Floor()
@@ -553,7 +553,7 @@ class TableReads:
             f"lacks {explain.rows(less)}."
         )
         commits: list[Commit | None] = []
-        for r in [*more, *less][: explain.MOST]:
+        for r in [*more, *less][: explain.MOST_IN_A_SENTENCE]:
             life = self._life(r)
             if life is not None:
                 text += f" {explain.row(r)} was there {life}."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
-from checkers.timeline.states import States, _Span, rows_hash
+from checkers.timeline.states import TableStates, _Span, rows_hash
 from checkers.verdict import Anomaly
 from workloads.tables import Row
 
@@ -220,7 +220,7 @@ class Named:
     def _hashes(self) -> dict[int, int]:
         """Snapshot → hash of its rows, of every snapshot."""
         whole = self._t.of_every_snapshot
-        return self._judge.states.of_snapshot if whole is self._t else States(whole).of_snapshot
+        return self._judge.states.of_snapshot if whole is self._t else TableStates(whole).of_snapshot
 
     def _changed(self, o: Operation, c: Commit, rows: list[Row], how: str) -> bool:
         """Report rows that are not those of the snapshot."""

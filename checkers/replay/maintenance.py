@@ -6,21 +6,21 @@ from contextlib import closing
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
-from checkers.replay.past import FAR, Past, change_of, evidence_of, files_of
+from checkers.replay.past import MOST_STATES_BEFORE, EarlierCommits, change_of, evidence_of, files_of
 from checkers.timeline import explain
 from checkers.timeline.promise import REPLACED
-from checkers.timeline.timeline import Changes
+from checkers.timeline.timeline import NetRows
 from checkers.verdict import Anomaly
 from workloads.tables import State
 
 
 def overwritten_by_replacement(
-    past: Past, checker: str, k: int, c: Commit, o: Operation, real: Changes, state: State
+    past: EarlierCommits, checker: str, k: int, c: Commit, o: Operation, real: NetRows, state: State
 ) -> Anomaly | None:
     """A table replaced by its state at an older position; later commits are overwritten."""
     after = state.copy()
     after.apply(*real)
-    with closing(past.states_back(state, k - 1, max(0, k - 1 - FAR))) as states:
+    with closing(past.states_back(state, k - 1, max(0, k - 1 - MOST_STATES_BEFORE))) as states:
         scan = next((j for j, at in states if at == after), None)
     if scan is None:
         return None
@@ -48,7 +48,7 @@ def overwritten_by_replacement(
     )
 
 
-def changed_rows(past: Past, checker: str, k: int, c: Commit, o: Operation, real: Changes) -> Anomaly:
+def changed_rows(past: EarlierCommits, checker: str, k: int, c: Commit, o: Operation, real: NetRows) -> Anomaly:
     """Rows that maintenance brought back (``resurrected-row``), or changed in any other way (``compaction-changed-rows``)."""
     before = past.removed_before(k, real.added)
     rows = sorted({*real.added, *real.removed}, key=str)

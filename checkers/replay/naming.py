@@ -10,7 +10,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit
-from checkers.replay.past import Past, Scan, evidence_of, files_of
+from checkers.replay.past import EarlierCommits, ScannedState, evidence_of, files_of
 from checkers.timeline import explain
 from checkers.timeline.makers import all_signed
 from checkers.timeline.promise import (
@@ -22,7 +22,7 @@ from checkers.timeline.promise import (
     promise,
     source_of_blind_append,
 )
-from checkers.timeline.timeline import Changes, Timeline, Version, kind_of, meaning
+from checkers.timeline.timeline import NetRows, Timeline, Version, kind_of, meaning
 from checkers.verdict import Anomaly
 from workloads.engines.engines import SPARK
 from workloads.operations.kind import Kind
@@ -40,15 +40,15 @@ class Naming:
         state: the one at position k-1.
     """
 
-    past: Past
+    past: EarlierCommits
     checker: str
     k: int
     c: Commit
     o: Operation
     kind: Kind
-    real: Changes
+    real: NetRows
     first: int
-    scans: list[Scan]
+    scans: list[ScannedState]
     state: State
 
     @property
@@ -87,7 +87,7 @@ class Naming:
             same = [r for r in same if meant is not None and r in meant.added] or same
         return same[0] if same else None
 
-    def overlap_of_deletes(self, s: Scan) -> bool:
+    def overlap_of_deletes(self, s: ScannedState) -> bool:
         """Whether the commit is a delete at scan ``s``, apart from rows that concurrent commits also deleted."""
         if s.adds or s.made or s.over or not s.gone:
             return False
@@ -112,7 +112,7 @@ class Naming:
 
     # --- the name
 
-    def anomaly(self, legal_elsewhere: Scan | None, lost: Sequence[Version]) -> Anomaly:
+    def anomaly(self, legal_elsewhere: ScannedState | None, lost: Sequence[Version]) -> Anomaly:
         """The anomaly; ``legal_elsewhere`` is a scan that explains it under snapshot isolation, where the table promises more, and ``lost``
         are the former snapshots of main that explain it."""
         if legal_elsewhere is not None:
@@ -132,7 +132,7 @@ class Naming:
             return self.stale_scan(old)
         return self.other(self.scans[0]) if self.scans else self.wrong_rows(None)
 
-    def undelete(self, s: Scan) -> Anomaly | None:
+    def undelete(self, s: ScannedState) -> Anomaly | None:
         """A delete that missed a row because a concurrent commit changed or moved it after the delete's scan."""
         if s.adds or s.made or s.over or not s.gone:
             return None
@@ -168,7 +168,7 @@ class Naming:
         known = by_iceberg and isolation(t.spec, o) == "snapshot" and misses and mor and changed_at is not None
         return ROW_DELTA if known else None
 
-    def lost_update(self, s: Scan) -> Anomaly | None:
+    def lost_update(self, s: ScannedState) -> Anomaly | None:
         """A commit that removed rows which a concurrent commit made after its scan, and added what its old scan means."""
         if not s.over or s.made or s.unmade or not s.adds:
             return None
@@ -197,7 +197,7 @@ class Naming:
                     out.setdefault(r, position)
         return out
 
-    def revived(self, s: Scan) -> Anomaly | None:
+    def revived(self, s: ScannedState) -> Anomaly | None:
         """An update at an old scan whose row was deleted (``resurrected-row``), changed or moved (``duplicate-row``) since."""
         if not s.adds or s.over or s.made or s.unmade or not s.gone:
             return None
@@ -229,7 +229,7 @@ class Naming:
         )
         return self._make("duplicate-row", text, [other], list(dict.fromkeys([row, left, *new])), None, scan=s)
 
-    def write_skew(self, s: Scan) -> Anomaly:
+    def write_skew(self, s: ScannedState) -> Anomaly:
         """A serializable table's commit that only an older scan explains."""
         here = self.scans[0]
         between = [self.t.main[p - 1] for p in range(s.j + 1, self.k)]
@@ -254,7 +254,7 @@ class Naming:
         )
         return self._make("write-skew", text, [changed], self._rows(here), documented, scan=s)
 
-    def _matters(self, c: Commit, here: Scan, s: Scan) -> bool:
+    def _matters(self, c: Commit, here: ScannedState, s: ScannedState) -> bool:
         change = self.past.changes[self.t.position[c.snapshot_id] - 1]
         keys = {r.id for r in (*here.gone, *here.over, *here.unmade, *here.made)}
         value = self.o.value if isinstance(self.o.value, dict) else {}
@@ -280,7 +280,7 @@ class Naming:
             return replace(found, ops=(x.op, self.o.op))
         return None
 
-    def stale_scan(self, s: Scan) -> Anomaly:
+    def stale_scan(self, s: ScannedState) -> Anomaly:
         """A commit explained only by a scan older than a write that was acknowledged before the operation began."""
         missed = self.t.main[s.j]
         proof = self._settled_by()
@@ -323,7 +323,7 @@ class Naming:
         documented = source_of_blind_append(self.t.spec, self.o) if back is not None else None
         return self._make("vanished-read", text, [lost], [*self.real.removed, *self.real.added], documented)
 
-    def other(self, s: Scan) -> Anomaly:
+    def other(self, s: ScannedState) -> Anomaly:
         """No scan explains it: named by the difference at its parent."""
         if s.made and not (s.over or s.unmade):
             before = self.past.removed_before(self.k, s.made)
@@ -353,7 +353,7 @@ class Naming:
                 return self._make("lost-update", text, [other], s.over, None, scan=s)
         return self.wrong_rows(s)
 
-    def wrong_rows(self, s: Scan | None) -> Anomaly:
+    def wrong_rows(self, s: ScannedState | None) -> Anomaly:
         """Anything else."""
         text = (
             f"the {explain.operation(self.o)} ({explain.outcome(self.o)}) committed {explain.snapshot(self.c)}, which removes "
@@ -372,7 +372,7 @@ class Naming:
     # --- words and pieces
 
     @staticmethod
-    def _difference(s: Scan) -> str:
+    def _difference(s: ScannedState) -> str:
         parts = [
             (s.gone, "also remove"),
             (s.over, "not remove"),
@@ -382,7 +382,7 @@ class Naming:
         return " and ".join(f"{verb} {explain.rows(rows)}" for rows, verb in parts if rows)
 
     @staticmethod
-    def _rows(s: Scan) -> list[Row]:
+    def _rows(s: ScannedState) -> list[Row]:
         return [*s.gone, *s.over, *s.unmade, *s.made]
 
     def _rewritten_since(self, file: str, position: int) -> bool:
@@ -398,7 +398,7 @@ class Naming:
         documented: str | None,
         *,
         home: tuple[int, Any] | None = None,
-        scan: Scan | None = None,
+        scan: ScannedState | None = None,
     ) -> Anomaly:
         ops, events = [self.o.op], list(self.o.indices)
         for c in others:

@@ -9,15 +9,15 @@ from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange
-from checkers.timeline.timeline import Changes, Timeline, Version, meaning
+from checkers.timeline.timeline import NetRows, Timeline, Version, meaning
 from workloads.tables import Row, State
 
-FAR = 256
+MOST_STATES_BEFORE = 256
 """Number of commits before the oldest legal scan that are also tried, only to name an anomaly better."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class ScannedState:
     """A state that an operation may have scanned, compared with what its commit did.
 
     Attributes:
@@ -42,7 +42,7 @@ class Scan:
         return not (self.gone or self.over or self.unmade or self.made)
 
 
-def compare(j: int, removed: Iterable[Row], added: Iterable[Row], real: Changes) -> Scan:
+def compare(j: int, removed: Iterable[Row], added: Iterable[Row], real: NetRows) -> ScannedState:
     """Compare what the meaning at position ``j`` removes and adds with what the commit did."""
     want_removed, want_added = Counter(removed), Counter(added)
     want_removed, want_added = want_removed - want_added, want_added - want_removed
@@ -51,7 +51,7 @@ def compare(j: int, removed: Iterable[Row], added: Iterable[Row], real: Changes)
     def rows(c: Counter[Row]) -> tuple[Row, ...]:
         return tuple(c.elements())
 
-    return Scan(
+    return ScannedState(
         j,
         gone=rows(want_removed - real_removed),
         over=rows(real_removed - want_removed),
@@ -62,7 +62,7 @@ def compare(j: int, removed: Iterable[Row], added: Iterable[Row], real: Changes)
 
 
 @dataclass(frozen=True)
-class Past:
+class EarlierCommits:
     """Main's commits before a given one.
 
     Attributes:
@@ -71,9 +71,9 @@ class Past:
     """
 
     t: Timeline
-    changes: Sequence[Changes | None]
+    changes: Sequence[NetRows | None]
 
-    def scan(self, o: Operation, state: State, real: Changes, j: int) -> Scan | None:
+    def scan(self, o: Operation, state: State, real: NetRows, j: int) -> ScannedState | None:
         """The state, which is at position ``j``, compared with what the commit did; None: the operation has no meaning there."""
         want = meaning(o, state, self.t.spec)
         return None if want is None else compare(j, want.removed, want.added, real)
@@ -96,7 +96,7 @@ class Past:
                 state.apply(change.removed, change.added)
                 j += 1
 
-    def lost_scans(self, o: Operation, real: Changes) -> Iterator[Version]:
+    def lost_scans(self, o: Operation, real: NetRows) -> Iterator[Version]:
         """The former snapshots of main that explain the commit, oldest first."""
         for version in self.t.versions:
             if version.snapshot is None or version.snapshot in self.t.position:
@@ -137,7 +137,7 @@ def files_of(c: Commit, rows: Iterable[Row], t: Timeline) -> tuple[str, ...]:
     return tuple(found)[:20]
 
 
-def evidence_of(real: Changes, **more: Any) -> dict[str, Any]:
+def evidence_of(real: NetRows, **more: Any) -> dict[str, Any]:
     """An anomaly's evidence: the rows that the commit really removed and added, and ``more``."""
     bound = 50
     return {

@@ -37,10 +37,10 @@ from checkers.evidence.tablelog import Commit
 from checkers.replay.maintenance import changed_rows, overwritten_by_replacement
 from checkers.replay.missing import missing_files
 from checkers.replay.naming import Naming
-from checkers.replay.past import FAR, Past, Scan, compare
+from checkers.replay.past import MOST_STATES_BEFORE, EarlierCommits, ScannedState, compare
 from checkers.timeline import explain
 from checkers.timeline.promise import isolation, known, not_known
-from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning
+from checkers.timeline.timeline import NetRows, Timeline, kind_of, meaning
 from checkers.unit import Part, TableChecker, Unit, unjudged
 from checkers.verdict import Anomaly
 from workloads.operations.kind import Kind
@@ -124,7 +124,7 @@ class TableReplay:
     overlapped: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.past = Past(self.t, [self.t.changes(c) for c in self.t.main])
+        self.past = EarlierCommits(self.t, [self.t.changes(c) for c in self.t.main])
         self.state: State | None = State() if self.t.rooted else None
 
     def stats(self) -> ReplayTable:
@@ -180,7 +180,7 @@ class TableReplay:
 
     # --- one commit
 
-    def judge(self, k: int, c: Commit, real: Changes) -> None:
+    def judge(self, k: int, c: Commit, real: NetRows) -> None:
         """Judge the commit at position k, which changed the rows so; ``state`` is the one before it."""
         if c.op is None and c.snapshot_id in self.t.labels.shared:
             return self._judge_shared(k, c, real)
@@ -218,7 +218,7 @@ class TableReplay:
             return
         self._explain(k, c, o, kind, real, state)
 
-    def _judge_shared(self, k: int, c: Commit, real: Changes) -> None:
+    def _judge_shared(self, k: int, c: Commit, real: NetRows) -> None:
         """Several operations in one commit: these only insert, so the commit must add the rows of all of them, and nothing else."""
         ops = [o for op in self.t.labels.shared[c.snapshot_id] if (o := self.t.everything.get(op)) is not None]
         meant = [meaning(o, State(), self.t.spec) for o in ops]
@@ -229,12 +229,12 @@ class TableReplay:
             naming = Naming(self.past, self.checker, k, c, ops[0], kind, real, k - 1, [scan], State())
             self.anomalies.append(naming.wrong_rows(scan))
 
-    def _explain(self, k: int, c: Commit, o: Operation, kind: Kind, real: Changes, state: State) -> None:
+    def _explain(self, k: int, c: Commit, o: Operation, kind: Kind, real: NetRows, state: State) -> None:
         """Explain a commit that is not its operation's meaning at k-1: legal at an older scan, or an anomaly."""
         first = min(self.t.settled(o.invoked.index), k - 1)
         serializable = isolation(self.t.spec, o) != "snapshot"
-        scans: list[Scan] = []
-        with closing(self.past.states_back(state, k - 1, max(0, first - FAR))) as states:
+        scans: list[ScannedState] = []
+        with closing(self.past.states_back(state, k - 1, max(0, first - MOST_STATES_BEFORE))) as states:
             for j, at in states:
                 scan = self.past.scan(o, at, real, j)
                 if scan is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkers.formats.iceberg.metadata import Metadata
+from checkers.formats.iceberg.metadata import MetadataRules
 from checkers.selftest import (
     contradictions,
     deltalogs,
@@ -35,7 +35,7 @@ from checkers.selftest import (
 )
 from checkers.selftest.plant import Plant
 
-TABLES = (
+PLANT_TABLES = (
     *(lostcommits, wronganswers, stalescans, wrongrows, missingfiles, wrongreads, wrongtravel, secondopinions),
     *(
         wrongmetadata,
@@ -53,10 +53,10 @@ TABLES = (
     ),
 )
 """The tables of plants by subject, in the order of the checkers."""
-ALL: tuple[Plant[Any], ...] = tuple(plant for subject in TABLES for plant in subject.PLANTS)
+ALL: tuple[Plant[Any], ...] = tuple(plant for subject in PLANT_TABLES for plant in subject.PLANTS)
 """Every plant, in the order of the tables."""
 OF_DELTA: tuple[Plant[Any], ...] = (
-    *(p for p in ALL if p.neutral and p.checker != Metadata.name),
+    *(p for p in ALL if p.neutral and p.checker != MetadataRules.name),
     *deltalogs.PLANTS,
 )
 """The plants for runs on tables of Delta Lake, whose metadata nobody but ``protocol`` judges. Some that every format can have find no place."""

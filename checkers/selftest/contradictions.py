@@ -151,7 +151,7 @@ def row_ids_later(p: CommitSite) -> Planted | None:
     return p.planted(log=replace(log, metadata=later))
 
 
-FILES: Plants = {
+FILE_PLANTS: Plants = {
     "manifest-list-of-another-snapshot: A snapshot has the manifest list of its parent.": Plant(
         lambda p: p.changed(manifest_list=p.parent.manifest_list),
         "shared-manifest-list",
@@ -354,7 +354,7 @@ def only_adds(p: CommitSite) -> bool:
     return bool(p.c.added) and not p.c.removed and not p.c.removed_files and len(own(p, "data")) == len(p.c.added_files)
 
 
-ROWS: Plants = {
+ROW_PLANTS: Plants = {
     "two-rows-at-one-place: Two rows that a commit adds are at one position of a file.": Plant(
         one_row("added", beside), "misplaced-row"
     ),
@@ -409,7 +409,7 @@ SAID: Plants = {
 
 PLANTS = (
     *table(SIZES, "metadata", where=later()),
-    *table(FILES, "metadata", where=later(), seen=READER),
-    *table(ROWS, "metadata", where=later(), seen=READER),
+    *table(FILE_PLANTS, "metadata", where=later(), seen=READER),
+    *table(ROW_PLANTS, "metadata", where=later(), seen=READER),
     *table(SAID, "metadata", where=later()),
 )

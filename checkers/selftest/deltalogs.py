@@ -19,14 +19,14 @@ from checkers.formats.delta.records import (
     DeltaCommit,
     DeltaLog,
     DeltaMetadata,
-    Derived,
+    DerivedFile,
     delta_log,
     logical_file,
 )
 from checkers.selftest.plant import Plant, table
 from checkers.selftest.world import GONE, Planted, World
 
-SPEC = "https://github.com/delta-io/delta/blob/v4.4.0/PROTOCOL.md"
+DELTA_PROTOCOL = "https://github.com/delta-io/delta/blob/v4.4.0/PROTOCOL.md"
 CREATION = "the version made the table, and no operation of the run did that"
 Versions = tuple[DeltaMetadata, ...]
 Actions = list[Action]
@@ -93,7 +93,7 @@ class DeltaSite:
             lambda a: [{**x, "commitInfo": {**x["commitInfo"], **fields}} if "commitInfo" in x else x for x in a]
         )
 
-    def derived(self, *found: Derived) -> Planted:
+    def derived(self, *found: DerivedFile) -> Planted:
         """The run with these files that repeat the log up to it."""
         return self.put(replace(self.m, derived=found))
 
@@ -408,10 +408,10 @@ def application_back(s: DeltaSite) -> Planted | None:
 # --- what repeats the log -------------------------------------------------------------------------------------------------
 
 
-def _checkpoint(s: DeltaSite, **changes: Any) -> Derived:
+def _checkpoint(s: DeltaSite, **changes: Any) -> DerivedFile:
     """A checkpoint of a version, as a correct writer makes it, with these changes."""
     after = DeltaSite(s.w, s.log, s.n + 1)
-    whole = Derived(
+    whole = DerivedFile(
         kind="checkpoint",
         file=f"{s.m.version:020}.checkpoint.parquet",
         live=tuple(logical_file(f) for f in after.live_before),
@@ -420,7 +420,7 @@ def _checkpoint(s: DeltaSite, **changes: Any) -> Derived:
     return replace(whole, **changes)
 
 
-def repeating(change: Callable[[DeltaSite, Derived], Derived | None]) -> Callable[[DeltaSite], Planted | None]:
+def repeating(change: Callable[[DeltaSite, DerivedFile], DerivedFile | None]) -> Callable[[DeltaSite], Planted | None]:
     """Gives a version a wrong checkpoint."""
 
     def plant(s: DeltaSite) -> Planted | None:
@@ -440,10 +440,10 @@ def _of_last(s: DeltaSite, name: str, **changes: Any) -> dict[str, Any]:
     return {**[*s.earlier(name)][-1], **changes}
 
 
-def _sums(s: DeltaSite, *, files: int = 0, size: int = 0) -> Derived:
+def _sums(s: DeltaSite, *, files: int = 0, size: int = 0) -> DerivedFile:
     live = DeltaSite(s.w, s.log, s.n + 1).live_before
     total = sum(f["size"] for f in live)
-    return Derived("checksum", f"{s.m.version:020}.crc", files=len(live) + files, bytes=total + size)
+    return DerivedFile("checksum", f"{s.m.version:020}.crc", files=len(live) + files, bytes=total + size)
 
 
 PLANTS: tuple[Plant[Any], ...] = table(
@@ -559,7 +559,7 @@ PLANTS: tuple[Plant[Any], ...] = table(
     },
     "protocol",
     where=every_version,
-    seen=SPEC,
+    seen=DELTA_PROTOCOL,
     neutral=False,
 )
 """Bugs of Delta's logs."""

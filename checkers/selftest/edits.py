@@ -9,8 +9,8 @@ from checkers.evidence.history import Event
 from checkers.evidence.replace import replace
 from workloads.tables import Row, State
 
-CONFLICT = ("org.apache.iceberg.exceptions.CommitFailedException", "Commit failed: branch main has changed")
-REFUSED = ("org.apache.iceberg.exceptions.ValidationException", "Missing required files to delete")
+CONFLICT_ERROR = ("org.apache.iceberg.exceptions.CommitFailedException", "Commit failed: branch main has changed")
+REFUSED_ERROR = ("org.apache.iceberg.exceptions.ValidationException", "Missing required files to delete")
 NO_ANSWER = ("org.apache.iceberg.exceptions.CommitStateUnknownException", "Service failed: 504")
 """Errors of operations: class and message."""
 

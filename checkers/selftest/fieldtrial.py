@@ -21,8 +21,8 @@ from checkers.evidence.history import HistoryError, contradictions
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, ObjectSize, TableLogError
-from checkers.selftest.fields import FAILED, PARTS, Fate, Outcome, fate, first_word
-from checkers.selftest.mutator import MADE_UP, NUMBERS, Site, Variant, sites, variants
+from checkers.selftest.fields import FAILED, FIELD_PARTS, Outcome, WrongValues, fate, first_word
+from checkers.selftest.mutator import MADE_UP, NUMBERS, MutationSite, Variant, sites, variants
 from checkers.verdict import Checker
 
 MISSES_KEPT = 5
@@ -59,7 +59,7 @@ class _Places:
 
     run: str
     evidence: Evidence
-    by_field: dict[str, list[Site]] = field(default_factory=dict)
+    by_field: dict[str, list[MutationSite]] = field(default_factory=dict)
 
 
 def damaged(e: Evidence) -> dict[str, Evidence]:
@@ -105,7 +105,7 @@ def run(
     placements: int = 3,
     seed: int = 0,
     only: Sequence[str] = (),
-    fates: Callable[[str], Fate] = fate,
+    fates: Callable[[str], WrongValues] = fate,
     done: Callable[[FieldScore], None] = lambda _: None,
 ) -> list[FieldScore]:
     """The trial of every field that the runs have.
@@ -123,7 +123,7 @@ def run(
     places = [_places(name, e) for name, e in runs.items()]
     worse = [_places(f"{p.run} {what}", e) for p in places[:1] for what, e in damaged(p.evidence).items()]
     every = sorted(
-        {f: None for p in (*places, *worse) for f in p.by_field}, key=lambda f: [*PARTS].index(first_word(f))
+        {f: None for p in (*places, *worse) for f in p.by_field}, key=lambda f: [*FIELD_PARTS].index(first_word(f))
     )
     chosen = _chosen(every, only)
     scores = []
@@ -240,7 +240,7 @@ def _tried(
         for p in (*among[start:], *among[:start]):
             same = p.by_field[name]
             here = same if n < placements else [s for s in same if s.first]
-            found: tuple[Site, list[Variant]] | None = next(
+            found: tuple[MutationSite, list[Variant]] | None = next(
                 ((s, vs) for s in rng.sample(here, min(20, len(here))) if (vs := variants(s, same, rng))),
                 None,
             )
@@ -261,7 +261,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _score(name: str, fate: Fate, tried: Iterator[_Tried]) -> FieldScore:
+def _score(name: str, fate: WrongValues, tried: Iterator[_Tried]) -> FieldScore:
     outcomes: Counter[Outcome] = Counter()
     misses = []
     for where, came, said in tried:

@@ -15,7 +15,7 @@ from checkers.evidence.replace import replace
 from checkers.formats.iceberg.records import IcebergLog as TableLog
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table
-from checkers.selftest.world import Planted, Table, World
+from checkers.selftest.world import GoodTable, Planted, World
 from checkers.timeline.two_tables import tables_of
 
 SIMPLE = "apache/iceberg#7569"
@@ -28,8 +28,8 @@ class TransferSite:
 
     w: World
     o: Operation
-    early: Table
-    late: Table
+    early: GoodTable
+    late: GoodTable
 
     @property
     def k(self) -> int:
@@ -59,12 +59,12 @@ def later_transfers(w: World) -> Iterator[TransferSite]:
 # --- half of a transfer, for good ---------------------------------------------------------------------------------------
 
 
-def snapshot(t: Table, k: int) -> int | None:
+def snapshot(t: GoodTable, k: int) -> int | None:
     """Main's snapshot at a position."""
     return t.main[k - 1].snapshot_id if k else None
 
 
-def without(w: World, t: Table, op: str) -> tuple[TableLog, Sequence[Event]]:
+def without(w: World, t: GoodTable, op: str) -> tuple[TableLog, Sequence[Event]]:
     """A table whose main never had a transfer that was staged there, nor what followed from it; and what readers then saw."""
     k = t.position[op]
     gone, before = t.main[k - 1], snapshot(t, k - 1)
@@ -81,7 +81,7 @@ def without(w: World, t: Table, op: str) -> tuple[TableLog, Sequence[Event]]:
         for m in log.metadata
     )
     log = replace(log, commits=tuple(commits), metadata=metadata)
-    now = Table(t.spec, log, t.operations)
+    now = GoodTable(t.spec, log, t.operations)
     at = {c.snapshot_id: n for n, c in enumerate(now.main, 1)}
     at[gone.snapshot_id] = k - 1
     both = (o for o in w.operations.values() if o.f == "read-both" and o.type == "ok" and t.name in tables_of(o))
@@ -93,7 +93,7 @@ def refs(main: int | None) -> dict[str, int]:
     return {} if main is None else {"main": main}
 
 
-def _seen(o: Operation, t: Table, at: dict[int, int], instead: dict[int, int | None]) -> dict[str, Any]:
+def _seen(o: Operation, t: GoodTable, at: dict[int, int], instead: dict[int, int | None]) -> dict[str, Any]:
     """The result of a read of two tables, with the changed rows of one of them."""
     side = int(t.name != o.table)
     result = dict(o.result)
@@ -102,7 +102,7 @@ def _seen(o: Operation, t: Table, at: dict[int, int], instead: dict[int, int | N
     return {**result, "rows": with_side(result["rows"], side, t, at[result["second" if side else "first"]])}
 
 
-def with_side(found: Sequence[Any], side: int, t: Table, k: int) -> list[list[Any]]:
+def with_side(found: Sequence[Any], side: int, t: GoodTable, k: int) -> list[list[Any]]:
     """The rows of a read of two tables, with those of one of them as at a position."""
     return [r for r in found if r[0] != side] + [[side, *r] for r in t.states[k].rows()]
 
@@ -137,8 +137,8 @@ class ShownSite:
     w: World
     r: Operation
     o: Operation
-    own: Table
-    other: Table
+    own: GoodTable
+    other: GoodTable
 
 
 def shown(w: World) -> Iterator[ShownSite]:
@@ -191,7 +191,7 @@ HALVES: Plants = {
     "one-table-restored": Plant(restored, seen="https://iceberg.apache.org/docs/latest/spark-procedures/"),
 }
 
-READS: Plants = {
+READ_PLANTS: Plants = {
     "second-table-from-a-cache": Plant(second_cached),
     "first-table-from-a-cache": Plant(first_cached),
     "reader-between-two-commits": Plant(between, where=later_transfers, seen=SIMPLE),
@@ -200,5 +200,5 @@ READS: Plants = {
 
 PLANTS = (
     *table(HALVES, "atomicity", names="half-transaction", where=later_transfers, seen=SIMPLE, neutral=True),
-    *table(READS, "atomicity", names="fractured-read", where=shown, seen=CACHED, neutral=True),
+    *table(READ_PLANTS, "atomicity", names="fractured-read", where=shown, seen=CACHED, neutral=True),
 )

@@ -15,24 +15,24 @@ from checkers.formats.iceberg.records import iceberg_log
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance, pick, statements
-from checkers.selftest.world import CATALOG, Edit, Planted, Table, Version, World, acked, native, totals
+from checkers.selftest.world import CATALOG_DID_IT, Edit, GoodTable, GoodVersion, Planted, World, acked, native, totals
 from checkers.timeline.two_tables import tables_of
 from workloads.operations.kinds import KINDS
 
 
-def certain(t: Table) -> Iterable[int]:
+def certain(t: GoodTable) -> Iterable[int]:
     """Positions of acknowledged statements that had something to change at every state that they can have seen."""
     return (k for k in statements(t) if always_changes(t, t.op(k)))
 
 
-def always_changes(t: Table, o: Operation) -> bool:
+def always_changes(t: GoodTable, o: Operation) -> bool:
     """Whether an operation changes something at every state that it can have seen."""
     assert o.completed is not None
     window = range(t.settled(o.invoked.index), t.reached(o.completed.index) + 1)
     return all(t.meaning(o, j) != ([], []) for j in window)
 
 
-def ends_before(t: Table, a: int, b: int) -> bool:
+def ends_before(t: GoodTable, a: int, b: int) -> bool:
     """Whether the operation at position a was acknowledged before that at position b was invoked."""
     end = acked(t.op(a))
     return end is not None and end < t.op(b).invoked.index
@@ -94,7 +94,7 @@ def of_another_parent(p: CommitSite) -> Planted | None:
     return p.planted(before.op, log=log)
 
 
-LOST: Plants = {
+LOST_PLANTS: Plants = {
     "lost-commit-overtaken": Plant(
         overtaken,
         where=commits(statements, lambda p: not p.last),
@@ -166,10 +166,10 @@ def twin(w: World, c: Commit) -> Commit:
     return native(copy, manifest_list=f"metadata/snap-{snapshot}-1-x.avro")
 
 
-def version_of(t: Table, n: int, c: Commit) -> Version:
+def version_of(t: GoodTable, n: int, c: Commit) -> GoodVersion:
     """A metadata version that shows a new commit, after the n-th."""
     m = t.versions[n].metadata
-    return Version(replace(m, location=m.location.replace(".metadata.json", f"-{c.snapshot_id}.metadata.json")), c)
+    return GoodVersion(replace(m, location=m.location.replace(".metadata.json", f"-{c.snapshot_id}.metadata.json")), c)
 
 
 def again(p: CommitSite, k: int) -> Planted:
@@ -250,7 +250,9 @@ def wrong_table(p: CommitSite) -> Planted | None:
 FOREIGN: Plants = {
     "false-failure: A commit that took effect is reported as a definite conflict.": Plant(
         lambda p: p.planted(
-            events=edits.completed(p.w.events, p.o.op, "fail", [p.w.rng.choice([edits.CONFLICT, edits.REFUSED])])
+            events=edits.completed(
+                p.w.events, p.o.op, "fail", [p.w.rng.choice([edits.CONFLICT_ERROR, edits.REFUSED_ERROR])]
+            )
         ),
         "false-failure",
         seen="JDBC catalog, connection cut after UPDATE 1: the retry meets its own snapshot and fails (apache/polaris#5459 is another)",
@@ -310,7 +312,7 @@ def out_of_order(p: CommitSite) -> Planted | None:
 def table_lost(w: World) -> Planted | None:
     """The catalog no longer has a pointer for the table."""
     t = w.choose(w.tables)
-    return w.planted(log=t.with_capture(-1, None), nobody=CATALOG) if t is not None and t.log.captures else None
+    return w.planted(log=t.with_capture(-1, None), nobody=CATALOG_DID_IT) if t is not None and t.log.captures else None
 
 
 def rollback_forgotten(p: CommitSite) -> Planted | None:
@@ -322,7 +324,7 @@ def rollback_forgotten(p: CommitSite) -> Planted | None:
     return p.w.planted("back", events=edits.inserted(p.w.events, min(late), more)) if late else None
 
 
-ORDER: Plants = {
+ORDER_PLANTS: Plants = {
     "commits-swapped": Plant(
         swapped,
         where=commits(lambda t: (k for k in t.positions[1:-1] if ends_before(t, k, k + 1))),
@@ -354,8 +356,8 @@ ORDER: Plants = {
 
 
 PLANTS = (
-    *table(LOST, "commits", names="lost-commit", neutral=True),
+    *table(LOST_PLANTS, "commits", names="lost-commit", neutral=True),
     *table(TWICE, "commits", names="duplicate-commit", where=commits(statements), neutral=True),
     *table(FOREIGN, "commits", names="unknown-commit", where=commits(statements), neutral=True),
-    *table(ORDER, "commits", names="commit-order", neutral=True),
+    *table(ORDER_PLANTS, "commits", names="commit-order", neutral=True),
 )

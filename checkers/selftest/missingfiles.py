@@ -11,7 +11,7 @@ from checkers.evidence.tablelog import MissingFile
 from checkers.formats.iceberg.records import IcebergLog as TableLog
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, live
-from checkers.selftest.world import UNWRITTEN, Planted, Table, World
+from checkers.selftest.world import UNWRITTEN, GoodTable, Planted, World
 
 DELETED_LIVE = (
     "JDBC catalog, connection cut after UPDATE 1: the client considers its commit failed and deletes its files"
@@ -34,7 +34,7 @@ def file_missing(*roles: str) -> Callable[[World], Planted | None]:
     return change
 
 
-def _missing(t: Table, path: str, *needed_at: int) -> TableLog:
+def _missing(t: GoodTable, path: str, *needed_at: int) -> TableLog:
     """The log in which a file is missing that listed snapshots of these positions need."""
     listed = set(t.log.metadata[-1].snapshots)
     needed = tuple(s for k in needed_at if (s := t.main[k - 1].snapshot_id) in listed)
@@ -71,7 +71,7 @@ def metadata_missing(w: World) -> Planted | None:
     return w.planted(log=log, nobody=UNWRITTEN)
 
 
-ROWS: Plants = {
+ROW_PLANTS: Plants = {
     "data-file-missing: A data file of the current snapshot is not in the store.": Plant(
         file_missing("data"), neutral=True
     ),
@@ -92,4 +92,4 @@ ROWS: Plants = {
     ),
 }
 
-PLANTS = table(ROWS, "replay", names="missing-file", where=whole, seen=DELETED_LIVE)
+PLANTS = table(ROW_PLANTS, "replay", names="missing-file", where=whole, seen=DELETED_LIVE)

@@ -52,7 +52,9 @@ NULLABLE: frozenset[str] = frozenset(name for name, hint in _HINTS.items() if ty
 """Fields that may be null by their type."""
 NUMBERS: frozenset[str] = frozenset(name for name, hint in _HINTS.items() if int in get_args(hint))
 """Fields that are a number or null."""
-LISTS: frozenset[str] = frozenset(n for n, h in _HINTS.items() if tuple in (get_origin(x) for x in (h, *get_args(h))))
+LIST_FIELDS: frozenset[str] = frozenset(
+    n for n, h in _HINTS.items() if tuple in (get_origin(x) for x in (h, *get_args(h)))
+)
 """Fields that are a list, or null."""
 
 MADE_UP: Mapping[str, Any] = {"accepted.refs": (("made-up", 7),)}
@@ -67,7 +69,7 @@ ENUMS: Mapping[str, Sequence[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class MutationSite:
     """One field of one record of a run.
 
     Attributes:
@@ -99,7 +101,7 @@ class Variant:
     value: Any
 
 
-def sites(e: Evidence) -> Iterator[Site]:
+def sites(e: Evidence) -> Iterator[MutationSite]:
     """Every field of every record, in the order of the records."""
 
     def with_events(events: tuple[Event, ...]) -> Evidence:
@@ -108,8 +110,8 @@ def sites(e: Evidence) -> Iterator[Site]:
     def with_part(part: str, table: str, value: Any) -> Evidence:
         return replace(e, **{part: {**getattr(e, part), table: value}})
 
-    yield Site("history.events", None, e.history.events, with_events)
-    yield Site("run.complete", None, e.complete, lambda v: replace(e, complete=v))
+    yield MutationSite("history.events", None, e.history.events, with_events)
+    yield MutationSite("run.complete", None, e.complete, lambda v: replace(e, complete=v))
     for n, event in enumerate(e.history.events):
         for site in _fields("event", None, event, partial(_at, e.history.events, n, with_events)):
             # Arguments and results are different things.
@@ -118,12 +120,12 @@ def sites(e: Evidence) -> Iterator[Site]:
         yield from _log(table, log, partial(with_part, "logs", table))
         for word, part in (("swap", "swaps"), ("accepted", "accepted")):
             records, put = getattr(e, part).get(table, ()), partial(with_part, part, table)
-            yield Site(f"run.{part}", table, records, put)
+            yield MutationSite(f"run.{part}", table, records, put)
             for n, record in enumerate(records):
                 yield from _fields(word, table, record, partial(_at, records, n, put))
 
 
-def variants(site: Site, same: Sequence[Site], rng: Random) -> list[Variant]:
+def variants(site: MutationSite, same: Sequence[MutationSite], rng: Random) -> list[Variant]:
     """Plausible other values for a site, one of each kind of change.
 
     Args:
@@ -144,7 +146,7 @@ def variants(site: Site, same: Sequence[Site], rng: Random) -> list[Variant]:
     return list(_values(site.value, others, rng, null=null))
 
 
-def _log(table: str, log: TableLog, put: Callable[[TableLog], Evidence]) -> Iterator[Site]:
+def _log(table: str, log: TableLog, put: Callable[[TableLog], Evidence]) -> Iterator[MutationSite]:
     yield from _fields("log", table, log, put)
     for n, c in enumerate(log.commits):
         put_c = partial(_at, log.commits, n, partial(_replaced, log, "commits", put))
@@ -163,16 +165,16 @@ def _log(table: str, log: TableLog, put: Callable[[TableLog], Evidence]) -> Iter
                 yield replace(site, first=name == "metadata" and n == 0)
 
 
-def _fields(word: str, table: str | None, record: Any, put: Put) -> Iterator[Site]:
+def _fields(word: str, table: str | None, record: Any, put: Put) -> Iterator[MutationSite]:
     """The sites of one record; a mapping of :data:`PER_KEY` has one for each of its keys."""
     for field in _NAMES[word]:
         name, value = f"{word}.{field}", getattr(record, field)
         whole = partial(_replaced, record, field, put)
         if name in PER_KEY:
             for key in value:
-                yield Site(f"{PER_KEY[name]}.{key}", table, value[key], partial(_with_key, value, key, whole))
+                yield MutationSite(f"{PER_KEY[name]}.{key}", table, value[key], partial(_with_key, value, key, whole))
         else:
-            yield Site(name, table, value, whole)
+            yield MutationSite(name, table, value, whole)
 
 
 class _Absent:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
-from checkers.liveness import TIMEOUT, Liveness, S
+from checkers.liveness import NS_PER_S, TIMEOUT, Liveness
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.world import Planted, World
@@ -18,7 +18,7 @@ from workloads.operations.kinds import KINDS
 
 OP_TIMEOUT = 5.0
 """Seconds."""
-ROOM = int((OP_TIMEOUT + Liveness().slack + 1) * S)
+ROOM = int((OP_TIMEOUT + Liveness().slack + 1) * NS_PER_S)
 """Minimum length of the run after an operation's invocation, ns."""
 LOCKED = "apache/iceberg#2301: a killed client leaves the metastore's lock"
 
@@ -48,7 +48,7 @@ def early(w: World) -> Iterator[EarlySite]:
     applied = {c.op for t in w.tables for c in t.main}
     ops = (o for o in w.operations.values() if o.op not in applied and o.f in KINDS)
     sites = [EarlySite(w, o) for o in ops if o.start + ROOM < w.events[-1].time]
-    yield from w.shuffled(s for s in sites if s.others_end(s.o.start + ROOM - S))
+    yield from w.shuffled(s for s in sites if s.others_end(s.o.start + ROOM - NS_PER_S))
 
 
 def never_ends(s: EarlySite) -> Planted:
@@ -61,7 +61,7 @@ def never_ends(s: EarlySite) -> Planted:
 
 def gives_up(s: EarlySite) -> Planted | None:
     """The harness gives up on an operation after its full time limit, while others complete."""
-    o, limit = s.o, s.o.start + int(OP_TIMEOUT * S) + S
+    o, limit = s.o, s.o.start + int(OP_TIMEOUT * NS_PER_S) + NS_PER_S
     if not s.others_end(limit):
         return None
     events = [e for e in edits.alone(s.w.events, o.op) if e.op != o.op or e.type == "invoke"]
@@ -83,7 +83,7 @@ def overdue(s: EarlySite) -> Planted | None:
 
 def no_progress(w: World) -> Planted | None:
     """Nothing is acknowledged for longer than the bound, though operations are under way."""
-    gap = int((Liveness().progress + 100) * S)
+    gap = int((Liveness().progress + 100) * NS_PER_S)
     ended = [(o.invoked.index, o.completed.index) for o in w.operations.values() if o.completed is not None]
     at = w.choose(n for n in range(1, len(w.events)) if any(a < n <= b for a, b in ended))
     if at is None:
@@ -98,7 +98,7 @@ def no_progress(w: World) -> Planted | None:
     return replace(bug, evidence=replace(bug.evidence, logs=logs))
 
 
-ROWS: Plants = {
+ENDLESS_PLANTS: Plants = {
     "operation-never-ends": Plant(
         never_ends, seen="no socket timeout in Iceberg's REST client: a held POST hangs for ever"
     ),
@@ -111,4 +111,4 @@ ROWS: Plants = {
     ),
 }
 
-PLANTS = table(ROWS, "liveness", names="stuck-operation", where=early, neutral=True)
+PLANTS = table(ENDLESS_PLANTS, "liveness", names="stuck-operation", where=early, neutral=True)

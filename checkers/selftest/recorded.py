@@ -18,12 +18,12 @@ from checkers.evidence.proxylog import AcceptedChange, PointerSwap
 from checkers.evidence.replace import replace
 from checkers.judge.runfolder import load_evidence
 
-PARTS = ("plan.yaml", "run.json", "history.jsonl", "tablelog/")
+RUN_FILES = ("plan.yaml", "run.json", "history.jsonl", "tablelog/")
 """The files of a run's folder to keep."""
 TABLE_COMMIT = "POST /v1/namespaces/db/tables/t"
 
 
-DELTA = "delta"
+DELTA_RUNS = "delta"
 """The folder of the recorded runs on tables of Delta Lake."""
 
 
@@ -77,7 +77,7 @@ def as_seen(e: Evidence) -> Evidence:
 
 def pack(run: Path, into: Path) -> None:
     """Record a run's folder; the same run gives the same bytes."""
-    kept = [p for p in sorted(run.rglob("*")) if p.is_file() and p.relative_to(run).as_posix().startswith(PARTS)]
+    kept = [p for p in sorted(run.rglob("*")) if p.is_file() and p.relative_to(run).as_posix().startswith(RUN_FILES)]
     with zipfile.ZipFile(into, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
         for p in kept:
             entry = zipfile.ZipInfo(p.relative_to(run).as_posix(), (1980, 1, 1, 0, 0, 0))

@@ -14,7 +14,7 @@ from checkers.evidence.replace import replace
 from checkers.selftest import stalescans, wrongreads
 
 OVERWRITES = ("update-beside-update", "update-of-a-deleted-row")
-READS = (
+READ_ANOMALIES = (
     *("stale-read", "non-monotonic-read", "read-your-writes", "dirty-read"),
     *("intermediate-read", "fractured-read", "phantom-value", "torn-list"),
 )
@@ -23,7 +23,7 @@ PLANTS = tuple(
     replace(p, name=f"{p.name}-{suffix}", checker=checker, names=finds)
     for names, plants, suffix, checker, finds in (
         (OVERWRITES, stalescans.PLANTS, "as-a-cycle", "isolation", "lost-update"),
-        (READS, wrongreads.PLANTS, "without-an-order", "linearizable", "nonlinearizable"),
+        (READ_ANOMALIES, wrongreads.PLANTS, "without-an-order", "linearizable", "nonlinearizable"),
     )
     for p in plants
     if p.name in names

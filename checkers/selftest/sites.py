@@ -15,7 +15,7 @@ from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergLog as TableLog
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.selftest import edits
-from checkers.selftest.world import Change, Planted, Table, World, acked
+from checkers.selftest.world import Change, GoodTable, Planted, World, acked
 from workloads.operations.kind import WriteSet
 from workloads.tables import Row
 
@@ -51,7 +51,7 @@ class CommitSite:
     """A commit of a table: position k on main."""
 
     w: World
-    t: Table
+    t: GoodTable
     k: int
 
     @property
@@ -149,7 +149,7 @@ def minus(found: Iterable[Row], row: Row) -> list[Row]:
 Where = Callable[[World], Iterator[CommitSite]]
 
 
-def commits(at: Callable[[Table], Iterable[int]], when: Callable[[CommitSite], object] = lambda p: True) -> Where:
+def commits(at: Callable[[GoodTable], Iterable[int]], when: Callable[[CommitSite], object] = lambda p: True) -> Where:
     """Commits at positions of a table, in random order; ``when`` says which can have the bug."""
 
     def where(w: World) -> Iterator[CommitSite]:
@@ -163,17 +163,17 @@ def later(when: Callable[[CommitSite], object] = lambda p: True) -> Where:
     return commits(lambda t: t.positions[1:], when)
 
 
-def statements(t: Table) -> Iterable[int]:
+def statements(t: GoodTable) -> Iterable[int]:
     """Positions of acknowledged statements of the main phase."""
     return (k for k in t.positions if k > 1 and t.kind(k).changes_rows and t.op(k).type == "ok")
 
 
-def maintenance(t: Table) -> Iterable[int]:
+def maintenance(t: GoodTable) -> Iterable[int]:
     """Positions of acknowledged procedures."""
     return t.maintenance
 
 
-def of_kinds(*kinds: str) -> Callable[[Table], Iterable[int]]:
+def of_kinds(*kinds: str) -> Callable[[GoodTable], Iterable[int]]:
     """Positions of statements of these kinds, or of those that begin so (``delete*``)."""
     return lambda t: (k for k in statements(t) if any(is_kind(t.op(k).f, kind) for kind in kinds))
 
@@ -188,7 +188,7 @@ class VersionSite:
     """A metadata version of a table."""
 
     w: World
-    t: Table
+    t: GoodTable
     n: int
 
     @property
@@ -226,7 +226,7 @@ def has(*keys: str) -> Callable[[CommitSite], object]:
     return lambda p: all(p.m.raw.get(k) is not None for k in keys)
 
 
-def undisturbed(w: World) -> list[Table]:
+def undisturbed(w: World) -> list[GoodTable]:
     """Tables without expiry, in random order."""
     busy = {o.table for o in w.operations.values() if o.f == "expire-snapshots"}
     quiet = [t for t in w.tables if t.name not in busy]

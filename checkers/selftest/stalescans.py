@@ -14,13 +14,13 @@ from checkers.selftest.world import Planted, rows
 from workloads.engines.engines import engine_of
 from workloads.operations.kind import WriteSet
 
-FAR = 12
+MOST_COMMITS_BACK = 12
 """How many commits back a stale scan may be."""
 
 
 def scans(p: CommitSite) -> list[tuple[int, WriteSet]]:
     """Older positions where the operation means something else than at its parent, with that meaning; in random order."""
-    found = [(j, old) for j in range(max(1, p.k - FAR), p.k - 1) if (old := p.t.meaning(p.o, j)) != p.now]
+    found = [(j, old) for j in range(max(1, p.k - MOST_COMMITS_BACK), p.k - 1) if (old := p.t.meaning(p.o, j)) != p.now]
     p.w.rng.shuffle(found)
     return found
 
@@ -88,7 +88,7 @@ def undelete(p: CommitSite, j: int, old: WriteSet) -> Planted | None:
 def compaction_undeletes(p: CommitSite) -> Planted | None:
     """A delete removes rows of files that a concurrent compaction had replaced: the rows live on in the new files."""
     now = p.now
-    at = p.w.choose(m for m in p.t.maintenance if p.k - FAR <= m < p.k)
+    at = p.w.choose(m for m in p.t.maintenance if p.k - MOST_COMMITS_BACK <= m < p.k)
     if at is None or not now.removed or p.t.meaning(p.o, at - 1) != now:
         return None
     replaced = [f.partition.get("part") for f in p.t.main[at - 1].removed_files if f.content == "data"]
@@ -133,7 +133,7 @@ def from_lost(p: CommitSite) -> Planted | None:
     return p.w.planted(p.t.op(p.k + 1).op, log=p.t.set_back(p.n, p.k - 1))
 
 
-ROWS: Plants = {
+STALE_PLANTS: Plants = {
     "lost-update-register: Of two concurrent updates of a row, the second restores the register's value from before the first.": Plant(
         lost_update("val")
     ),
@@ -194,7 +194,7 @@ ROWS: Plants = {
 }
 
 PLANTS = table(
-    ROWS,
+    STALE_PLANTS,
     "replay",
     names="lost-update",
     where=commits(of_kinds(*UPDATES)),

@@ -15,7 +15,7 @@ from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import pick
 from checkers.selftest.world import Planted, World
 
-SPEC = "https://iceberg.apache.org/spec/#metastore-tables"
+COMMIT_SPEC = "https://iceberg.apache.org/spec/#metastore-tables"
 SENT_LATE = "apache/iceberg#15050: a commit that is carried out after its writer was answered"
 TWO_IN_ORDER = "the catalog took two commits in another order than it says; each of the two did what it was to do"
 
@@ -137,7 +137,7 @@ def ref_not_set(p: SwapSite) -> Planted | None:
     )
 
 
-LOST: Plants = {
+LOST_SWAP_PLANTS: Plants = {
     "swap-without-comparison: A catalog accepts two swaps of the same version: it does not compare what it replaces.": Plant(
         pick(SwapSite.rivals, lambda p, rival: p.other(replace(p.s, op=rival, new=p.lost), before=True)),
         "lost-update",
@@ -150,7 +150,7 @@ LOST: Plants = {
         seen="https://iceberg.apache.org/spec/#file-system-tables",
         neutral=True,
     ),
-    "swap-forgotten": Plant(swap_forgotten, "lost-swap", seen=SPEC, neutral=True),
+    "swap-forgotten": Plant(swap_forgotten, "lost-swap", seen=COMMIT_SPEC, neutral=True),
     "transaction-answered-and-not-made": Plant(transaction_not_made, "lost-swap", seen="apache/iceberg#7569"),
     "rollback-answered-and-not-made": Plant(rollback_not_made, "lost-swap", seen="apache/iceberg#7569"),
     "ref-answered-and-not-set": Plant(ref_not_set, "lost-swap", seen="apache/iceberg#7569", neutral=False),
@@ -222,11 +222,11 @@ def on_older_snapshot(p: SwapSite) -> Planted | None:
 
 
 WRONG: Plants = {
-    "base-that-never-was": Plant(never_was, "unknown-base", seen=SPEC),
-    "base-that-was-replaced-before": Plant(of_before, "unknown-base", seen=SPEC),
+    "base-that-never-was": Plant(never_was, "unknown-base", seen=COMMIT_SPEC),
+    "base-that-was-replaced-before": Plant(of_before, "unknown-base", seen=COMMIT_SPEC),
     "swap-after-its-acknowledgement": Plant(too_late, "swap-time", seen=SENT_LATE),
     "swap-before-its-invocation": Plant(too_early, "swap-time", seen=SENT_LATE),
-    "swaps-in-another-order": Plant(in_another_order, "swap-order", seen=SPEC),
+    "swaps-in-another-order": Plant(in_another_order, "swap-order", seen=COMMIT_SPEC),
     "swap-by-another-operation: The commit that adds an operation's snapshot was asked for by another operation.": Plant(
         pick(SwapSite.rivals, lambda p, x: p.put(x, p.o.op, at=(p.n, p.n + 1), swaps=(replace(p.s, op=x),))),
         "foreign-swap",
@@ -239,4 +239,4 @@ WRONG: Plants = {
 }
 
 
-PLANTS = (*table(LOST, "pointer", where=swaps), *table(WRONG, "pointer", where=swaps, neutral=True))
+PLANTS = (*table(LOST_SWAP_PLANTS, "pointer", where=swaps), *table(WRONG, "pointer", where=swaps, neutral=True))

@@ -26,7 +26,7 @@ MISSES_KEPT = 5
 
 
 @dataclass(frozen=True)
-class Score:
+class PlantScore:
     """The result of one plant.
 
     Attributes:
@@ -68,7 +68,7 @@ class Alarm:
 class Report:
     """The result of a trial."""
 
-    scores: tuple[Score, ...]
+    scores: tuple[PlantScore, ...]
     alarms: tuple[Alarm, ...]
 
     @property
@@ -119,7 +119,7 @@ def _reports(plant: Plant[Any], planted: Planted, verdict: Verdict) -> list[Anom
     return [a for a in verdict.anomalies if a.name in plant.finds and (not planted.ops or planted.ops & set(a.ops))]
 
 
-def try_plant(plant: Plant[Any], checker: Checker, runs: Sequence[World], *, placements: int, seed: int) -> Score:
+def try_plant(plant: Plant[Any], checker: Checker, runs: Sequence[World], *, placements: int, seed: int) -> PlantScore:
     """Plant a bug ``placements`` times, in the runs in turn (in the next one if a run has no place for it)."""
     names: Counter[str] = Counter()
     nobody: Counter[str] = Counter()
@@ -150,7 +150,7 @@ def try_plant(plant: Plant[Any], checker: Checker, runs: Sequence[World], *, pla
         if not found:
             said = ", ".join(f"{a.name} of {'/'.join(a.ops)}" for a in verdict.anomalies[:6]) or str(verdict.valid)
             misses.append(f"placement {n} ({', '.join(sorted(bug.ops))}): {said}")
-    return Score(
+    return PlantScore(
         plant,
         planted,
         planted - len(misses),
@@ -187,7 +187,7 @@ def run(
     *,
     placements: int = 50,
     seed: int = 0,
-    done: Callable[[Score], None] = lambda _: None,
+    done: Callable[[PlantScore], None] = lambda _: None,
 ) -> Report:
     """The whole trial.
 

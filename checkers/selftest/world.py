@@ -43,14 +43,14 @@ Edit = tuple[Rows, Rows]
 Change = Callable[[Metadata], Metadata]
 """A change of a metadata version."""
 NO_SNAPSHOT = "the version shows no new snapshot, so its file does not say who wrote it"
-CATALOG = "the catalog did it, to all operations at once"
+CATALOG_DID_IT = "the catalog did it, to all operations at once"
 GONE = "evidence is gone, and missing evidence accuses nobody"
 UNWRITTEN = "the file is in no version, so nothing says who wrote it"
 """Why a planted bug has no culprit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class GoodVersion:
     """One metadata version, as its change to the one before it.
 
     Attributes:
@@ -69,7 +69,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Table:
+class GoodTable:
     """One table of a good run: a chain of commits from the empty table, all of them on main."""
 
     spec: TableSpec
@@ -200,12 +200,12 @@ class Table:
     # --- as versions
 
     @cached_property
-    def versions(self) -> tuple[Version, ...]:
+    def versions(self) -> tuple[GoodVersion, ...]:
         """The metadata versions, as what each did."""
         commits = {c.metadata: c for c in self.log.commits}
         out, before = [], set[int]()
         for m in self.log.metadata:
-            out.append(Version(m, commits.get(m.n), tuple(s for s in before if s not in m.snapshots)))
+            out.append(GoodVersion(m, commits.get(m.n), tuple(s for s in before if s not in m.snapshots)))
             before = set(m.snapshots)
         return tuple(out)
 
@@ -241,14 +241,14 @@ class Table:
 
         return replace(log, commits=tuple(map(recounted, log.commits)))
 
-    def after(self, n: int, *more: Version) -> TableLog:
+    def after(self, n: int, *more: GoodVersion) -> TableLog:
         """The log with versions inserted after the n-th."""
         return self.rebuilt([*self.versions[: n + 1], *more, *self.versions[n + 1 :]])
 
     def set_back(self, n: int, k: int) -> TableLog:
         """The log with the n-th version a second time after itself, but with main at position k."""
         m = self.versions[n].metadata
-        return self.after(n, Version(replace(m, location=f"{m.location}.again"), main=self.main[k - 1].snapshot_id))
+        return self.after(n, GoodVersion(replace(m, location=f"{m.location}.again"), main=self.main[k - 1].snapshot_id))
 
     def without(self, k: int) -> TableLog:
         """The log as if the commit at position k had never been made."""
@@ -256,7 +256,7 @@ class Table:
         others = (v for n, v in enumerate(self.versions) if n != self.at(k))
         return self.rebuilt([replace(v, dropped=tuple(s for s in v.dropped if s != gone)) for v in others])
 
-    def rebuilt(self, versions: Sequence[Version]) -> TableLog:
+    def rebuilt(self, versions: Sequence[GoodVersion]) -> TableLog:
         """The log with these versions; numbers, parents, lists, sequence numbers and row ids are derived from each other."""
         metadata: list[Metadata] = []
         commits: list[Commit] = []
@@ -389,15 +389,15 @@ class World:
         return {o.op: o for o in self.evidence.history.operations()}
 
     @cached_property
-    def every(self) -> tuple[Table, ...]:
+    def every(self) -> tuple[GoodTable, ...]:
         """The tables that have a commit."""
         e = self.evidence
         return tuple(
-            Table(e.tables[n], iceberg_log(log), self.operations) for n, log in sorted(e.logs.items()) if log.main()
+            GoodTable(e.tables[n], iceberg_log(log), self.operations) for n, log in sorted(e.logs.items()) if log.main()
         )
 
     @cached_property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[GoodTable, ...]:
         """The tables without staged snapshots: each snapshot became main's with the version that shows it first."""
         return tuple(t for t in self.every if not t.staged)
 
@@ -424,7 +424,7 @@ class World:
         self.rng.shuffle(found)
         return found
 
-    def each(self, positions: Callable[[Table], Iterable[int]]) -> list[tuple[Table, int]]:
+    def each(self, positions: Callable[[GoodTable], Iterable[int]]) -> list[tuple[GoodTable, int]]:
         """All (table, position) in random order."""
         found = [(t, k) for t in self.tables for k in positions(t)]
         self.rng.shuffle(found)
@@ -447,7 +447,7 @@ class World:
             e = replace(e, history=replace(e.history, events=renumbered(events)))
         return Planted(e, frozenset(ops), None if nobody or not ops else ops[0], nobody)
 
-    def by_maker(self, t: Table, n: int, log: TableLog) -> Planted:
+    def by_maker(self, t: GoodTable, n: int, log: TableLog) -> Planted:
         """The run with a table's log in which version ``n`` is wrong: the operation whose snapshot it shows first is the culprit."""
         op = t.maker(n)
         return self.planted(log=log, nobody=NO_SNAPSHOT) if op is None else self.planted(op, log=log)
@@ -458,7 +458,7 @@ class World:
 
     def with_rows(
         self,
-        t: Table,
+        t: GoodTable,
         k: int,
         removed: Rows,
         added: Rows,
@@ -490,7 +490,7 @@ class World:
         return self._log(t, edits), self._reads(t, states, k, events)
 
     @staticmethod
-    def _log(t: Table, edits: Sequence[Edit]) -> TableLog:
+    def _log(t: GoodTable, edits: Sequence[Edit]) -> TableLog:
         home: dict[Row, RowChange] = {}
         commits = {}
         for c, (removed, added) in zip(t.main, edits, strict=True):
@@ -511,7 +511,7 @@ class World:
         return replace(t.log, commits=tuple(commits.get(c.snapshot_id, c) for c in t.log.commits))
 
     @staticmethod
-    def _reads(t: Table, states: Sequence[State], k: int, events: Sequence[Event]) -> Sequence[Event]:
+    def _reads(t: GoodTable, states: Sequence[State], k: int, events: Sequence[Event]) -> Sequence[Event]:
         results: dict[str, Any] = {}
         for o in t.reads:
             p = t.seen_by(o)

@@ -10,7 +10,7 @@ from checkers.evidence.replace import replace
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance
-from checkers.selftest.world import CATALOG, Planted, Table, World, acked
+from checkers.selftest.world import CATALOG_DID_IT, GoodTable, Planted, World, acked
 
 DONE: dict[str, list[list[int]]] = {
     "rewrite-data-files": [[4, 1, 5996, 0, 0]],
@@ -20,13 +20,13 @@ DONE: dict[str, list[list[int]]] = {
 """Kind → the answer of one that did something."""
 EXACT = {"rewrite-data-files": (0, 1, 2), "rewrite-position-delete-files": (1, 3), "rewrite-manifests": (0, 1)}
 """Kind → the columns of its answer that the log determines."""
-FORMS: dict[str, list[Any]] = {
+NO_ANSWERS: dict[str, list[Any]] = {
     **{f: [None, [], [[]], [[None] * 6], [["none"] * 6], [[0]]] for f in (*DONE, "expire-snapshots")},
     "rollback": [None, [[1, 2]], {"snapshot": None, "rows": [[1, 2]]}],
 }
 """Kind → results that are no answer of it."""
 UNSAID = "nothing says what the procedure answered"
-LOST = "https://jepsen.io/analyses: an acknowledged operation of which nothing is left"
+LOST_WRITE_SOURCE = "https://jepsen.io/analyses: an acknowledged operation of which nothing is left"
 COUNTED = "counts that are taken from the plan, and not from what was committed"
 
 
@@ -72,10 +72,10 @@ def negative(w: World) -> Planted | None:
 
 def no_answer(w: World) -> Planted | None:
     """A procedure is acknowledged without its answer."""
-    o = w.choose(o for o in w.operations.values() if o.type == "ok" and o.f in FORMS)
+    o = w.choose(o for o in w.operations.values() if o.type == "ok" and o.f in NO_ANSWERS)
     if o is None:
         return None
-    events = edits.returned(w.events, {o.op: w.rng.choice(FORMS[o.f])})
+    events = edits.returned(w.events, {o.op: w.rng.choice(NO_ANSWERS[o.f])})
     return replace(w.planted(o.op, events=events), culprit=None, nobody=UNSAID)
 
 
@@ -113,8 +113,10 @@ def nothing_expired(w: World) -> Planted | None:
 
 
 PROCEDURES: Plants = {
-    "procedure-that-left-no-trace": Plant(no_trace, "lost-commit", where=whole, seen=LOST),
-    "procedure-whose-snapshot-is-lost": Plant(told_and_lost, "lost-commit", where=commits(maintenance), seen=LOST),
+    "procedure-that-left-no-trace": Plant(no_trace, "lost-commit", where=whole, seen=LOST_WRITE_SOURCE),
+    "procedure-whose-snapshot-is-lost": Plant(
+        told_and_lost, "lost-commit", where=commits(maintenance), seen=LOST_WRITE_SOURCE
+    ),
     "procedure-that-counts-wrong": Plant(wrong_count, where=commits(maintenance, counts)),
     "negative-count": Plant(negative, where=whole, seen="a 32-bit sum of sizes or counts that overflows"),
     "answer-of-no-form": Plant(
@@ -150,8 +152,8 @@ def gone(w: World) -> Planted | None:
     return None if chosen is None else _captured(w, *chosen, None)
 
 
-def _captured(w: World, t: Table, n: int, metadata: str | None) -> Planted:
-    return w.planted(log=t.with_capture(n, metadata), nobody=CATALOG)
+def _captured(w: World, t: GoodTable, n: int, metadata: str | None) -> Planted:
+    return w.planted(log=t.with_capture(n, metadata), nobody=CATALOG_DID_IT)
 
 
 CAPTURES: Plants = {

@@ -18,7 +18,7 @@ from checkers.selftest.world import Change, Planted, World
 
 STALE = "apache/iceberg#14093: a stale schema overwrites a newer one"
 REPLACED = "apache/iceberg#15090: replace commits a stale table"
-SPEC = "https://iceberg.apache.org/spec/#table-metadata-fields"
+METADATA_SPEC = "https://iceberg.apache.org/spec/#table-metadata-fields"
 
 Fields = list[dict[str, Any]]
 Raw = dict[str, Any]
@@ -261,6 +261,6 @@ REFS: Plants = {
 PLANTS = (
     *table(SCHEMAS, "metadata", names="schema-changed field-id", where=later(has("schemas")), seen=STALE),
     *table(OF_NOTHING, "metadata", seen=REPLACED),
-    *table(CONTENTS, "metadata", where=later(), seen=SPEC),
+    *table(CONTENTS, "metadata", where=later(), seen=METADATA_SPEC),
     *table(REFS, "metadata", names="ref-changed", where=quiet),
 )

@@ -19,7 +19,7 @@ from checkers.selftest.sites import VersionSite
 from checkers.selftest.world import Change, Planted, World
 
 CREATED = "the run's set-up created the table, and no operation of the history did"
-SPEC = "https://iceberg.apache.org/spec/#table-metadata-fields"
+METADATA_SPEC = "https://iceberg.apache.org/spec/#table-metadata-fields"
 ASKED = "https://iceberg.apache.org/docs/latest/spark-ddl/#create-table"
 
 Raw = dict[str, Any]
@@ -255,5 +255,5 @@ ILL_FORMED: Plants = {
 
 PLANTS = (
     *table(OTHER, "metadata", names="not-as-created", where=begins, seen=ASKED),
-    *table(ILL_FORMED, "metadata", where=begins, seen=SPEC),
+    *table(ILL_FORMED, "metadata", where=begins, seen=METADATA_SPEC),
 )

@@ -25,7 +25,7 @@ from workloads.operations.kinds import KINDS
 GUEST = "duckdb"
 """The engine that the writer to blame becomes: what it can do, it promises to be serializable on every table."""
 ENDPOINT = "POST /v1/transactions/commit"
-TRIES = 20
+MOST_PLACEMENTS = 20
 """Placements of a bug of Spark's that are tried, until one is of something that the guest can do."""
 DUCKDB = "https://github.com/duckdb/duckdb-iceberg"
 
@@ -86,7 +86,7 @@ def by_guest(
     """A bug of Spark's whose culprit is a wanted operation that the guest can do, as the guest's; ``then`` changes what proxies saw."""
 
     def change(w: World) -> Planted | None:
-        for _ in range(TRIES):
+        for _ in range(MOST_PLACEMENTS):
             bug = plant(w)
             if bug is None or bug.culprit is None:
                 return None
@@ -134,7 +134,7 @@ def disagree(w: World) -> Planted | None:
 SCANNED: Plant[CommitSite] = Plant(at_scan(concurrent=True, any_level=True), where=commits(statements))
 BY_NAME = {p.name: p.plant for p in lostcommits.PLANTS}
 
-ROWS: Plants = {
+ENGINE_PLANTS: Plants = {
     "serializable-engine-commits-at-snapshot": Plant(
         by_guest(SCANNED.plant),
         "write-skew",
@@ -162,4 +162,4 @@ ROWS: Plants = {
     "proxies-and-rows-disagree": Plant(disagree, "", seen="a proxy that takes a request for another writer's"),
 }
 
-PLANTS = table(ROWS, "commits", names="lost-commit", where=whole)
+PLANTS = table(ENGINE_PLANTS, "commits", names="lost-commit", where=whole)

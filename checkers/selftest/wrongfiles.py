@@ -16,7 +16,7 @@ from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergLog as TableLog
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import CommitSite, commits, later, live, maintenance, pick
-from checkers.selftest.world import Planted, Table
+from checkers.selftest.world import GoodTable, Planted
 from checkers.selftest.wrongmetadata import lineage
 
 PRUNED = "scans prune by partition values: https://iceberg.apache.org/spec/#scan-planning"
@@ -29,12 +29,12 @@ def own(p: CommitSite, *contents: str) -> list[FileEntry]:
     return [f for f in p.c.added_files if f.snapshot_id == p.c.snapshot_id and f.content in contents]
 
 
-def elsewhere(t: Table, f: FileEntry) -> dict[str, Any]:
+def elsewhere(t: GoodTable, f: FileEntry) -> dict[str, Any]:
     """Another partition."""
     return {k: (v + 1) % max(2, t.spec.partitions) for k, v in f.partition.items()}
 
 
-def hides(t: Table) -> dict[str, set[str]]:
+def hides(t: GoodTable) -> dict[str, set[str]]:
     """Delete file → data files of which the log has a row that it hides."""
     out: dict[str, set[str]] = {}
     for c in t.main:
@@ -329,7 +329,7 @@ def without_a_trace(p: CommitSite) -> Planted | None:
     return p.planted(log=p.t.rebuilt([*p.t.versions[: p.n], *rest]))
 
 
-OPERATIONS: Plants = {
+OPERATION_PLANTS: Plants = {
     "statement-that-calls-itself-a-rewrite: A statement that changed rows says that its snapshot exchanged files only.": Plant(
         named("replace")
     ),
@@ -356,5 +356,5 @@ OPERATIONS: Plants = {
 PLANTS = (
     *table(ENTRIES, "metadata", where=later(), seen=REWRITTEN),
     *table(READ_BY, "metadata", where=later(), seen='Iceberg specification, "Data File Fields"'),
-    *table(OPERATIONS, "metadata", names="wrong-operation", where=later(changes_rows), seen=VALIDATION),
+    *table(OPERATION_PLANTS, "metadata", names="wrong-operation", where=later(changes_rows), seen=VALIDATION),
 )

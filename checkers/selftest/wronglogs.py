@@ -261,7 +261,7 @@ def expired_too_young(w: World) -> Planted | None:
     return None
 
 
-MAIN: Plants = {
+MAIN_PLANTS: Plants = {
     "main-left-at-the-parent": Plant(
         main_left,
         "main-not-moved",
@@ -312,7 +312,7 @@ LINES: Plants = {
 PLANTS = (
     *table(METADATA_LOGS, "metadata", names="metadata-log-mismatch", where=later()),
     *table(SNAPSHOT_LOGS, "metadata", names="snapshot-log", where=later()),
-    *table(MAIN, "metadata"),
+    *table(MAIN_PLANTS, "metadata"),
     *table(TIMES, "metadata", names="timestamp-order", where=later(), seen=SORTED),
     *table(LINES, "metadata", names="", seen="a table log of which lines are lost"),
 )

@@ -27,7 +27,7 @@ from checkers.selftest.sites import (
     undisturbed,
     with_ref,
 )
-from checkers.selftest.world import CATALOG, NO_SNAPSHOT, UNWRITTEN, Planted, World
+from checkers.selftest.world import CATALOG_DID_IT, NO_SNAPSHOT, UNWRITTEN, Planted, World
 
 # --- the chain ------------------------------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ def pointer_back(w: World) -> Planted | None:
         return None
     old = t.log.metadata[w.rng.randrange(1, len(t.log.metadata) - 1)]
     versions = (*t.log.metadata, replace(old, n=len(t.log.metadata)))
-    return w.planted(log=replace(t.with_capture(-1, old.location), metadata=versions), nobody=CATALOG)
+    return w.planted(log=replace(t.with_capture(-1, old.location), metadata=versions), nobody=CATALOG_DID_IT)
 
 
 def reader_says(text: str, *, nobody: str = "") -> Callable[[VersionSite], Planted]:
@@ -175,7 +175,7 @@ def one_uuid(w: World) -> Planted | None:
     a, b = w.rng.sample(w.tables, 2)
     same = a.log.metadata[0].raw.get("table-uuid")
     log = b.with_versions(0, len(b.log.metadata), raw(lambda r: {"table-uuid": same}))
-    return w.planted(log=log, nobody=CATALOG) if same else None
+    return w.planted(log=log, nobody=CATALOG_DID_IT) if same else None
 
 
 KEPT: Plants = {
@@ -398,7 +398,7 @@ def kept(p: CommitSite, f: FileEntry) -> Planted:
     return p.changed(removed_files=tuple(x for x in p.c.removed_files if x != f))
 
 
-FILES: Plants = {
+FILE_PLANTS: Plants = {
     "live-path-twice: A commit adds a data file that is already live.": Plant(
         pick(stays, lambda p, f: p.changed(added_files=(*p.c.added_files, f))),
         "duplicate-path",
@@ -512,6 +512,6 @@ PLANTS = (
     *table(CHAIN, "metadata", where=a_version),
     *table(KEPT, "metadata", where=whole),
     *table(NUMBERS, "metadata", where=later()),
-    *table(FILES, "metadata", where=later()),
+    *table(FILE_PLANTS, "metadata", where=later()),
     *table(MANIFESTS, "metadata", where=later()),
 )

@@ -15,7 +15,7 @@ from checkers.selftest import edits
 from checkers.selftest.edits import values
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, minus, statements
-from checkers.selftest.world import Planted, Table, World, acked, rows
+from checkers.selftest.world import GoodTable, Planted, World, acked, rows
 from checkers.selftest.wrongrows import long_lists, reversed_list
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row
@@ -29,7 +29,7 @@ class ReadSite:
     """A completed read of a table or of a key."""
 
     w: World
-    t: Table
+    t: GoodTable
     o: Operation
 
     @property

@@ -160,7 +160,7 @@ def exchanged(p: CommitSite) -> Planted | None:
     return None
 
 
-ROWS: Plants = {
+WRONG_ROW_PLANTS: Plants = {
     "operations-exchanged": Plant(
         exchanged,
         where=changing("insert", "update-register", "update-append"),
@@ -270,5 +270,5 @@ PLANTS = (
         where=commits(maintenance, lambda p: len(p.t.states[p.k - 1])),
         neutral=True,
     ),
-    *table(ROWS, "replay", names="wrong-rows", where=changing("insert"), neutral=True),
+    *table(WRONG_ROW_PLANTS, "replay", names="wrong-rows", where=changing("insert"), neutral=True),
 )

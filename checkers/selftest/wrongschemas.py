@@ -15,7 +15,7 @@ from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import CommitSite, has, later
-from checkers.selftest.world import Planted, Version
+from checkers.selftest.world import GoodVersion, Planted
 
 Raw = dict[str, Any]
 Fields = list[dict[str, Any]]
@@ -24,7 +24,7 @@ CULPRIT = "culprit"
 SEEN = "a second adversary's damage; apache/iceberg#14093: a stale schema overwrites a newer one"
 
 
-class Step(NamedTuple):
+class SchemaStep(NamedTuple):
     """One operation, and what its version changes; ``wrong`` bends the columns that it leaves."""
 
     f: str
@@ -42,7 +42,7 @@ def current(raw: Raw) -> Fields:
     return [dict(f) for s in raw["schemas"] if s["schema-id"] == raw["current-schema-id"] for f in s["fields"]]
 
 
-def done(raw: Raw, s: Step) -> Raw:
+def done(raw: Raw, s: SchemaStep) -> Raw:
     """What a version says that an operation makes from one that says this."""
     if s.f == "set-property":
         return {"properties": {**raw["properties"], s.value["property"]: s.op}}
@@ -63,7 +63,7 @@ def done(raw: Raw, s: Step) -> Raw:
     return {"schemas": [*raw["schemas"], schema], "current-schema-id": id, "last-column-id": last}
 
 
-def altered(*steps: Step) -> Callable[[CommitSite], Planted | None]:
+def altered(*steps: SchemaStep) -> Callable[[CommitSite], Planted | None]:
     """The run with these operations, each with a version, after that of a commit."""
 
     def change(p: CommitSite) -> Planted | None:
@@ -86,7 +86,7 @@ def altered(*steps: Step) -> Callable[[CommitSite], Planted | None]:
                 back = {"timestamp-ms": before.last_updated_ms, "snapshot-id": main}
                 raw["snapshot-log"] = [*raw["snapshot-log"], back]
             version = replace(before, location=where, raw=raw)
-            more.append(Version(version, dropped=gone if s.drops else (), main=main))
+            more.append(GoodVersion(version, dropped=gone if s.drops else (), main=main))
         said = {k: raw[k] for k in ("schemas", "current-schema-id", "last-column-id", "properties")}
         entries = [*entries[1:], {"timestamp-ms": before.last_updated_ms, "metadata-file": where}]
         log = p.t.after(p.n, *more)
@@ -104,10 +104,10 @@ def altered(*steps: Step) -> Callable[[CommitSite], Planted | None]:
     return change
 
 
-def _asked(p: CommitSite, steps: tuple[Step, ...]) -> list[Event]:
+def _asked(p: CommitSite, steps: tuple[SchemaStep, ...]) -> list[Event]:
     """The history in which the operations are under way from the commit's invocation on; they are answered at the end."""
     events, process = list(p.w.events), edits.fresh(p.w.events)
-    asked = [Step("set-property", {"property": "icequake.p9"}, "idle"), *steps]
+    asked = [SchemaStep("set-property", {"property": "icequake.p9"}, "idle"), *steps]
     for n, s in enumerate(asked):
         invoke = Event(0, 0, "invoke", process + n, s.f, p.t.name, dict(s.value), s.op)
         events = edits.inserted(events, p.o.invoked.index + 1 + n, [invoke])
@@ -140,12 +140,12 @@ def with_more(fields: Fields) -> Fields:
 
 ONE, TWO = {"column": "extra_1"}, {"column": "extra_2"}
 TO_TWO = {**ONE, "to": "extra_2"}
-FIRST, SECOND = Step("add-column", ONE, "first"), Step("add-column", TWO, "second")
+FIRST, SECOND = SchemaStep("add-column", ONE, "first"), SchemaStep("add-column", TWO, "second")
 
 
 def add(wrong: Wrong, **value: str) -> Callable[[CommitSite], Planted | None]:
     """An operation adds a column, and something else."""
-    return altered(Step("add-column", {**ONE, **value}, CULPRIT, wrong))
+    return altered(SchemaStep("add-column", {**ONE, **value}, CULPRIT, wrong))
 
 
 ADDED: Plants = {
@@ -169,13 +169,16 @@ ADDED: Plants = {
         add(lambda f: [*f[:-2], f[-1], f[-2]])
     ),
     "column-of-another-type-then-widened: A column is added as a string and not as an int, and a later operation widens it.": Plant(
-        altered(Step("add-column", ONE, CULPRIT, on("extra_1", type="string")), Step("widen-column", ONE, "later"))
+        altered(
+            SchemaStep("add-column", ONE, CULPRIT, on("extra_1", type="string")),
+            SchemaStep("widen-column", ONE, "later"),
+        )
     ),
     "id-of-a-dropped-column: A column is added with the id of one that was dropped, whose values files still have.": Plant(
         altered(
             FIRST,
-            Step("drop-column", ONE, "drop"),
-            Step("add-column", TWO, CULPRIT, lambda f: [*f[:-1], {**f[-1], "id": f[-1]["id"] - 1}]),
+            SchemaStep("drop-column", ONE, "drop"),
+            SchemaStep("add-column", TWO, CULPRIT, lambda f: [*f[:-1], {**f[-1], "id": f[-1]["id"] - 1}]),
         )
     ),
 }
@@ -183,23 +186,23 @@ ADDED: Plants = {
 
 RESHAPED: Plants = {
     "other-column-renamed: Another column than the asked one gets the new name.": Plant(
-        altered(FIRST, Step("rename-column", TO_TWO, CULPRIT, other_renamed))
+        altered(FIRST, SchemaStep("rename-column", TO_TWO, CULPRIT, other_renamed))
     ),
     "renamed-with-another-id: A column gets another name and another id, so that its values are gone.": Plant(
-        altered(FIRST, Step("rename-column", TO_TWO, CULPRIT, lambda f: on("extra_2", id=1 + f[-1]["id"])(f))),
+        altered(FIRST, SchemaStep("rename-column", TO_TWO, CULPRIT, lambda f: on("extra_2", id=1 + f[-1]["id"])(f))),
         "vanished-schema schema-changed",
     ),
     "two-columns-widened: Another column is widened beside the asked one.": Plant(
-        altered(FIRST, SECOND, Step("widen-column", ONE, CULPRIT, on("extra_2", type="long")))
+        altered(FIRST, SECOND, SchemaStep("widen-column", ONE, CULPRIT, on("extra_2", type="long")))
     ),
     "widened-to-another-type: A column is widened to another type than the one that was asked for.": Plant(
-        altered(FIRST, Step("widen-column", ONE, CULPRIT, on("extra_1", type="string"))), "schema-evolution"
+        altered(FIRST, SchemaStep("widen-column", ONE, CULPRIT, on("extra_1", type="string"))), "schema-evolution"
     ),
     "other-column-dropped: Another column than the asked one is dropped.": Plant(
         altered(
             FIRST,
             SECOND,
-            Step(
+            SchemaStep(
                 "drop-column",
                 ONE,
                 CULPRIT,
@@ -213,13 +216,13 @@ RESHAPED: Plants = {
 
 BESIDE: Plants = {
     "snapshot-dropped-with-a-property: A version sets a property and lists a snapshot no more.": Plant(
-        altered(Step("set-property", {"property": "icequake.p0"}, CULPRIT, drops=True)), "vanished-snapshot"
+        altered(SchemaStep("set-property", {"property": "icequake.p0"}, CULPRIT, drops=True)), "vanished-snapshot"
     ),
     "snapshot-dropped-with-a-column: A version adds a column and lists a snapshot no more.": Plant(
-        altered(Step("add-column", ONE, CULPRIT, drops=True)), "vanished-snapshot"
+        altered(SchemaStep("add-column", ONE, CULPRIT, drops=True)), "vanished-snapshot"
     ),
     "main-set-back-with-a-property: A version sets a property, and main is at an older snapshot.": Plant(
-        altered(Step("set-property", {"property": "icequake.p0"}, CULPRIT, sets_back=True)), "ref-changed"
+        altered(SchemaStep("set-property", {"property": "icequake.p0"}, CULPRIT, sets_back=True)), "ref-changed"
     ),
 }
 

@@ -29,7 +29,7 @@ FILE_PATH = 2147483546
 """Field id of the path in a position delete file."""
 
 
-class Column(NamedTuple):
+class EntryColumn(NamedTuple):
     """A column of a file that a commit adds: what the entry says."""
 
     file: FileEntry
@@ -42,16 +42,16 @@ class Column(NamedTuple):
         return replace(self.file, columns=columns_text(every.items()))
 
 
-def of_files(*contents: str) -> Callable[[CommitSite], Iterator[Column]]:
+def of_files(*contents: str) -> Callable[[CommitSite], Iterator[EntryColumn]]:
     """The columns with both bounds of the files that the commit adds."""
 
-    def there(p: CommitSite) -> Iterator[Column]:
+    def there(p: CommitSite) -> Iterator[EntryColumn]:
         for f in p.c.added_files:
             if f.content in contents and f.columns is not None and f.exact is not None:
                 known = columns(f.exact)
                 for id, said in columns(f.columns).items():
                     if id in known and said.lower is not None and said.upper is not None:
-                        yield Column(f, id, said._replace(kind=known[id].kind))
+                        yield EntryColumn(f, id, said._replace(kind=known[id].kind))
 
     return there
 
@@ -59,7 +59,7 @@ def of_files(*contents: str) -> Callable[[CommitSite], Iterator[Column]]:
 data = of_files("data")
 
 
-def entry(p: CommitSite, x: Column, **fields: object) -> Planted:
+def entry(p: CommitSite, x: EntryColumn, **fields: object) -> Planted:
     """The run in which an entry says something else."""
     wrong = x.changed(**fields)
     return p.changed(added_files=tuple(wrong if f is x.file else f for f in p.c.added_files))
@@ -75,28 +75,28 @@ def below(value: Bound) -> Bound:
     return value[:-1] if isinstance(value, str | bytes) else value - 1
 
 
-def raised(p: CommitSite, x: Column) -> Planted | None:
+def raised(p: CommitSite, x: EntryColumn) -> Planted | None:
     """The lower bound of a column in a data file is above its least value."""
     return None if x.said.lower is None else entry(p, x, lower=above(x.said.lower))
 
 
-def lowered(p: CommitSite, x: Column) -> Planted | None:
+def lowered(p: CommitSite, x: EntryColumn) -> Planted | None:
     """The upper bound of a column in a data file is below its greatest value."""
     upper = x.said.upper
     return None if upper is None or below(upper) == upper else entry(p, x, upper=below(upper))
 
 
-def elsewhere(p: CommitSite, x: Column) -> Planted | None:
+def elsewhere(p: CommitSite, x: EntryColumn) -> Planted | None:
     """The bounds of a column are those of another file, and have no value of this one."""
     return entry(p, x, lower=1000, upper=2000) if x.said.kind == "i" else None
 
 
-def all_null(p: CommitSite, x: Column) -> Planted | None:
+def all_null(p: CommitSite, x: EntryColumn) -> Planted | None:
     """An entry says that all values of a column are null, so that only scans for nulls read the file."""
     return entry(p, x, nulls=x.said.values) if x.said.values and not x.said.nulls else None
 
 
-def no_null(p: CommitSite, x: Column) -> Planted | None:
+def no_null(p: CommitSite, x: EntryColumn) -> Planted | None:
     """A column of a data file has a null, and its entry says that it has none, so that scans for nulls skip the file."""
     known = columns(x.file.exact or "")
     with_null = known | {x.id: known[x.id]._replace(nulls=1)}
@@ -104,17 +104,17 @@ def no_null(p: CommitSite, x: Column) -> Planted | None:
     return p.changed(added_files=tuple(wrong if f is x.file else f for f in p.c.added_files))
 
 
-def miscounted(p: CommitSite, x: Column) -> Planted | None:
+def miscounted(p: CommitSite, x: EntryColumn) -> Planted | None:
     """An entry counts more values in a column than the file has."""
     return entry(p, x, values=x.said.values + p.w.rng.randint(1, 3)) if x.said.values else None
 
 
-def all_nan(p: CommitSite, x: Column) -> Planted | None:
+def all_nan(p: CommitSite, x: EntryColumn) -> Planted | None:
     """An entry says that all values of a column are NaN although the column has no such numbers, so that no scan reads the file."""
     return entry(p, x, nans=x.said.values) if x.said.values and x.said.kind not in ("", "f") else None
 
 
-def other_path(p: CommitSite, x: Column) -> Planted | None:
+def other_path(p: CommitSite, x: EntryColumn) -> Planted | None:
     """The bounds of a position delete file are the path of another data file, so that readers do not apply it."""
     others = [f for f in live(p.t.main[: p.k]).values() if f.content == "data" and f.columns is not None]
     other = p.w.choose(f"{p.t.log.location}/{f.path}" for f in others if not str(x.said.lower).endswith(f.path))
@@ -132,7 +132,7 @@ def retold(p: CommitSite) -> Planted | None:
     id = p.w.choose(id for id, c in said.items() if c.lower is not None)
     if id is None or (lower := said[id].lower) is None:
         return None
-    return p.changed(kept_files=(Column(f, id, said[id]).changed(lower=above(lower)),))
+    return p.changed(kept_files=(EntryColumn(f, id, said[id]).changed(lower=above(lower)),))
 
 
 # --- manifests ----------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def with_new_files(p: CommitSite) -> Iterator[ManifestLine]:
     return (m for n, m in enumerate(p.c.manifests or ()) if n in used)
 
 
-ROWS: Plants = {
+STATISTICS_PLANTS: Plants = {
     "lower-bound-raised": Plant(pick(data, raised)),
     "upper-bound-lowered": Plant(pick(data, lowered)),
     "bounds-of-another-file": Plant(pick(data, elsewhere)),
@@ -217,4 +217,4 @@ ROWS: Plants = {
     "partition-summary-without-null": Plant(pick(partitioned, without_null)),
 }
 
-PLANTS = table(ROWS, "metadata", names="pruned-rows", where=later(), seen=PRUNED)
+PLANTS = table(STATISTICS_PLANTS, "metadata", names="pruned-rows", where=later(), seen=PRUNED)

@@ -16,7 +16,7 @@ from checkers.selftest import edits
 from checkers.selftest.edits import values
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite
-from checkers.selftest.world import GONE, Planted, Table, World
+from checkers.selftest.world import GONE, GoodTable, Planted, World
 from checkers.selftest.wrongreads import OLD, during
 from workloads.operations.kinds import KINDS
 
@@ -74,20 +74,20 @@ RECORDED: Plants = {
 # --- time travels beside them -----------------------------------------------------------------------------------------------
 
 
-def answer(t: Table, n: int, back: int) -> int | None:
+def answer(t: GoodTable, n: int, back: int) -> int | None:
     """What the history answered at metadata version n; these runs have no rollback, so every entry is an ancestor."""
     entries = t.log.metadata[n].raw.get("snapshot-log") or []
     return entries[-1 - min(back, len(entries) - 1)]["snapshot-id"] if entries else None
 
 
-def possible(t: Table, first: int, last: int, back: int) -> set[int | None]:
+def possible(t: GoodTable, first: int, last: int, back: int) -> set[int | None]:
     """What it may answer to a client that asks between positions ``first`` and ``last``."""
     low = t.main[first - 1].metadata if first else 0
     high = t.main[last].metadata if last < len(t.main) else len(t.log.metadata)
     return {answer(t, n, back) for n in range(low, high)}
 
 
-def travel(t: Table, process: int, op: str, back: int, snapshot: int) -> list[Event]:
+def travel(t: GoodTable, process: int, op: str, back: int, snapshot: int) -> list[Event]:
     """A time travel from invocation to answer, with the rows of its snapshot; none for a snapshot that main has not."""
     at = next((k for k, c in enumerate(t.main, 1) if c.snapshot_id == snapshot), 0)
     result = {"snapshot": snapshot, "rows": values(t.states[at].rows())}
@@ -99,7 +99,7 @@ class TravelSite:
     """A moment for a time travel to a table: the index of the event before which it is, and the positions that it can have seen."""
 
     w: World
-    t: Table
+    t: GoodTable
     at: int
     first: int
     last: int
@@ -243,7 +243,7 @@ class BothSite:
     w: World
     o: Operation
     second: bool
-    t: Table
+    t: GoodTable
 
     def names(self, snapshot: int, rows: Sequence[Any] | None = None) -> Planted:
         """The run in which its result has another snapshot, and other rows, of the table."""

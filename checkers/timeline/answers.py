@@ -22,10 +22,10 @@ from collections.abc import Iterable, Iterator
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, FileEntry
 from checkers.timeline.timeline import Timeline, kind_of
-from workloads.operations.kind import Claims, Kind, whole_numbers
+from workloads.operations.kind import Kind, ProcedureResult, whole_numbers
 
 
-def claims_of(o: Operation) -> Claims | None:
+def claims_of(o: Operation) -> ProcedureResult | None:
     """What an acknowledged procedure says that it did; None if it says nothing."""
     kind = kind_of(o)
     if kind is None or o.type != "ok" or not _claims(kind) or not isinstance(o.value, dict):
@@ -96,7 +96,7 @@ def _perhaps_of(t: Timeline, c: Commit, o: Operation) -> bool:
     return bool(t.chain.under_way(t.chain.steps[c.metadata], [o]))
 
 
-def _counted(said: Claims, commits: list[Commit]) -> Iterator[tuple[str, int, int, bool]]:
+def _counted(said: ProcedureResult, commits: list[Commit]) -> Iterator[tuple[str, int, int, bool]]:
     """What was counted: its name, the answer's number, the log's, and whether they must be equal."""
     gone = [f for c in commits for f in c.removed_files]
     came = [f for c in commits for f in c.added_files]
@@ -123,7 +123,7 @@ def _deletes(files: Iterable[FileEntry]) -> list[FileEntry]:
     return [f for f in files if f.role == "deletes"]
 
 
-def _of_expiry(t: Timeline, o: Operation, said: Claims) -> list[str]:
+def _of_expiry(t: Timeline, o: Operation, said: ProcedureResult) -> list[str]:
     """An expiry's answer, compared with the snapshots that disappeared while it ran."""
     end = o.start if o.end is None else o.end
     gone: set[int] = set()

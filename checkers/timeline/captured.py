@@ -19,7 +19,7 @@ from checkers.timeline.version_order import place
 
 
 @dataclass(frozen=True, slots=True)
-class Stale:
+class StaleCapture:
     """A capture that named too old a version.
 
     Attributes:
@@ -37,7 +37,7 @@ class Stale:
     more: int = 0
 
 
-def stale_captures(t: Timeline) -> Iterator[Stale]:
+def stale_captures(t: Timeline) -> Iterator[StaleCapture]:
     """The captures that lack a commit acknowledged before they were asked for, or go back behind an earlier one."""
     versions = t.log.metadata
     places: dict[str, list[int]] = {}
@@ -64,9 +64,9 @@ def stale_captures(t: Timeline) -> Iterator[Stale]:
         missed = [a for a in acked[:before] if a[1] > named[-1]] if latest[before] > named[-1] else []
         if missed:
             _, _, o, c = min(missed, key=lambda a: a[1])
-            yield Stale(capture, versions[named[-1]], o, c, None, len(missed) - 1)
+            yield StaleCapture(capture, versions[named[-1]], o, c, None, len(missed) - 1)
         elif not later:
-            yield Stale(capture, versions[shown], None, None, versions[newest])
+            yield StaleCapture(capture, versions[shown], None, None, versions[newest])
         newest = max(newest, shown)
 
 

@@ -17,10 +17,10 @@ from checkers.evidence.tablelog import Commit, RowChange
 from workloads.engines.engines import ENGINES
 from workloads.tables import COLUMNS
 
-MOST = 4
+MOST_IN_A_SENTENCE = 4
 """Rows, operations or files that a sentence lists before it counts the rest."""
 
-LONGEST = 10_000
+LONGEST_VALUE = 10_000
 """Characters of a value that a sentence shows. The log of a row that was updated a thousand times has fewer."""
 MOST_KEYS = 100
 """Keys that an anomaly carries, at most."""
@@ -41,7 +41,7 @@ def count(n: int, one: str, many: str | None = None) -> str:
     return f"{n} {one if n == 1 else many or one + 's'}"
 
 
-def listing(items: Iterable[Any], most: int = MOST, word: Callable[[Any], str] = str) -> str:
+def listing(items: Iterable[Any], most: int = MOST_IN_A_SENTENCE, word: Callable[[Any], str] = str) -> str:
     """``a, b, c and 7 more``; ``word`` is called for those that are shown."""
     found = items if isinstance(items, Sequence) else [*items]
     shown = ", ".join(map(word, found[:most]))
@@ -76,7 +76,7 @@ def _argument(v: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
 def operation(o: Operation) -> str:

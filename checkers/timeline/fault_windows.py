@@ -28,7 +28,7 @@ _START = re.compile(r"^(?:start|begin)[-_ :](.+)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class FaultWindow:
     """A fault that was active from ``start`` to ``end`` (ns since the start of the run); ``healed`` is False when nothing ended it."""
 
     name: str
@@ -56,10 +56,10 @@ def _verb(e: Event) -> tuple[str, str | None]:
     return "toggle", name
 
 
-def windows(events: Iterable[Event]) -> tuple[Window, ...]:
+def windows(events: Iterable[Event]) -> tuple[FaultWindow, ...]:
     """The faults of a history, by start."""
     on: dict[str, tuple[int, bool]] = {}
-    found: list[Window] = []
+    found: list[FaultWindow] = []
     last = 0
     for e in events:
         last = max(last, e.time)
@@ -69,16 +69,16 @@ def windows(events: Iterable[Event]) -> tuple[Window, ...]:
         if verb == "stop":
             for ended in [name] if name is not None else list(on):
                 if ended in on:
-                    found.append(Window(ended, on.pop(ended)[0], e.time, True))
+                    found.append(FaultWindow(ended, on.pop(ended)[0], e.time, True))
         elif name is not None and name not in on:
             on[name] = (e.time, verb == "toggle" and e.type == "invoke")
         elif name is not None and verb == "toggle" and on[name][1] and e.type in ("ok", "fail"):
-            found.append(Window(name, on.pop(name)[0], e.time, True))
-    found += [Window(name, at, last, False) for name, (at, _) in on.items()]
+            found.append(FaultWindow(name, on.pop(name)[0], e.time, True))
+    found += [FaultWindow(name, at, last, False) for name, (at, _) in on.items()]
     return tuple(sorted(found, key=lambda w: (w.start, w.end, w.name)))
 
 
-def merged(found: Sequence[Window]) -> list[tuple[int, int]]:
+def merged(found: Sequence[FaultWindow]) -> list[tuple[int, int]]:
     """The union of the windows as disjoint intervals, ascending."""
     out: list[tuple[int, int]] = []
     for w in sorted(found, key=lambda w: w.start):

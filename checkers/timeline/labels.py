@@ -22,8 +22,8 @@ from checkers.evidence.history import Operation
 from checkers.evidence.makers import How, Labels
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit
-from checkers.timeline.makers import Told
-from checkers.timeline.timeline import Changes, Timeline
+from checkers.timeline.makers import SnapshotMakers
+from checkers.timeline.timeline import NetRows, Timeline
 from checkers.timeline.touched import touches
 from workloads.operations.kind import WriteSet
 from workloads.operations.kinds import KINDS
@@ -31,11 +31,11 @@ from workloads.tables import Row, State, TableSpec
 
 Meaning = Callable[[Operation, State, TableSpec], WriteSet | None]
 
-MOST = 200_000
+MOST_PAIRS = 200_000
 """Pairs of a snapshot and an operation, under way at the same time, that are compared; with more, nothing is matched."""
 
 
-def labels(t: Timeline, told: Told, meaning: Meaning, tries: Mapping[str, int]) -> Labels:
+def labels(t: Timeline, told: SnapshotMakers, meaning: Meaning, tries: Mapping[str, int]) -> Labels:
     """The makers of the snapshots that name none. One that main no longer has is by its effect alone nobody's for certain.
 
     Args:
@@ -60,7 +60,7 @@ def labels(t: Timeline, told: Told, meaning: Meaning, tries: Mapping[str, int]) 
     if not (unnamed or off_main) or not missing:
         return out
     able = _able(t, unnamed, missing)
-    if able is None or len(off_main) * len(missing) > MOST:
+    if able is None or len(off_main) * len(missing) > MOST_PAIRS:
         return replace(out, perhaps=out.perhaps | {o.op for o in missing})
     fits = _fitting(t, able, meaning) | _off_main(t, off_main, missing, meaning)
     made: dict[int, str] = {}
@@ -81,7 +81,7 @@ def labels(t: Timeline, told: Told, meaning: Meaning, tries: Mapping[str, int]) 
     return replace(out, made={**out.made, **made}, how={**out.how, **how}, perhaps=perhaps)
 
 
-def _settled(c: Commit, told: Told) -> bool:
+def _settled(c: Commit, told: SnapshotMakers) -> bool:
     return c.snapshot_id in told.shared or c.snapshot_id in told.doubtful
 
 
@@ -102,7 +102,7 @@ def _able(t: Timeline, unnamed: Mapping[int, Commit], missing: list[Operation]) 
         here = t.chain.under_way(steps[c.metadata], begun) if c.metadata < len(steps) else begun
         out[k] = list(here)
         pairs += len(out[k])
-        if pairs > MOST:
+        if pairs > MOST_PAIRS:
             return None
     return out
 
@@ -143,13 +143,13 @@ def _off_main(
     return out
 
 
-def _after(state: State, changes: Changes) -> State:
+def _after(state: State, changes: NetRows) -> State:
     state.apply(*changes)
     return state
 
 
 def _fits(
-    t: Timeline, c: Commit, o: Operation, changes: Changes | None, state: State | None, meaning: Meaning
+    t: Timeline, c: Commit, o: Operation, changes: NetRows | None, state: State | None, meaning: Meaning
 ) -> bool | None:
     """Whether a snapshot is certainly what an operation does there (True) or may be (False); None if it cannot be."""
     if changes is None:

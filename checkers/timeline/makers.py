@@ -33,7 +33,7 @@ from workloads.tables import Row
 
 
 @dataclass
-class Told:
+class SnapshotMakers:
     """What proxies and rows say of one table's snapshots that name no operation; see ``checkers.evidence.makers.Labels``."""
 
     made: dict[int, str] = field(default_factory=dict)
@@ -58,10 +58,10 @@ def by_strangers(commits: Iterable[Commit], operations: Iterable[Operation]) -> 
     return found if found and all(engine_of(o.engine).marks for o in operations) else []
 
 
-def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Sequence[PointerSwap]) -> Told:
+def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Sequence[PointerSwap]) -> SnapshotMakers:
     """Who made the snapshots that name nobody, as far as requests and rows say so."""
     unnamed = [c for c in t.log.commits if c.op is None]
-    out = Told()
+    out = SnapshotMakers()
     if not unnamed:
         return out
     by_request = _by_request(t, unnamed, carried, swaps)
@@ -122,7 +122,7 @@ def _words(ops: frozenset[str] | set[str]) -> str:
     return " and ".join(sorted(ops))
 
 
-def _doubt(out: Told, snapshot: int, words: str, ops: frozenset[str] | set[str]) -> None:
+def _doubt(out: SnapshotMakers, snapshot: int, words: str, ops: frozenset[str] | set[str]) -> None:
     out.doubts.append(f"snapshot {snapshot} names no operation; {words}, so whose it is remains unknown")
     out.doubtful.add(snapshot)
     out.suspects |= ops

@@ -16,7 +16,7 @@ from workloads.operations.kinds import KINDS
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-NEVER = -1
+NOT_COMPLETED = -1
 """In place of the index or the time of a completion that the history does not have."""
 AROUND = ("setup", "final-reads")
 """Phases outside the workload."""
@@ -29,8 +29,8 @@ class OperationColumns:
     Attributes:
         name: a hash of its id, the same for equal ids in this process, those that were forked from it, and those with the same PYTHONHASHSEED.
         process: of the history.
-        invoked, completed: indices of its events; :data:`NEVER` without a completion.
-        start, ended: times of its events, ns; :data:`NEVER` without a completion.
+        invoked, completed: indices of its events; :data:`NOT_COMPLETED` without a completion.
+        start, ended: times of its events, ns; :data:`NOT_COMPLETED` without a completion.
         ok, failed: how it ended; an ``info`` is neither.
         measured: it is the workload's, and has a completion.
         writes: it can leave a snapshot.
@@ -67,9 +67,9 @@ class OperationColumns:
             name=np.array([hash(o.op) for o in operations], np.int64),
             process=np.array([_number(o.process) for o in operations], np.int64),
             invoked=np.array([o.invoked.index for o in operations], np.int64),
-            completed=np.array([NEVER if e is None else e.index for e in ends], np.int64),
+            completed=np.array([NOT_COMPLETED if e is None else e.index for e in ends], np.int64),
             start=start,
-            ended=np.array([NEVER if e is None else e.time for e in ends], np.int64),
+            ended=np.array([NOT_COMPLETED if e is None else e.time for e in ends], np.int64),
             ok=np.array([o.type == "ok" for o in operations], np.bool_),
             failed=np.array([o.type == "fail" for o in operations], np.bool_),
             measured=np.array(

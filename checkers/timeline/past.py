@@ -19,7 +19,7 @@ from checkers.timeline.makers import by_strangers
 from checkers.timeline.timeline import Timeline
 
 
-class Past:
+class TableHistory:
     """The history of one table at each of its metadata versions; versions are given by their number in the log."""
 
     def __init__(self, t: Timeline) -> None:

@@ -34,7 +34,7 @@ class _Span:
     stop: int
 
 
-class States:
+class TableStates:
     """The states that a table had, by hash: of the whole table and of each key. Positions index :attr:`Timeline.versions` from 0."""
 
     def __init__(self, t: Timeline) -> None:

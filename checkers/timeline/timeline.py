@@ -30,7 +30,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.makers import NONE, Labels
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
-from checkers.timeline.version_order import Chain, Step
+from checkers.timeline.version_order import Chain, VersionStep
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
@@ -71,7 +71,7 @@ class SetBack:
     moved: bool
 
 
-class Changes(NamedTuple):
+class NetRows(NamedTuple):
     """The net rows of a commit, with repetitions."""
 
     removed: tuple[Row, ...]
@@ -195,15 +195,15 @@ class Timeline:
         """The row of a change, in the order of ``COLUMNS``."""
         return row_of(change, self._columns)
 
-    def changes(self, c: Commit) -> Changes | None:
+    def changes(self, c: Commit) -> NetRows | None:
         """The net rows that a commit removed and added; None when unknown."""
         return self._changes[c.snapshot_id]
 
     @cached_property
-    def _changes(self) -> dict[int, Changes | None]:
+    def _changes(self) -> dict[int, NetRows | None]:
         return {c.snapshot_id: self._net(c) for c in self.log.commits}
 
-    def _net(self, c: Commit) -> Changes | None:
+    def _net(self, c: Commit) -> NetRows | None:
         return net_changes(c, self.row)
 
     # --- real time
@@ -373,7 +373,7 @@ class Timeline:
             found[m.n] = SetBack(before, m, by, min(o.invoked.index for o in able), certain, moved)
         return found
 
-    def _made_by(self, step: Step) -> int:
+    def _made_by(self, step: VersionStep) -> int:
         """The time by which a version was there, ns: of a new snapshot, when its operation was acknowledged."""
         c = self.snapshots.get(step.after.current) if step.after.current is not None else None
         o = self.everything.get(c.op or "") if c is not None and c.metadata == step.after.n else None
@@ -405,7 +405,7 @@ class Timeline:
         return not any(self.gap_before(n) for n in range(len(self.log.metadata)))
 
     @cached_property
-    def drops(self) -> tuple[tuple[Step, frozenset[int], tuple[Operation, ...]], ...]:
+    def drops(self) -> tuple[tuple[VersionStep, frozenset[int], tuple[Operation, ...]], ...]:
         """The versions that list snapshots no more: those snapshots, and the operations that can have dropped them then."""
         able = [o for o in self.ops if _drops(o)]
         out = []
@@ -515,16 +515,16 @@ def row_of(change: RowChange, order: tuple[int, ...] | None) -> Row:
     return Row._make(change.row if order is None else (change.row[n] for n in order))
 
 
-def net_changes(c: Commit, row: Callable[[RowChange], Row]) -> Changes | None:
+def net_changes(c: Commit, row: Callable[[RowChange], Row]) -> NetRows | None:
     """The net rows that a commit removed and added; None when unknown."""
     if c.added is None or c.removed is None:
         return None
     gone, come = tuple(map(row, c.removed)), tuple(map(row, c.added))
     if not gone or not come or (len({*gone, *come}) == len(gone) + len(come)):
-        return Changes(_together(gone), _together(come))
+        return NetRows(_together(gone), _together(come))
     removed, added = Counter(gone), Counter(come)
     both = removed & added
-    return Changes(tuple((removed - both).elements()), tuple((added - both).elements()))
+    return NetRows(tuple((removed - both).elements()), tuple((added - both).elements()))
 
 
 def _together(rows: tuple[Row, ...]) -> tuple[Row, ...]:

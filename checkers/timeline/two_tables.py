@@ -17,7 +17,7 @@ from workloads.operations.kinds import KINDS
 
 ALONE = "seen alone"
 """Key of an event's ``extra``: it marks an event as seen by one of its tables."""
-TABLES = "operations by table"
+BY_TABLE_KEY = "operations by table"
 """Key of the operations of each table in what is known of evidence."""
 SHOWN = "snapshots read"
 """Key of such an event's ``extra``: the snapshots of that table that the result named."""
@@ -99,9 +99,9 @@ def by_table(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
 
 def tables_in(evidence: Evidence) -> Mapping[str, Sequence[Operation]]:
     """As :func:`by_table`, of all the history's operations."""
-    if TABLES not in evidence.known:
-        evidence.known[TABLES] = by_table(evidence.history.operations())
-    found: Mapping[str, Sequence[Operation]] = evidence.known[TABLES]
+    if BY_TABLE_KEY not in evidence.known:
+        evidence.known[BY_TABLE_KEY] = by_table(evidence.history.operations())
+    found: Mapping[str, Sequence[Operation]] = evidence.known[BY_TABLE_KEY]
     return found
 
 

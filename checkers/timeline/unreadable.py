@@ -25,7 +25,7 @@ from checkers.evidence.tablelog import TableLog
 from checkers.timeline.two_tables import tables_of
 from workloads.operations.kinds import KINDS
 
-CLASSES = (
+NOT_THERE = (
     "org.apache.iceberg.exceptions.NotFoundException",
     "java.io.FileNotFoundException",
     "java.nio.file.NoSuchFileException",
@@ -40,7 +40,7 @@ _BELOW = re.compile(r"://.*/((?:metadata|data)/.*)$")
 WITNESSES = 2
 """Number of writers that must get the error, where no complete table log tells."""
 
-_QUOTED = re.compile(rf"(?:{'|'.join(map(re.escape, CLASSES))}): ([^\n]*)")
+_QUOTED = re.compile(rf"(?:{'|'.join(map(re.escape, NOT_THERE))}): ([^\n]*)")
 _FILE = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:/+|(?<![\w/])/)[^\s,;'\"()\[\]]+")
 
 
@@ -53,7 +53,7 @@ def missing_file(error: ErrorChain | None) -> str | None:
         name, message = link[0], link[1] if len(link) > 1 else ""
         if name == NO_SUCH_KEY or f"{NO_SUCH_KEY}: " in message:
             found_none = ""
-        said = [message] if name in CLASSES else _QUOTED.findall(message)
+        said = [message] if name in NOT_THERE else _QUOTED.findall(message)
         for text in said:
             if (found := _FILE.search(text)) is not None:
                 return found[0].rstrip(".:")
@@ -61,7 +61,7 @@ def missing_file(error: ErrorChain | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableTable:
     """A table that nobody could read any more.
 
     Attributes:
@@ -149,7 +149,7 @@ class Watch:
         return None if found is None else (found.since, found.file, found.op)
 
 
-def unreadable(evidence: Evidence) -> tuple[Unreadable, ...]:
+def unreadable(evidence: Evidence) -> tuple[UnreadableTable, ...]:
     """The tables of a run that were unreadable at its end, by time."""
     operations = evidence.history.operations()
     if all(o.error is None or missing_file(o.error) is None for o in operations):
@@ -163,7 +163,7 @@ def unreadable(evidence: Evidence) -> tuple[Unreadable, ...]:
     return tuple(sorted(_certain(evidence, operations, watch), key=lambda u: (u.since, u.table)))
 
 
-def _certain(evidence: Evidence, operations: list[Operation], watch: Watch) -> Iterator[Unreadable]:
+def _certain(evidence: Evidence, operations: list[Operation], watch: Watch) -> Iterator[UnreadableTable]:
     for table in sorted({t for o in operations for t in tables_of(o)}):
         suspicion = watch.suspicion(table)
         if suspicion is None:
@@ -178,7 +178,7 @@ def _certain(evidence: Evidence, operations: list[Operation], watch: Watch) -> I
         elif not watch.witnessed(table):
             continue
         later = sum(table in tables_of(o) and o.start >= since and o.type != "ok" for o in operations)
-        yield Unreadable(table, since, file, op, later)
+        yield UnreadableTable(table, since, file, op, later)
 
 
 def _concerns(error: ErrorChain | None, log: TableLog | None, tables: int) -> bool:

@@ -48,7 +48,7 @@ def place(location: str) -> str:
     return location.partition("://")[2] or location
 
 
-class Step(NamedTuple, Generic[M]):
+class VersionStep(NamedTuple, Generic[M]):
     """One version and its predecessor.
 
     Attributes:
@@ -94,11 +94,11 @@ class Chain(Generic[C, M]):
         return self.log.by_snapshot()
 
     @cached_property
-    def steps(self) -> tuple[Step[M], ...]:
+    def steps(self) -> tuple[VersionStep[M], ...]:
         """One step for each version, in the order of the log."""
         return tuple(self._steps())
 
-    def _steps(self) -> Iterator[Step[M]]:
+    def _steps(self) -> Iterator[VersionStep[M]]:
         versions = self.log.metadata
         earliest, latest = self._times()
         newest: dict[str, int] = {}
@@ -110,7 +110,7 @@ class Chain(Generic[C, M]):
             before, last = last, m
             again = here in first
             if before is not None and said == before.location and not again and not m.problems:  # as mostly
-                yield Step(before, m, (), False, False, earliest[k], latest[k])
+                yield VersionStep(before, m, (), False, False, earliest[k], latest[k])
                 first[here] = newest[here] = k
                 base[here] = before
                 continue
@@ -128,7 +128,7 @@ class Chain(Generic[C, M]):
                 before, passed, gap = None, versions[:k], True
             elif said is not None and k and not broken:
                 gap = True
-            yield Step(before, m, passed, again, gap, earliest[k], latest[k])
+            yield VersionStep(before, m, passed, again, gap, earliest[k], latest[k])
             first.setdefault(here, k)
             base.setdefault(here, before)
             newest[here] = k
@@ -179,7 +179,7 @@ class Chain(Generic[C, M]):
         """The place of each version, in the order of the log."""
         return [place(m.location) for m in self.log.metadata]
 
-    def under_way(self, step: Step[Any], among: Iterable[Operation] | None = None) -> list[Operation]:
+    def under_way(self, step: VersionStep[Any], among: Iterable[Operation] | None = None) -> list[Operation]:
         """The table's operations (or those of them in ``among``) that can have made the version: under way when it can have been made.
 
         A failed operation counts until the end of the run, like one of unknown outcome: its request may still be on its way.

@@ -28,14 +28,14 @@ from urllib.parse import quote, urlencode, urlsplit
 
 REALM = "POLARIS"
 CLIENT_ID, CLIENT_SECRET = "root", "s3cr3t"  # no secret: the server listens on loopback for the time of a run
-CATALOG = "icequake"
+CATALOG_NAME = "icequake"
 """The name of the catalog in Polaris, and of the warehouse in Lakekeeper."""
 SCOPE = "PRINCIPAL_ROLE:ALL"
 CALL_SECONDS, START_SECONDS = 10.0, 120.0
 MADE = Path("/tmp/made")
 
 
-class Refused(Exception):
+class UnexpectedAnswer(Exception):
     """The server's answer is not the success that its specification describes; the text says what it answered to what."""
 
 
@@ -48,13 +48,13 @@ def polaris(uri: str, warehouse: str, client_store: str, server_store: str, regi
         client_store, server_store: the object store's URL for clients, and for Polaris itself.
 
     Raises:
-        Refused: as said there.
+        UnexpectedAnswer: as said there.
         OSError: it does not answer.
     """
     bearer = polaris_token(uri, CALL_SECONDS)
     management = uri.removesuffix("/catalog") + "/management/v1"
     catalog = {
-        "name": CATALOG,
+        "name": CATALOG_NAME,
         "type": "INTERNAL",
         "properties": {"default-base-location": warehouse, "polaris.config.drop-with-purge.enabled": "true"},
         "storageConfigInfo": {
@@ -71,17 +71,17 @@ def polaris(uri: str, warehouse: str, client_store: str, server_store: str, regi
     headers = {"Polaris-Realm": REALM, "Authorization": f"Bearer {bearer}"}
     status, body = _call("POST", f"{management}/catalogs", {"catalog": catalog}, headers)
     if status not in (201, 409):  # 409: it is there already
-        raise Refused(f"asked to make the catalog it answers {status}: {body}")
-    grants = f"{management}/catalogs/{CATALOG}/catalog-roles/catalog_admin/grants"
+        raise UnexpectedAnswer(f"asked to make the catalog it answers {status}: {body}")
+    grants = f"{management}/catalogs/{CATALOG_NAME}/catalog-roles/catalog_admin/grants"
     grant = {"grant": {"type": "catalog", "privilege": "CATALOG_MANAGE_CONTENT"}}
     status, body = _call("PUT", grants, grant, headers)
     # On PostgreSQL Polaris 1.4.1 answers 500 to a grant that is there (duplicate key).
     if status != 201 and grant["grant"] not in _read(grants, "for its grants", headers).get("grants", ()):
-        raise Refused(f"asked to grant CATALOG_MANAGE_CONTENT it answers {status}: {body}")
+        raise UnexpectedAnswer(f"asked to grant CATALOG_MANAGE_CONTENT it answers {status}: {body}")
 
 
 def polaris_token(uri: str, timeout: float) -> str:
-    """A token of Polaris' root principal. Raises Refused or OSError."""
+    """A token of Polaris' root principal. Raises UnexpectedAnswer or OSError."""
     form = {"grant_type": "client_credentials", "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "scope": SCOPE}
     kind = "application/x-www-form-urlencoded"
     headers = {"Polaris-Realm": REALM, "Content-Type": kind}
@@ -91,7 +91,7 @@ def polaris_token(uri: str, timeout: float) -> str:
             return str(json.loads(body)["access_token"])
     except (ValueError, KeyError, TypeError):
         pass
-    raise Refused(f"asked for a token it answers {status}: {body}")
+    raise UnexpectedAnswer(f"asked for a token it answers {status}: {body}")
 
 
 def lakekeeper(uri: str, warehouse: str, store: str, region: str, access_key: str, secret_key: str) -> None:
@@ -103,21 +103,21 @@ def lakekeeper(uri: str, warehouse: str, store: str, region: str, access_key: st
         store: the object store's URL, for the server and for its clients alike.
 
     Raises:
-        Refused: as said there, also when there is a warehouse of this name at another place.
+        UnexpectedAnswer: as said there, also when there is a warehouse of this name at another place.
         OSError: it does not answer.
     """
     management = f"{uri}/management/v1"
     if not _read(f"{management}/info", "for its state").get("bootstrapped"):
         status, body = _call("POST", f"{management}/bootstrap", {"accept-terms-of-use": True})
         if status != 204:
-            raise Refused(f"asked to bootstrap it answers {status}: {body}")
+            raise UnexpectedAnswer(f"asked to bootstrap it answers {status}: {body}")
     place = urlsplit(warehouse)
     bucket, prefix = place.netloc, place.path.strip("/")
     for one in _read(f"{management}/warehouse", "for its warehouses").get("warehouses", ()):
-        if one.get("name") == CATALOG:
+        if one.get("name") == CATALOG_NAME:
             profile = one.get("storage-profile", {})
             if (profile.get("bucket"), profile.get("key-prefix")) != (bucket, prefix):
-                raise Refused(f"it has a warehouse {CATALOG} at another place than {warehouse}")
+                raise UnexpectedAnswer(f"it has a warehouse {CATALOG_NAME} at another place than {warehouse}")
             return
     profile = {
         "type": "s3",
@@ -137,14 +137,14 @@ def lakekeeper(uri: str, warehouse: str, store: str, region: str, access_key: st
         "secret-access-key": secret_key,
     }
     wanted = {
-        "warehouse-name": CATALOG,
+        "warehouse-name": CATALOG_NAME,
         "storage-profile": profile,
         "storage-credential": credential,
         "delete-profile": {"type": "hard"},
     }
     status, body = _call("POST", f"{management}/warehouse", wanted)
     if status != 201:
-        raise Refused(f"asked to make the warehouse it answers {status}: {body}")
+        raise UnexpectedAnswer(f"asked to make the warehouse it answers {status}: {body}")
 
 
 def _read(url: str, what: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _read(url: str, what: str, headers: Mapping[str, str] | None = None) -> dict
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise Refused(f"asked {what} it answers {status}: {body[:500]}")
+        raise UnexpectedAnswer(f"asked {what} it answers {status}: {body[:500]}")
     return answer
 
 
@@ -174,7 +174,7 @@ def _request(method: str, url: str, body: str, headers: Mapping[str, str], timeo
         answer = connection.getresponse()
         return answer.status, answer.read()[:1_000_000].decode("utf-8", "replace")
     except http.client.HTTPException as e:
-        raise Refused(f"{method} {parts.path}: {type(e).__name__}: {e}") from e
+        raise UnexpectedAnswer(f"{method} {parts.path}: {type(e).__name__}: {e}") from e
     finally:
         connection.close()
 
@@ -188,29 +188,29 @@ def _lakekeeper_of(given: Mapping[str, str]) -> None:
     lakekeeper(*(given[key] for key in keys))
 
 
-SERVERS = {"polaris": _polaris_of, "lakekeeper": _lakekeeper_of}
+BOOTSTRAPPED = {"polaris": _polaris_of, "lakekeeper": _lakekeeper_of}
 
 
 def main(arguments: Sequence[str], given: Mapping[str, str]) -> int:
     """Entry point. Tries for two minutes; exit code 255 and one line if it cannot be done."""
     names = [word for word in arguments if word != "--keep"]
-    if len(names) != 1 or names[0] not in SERVERS:
+    if len(names) != 1 or names[0] not in BOOTSTRAPPED:
         print((__doc__ or "").strip(), file=sys.stderr)
         return 254
     deadline = time.monotonic() + float(given.get("START_SECONDS", START_SECONDS))
     while True:
         try:
-            SERVERS[names[0]](given)
+            BOOTSTRAPPED[names[0]](given)
             break
         except KeyError as e:
             print(f"{names[0]}: the variable {e.args[0]} is missing", file=sys.stderr)
             return 254
-        except (Refused, OSError) as e:
+        except (UnexpectedAnswer, OSError) as e:
             if time.monotonic() > deadline:
                 print(f"{names[0]}: {' '.join(str(e).split())}", file=sys.stderr)
                 return 255
             time.sleep(1)  # the server tells nobody that it is ready
-    print(f"{names[0]}: the catalog {CATALOG} is there")
+    print(f"{names[0]}: the catalog {CATALOG_NAME} is there")
     if "--keep" in arguments:
         MADE.touch()
         signal.sigwait({signal.SIGTERM, signal.SIGINT})

@@ -58,7 +58,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Server:
+class CatalogServer:
     """One server of a catalog.
 
     Attributes:
@@ -74,7 +74,7 @@ class Server:
     ports: tuple[str, ...]
 
 
-DATABASE = Server("postgres", lambda site: site.postgres, postgres_version, ("postgres",))
+DATABASE = CatalogServer("postgres", lambda site: site.postgres, postgres_version, ("postgres",))
 """The stack's PostgreSQL, for catalogs that keep their tables there."""
 
 
@@ -119,7 +119,7 @@ class Catalog:
     uri: Callable[[Mapping[str, LocalProcess], Path], str]
     properties: Callable[[Endpoints], Mapping[str, str]]
     pointer: Callable[[Endpoints, str, str, float], str | None]
-    servers: tuple[Server, ...] = ()
+    servers: tuple[CatalogServer, ...] = ()
     prepare: Callable[[Mapping[str, LocalProcess], Path], None] = field(default=lambda services, data: None)
     guard: Guard = "compare-and-swap"
     pyiceberg: Callable[[Endpoints], Mapping[str, str]] | None = None

@@ -16,7 +16,7 @@ from compose.endpoints import Endpoints
 from workloads.tables import GuardName
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-MARK = "spark.databricks.delta.commitInfo.userMetadata"
+USER_METADATA_CONF = "spark.databricks.delta.commitInfo.userMetadata"
 """The property of a session that names the operation in each commit (``commitInfo.userMetadata``)."""
 
 

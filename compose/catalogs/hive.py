@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Literal
 from xml.sax.saxutils import escape
 
-from compose.catalogs.catalog import SOCKET_TIMEOUT_MS, Catalog, Guard, Server, Site, split
+from compose.catalogs.catalog import SOCKET_TIMEOUT_MS, Catalog, CatalogServer, Guard, Site, split
 from compose.endpoints import Endpoints
 from compose.install.installation import Installation, spark_home, version_in_names
 from compose.processes.ports import LOOPBACK
 from compose.processes.process import LocalProcess, NotReady, base_environment
 from compose.processes.service import ServiceError
 
-HEAP_MB = 384
+HIVE_HEAP_MB = 384
 LOCK_TIMEOUT_S = 20
 """The server releases the lock of a client after this long without a heartbeat. With Hive's 300 s a dead writer blocks its table for 5 min."""
 HEARTBEAT_MS = 5_000
@@ -85,7 +85,13 @@ class Metastore(LocalProcess):
         opens = [f"--add-opens=java.base/java.{p}=ALL-UNNAMED" for p in ("lang", "util", "net")]
         class_path = [str(self.folder / "conf"), str(self._classes), f"{spark_home() / 'jars'}/*"]
         return [
-            *(str(self._java), f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+            *(
+                str(self._java),
+                f"-Xmx{HIVE_HEAP_MB}m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:-UsePerfData",
+            ),
             *(*opens, f"-Dderby.stream.error.file={self.folder / 'derby.log'}"),
             *("-cp", os.pathsep.join(class_path), "MetastoreServer", str(self.port())),
             *(["ignore-expectations"] if self._guard == "none" else []),
@@ -188,7 +194,7 @@ def _version(_: Installation) -> str:
     return version_in_names(r"hive-metastore-([\d.]+)\.jar", (spark_home() / "jars").glob("hive-metastore-*.jar"))
 
 
-SERVER = Server("hive", Metastore, _version, ports=("hive",))
+SERVER = CatalogServer("hive", Metastore, _version, ports=("hive",))
 
 
 def _entry(name: str, summary: str, promise: str, guard: Guard) -> Catalog:

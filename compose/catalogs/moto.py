@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compose.catalogs.catalog import Catalog, Guard, Server, Site, split
+from compose.catalogs.catalog import Catalog, CatalogServer, Guard, Site, split
 from compose.endpoints import Endpoints
 from compose.install import releases
 from compose.install.installation import UNKNOWN_VERSION, Installation
@@ -23,7 +23,7 @@ from compose.processes.process import LocalProcess, NotReady, base_environment
 from compose.processes.service import ServiceError
 from compose.servers.minio import AWS_ENVIRONMENT
 
-LOCK = Path(__file__).with_name("moto.lock")
+MOTO_LOCK = Path(__file__).with_name("moto.lock")
 SERVER = Path(__file__).with_name("moto_server.py")
 DYNAMODB_TABLE = "iceberg"
 
@@ -51,10 +51,10 @@ class Moto(LocalProcess):
         return f"http://{LOOPBACK}:{self.port()}"
 
     def provide(self) -> None:
-        releases.environment(self._home, LOCK)
+        releases.environment(self._home, MOTO_LOCK)
 
     def argv(self) -> Sequence[str]:
-        python = releases.environment(self._home, LOCK)
+        python = releases.environment(self._home, MOTO_LOCK)
         more = ["compare"] if self._compare else []
         return [str(python), "-I", str(SERVER), str(self.port()), str(self.folder / "journal.jsonl"), *more]
 
@@ -66,11 +66,11 @@ class Moto(LocalProcess):
 
 
 def _version(_: Installation) -> str:
-    found = re.search(r"^moto==(\S+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.search(r"^moto==(\S+)", MOTO_LOCK.read_text(encoding="utf-8"), re.MULTILINE)
     return found[1] if found else UNKNOWN_VERSION
 
 
-SERVERS = (Server("moto", Moto, _version, ports=("moto",)),)
+SERVERS = (CatalogServer("moto", Moto, _version, ports=("moto",)),)
 
 
 def ask(uri: str, target: str, question: Mapping[str, Any], timeout: float) -> tuple[int, Any]:

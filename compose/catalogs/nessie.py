@@ -12,7 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, Server, Site, split
+from compose.catalogs.catalog import (
+    CONNECT_TIMEOUT_MS,
+    DATABASE,
+    SOCKET_TIMEOUT_MS,
+    Catalog,
+    CatalogServer,
+    Site,
+    split,
+)
 from compose.endpoints import Endpoints
 from compose.install import jdk
 from compose.install.ensure import class_path
@@ -24,7 +32,7 @@ from compose.processes.service import ServiceError
 from compose.servers.minio import AWS_ENVIRONMENT
 from compose.servers.postgres import USER
 
-HEAP_MB = 512
+NESSIE_HEAP_MB = 512
 JAVA = (21, 25, 24, 23, 22)
 """Versions of Java that it runs on, the preferred one first."""
 BRANCH = "main"
@@ -76,7 +84,7 @@ class Nessie(LocalProcess):
             f"{store}.access-key": "urn:nessie-secret:quarkus:nessie.catalog.secrets.access-key",
         }
         options = [f"-D{name}={value}" for name, value in settings.items()]
-        return [str(self._java), f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", *options, "-jar", str(self._jar)]
+        return [str(self._java), f"-Xmx{NESSIE_HEAP_MB}m", "-XX:+UseSerialGC", *options, "-jar", str(self._jar)]
 
     def environment(self) -> Mapping[str, str]:
         return {
@@ -172,7 +180,7 @@ def _version(_: Installation) -> str:
     return next(jar.version for jar in of(["nessie"], read_lock()))
 
 
-SERVERS = (DATABASE, Server("nessie", Nessie, _version, ports=("nessie", "nessie-management")))
+SERVERS = (DATABASE, CatalogServer("nessie", Nessie, _version, ports=("nessie", "nessie-management")))
 
 NESSIE = Catalog(
     name="nessie",

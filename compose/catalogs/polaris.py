@@ -16,8 +16,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from compose.catalogs import bootstrap
-from compose.catalogs.bootstrap import CATALOG, CLIENT_ID, CLIENT_SECRET, REALM, SCOPE
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, Server, Site
+from compose.catalogs.bootstrap import CATALOG_NAME, CLIENT_ID, CLIENT_SECRET, REALM, SCOPE
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, CatalogServer, Site
 from compose.catalogs.probe import DELEGATION
 from compose.endpoints import Endpoints
 from compose.processes.container import Container, engine, have
@@ -26,9 +26,9 @@ from compose.processes.process import LocalProcess, NotReady, http_get
 from compose.processes.service import ServiceError
 from compose.servers.postgres import USER
 
-VERSION = "1.7.0"
-IMAGE = f"apache/polaris:{VERSION}"
-REMEDY = (
+POLARIS_VERSION = "1.7.0"
+IMAGE = f"apache/polaris:{POLARIS_VERSION}"
+POLARIS_REMEDY = (
     "start a Docker engine that has or gets the image, or run Polaris elsewhere and give its file, --catalog my.yaml "
     "(docs/own-catalog.md has one)"
 )
@@ -38,7 +38,7 @@ class Polaris(Container):
     """The server. It keeps all its data in the database."""
 
     role = "catalog"
-    remedy = REMEDY
+    remedy = POLARIS_REMEDY
     inner_store = ""
     """The object store's URL inside a network of containers; empty: that of the site."""
 
@@ -100,14 +100,14 @@ def set_up(uri: str, warehouse: str, client_store: str, server_store: str, regio
     """``bootstrap.polaris``. Raises NotReady when an answer is not the success that the specification describes, or OSError."""
     try:
         bootstrap.polaris(uri, warehouse, client_store, server_store, region)
-    except bootstrap.Refused as e:
+    except bootstrap.UnexpectedAnswer as e:
         raise NotReady(str(e)) from e
 
 
 def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
     """REST ``loadTable`` in Polaris' catalog, as its root principal."""
     levels = quote("\x1f".join(namespace.split(".")), safe="")
-    url = f"{endpoints.catalog_uri}/v1/{CATALOG}/namespaces/{levels}/tables/{quote(table, safe='')}"
+    url = f"{endpoints.catalog_uri}/v1/{CATALOG_NAME}/namespaces/{levels}/tables/{quote(table, safe='')}"
     what = f"{namespace}.{table}"
     try:
         bearer = bootstrap.polaris_token(endpoints.catalog_uri, timeout)
@@ -118,7 +118,7 @@ def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) ->
             return None
         if status == 200:
             return str(answer["metadata-location"])
-    except (OSError, bootstrap.Refused, http.client.HTTPException, ValueError, KeyError, TypeError) as e:
+    except (OSError, bootstrap.UnexpectedAnswer, http.client.HTTPException, ValueError, KeyError, TypeError) as e:
         raise ServiceError(endpoints.catalog, f"no metadata location of {what}: {type(e).__name__}: {e}") from e
     text = body[:200].decode("utf-8", "replace")
     raise ServiceError(endpoints.catalog, f"asked for {what} it answers {status}: {text}")
@@ -134,7 +134,7 @@ def _client(endpoints: Endpoints) -> dict[str, str]:
     return {
         "type": "rest",
         "uri": endpoints.catalog_uri,
-        "warehouse": CATALOG,
+        "warehouse": CATALOG_NAME,
         "credential": f"{CLIENT_ID}:{CLIENT_SECRET}",
         "scope": SCOPE,
         "header.Polaris-Realm": REALM,
@@ -143,18 +143,21 @@ def _client(endpoints: Endpoints) -> dict[str, str]:
 
 def check() -> None:
     """Raises ServiceError when there is no Docker, or the image cannot be had; it is pulled if it is not there."""
-    client = engine("polaris", REMEDY)
+    client = engine("polaris", POLARIS_REMEDY)
     try:
-        have(client, "polaris", IMAGE, REMEDY)
+        have(client, "polaris", IMAGE, POLARIS_REMEDY)
     finally:
         client.close()
 
 
 POLARIS = Catalog(
     name="polaris",
-    summary=f"Apache Polaris {VERSION} on PostgreSQL, in a container: needs Docker",
+    summary=f"Apache Polaris {POLARIS_VERSION} on PostgreSQL, in a container: needs Docker",
     promise="the server checks the commit's requirements, then compares and swaps its entity in PostgreSQL",
-    servers=(DATABASE, Server("polaris", Polaris, lambda _: VERSION, ports=("polaris", "polaris-management"))),
+    servers=(
+        DATABASE,
+        CatalogServer("polaris", Polaris, lambda _: POLARIS_VERSION, ports=("polaris", "polaris-management")),
+    ),
     wire="http",
     uri=_uri,
     properties=lambda e: {

@@ -28,7 +28,7 @@ from compose.processes.process import base_environment
 from compose.processes.service import ServiceError
 from compose.processes.watchdog import marked_environment
 
-START_SECONDS = 60.0
+PROBE_START_SECONDS = 60.0
 DELEGATION = "header.X-Iceberg-Access-Delegation"
 """The property by which PyIceberg says whether it wants credentials for the store from a REST catalog: it does unless this is empty. A server
 that has none to hand out, as Polaris without STS, then refuses to load a table."""
@@ -80,7 +80,7 @@ class Probe:
             raise ServiceError(self._name, f"no metadata location of {namespace}.{table}: {e}{remedy}") from e
         return None if answer is None else str(answer)
 
-    def ask(self, question: Mapping[str, Any], timeout: float, *, start: float = START_SECONDS) -> Any:
+    def ask(self, question: Mapping[str, Any], timeout: float, *, start: float = PROBE_START_SECONDS) -> Any:
         """Put a question (see ``_answer``). ``start``: seconds that the child has to come up. Raises ProbeError."""
         with self._lock:
             if self._child is None or self._child.poll() is not None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, Server, Site
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, CatalogServer, Site
 from compose.endpoints import Endpoints
 from compose.install.installation import Installation, version_in_names
 from compose.processes.ports import LOOPBACK
@@ -18,7 +18,7 @@ from compose.processes.service import ServiceError
 from compose.servers.minio import AWS_ENVIRONMENT
 from compose.servers.postgres import USER
 
-HEAP_MB = 192
+REST_HEAP_MB = 192
 CLIENTS = 8  # connections to the database
 
 
@@ -49,7 +49,13 @@ class RestCatalog(LocalProcess):
 
     def argv(self) -> Sequence[str]:
         return [
-            *(str(self._java), f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+            *(
+                str(self._java),
+                f"-Xmx{REST_HEAP_MB}m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:-UsePerfData",
+            ),
             *("-cp", os.pathsep.join(map(str, self.class_path)), "RestCatalogServer"),
         ]
 
@@ -128,7 +134,7 @@ REST = Catalog(
     name="rest",
     summary="Iceberg's REST catalog server on PostgreSQL",
     promise="the server checks the commit's requirements, then compares and swaps in PostgreSQL",
-    servers=(DATABASE, Server("rest", RestCatalog, version, ports=("rest",))),
+    servers=(DATABASE, CatalogServer("rest", RestCatalog, version, ports=("rest",))),
     wire="http",
     uri=uri,
     properties=properties,

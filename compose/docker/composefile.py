@@ -16,7 +16,7 @@ import yaml
 
 from compose.processes.service import ServiceError
 
-FILE = Path(__file__).with_name("compose.yaml")
+COMPOSE_FILE = Path(__file__).with_name("compose.yaml")
 _VARIABLE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\})")
 _PORT = re.compile(r"(?P<host>[\d.]+):(?P<published>\d+):(?P<inside>\d+)")
 _SIZE = re.compile(r"(\d+)([kmg]?)b?", re.IGNORECASE)
@@ -60,7 +60,7 @@ class Spec:
     network: str | None = None
 
 
-def read(variables: Mapping[str, str], file: Path = FILE) -> dict[str, Spec]:
+def read(variables: Mapping[str, str], file: Path = COMPOSE_FILE) -> dict[str, Spec]:
     """The services by name, with the variables put in. Raises ServiceError that names service and key."""
     try:
         content = yaml.safe_load(file.read_text())
@@ -76,7 +76,7 @@ def size(text: str) -> int | None:
     return int(found[1]) * _UNITS[found[2].lower()] if found else None
 
 
-def profiles(file: Path = FILE) -> tuple[str, ...]:
+def profiles(file: Path = COMPOSE_FILE) -> tuple[str, ...]:
     """The profiles of the file: the catalogs that it can start, and ``spark``."""
     return tuple(dict.fromkeys(p for spec in read({}, file).values() for p in spec.profiles))
 

@@ -39,7 +39,7 @@ from compose.processes.service import ServiceError
 from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY
 from compose.servers.postgres import DATABASE
 
-READY_SECONDS = 180.0
+FIXTURE_SECONDS = 180.0
 _URI = {
     "rest": ("rest", 8181, "http://{address}"),
     "jdbc": ("postgres", 5432, "jdbc:postgresql://{address}/" + DATABASE),
@@ -177,7 +177,7 @@ class IcebergContainers:
 
     def _wait(self, name: str) -> None:
         container = self.containers[name].get_wrapped_container()
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + FIXTURE_SECONDS
         while time.monotonic() < deadline:
             container.reload()
             state = container.attrs["State"]

@@ -32,7 +32,7 @@ from compose.install.progress import Progress, for_stream
 from compose.processes.container import client_of
 
 HERE = Path(__file__).with_name("images")
-LABEL = "icequake.stand-in"
+IMAGE_LABEL = "icequake.stand-in"
 """Label of every image that is made here; its value is the image's name."""
 REPOSITORY = "icequake-stand-in"
 BUILD_SECONDS = 1800
@@ -236,7 +236,7 @@ def _base(client: Any, installation: Installation, progress: Progress) -> str:
             )
         bundle = "/etc/ssl/certs/ca-certificates.crt"
         changes = [
-            f"LABEL {LABEL}=base",
+            f"LABEL {IMAGE_LABEL}=base",
             f"ENV PIP_CERT={bundle} SSL_CERT_FILE={bundle} LANG=C.UTF-8",
             'CMD ["/bin/bash"]',
         ]
@@ -273,7 +273,7 @@ def _image(client: Any, one: StandIn, extra: Mapping[str, Path], base: str, prog
                 custom_context=True,
                 tag=tag,
                 buildargs={"BASE": base},
-                labels={LABEL: one.name},
+                labels={IMAGE_LABEL: one.name},
                 rm=True,
                 forcerm=True,
                 timeout=BUILD_SECONDS,
@@ -309,7 +309,7 @@ def _forget(client: Any, name: str, current: str) -> None:
     from docker.errors import APIError
 
     limit = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
-    for image in client.images.list(filters={"label": f"{LABEL}={name}"}):
+    for image in client.images.list(filters={"label": f"{IMAGE_LABEL}={name}"}):
         made = datetime.fromisoformat(image.attrs["Created"][:19]).replace(tzinfo=UTC)
         for tag in image.tags:
             if tag != current and tag.startswith(f"{REPOSITORY}/{name}:") and made < limit:
@@ -317,7 +317,7 @@ def _forget(client: Any, name: str, current: str) -> None:
                     client.images.remove(tag)
                 except APIError:
                     pass  # another image or a container needs it
-    client.images.prune(filters={"dangling": True, "label": f"{LABEL}={name}"})
+    client.images.prune(filters={"dangling": True, "label": f"{IMAGE_LABEL}={name}"})
 
 
 def _hash(parts: list[bytes]) -> str:

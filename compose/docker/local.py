@@ -67,7 +67,7 @@ def used_by(words: Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def running(
-    installation: Installation, names: tuple[str, ...] = (), found: engine.Engine | None = None
+    installation: Installation, names: tuple[str, ...] = (), found: engine.DockerEngine | None = None
 ) -> Iterator[Mapping[str, str]]:
     """An engine with the images, for the time of a block, as environment variables; ended if it was started for it. Raises SetupError.
 
@@ -105,7 +105,7 @@ def _default_interrupt() -> None:
 def compose_command(place: Path | None = None) -> list[str]:
     """``docker compose`` on ``compose.yaml``."""
     docker = engine.programs(place) / "usr" / "bin" / "docker"
-    return [str(docker) if docker.is_file() else "docker", "compose", "-f", str(composefile.FILE)]
+    return [str(docker) if docker.is_file() else "docker", "compose", "-f", str(composefile.COMPOSE_FILE)]
 
 
 def promised() -> bool:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from compose.install import ensure, jars, minio_build
 
-LOCK = Path(__file__).parents[2] / "requirements.lock"
+PACKAGES_LOCK = Path(__file__).parents[2] / "requirements.lock"
 PROJECT = Path(__file__).parents[2] / "harness" / "__init__.py"
 DPKG = Path("/var/lib/dpkg/status")
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
@@ -52,7 +52,7 @@ def _component(purl: str, name: str, version: str, group: str = "", **more: Any)
 
 def _python() -> Iterator[dict[str, Any]]:
     """The pins of ``requirements.lock``. A pin allows several files, of which one is installed, so it has no hash here."""
-    for line in LOCK.read_text().splitlines():
+    for line in PACKAGES_LOCK.read_text().splitlines():
         if pin := _PIN.match(line):
             name, version = pin[1].lower(), pin[2]
             yield _component(f"pkg:pypi/{name}@{version}", name, version)
@@ -67,7 +67,7 @@ def _jars() -> Iterator[dict[str, Any]]:
 
 
 def _minio() -> dict[str, Any]:
-    name, version = minio_build.MODULE, minio_build.VERSION
+    name, version = minio_build.MODULE, minio_build.MINIO_VERSION
     return _component(f"pkg:golang/{name}@{version}", name, version, type="application")
 
 

@@ -21,7 +21,7 @@ from compose.docker import composefile, packets
 from compose.docker.composefile import Spec
 from compose.install.engine import impossible, typed
 from compose.install.installation import Installation
-from compose.processes.container import LABEL, Kept, engine, have, owned, sweep
+from compose.processes.container import CONTAINER_LABEL, KeptContainer, engine, have, owned, sweep
 from compose.processes.ports import Ports
 from compose.processes.process import LocalProcess
 from compose.processes.service import ServiceError
@@ -29,7 +29,7 @@ from compose.servers.minio import Minio
 from compose.servers.postgres import Postgres
 from nemesis.faults.packets import Packets
 
-REMEDY = (
+SERVICES_REMEDY = (
     "start a Docker engine that has or gets the images, or name other images by the variables of compose/docker/compose.yaml"
     + (f", or have it done, with stand-in images, by `{typed('run', '--', 'COMMAND')}`" if impossible() is None else "")
     + " (docs/docker.md)"
@@ -78,13 +78,13 @@ class Project:
         """Look for the engine and the images of the services, and make the network. Raises ServiceError."""
         from docker.errors import DockerException
 
-        client = engine("docker", REMEDY)
+        client = engine("docker", SERVICES_REMEDY)
         try:
             sweep(client)
             known = composefile.read(os.environ)
             for name in services:
                 if name in known:
-                    have(client, name, known[name].image, REMEDY)
+                    have(client, name, known[name].image, SERVICES_REMEDY)
             if not client.networks.list(names=[f"^{self.network}$"]):
                 client.networks.create(self.network, driver="bridge", labels=owned(self.run_id))
         except (DockerException, OSError) as e:
@@ -98,7 +98,7 @@ class Project:
         """Remove the run's containers, volumes and network. Raises ServiceError when the engine does not answer."""
         from docker.errors import DockerException
 
-        client = engine("docker", "its containers have the label " + f"{LABEL}={self.run_id}")
+        client = engine("docker", "its containers have the label " + f"{CONTAINER_LABEL}={self.run_id}")
         try:
             sweep(client, self.run_id)
         except (DockerException, OSError) as e:
@@ -107,10 +107,10 @@ class Project:
             client.close()
 
 
-class WithDisk(Kept):
+class WithDisk(KeptContainer):
     """A service in a container, of which a disk can be filled."""
 
-    remedy = REMEDY
+    remedy = SERVICES_REMEDY
     keeps_container = True
     disk: str | None = None
     """The folder in the container that a fault may fill; None if there is none."""
@@ -262,7 +262,7 @@ class PostgresContainer(_InProject, Postgres):
     """PostgreSQL in a container; the image makes the user and the database."""
 
     published: ClassVar[Mapping[str, str]] = {"ICEQUAKE_POSTGRES_PORT": "postgres"}
-    stop_signal = Kept.stop_signal  # to the keeper
+    stop_signal = KeptContainer.stop_signal  # to the keeper
     disk = "/var/lib/postgresql/data"
 
     def __init__(self, project: Project, *, ports: Ports, data: Path, log: Path, small_disk: bool = False) -> None:
@@ -294,7 +294,7 @@ class NessieContainer(_InProject, Nessie):
     hands_out_store = True
 
     def __init__(self, site: Site, project: Project) -> None:
-        Kept.__init__(
+        KeptContainer.__init__(
             self,
             "nessie",
             run_id=site.run_id,
@@ -330,7 +330,7 @@ class PolarisContainer(_InProject, Polaris):
         self.project = project
 
 
-SERVERS: Mapping[str, Callable[[Site, Project], LocalProcess]] = {
+CONTAINER_SERVERS: Mapping[str, Callable[[Site, Project], LocalProcess]] = {
     "rest": RestContainer,
     "nessie": NessieContainer,
     "hive": HiveContainer,
@@ -355,7 +355,7 @@ def _missing(catalog: Catalog) -> list[str]:
     return [
         s.name
         for s in catalog.servers
-        if s.name not in (*SERVERS, "postgres") or (s.name == "hive" and catalog.guard != "lock")
+        if s.name not in (*CONTAINER_SERVERS, "postgres") or (s.name == "hive" and catalog.guard != "lock")
     ]
 
 

@@ -18,13 +18,13 @@ from typing import Any, ClassVar
 
 from compose.docker import composefile
 from compose.docker.composefile import Spec
-from compose.docker.services import REMEDY, WithDisk
+from compose.docker.services import SERVICES_REMEDY, WithDisk
 from compose.install.installation import Installation
 from compose.processes.container import engine, have
 from compose.processes.ports import Ports
 from compose.processes.process import base_environment
 from compose.processes.service import ServiceError
-from compose.processes.watchdog import MARK
+from compose.processes.watchdog import RUN_VARIABLE
 from compose.servers import classdata
 from compose.servers.classdata import spark_class_path
 from compose.servers.spark import SparkMaster, SparkWorker
@@ -74,7 +74,7 @@ class InHostNetwork(WithDisk):
             "entrypoint": ["/bin/sh", "-c", '"$@"; exit $?', "sh"] if self.ends_itself else [command[0]],
             "command": list(command if self.ends_itself else command[1:]),
             # The mark lets the watchdog end the process itself, so that it writes nothing while its folders are removed.
-            "environment": {**passed_on, "HOME": "/tmp", "LANG": "C.UTF-8", MARK: self._run_id},
+            "environment": {**passed_on, "HOME": "/tmp", "LANG": "C.UTF-8", RUN_VARIABLE: self._run_id},
             "network_mode": spec.network,
             "user": f"{os.getuid()}:{os.getgid()}",
             "working_dir": "/tmp",
@@ -240,7 +240,7 @@ def image() -> str:
 
 def check() -> None:
     """Look for the engine and the image. Raises ServiceError, in one line, if Spark cannot run in containers here."""
-    client = engine("docker", REMEDY)
+    client = engine("docker", SERVICES_REMEDY)
     try:
         info = client.info()
         rootless = any("rootless" in option for option in info.get("SecurityOptions") or ())
@@ -249,6 +249,6 @@ def check() -> None:
             raise ServiceError(
                 "docker", f"the engine {why}, so its containers do not share this machine's network", remedy=HOST_REMEDY
             )
-        have(client, "spark", image(), REMEDY)
+        have(client, "spark", image(), SERVICES_REMEDY)
     finally:
         client.close()

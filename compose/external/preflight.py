@@ -19,7 +19,7 @@ from compose.processes.service import ServiceError
 from compose.redaction import Redaction
 
 ANSWER_SECONDS = 14.0
-START_SECONDS = 12.0
+PROBE_SECONDS = 12.0
 """Until the probe's process is up on a busy machine; together with ``ANSWER_SECONDS`` less than 30 s."""
 CONNECT_SECONDS = 5.0
 MASTERS_SECONDS = 20.0
@@ -74,7 +74,7 @@ def _catalog(catalog: UserCatalogFile) -> str | None:
     uri = (catalog.pyiceberg or {}).get("uri") or catalog.uri or catalog.kind
     with user.probe(catalog) as asked:
         try:
-            found = asked.ask({"namespaces": True}, ANSWER_SECONDS, start=START_SECONDS)
+            found = asked.ask({"namespaces": True}, ANSWER_SECONDS, start=PROBE_SECONDS)
         except ProbeError as e:
             remedy = _REMEDIES.get(e.kind, "are the properties right?")
             return f"catalog {catalog.name} at {uri}: asked for its namespaces: {e}; {remedy} (pyiceberg: of {catalog.file})"
@@ -97,7 +97,7 @@ def _store(store: Store) -> str | None:
     }
     with Probe("store") as asked:
         try:
-            asked.ask({"store": question}, ANSWER_SECONDS, start=START_SECONDS)
+            asked.ask({"store": question}, ANSWER_SECONDS, start=PROBE_SECONDS)
         except ProbeError as e:
             remedy = {"missing": f"make the bucket {store.bucket} first"} | _REMEDIES
             return (

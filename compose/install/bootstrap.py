@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-LOCK = CHECKOUT / "requirements.lock"
+PACKAGES_LOCK = CHECKOUT / "requirements.lock"
 TOOLS = ("icequake", "setup", "python", "pytest", "ruff", "mypy", "lint-imports")
 EVERY = 15.0  # seconds between two lines about a long step
 ICEQUAKE = "import sys; sys.argv[0] = 'icequake'; from harness.cli.app import main; sys.exit(main())"
@@ -75,7 +75,7 @@ def ensure(home: Path, meanwhile: Callable[[Path], object] | None = None) -> Pat
 
     ``meanwhile`` is called before the venv is made, to start work that needs no package.
     """
-    venv = venv_path(home, LOCK.read_bytes())
+    venv = venv_path(home, PACKAGES_LOCK.read_bytes())
     python = venv / "bin" / "python"
     complete = venv / ".complete"
     if complete.is_file() and python.exists():  # exists() follows the link: False if the base interpreter was removed
@@ -123,7 +123,7 @@ def create(venv: Path) -> None:
         raise BootstrapError(f"cannot create the environment {venv}: {text or 'python -m venv failed'}")
 
 
-def install(python: Path, lock: Path = LOCK) -> None:
+def install(python: Path, lock: Path = PACKAGES_LOCK) -> None:
     """Install exactly the pins of ``lock``, each checked against its hash.
 
     pyspark and thrift come as source archives. Building them in isolation would download an unpinned setuptools, so

@@ -12,7 +12,9 @@ import sys
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 APT_SECONDS = 600.0
-REMEDY = "no Chromium is on the path, so the tests of pages in a browser are skipped; on Debian: apt install chromium"
+BROWSER_REMEDY = (
+    "no Chromium is on the path, so the tests of pages in a browser are skipped; on Debian: apt install chromium"
+)
 
 
 def found() -> str | None:
@@ -35,4 +37,4 @@ def ensure() -> str | None:
 
 if __name__ == "__main__":
     if ensure() is None:
-        print(REMEDY)
+        print(BROWSER_REMEDY)

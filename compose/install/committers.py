@@ -14,9 +14,9 @@ from compose.install.cache import exclusive
 from compose.install.installation import spark_home
 from compose.install.progress import for_stream
 
-SOURCES = install.JAVA / "committers"
-MAIN = "CommitterServer"
-CONF = "spark"
+COMMITTER_SOURCES = install.JAVA / "committers"
+MAIN_CLASS = "CommitterServer"
+JAR_CONF = "spark"
 """The configuration of ``jars.lock`` that they are compiled against."""
 
 
@@ -29,8 +29,8 @@ class Committers:
 
 
 def _classes(place: Path) -> tuple[Path, tuple[Path, ...]]:
-    libraries = install.class_path(CONF, jars.read_lock(), place)
-    return install.classes_folder(place, "committer-classes", SOURCES, libraries), libraries
+    libraries = install.class_path(JAR_CONF, jars.read_lock(), place)
+    return install.classes_folder(place, "committer-classes", COMMITTER_SOURCES, libraries), libraries
 
 
 def in_place(place: Path) -> bool:
@@ -45,7 +45,10 @@ def ensure(place: Path) -> Committers:
     if not classes.is_dir():
         with exclusive(place / "install.lock"):
             jars.provide(
-                jars.of([CONF], jars.read_lock()), place, jars.Ivy(jdk.pick().java, spark_home(), place), for_stream()
+                jars.of([JAR_CONF], jars.read_lock()),
+                place,
+                jars.Ivy(jdk.pick().java, spark_home(), place),
+                for_stream(),
             )
-            install.compile_folder(SOURCES, jdk.pick().javac, [*libraries, spark], classes)
+            install.compile_folder(COMMITTER_SOURCES, jdk.pick().javac, [*libraries, spark], classes)
     return Committers(classes, str(spark))

@@ -9,7 +9,7 @@ from compose.install import jars, jdk
 from compose.install.cache import exclusive
 from compose.install.installation import Installation, spark_home
 
-SOURCES = install.JAVA / "delta"
+DELTA_SOURCES = install.JAVA / "delta"
 CONFS = ("hadoop", "delta")
 """The configurations of ``jars.lock`` that a session with Delta tables needs on top of ``spark``."""
 
@@ -27,7 +27,7 @@ def ensure(ready: Installation) -> None:
     if not classes.is_dir():
         with exclusive(ready.home / "install.lock"):
             libraries = [*_storage(ready.home), spark_home() / "jars" / "*"]
-            install.compile_folder(SOURCES, jdk.pick().javac, libraries, classes)
+            install.compile_folder(DELTA_SOURCES, jdk.pick().javac, libraries, classes)
 
 
 def _storage(place: Path) -> tuple[Path, ...]:
@@ -35,4 +35,4 @@ def _storage(place: Path) -> tuple[Path, ...]:
 
 
 def _classes(place: Path) -> Path:
-    return install.classes_folder(place, "delta-classes", SOURCES, _storage(place))
+    return install.classes_folder(place, "delta-classes", DELTA_SOURCES, _storage(place))

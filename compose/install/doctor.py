@@ -130,7 +130,7 @@ def make() -> Iterator[Examined]:
 def jar_configurations(place: Path) -> Iterator[Examined]:
     """One finding for each configuration of the lock but those of :func:`engines`; every jar present is read and its SHA-256 compared."""
     locked = jars.read_lock()
-    for conf in dict.fromkeys(conf for jar in locked for conf in jar.confs if conf != flink.CONF):
+    for conf in dict.fromkeys(conf for jar in locked for conf in jar.confs if conf != flink.JAR_CONF):
         wanted = jars.of([conf], locked)
         there = [jar for jar in wanted if jar.path(place).is_file()]
         wrong = [jar for jar in there if jars.sha256(jar.path(place)) != jar.sha256]
@@ -168,7 +168,7 @@ def minio(place: Path) -> Iterator[Examined]:
     go = minio_build.go_tool()
     builder = f"with {go}" if go else "with Go from its wheel (no Go 1.24 or newer on PATH)"
     if not binary.is_file():
-        yield Examined("minio", "missing", f"{minio_build.RELEASE} would be built {builder}", setup_command())
+        yield Examined("minio", "missing", f"{minio_build.MINIO_RELEASE} would be built {builder}", setup_command())
     elif not _runs([str(binary), "--version"]):
         yield Examined("minio", "wrong", f"{binary} does not run", f"rm {binary} && {setup_command()}")
     else:

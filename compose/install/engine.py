@@ -34,12 +34,12 @@ PLUGIN_SUITE = "trixie"
 RECIPE = "1"
 """Part of the folder's name: raise it when what is unpacked changes."""
 START_SECONDS, STOP_SECONDS, APT_SECONDS = 60.0, 30.0, 300.0
-REMEDY = "start a Docker engine by other means, or name one by DOCKER_HOST"
+ENGINE_REMEDY = "start a Docker engine by other means, or name one by DOCKER_HOST"
 _INST = re.compile(r"^Inst (\S+) ", re.M)
 
 
 @dataclass(frozen=True)
-class Engine:
+class DockerEngine:
     """A running engine.
 
     Attributes:
@@ -83,11 +83,11 @@ def typed(*words: str) -> str:
     return shlex.join([*python, "-m", "compose.docker.local", *words])
 
 
-def start(*, place: Path | None = None, progress: Progress | None = None) -> Engine:
+def start(*, place: Path | None = None, progress: Progress | None = None) -> DockerEngine:
     """The engine that answers, else one that is started here. Raises SetupError in one line."""
     found = answers()
     if found is not None:
-        return Engine(found, started=False)
+        return DockerEngine(found, started=False)
     if "DOCKER_HOST" in os.environ:
         raise SetupError(
             f"no Docker engine answers at DOCKER_HOST={os.environ['DOCKER_HOST']}: unset it, or start one there"
@@ -96,10 +96,10 @@ def start(*, place: Path | None = None, progress: Progress | None = None) -> Eng
     with exclusive(folder(place) / "engine.lock"):
         found = answers()
         if found is not None:
-            return Engine(found, started=False)
+            return DockerEngine(found, started=False)
         provide(place, progress or for_stream())
         _launch(place)
-    return Engine(f"unix://{OWN_SOCKET}", started=True)
+    return DockerEngine(f"unix://{OWN_SOCKET}", started=True)
 
 
 def provide(place: Path, progress: Progress) -> None:
@@ -108,7 +108,7 @@ def provide(place: Path, progress: Progress) -> None:
         return
     reason = impossible()
     if reason:
-        raise SetupError(f"icequake cannot start a Docker engine here: {reason}; {REMEDY}")
+        raise SetupError(f"icequake cannot start a Docker engine here: {reason}; {ENGINE_REMEDY}")
     sweep(folder(place))
     with arriving(programs(place)) as scratch, progress.step("Docker engine from Debian's packages", None):
         apt = scratch / "apt"
@@ -214,7 +214,7 @@ def _launch(place: Path) -> None:
     lines = log.read_text(errors="replace").strip().splitlines()
     how = f"ended with code {ended}" if ended is not None else f"does not answer after {START_SECONDS:.0f} s"
     raise SetupError(
-        f"the Docker engine {how}: {lines[-1][:300] if lines else 'it printed nothing'}; see {log}; {REMEDY}"
+        f"the Docker engine {how}: {lines[-1][:300] if lines else 'it printed nothing'}; see {log}; {ENGINE_REMEDY}"
     )
 
 

@@ -94,7 +94,7 @@ def _built_of(extension: Path) -> str:
 
 def _flink(place: Path) -> Files:
     found = flink.ensure(place)
-    return Files(plain={"java": str(found.java), "class_path": found.class_path, "main": flink.MAIN})
+    return Files(plain={"java": str(found.java), "class_path": found.class_path, "main": flink.MAIN_CLASS})
 
 
 def _flink_versions(place: Path) -> Mapping[str, str]:
@@ -103,7 +103,7 @@ def _flink_versions(place: Path) -> Mapping[str, str]:
 
 def _committer(place: Path) -> Files:
     found = committers.ensure(place)
-    return Files(plain={"classes": str(found.classes), "class_path": found.class_path, "main": committers.MAIN})
+    return Files(plain={"classes": str(found.classes), "class_path": found.class_path, "main": committers.MAIN_CLASS})
 
 
 def _delta_rs(release: str) -> Extra:

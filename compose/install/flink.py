@@ -27,11 +27,11 @@ from compose.install.cache import SetupError, arriving, exclusive, sweep
 from compose.install.installation import spark_home
 from compose.install.progress import Progress, for_stream, sizes
 
-LOCK = Path(__file__).with_name("flink.lock")
-CONF = "flink"
+FLINK_LOCK = Path(__file__).with_name("flink.lock")
+JAR_CONF = "flink"
 """Its configuration of ``jars.lock``."""
-SOURCES = install.JAVA / "flink"
-MAIN = "FlinkWorker"
+FLINK_SOURCES = install.JAVA / "flink"
+MAIN_CLASS = "FlinkWorker"
 FROM_PYSPARK = ("hadoop-client-api-*.jar", "hadoop-client-runtime-*.jar", "jcl-over-slf4j-*.jar")
 _POLL_S = 0.3
 
@@ -61,7 +61,7 @@ class Lock:
 
 
 @dataclass(frozen=True)
-class Flink:
+class FlinkInstall:
     """An installed Flink: its class path, the java that runs it, its version and Iceberg's."""
 
     java: Path
@@ -70,7 +70,7 @@ class Flink:
     iceberg: str
 
 
-def read_lock(path: Path = LOCK) -> Lock:
+def read_lock(path: Path = FLINK_LOCK) -> Lock:
     """Parse the lock. Raises SetupError."""
     found: list[Member] = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -88,21 +88,21 @@ def read_lock(path: Path = LOCK) -> Lock:
 
 def in_place(home: Path) -> bool:
     """Whether its jars and Iceberg's are installed, so that a run downloads nothing."""
-    there = all(jars.in_place(jar, home) for jar in jars.of([CONF], jars.read_lock()))
+    there = all(jars.in_place(jar, home) for jar in jars.of([JAR_CONF], jars.read_lock()))
     return there and read_lock().folder(home).is_dir()
 
 
-def ensure(place: Path, *, progress: Progress | None = None) -> Flink:
+def ensure(place: Path, *, progress: Progress | None = None) -> FlinkInstall:
     """Install what is missing in the cache folder and return it. Raises SetupError.
 
     The first call downloads 350 MB and keeps 250 MB of them; it takes about a minute. Later calls cost some file look-ups.
     """
-    kit, spark, lock, iceberg = jdk.pick(), spark_home(), read_lock(), jars.of([CONF], jars.read_lock())
+    kit, spark, lock, iceberg = jdk.pick(), spark_home(), read_lock(), jars.of([JAR_CONF], jars.read_lock())
     folder = lock.folder(place)
     libraries = [*(folder / jar.name for jar in lock.jars), *(jar.path(place) for jar in iceberg)]
     for pattern in FROM_PYSPARK:
         libraries += sorted((spark / "jars").glob(pattern))
-    classes = install.classes_folder(place, "flink-classes", SOURCES, libraries)
+    classes = install.classes_folder(place, "flink-classes", FLINK_SOURCES, libraries)
     if not (in_place(place) and classes.is_dir()):
         progress = progress or for_stream()
         with exclusive(place / "install.lock"):
@@ -110,20 +110,20 @@ def ensure(place: Path, *, progress: Progress | None = None) -> Flink:
             jars.provide(iceberg, place, jars.Ivy(kit.java, spark, place), progress)
             if not folder.is_dir():
                 _fetch(lock, folder, progress)
-            install.compile_folder(SOURCES, kit.javac, libraries, classes)
-    return Flink(kit.java, os.pathsep.join(map(str, (classes, *libraries))), lock.version, runtime().version)
+            install.compile_folder(FLINK_SOURCES, kit.javac, libraries, classes)
+    return FlinkInstall(kit.java, os.pathsep.join(map(str, (classes, *libraries))), lock.version, runtime().version)
 
 
 def runtime() -> jars.Jar:
     """Iceberg's runtime for it."""
-    return next(j for j in jars.of([CONF], jars.read_lock()) if j.artifact.startswith("iceberg-flink-runtime"))
+    return next(j for j in jars.of([JAR_CONF], jars.read_lock()) if j.artifact.startswith("iceberg-flink-runtime"))
 
 
 def damaged(place: Path) -> list[Path]:
     """The kept jars, and Iceberg's, that are missing or are not those of the locks. It reads all of them: 310 MB."""
     lock = read_lock()
     expected = [(lock.folder(place) / jar.name, jar.sha256) for jar in lock.jars]
-    expected += [(jar.path(place), jar.sha256) for jar in jars.of([CONF], jars.read_lock())]
+    expected += [(jar.path(place), jar.sha256) for jar in jars.of([JAR_CONF], jars.read_lock())]
     return [path for path, digest in expected if not path.is_file() or jars.sha256(path) != digest]
 
 

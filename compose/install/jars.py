@@ -23,7 +23,7 @@ from xml.sax.saxutils import quoteattr
 from compose.install.cache import SetupError
 from compose.install.progress import Progress, Step, sizes
 
-LOCK = Path(__file__).with_name("jars.lock")
+JARS_LOCK = Path(__file__).with_name("jars.lock")
 COORDINATES = r"([^:\s]+):([^:\s]+):([^:\s]+)(?::([^:\s]+)(?::([^:\s]+))?)?"
 
 ARRIVING = (".jar", ".jar.part", ".tar.gz", ".tar.gz.part")
@@ -63,7 +63,7 @@ class Jar:
         return home / "jars" / self.sha256[:12] / self.name
 
 
-def read_lock(path: Path = LOCK) -> tuple[Jar, ...]:
+def read_lock(path: Path = JARS_LOCK) -> tuple[Jar, ...]:
     """The jars of a lock file, in its order (which is their order on a class path)."""
     jars = []
     for number, line in enumerate(path.read_text().splitlines(), 1):

@@ -34,12 +34,12 @@ from typing import IO
 
 from compose.install.bootstrap import minio_log
 from compose.install.cache import SetupError
-from compose.install.progress import Lines, Progress
+from compose.install.progress import Progress, ProgressLines
 
 MODULE = "github.com/minio/minio"
-VERSION = "v0.0.0-20250907161309-07c3a429bfed"
+MINIO_VERSION = "v0.0.0-20250907161309-07c3a429bfed"
 SUM = "h1:deu0m9BiyqnMbGWfJi1PpVyotSXlDnTmRIme1cUXnxo="
-RELEASE = "RELEASE.2025-09-07T16-13-09Z"  # the release of the last public image; that commit is VERSION
+MINIO_RELEASE = "RELEASE.2025-09-07T16-13-09Z"  # the release of the last public image; that commit is VERSION
 GO = (1, 24)  # the go line of MinIO's go.mod
 TOOLCHAIN_LOCK = Path(__file__).with_name("go.lock")
 
@@ -48,7 +48,7 @@ RETRY = "run the same command again to continue"
 
 def binary(home: Path) -> Path:
     """The path of the built server; it need not exist."""
-    return home / "bin" / f"minio-{RELEASE}"
+    return home / "bin" / f"minio-{MINIO_RELEASE}"
 
 
 def provide(home: Path, progress: Progress) -> Path:
@@ -158,7 +158,7 @@ def throwaway_toolchain(work: Path, progress: Progress) -> Path:
 def verified_source(go: Path, folder: Path, environment: Mapping[str, str]) -> Path:
     """The module's folder in Go's cache, after its sum was verified to be ``SUM``."""
     result = subprocess.run(
-        [str(go), "mod", "download", "-json", f"{MODULE}@{VERSION}"],
+        [str(go), "mod", "download", "-json", f"{MODULE}@{MINIO_VERSION}"],
         env=dict(environment),
         cwd=folder,  # outside any of the user's modules
         capture_output=True,
@@ -173,7 +173,7 @@ def verified_source(go: Path, folder: Path, environment: Mapping[str, str]) -> P
         raise SetupError(f"cannot download MinIO's source: {reason}; {RETRY}, or set GOPROXY to a Go module proxy")
     if module["Sum"] != SUM:
         raise SetupError(
-            f"MinIO's source is not the expected one: {MODULE}@{VERSION} has sum {module['Sum']}, expected {SUM}; "
+            f"MinIO's source is not the expected one: {MODULE}@{MINIO_VERSION} has sum {module['Sum']}, expected {SUM}; "
             "your Go module proxy (GOPROXY) serves different files"
         )
     return Path(module["Dir"])
@@ -234,7 +234,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with _lock_file(home) as handle:
             if _locked(handle) and not binary(home).is_file():
-                _make(binary(home), home, Lines(sys.stderr))
+                _make(binary(home), home, ProgressLines(sys.stderr))
     except (SetupError, OSError) as error:
         print(f"icequake: {error}", file=sys.stderr)
         return 255

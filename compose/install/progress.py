@@ -55,11 +55,11 @@ def clock(seconds: float) -> str:
 def for_stream(stream: IO[str] | None = None) -> Progress:
     """Bars if ``stream`` is a terminal (default: stderr), plain lines otherwise."""
     stream = stream or sys.stderr
-    return Bars(stream) if watched(stream) else Lines(stream)
+    return Bars(stream) if watched(stream) else ProgressLines(stream)
 
 
 @dataclass
-class Lines:
+class ProgressLines:
     """One line when a step begins, one when it ends, and one every ``every`` seconds between."""
 
     stream: IO[str]
@@ -79,7 +79,7 @@ class Lines:
 
 @dataclass
 class _Line:
-    lines: Lines
+    lines: ProgressLines
     name: str
     total: float | None
     unit: Unit

@@ -30,9 +30,9 @@ import psutil
 from compose.processes.ports import Ports
 from compose.processes.process import LocalProcess, base_environment
 from compose.processes.service import ServiceError
-from compose.processes.watchdog import MARK
+from compose.processes.watchdog import RUN_VARIABLE
 
-LABEL = "icequake.run"
+CONTAINER_LABEL = "icequake.run"
 KEEPER, HARNESS = "icequake.keeper", "icequake.harness"
 """Labels with the process id and the start time of the keeper, and of the process that starts and ends the run's services."""
 HOST = "icequake.host"
@@ -41,7 +41,7 @@ SERVICE = "icequake.service"
 SWEEP = "--sweep"
 CLIENT_SECONDS = 60
 REMOVAL_SECONDS = 30
-CONFLICT = 409
+HTTP_CONFLICT = 409
 NEEDS_DOCKER = "start a Docker engine"
 
 
@@ -117,7 +117,7 @@ def _short(error: BaseException) -> str:
     return text[:200]
 
 
-class Kept(LocalProcess):
+class KeptContainer(LocalProcess):
     """A server in a container whose keeper is a local process.
 
     ``folder`` holds the container's specification, readable by its owner only: it may hold a password.
@@ -228,7 +228,7 @@ def _remove(client: Any, container: Any) -> None:
     except NotFound:
         return
     except APIError as e:
-        if e.status_code != CONFLICT:
+        if e.status_code != HTTP_CONFLICT:
             raise
     deadline = time.monotonic() + REMOVAL_SECONDS
     while time.monotonic() < deadline:
@@ -239,7 +239,7 @@ def _remove(client: Any, container: Any) -> None:
         time.sleep(0.02)  # the engine tells nobody who asks too late
 
 
-class Container(Kept):
+class Container(KeptContainer):
     """A server in a container that shares this machine's network, so that its ports are on loopback."""
 
     def __init__(self, name: str, *, run_id: str, ports: Ports, port_names: Sequence[str], folder: Path, log: Path):
@@ -298,7 +298,7 @@ def host() -> str:
 
 def owned(run_id: str) -> dict[str, str]:
     """The labels of everything that this process has the engine make for a run."""
-    return {LABEL: run_id, HARNESS: identity(psutil.Process()), HOST: host()}
+    return {CONTAINER_LABEL: run_id, HARNESS: identity(psutil.Process()), HOST: host()}
 
 
 def _everything(client: Any, label: str) -> Iterator[tuple[Mapping[str, str], Any, Mapping[str, bool]]]:
@@ -324,7 +324,7 @@ def sweep(client: Any, run_id: str | None = None) -> list[str]:
     from docker.errors import DockerException
 
     here, gone = host(), []
-    for labels, one, how in _everything(client, LABEL if run_id is None else f"{LABEL}={run_id}"):
+    for labels, one, how in _everything(client, CONTAINER_LABEL if run_id is None else f"{CONTAINER_LABEL}={run_id}"):
         if run_id is None and (
             labels.get(HOST) != here or lives(labels[KEEPER] if KEEPER in labels else labels.get(HARNESS, ""))
         ):
@@ -341,7 +341,11 @@ def others(client: Any) -> dict[str, int]:
     """The runs of which nobody here knows whether they go on, each with the number of its things in the engine: of another machine, of another
     container, from before this machine was started again, or of an older release, whose things have no label of a host."""
     here = host()
-    return dict(Counter(labels[LABEL] for labels, _, _ in _everything(client, LABEL) if labels.get(HOST) != here))
+    return dict(
+        Counter(
+            labels[CONTAINER_LABEL] for labels, _, _ in _everything(client, CONTAINER_LABEL) if labels.get(HOST) != here
+        )
+    )
 
 
 def keep(spec: Mapping[str, Any]) -> int:
@@ -370,7 +374,7 @@ def keep(spec: Mapping[str, Any]) -> int:
             signal.signal(number, signal.SIG_IGN)
         try:
             if not lives(labels[HARNESS]):
-                _sweep_in_peace(labels[LABEL])
+                _sweep_in_peace(labels[CONTAINER_LABEL])
             elif not spec["keeps"]:
                 container.remove(force=True, v=True)
             else:
@@ -379,7 +383,7 @@ def keep(spec: Mapping[str, Any]) -> int:
                     container.unpause()
                 container.stop()
                 if not lives(labels[HARNESS]):  # it was killed meanwhile, before it could sweep
-                    _sweep_in_peace(labels[LABEL])
+                    _sweep_in_peace(labels[CONTAINER_LABEL])
         except NotFound:
             pass
         except (DockerException, OSError) as e:
@@ -388,7 +392,7 @@ def keep(spec: Mapping[str, Any]) -> int:
 
 def _sweep_in_peace(run_id: str) -> None:
     """Sweep in a process of its own: the watchdog, which has just told this one to end, soon kills all that has the run's mark."""
-    unmarked = {name: value for name, value in os.environ.items() if name != MARK}
+    unmarked = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
     subprocess.Popen(
         [sys.executable, "-m", "compose.processes.container", SWEEP, run_id],
         env=unmarked,

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-MARK = "ICEQUAKE_RUN"
+RUN_VARIABLE = "ICEQUAKE_RUN"
 
 TERM_SECONDS = 1.5  # after SIGTERM; then SIGINT, which makes PostgreSQL drop its clients instead of waiting for them
 GRACE_SECONDS = 3.0  # after SIGTERM; then SIGKILL
@@ -41,7 +41,7 @@ _PARENT_POLL_SECONDS = 0.5
 
 def marked_environment(environment: Mapping[str, str], run_id: str) -> dict[str, str]:
     """``environment`` with the mark by which the watchdog of ``run_id`` finds a process and all its descendants."""
-    return {**environment, MARK: run_id}
+    return {**environment, RUN_VARIABLE: run_id}
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Watchdog:
             return
         self._forget()
         read_end, self._write_end = os.pipe()  # child programs do not inherit either end unless asked to
-        environment = {name: value for name, value in os.environ.items() if name != MARK}
+        environment = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", __file__, self._run_id, str(read_end), *self._folders],
@@ -147,7 +147,7 @@ class Watchdog:
 
 
 @dataclass(frozen=True)
-class Found:
+class ProcessIdentity:
     """A process; ``started`` distinguishes it from a later one with the same pid."""
 
     pid: int
@@ -187,16 +187,16 @@ def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
     )
 
 
-def of_run(run_id: str) -> list[Found]:
+def of_run(run_id: str) -> list[ProcessIdentity]:
     """Every living process of the run except this one: those that carry the mark, and their descendants."""
     everyone = list(
         _processes_of_proc(run_id) if os.path.exists("/proc/self/environ") else _processes_of_psutil(run_id)
     )
-    children: dict[int, list[Found]] = {}
+    children: dict[int, list[ProcessIdentity]] = {}
     for process in everyone:
         children.setdefault(process.parent, []).append(process)
     todo = [process for process in everyone if process.marked]
-    found: dict[int, Found] = {}
+    found: dict[int, ProcessIdentity] = {}
     while todo:
         process = todo.pop()
         if process.pid not in found:
@@ -206,8 +206,8 @@ def of_run(run_id: str) -> list[Found]:
     return list(found.values())
 
 
-def _processes_of_proc(run_id: str) -> Iterable[Found]:
-    mark = f"{MARK}={run_id}".encode()
+def _processes_of_proc(run_id: str) -> Iterable[ProcessIdentity]:
+    mark = f"{RUN_VARIABLE}={run_id}".encode()
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
@@ -223,12 +223,14 @@ def _processes_of_proc(run_id: str) -> Iterable[Found]:
                     marked = mark in handle.read().split(b"\0")
             except PermissionError:  # a process of another user is not part of the run
                 pass
-            yield Found(int(entry), float(fields[19]), int(fields[1]), name.decode("utf-8", "replace"), marked)
+            yield ProcessIdentity(
+                int(entry), float(fields[19]), int(fields[1]), name.decode("utf-8", "replace"), marked
+            )
         except (OSError, IndexError, ValueError):  # it ended during the scan
             continue
 
 
-def _processes_of_psutil(run_id: str) -> Iterable[Found]:
+def _processes_of_psutil(run_id: str) -> Iterable[ProcessIdentity]:
     import psutil
 
     for process in psutil.process_iter():
@@ -237,10 +239,10 @@ def _processes_of_psutil(run_id: str) -> Iterable[Found]:
                 if process.status() == psutil.STATUS_ZOMBIE:
                     continue
                 try:
-                    marked = process.environ().get(MARK) == run_id
+                    marked = process.environ().get(RUN_VARIABLE) == run_id
                 except psutil.AccessDenied:
                     marked = False
-                yield Found(process.pid, process.create_time(), process.ppid(), process.name(), marked)
+                yield ProcessIdentity(process.pid, process.create_time(), process.ppid(), process.name(), marked)
         except (psutil.Error, OSError):
             continue
 

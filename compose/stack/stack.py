@@ -25,7 +25,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from compose.catalogs import user
-from compose.catalogs.catalog import Server, Site
+from compose.catalogs.catalog import CatalogServer, Site
 from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.docker import services as containers
 from compose.docker import spark as spark_containers
@@ -198,8 +198,8 @@ class Stack:
         supplied = self._external.catalog
         return jars_of(self._installation, self._catalog, () if supplied is None else supplied.jars)
 
-    def _make(self, server: Server, site: Site) -> LocalProcess:
-        contained = containers.SERVERS.get(server.name)
+    def _make(self, server: CatalogServer, site: Site) -> LocalProcess:
+        contained = containers.CONTAINER_SERVERS.get(server.name)
         return server.make(site) if self._project is None or contained is None else contained(site, self._project)
 
     @property

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from checkers.certificate import Absent, Answer, Certificate, Conclusion, Effect
+from checkers.certificate import Absent, Certificate, Conclusion, RequirementResult, Severity
 from checkers.evidence import journal
-from checkers.evidence.journal import Form, Journal
+from checkers.evidence.journal import Journal, JournalFormat
 from harness import __version__
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
 from harness.campaign.stacks import WarmStacks, secrets_of_files
-from harness.certify.kit import ROUNDS, Kit, Server, SetUpError
+from harness.certify.kit import ROUNDS, Kit, ServerDescription, SetUpError
 from harness.certify.requirement import Judgement, NotApplicable, Requirement
 from harness.certify.requirements import requirements
 from harness.certify.servers import serving
@@ -34,8 +34,8 @@ class CertifyError(ValueError):
     """A certificate cannot be made or read; one line with a remedy."""
 
 
-FORM: Form[Answer] = Form(
-    "a certificate", "an answer", decode=journal.as_type(Answer), encode=asdict, error=CertifyError
+FORM: JournalFormat[RequirementResult] = JournalFormat(
+    "a certificate", "an answer", decode=journal.as_type(RequirementResult), encode=asdict, error=CertifyError
 )
 
 
@@ -69,9 +69,9 @@ class Certify:
     watcher: Watcher
     repeat: int | None = None
     rounds: int = ROUNDS
-    said: Callable[[Answer], object] = lambda _: None
-    serve: Callable[[str, Path, Watcher], AbstractContextManager[Server]] = serving
-    answers: list[Answer] = field(default_factory=list)
+    said: Callable[[RequirementResult], object] = lambda _: None
+    serve: Callable[[str, Path, Watcher], AbstractContextManager[ServerDescription]] = serving
+    answers: list[RequirementResult] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
 
     def go(self) -> None:
@@ -115,15 +115,15 @@ class Certify:
         made = datetime.now(UTC).isoformat(timespec="seconds")
         return Certificate(servers, [r.question for r in requirements()], answers, made, __version__, command)
 
-    def _ask(self, job: tuple[str, Requirement], attempt: JobAttempt) -> Done[Answer] | CouldNotRun:
+    def _ask(self, job: tuple[str, Requirement], attempt: JobAttempt) -> Done[RequirementResult] | CouldNotRun:
         name, requirement = job
         with self._stacks.lease((name,)) as lease:
             self.servers[name] = lease.stack.uri
             return self._tried(name, requirement, lease.stack, attempt)
 
     def _tried(
-        self, name: str, requirement: Requirement, server: Server, attempt: JobAttempt
-    ) -> Done[Answer] | CouldNotRun:
+        self, name: str, requirement: Requirement, server: ServerDescription, attempt: JobAttempt
+    ) -> Done[RequirementResult] | CouldNotRun:
         tries = self.repeat or requirement.tries
         found = []
         for n in range(tries):
@@ -132,17 +132,19 @@ class Certify:
                 found.append(asked_once(requirement, server, self.rounds))
             except NotApplicable as e:
                 given = (requirement.level, requirement.effect, Conclusion.NOT_APPLICABLE)
-                return Done([Answer(name, requirement.id, *given, n + 1, n + 1, why=e.why, seconds=attempt.seconds)])
+                return Done(
+                    [RequirementResult(name, requirement.id, *given, n + 1, n + 1, why=e.why, seconds=attempt.seconds)]
+                )
             except SetUpError as e:
                 return CouldNotRun(str(e))
         return Done([concluded(name, requirement, found, attempt.seconds)])
 
-    def _could_not(self, name: str, requirement: Requirement, attempt: JobAttempt, why: str) -> Answer:
+    def _could_not(self, name: str, requirement: Requirement, attempt: JobAttempt, why: str) -> RequirementResult:
         given = (requirement.level, requirement.effect, Conclusion.ERROR)
-        return Answer(name, requirement.id, *given, 1, 1, why=why, seconds=attempt.seconds)
+        return RequirementResult(name, requirement.id, *given, 1, 1, why=why, seconds=attempt.seconds)
 
 
-def asked_once(requirement: Requirement, server: Server, rounds: int = ROUNDS) -> Judgement:
+def asked_once(requirement: Requirement, server: ServerDescription, rounds: int = ROUNDS) -> Judgement:
     """One try of a requirement.
 
     Raises:
@@ -161,11 +163,13 @@ def asked_once(requirement: Requirement, server: Server, rounds: int = ROUNDS) -
         return requirement.judge(kit.seen)
 
 
-def concluded(name: str, requirement: Requirement, found: Sequence[Judgement], seconds: float = 0.0) -> Answer:
+def concluded(
+    name: str, requirement: Requirement, found: Sequence[Judgement], seconds: float = 0.0
+) -> RequirementResult:
     """What several tries come to: the worst of them."""
     worst = min(found, key=lambda j: WORST.index(j.conclusion))
-    order = list(Effect)
-    return Answer(
+    order = list(Severity)
+    return RequirementResult(
         name,
         requirement.id,
         requirement.level,

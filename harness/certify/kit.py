@@ -13,11 +13,11 @@ from typing import Any, ClassVar, TypeVar
 
 from checkers.certificate import Absent, Exchange
 from harness.certify import rest
-from harness.certify.requirement import NotApplicable, Seen
+from harness.certify.requirement import Exchanges, NotApplicable
 
 R = TypeVar("R")
 
-SCHEMA: dict[str, Any] = {
+TABLE_SCHEMA: dict[str, Any] = {
     "type": "struct",
     "schema-id": 0,
     "fields": [
@@ -26,7 +26,7 @@ SCHEMA: dict[str, Any] = {
     ],
 }
 NEW_TABLE: dict[str, Any] = {
-    "schema": SCHEMA,
+    "schema": TABLE_SCHEMA,
     "partition-spec": {"spec-id": 0, "fields": []},
     "write-order": {"order-id": 0, "fields": []},
     "stage-create": False,
@@ -47,7 +47,7 @@ class SetUpError(RuntimeError):
 
 
 @dataclass
-class Server:
+class ServerDescription:
     """A server, as it describes itself.
 
     Attributes:
@@ -65,14 +65,14 @@ class Server:
 
     def client(self, heard: Callable[[Exchange], None]) -> Callable[..., Exchange]:
         """What sends requests to it; ``heard`` gets each exchange."""
-        client = rest.Client(self.uri, self.headers, heard)
+        client = rest.RestClient(self.uri, self.headers, heard)
         client.prefix = self.prefix
         return client
 
     @classmethod
-    def reached(cls, uri: str, headers: Mapping[str, str], warehouse: str = "") -> Server:
+    def reached(cls, uri: str, headers: Mapping[str, str], warehouse: str = "") -> ServerDescription:
         """Ask it for its configuration. Raises SetUpError."""
-        client = rest.Client(uri, headers, lambda _: None)
+        client = rest.RestClient(uri, headers, lambda _: None)
         query = {"warehouse": warehouse} if warehouse else None
         found = client("config", "GET", "/v1/config", query=query)
         if not found.ok or not isinstance(found.body, dict):
@@ -106,10 +106,10 @@ class Kit:
         rounds: of a race.
     """
 
-    def __init__(self, server: Server, name: str, *, rounds: int = ROUNDS) -> None:
+    def __init__(self, server: ServerDescription, name: str, *, rounds: int = ROUNDS) -> None:
         self.server = server
         self.rounds = rounds
-        self.seen = Seen()
+        self.seen = Exchanges()
         self._lock = threading.Lock()
         self.send = server.client(self._heard)
         self._quiet = server.client(lambda _: None)
@@ -147,13 +147,13 @@ class Kit:
         self._namespaces.append(name)
         return name
 
-    def table(self, namespace: str | None = None, name: str = "t", **fields: Any) -> Table:
+    def table(self, namespace: str | None = None, name: str = "t", **fields: Any) -> KitTable:
         """A new empty table of format version 2. Raises SetUpError."""
         within = self.namespace() if namespace is None else namespace
         body = {**NEW_TABLE, "name": name, "properties": {"format-version": "2"}, **fields}
         found = self._quiet("set-up", "POST", f"{rest.namespace_path(within)}/tables", body)
         self._made(found, f"{within}.{name}")
-        return Table(self, within, name, found.metadata)
+        return KitTable(self, within, name, found.metadata)
 
     def _made(self, found: Exchange, what: str) -> None:
         if not found.ok:
@@ -187,7 +187,7 @@ class Kit:
 
 
 @dataclass
-class Table:
+class KitTable:
     """A table that the kit made.
 
     Attributes:

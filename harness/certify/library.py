@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pyiceberg import exceptions as said
 
 from checkers.certificate import Absent, Exchange
-from harness.certify.kit import Server
+from harness.certify.kit import ServerDescription
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -45,7 +45,7 @@ ENDPOINTS = (
 
 
 @dataclass
-class LibraryServer(Server):
+class LibraryServer(ServerDescription):
     """A catalog that PyIceberg reaches.
 
     Attributes:
@@ -81,7 +81,7 @@ class LibraryServer(Server):
 
 @dataclass
 class LibraryClient:
-    """Does what :class:`harness.certify.rest.Client` does, by PyIceberg."""
+    """Does what :class:`harness.certify.rest.RestClient` does, by PyIceberg."""
 
     server: LibraryServer
     heard: Callable[[Exchange], None]

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from checkers.certificate import Absent, Conclusion, Effect, Exchange, Level, Question
+from checkers.certificate import Absent, Conclusion, Exchange, Level, Question, Severity
 from harness.certify import rest
 
 if TYPE_CHECKING:
     from harness.certify.kit import Kit
 
-__all__ = ["Absent", "Effect", "Exchange", "Level"]  # what each requirement's file needs comes from here
+__all__ = ["Absent", "Exchange", "Level", "Severity"]  # what each requirement's file needs comes from here
 
 
 class NotApplicable(Exception):
@@ -26,7 +26,7 @@ class NotApplicable(Exception):
         self.why = why
 
 
-class Seen:
+class Exchanges:
     """All that was seen when a requirement was asked once: exchanges in the order of their answers, and notes."""
 
     def __init__(self, exchanges: Iterable[Exchange] = (), notes: Mapping[str, Any] | None = None) -> None:
@@ -58,7 +58,7 @@ class Judgement:
     expected: str = ""
     actual: str = ""
     wire: Sequence[Exchange] = ()
-    effect: Effect | None = None
+    effect: Severity | None = None
 
 
 def passed(actual: str = "") -> Judgement:
@@ -86,7 +86,7 @@ def first_failure(*found: Judgement | None) -> Judgement:
     return next((j for j in found if j is not None), passed())
 
 
-def keeps_acknowledged(seen: Seen, label: str) -> Judgement:
+def keeps_acknowledged(seen: Exchanges, label: str) -> Judgement:
     """Whether main is built on the snapshot of each acknowledged commit of a label.
 
     Args:
@@ -113,7 +113,7 @@ def keeps_acknowledged(seen: Seen, label: str) -> Judgement:
 def misleads(seen: Iterable[Exchange]) -> Judgement | None:
     """None if no answer is 5xx; else the failure: what came of the request is unknown to its client, although the server knows it."""
     wrong = next((e for e in seen if e.status >= 500), None)
-    return None if wrong is None else replace(failed("no 5xx", wrong.said(), wrong), effect=Effect.BREAKS)
+    return None if wrong is None else replace(failed("no 5xx", wrong.said(), wrong), effect=Severity.BREAKS)
 
 
 def expect(seen: Exchange, wanted: str, *statuses: int) -> Judgement | None:
@@ -126,7 +126,7 @@ def expect(seen: Exchange, wanted: str, *statuses: int) -> Judgement | None:
         return None
     codes = " or ".join(f"{s}xx" if s < 10 else str(s) for s in statuses)
     told = failed(f"{codes}: {wanted}", f"{seen.method} {seen.path} ({seen.label}): {seen.said()}", seen)
-    return replace(told, effect=Effect.BREAKS)
+    return replace(told, effect=Severity.BREAKS)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Requirement(Question):
     """
 
     ask: Callable[[Kit], None]
-    judge: Callable[[Seen], Judgement]
+    judge: Callable[[Exchanges], Judgement]
     endpoints: tuple[str, ...] = ()
     tries: int = 3
     any_catalog: bool = False

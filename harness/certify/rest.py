@@ -14,11 +14,11 @@ from checkers.certificate import Exchange
 
 TIMEOUT_S = 60.0
 """An answer that takes longer is none: to a client it is a server that hangs."""
-MOST_TEXT = 4000
+MOST_OF_AN_ANSWER = 4000
 """Characters of an answer that is no JSON are kept: enough of an HTML page of an error."""
 
 
-class Client:
+class RestClient:
     """Sends requests to one server; any number of threads may.
 
     Args:
@@ -81,7 +81,7 @@ def _exchange(label: str, method: str, path: str, sent: Any, answer: requests.Re
     except ValueError:
         body = None
     kept = {k.lower(): v for k, v in answer.headers.items()}
-    return Exchange(label, method, path, sent, answer.status_code, kept, body, answer.text[:MOST_TEXT])
+    return Exchange(label, method, path, sent, answer.status_code, kept, body, answer.text[:MOST_OF_AN_ANSWER])
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------

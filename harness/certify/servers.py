@@ -12,7 +12,7 @@ from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
 from compose.external.external import External
 from compose.install import ensure
-from harness.certify.kit import Server, SetUpError
+from harness.certify.kit import ServerDescription, SetUpError
 from harness.certify.library import SPOKEN, LibraryServer
 from harness.certify.rest import TIMEOUT_S
 from harness.run.bench import Bench
@@ -24,7 +24,7 @@ HEADER = "header."
 
 
 @contextlib.contextmanager
-def serving(name: str, logs: Path, watcher: Watcher) -> Iterator[Server]:
+def serving(name: str, logs: Path, watcher: Watcher) -> Iterator[ServerDescription]:
     """The server of a catalog: of the library, which is started, or of a user's file, which is there; of no REST server: PyIceberg's client.
 
     Raises:
@@ -44,7 +44,7 @@ def serving(name: str, logs: Path, watcher: Watcher) -> Iterator[Server]:
         yield of_properties({} if found is None else {"warehouse": e.warehouse, **store, **keys, **found(e)}, name)
 
 
-def of_properties(given: Mapping[str, object], name: str) -> Server:
+def of_properties(given: Mapping[str, object], name: str) -> ServerDescription:
     """The server that PyIceberg's properties name; OAuth2 credentials are changed for a token. Raises SetUpError."""
     values = {k: str(v) for k, v in given.items()}
     if values.get("type") in SPOKEN or "py-catalog-impl" in values:
@@ -64,7 +64,7 @@ def of_properties(given: Mapping[str, object], name: str) -> Server:
     headers = {k.removeprefix(HEADER): v for k, v in values.items() if k.startswith(HEADER) and v}
     if token := values.get("token") or _token(values, name):
         headers["Authorization"] = f"Bearer {token}"
-    return Server.reached(values["uri"], headers, values.get("warehouse", ""))
+    return ServerDescription.reached(values["uri"], headers, values.get("warehouse", ""))
 
 
 def _token(values: Mapping[str, str], name: str) -> str | None:

@@ -17,8 +17,8 @@ from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.options import (
     CATALOGS,
+    DEFAULT_STORE,
     NEVER,
-    STORE,
     BadArgument,
     QuietOption,
     StoreOption,
@@ -62,7 +62,7 @@ class CertifyOptions(Options):
     against: Annotated[
         Path | None, typer.Option(help="An earlier certify.json: say what changed.", show_default=False), NEVER
     ] = None
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     into: Annotated[Path | None, typer.Option(help="Folder of the certificate; an unfinished one is continued.")] = None
     output: Annotated[Path | None, typer.Option("--json", help="Another file for the certificate as JSON."), NEVER] = (
         None

@@ -18,7 +18,7 @@ from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of
 from harness.cli.options import (
-    STORE,
+    DEFAULT_STORE,
     BadArgument,
     RunArgument,
     StoreOption,
@@ -92,9 +92,9 @@ def way_on(folder: RunFolder) -> str:
     return f"judge the run with: {command()} check {shlex.quote(str(folder.path))}"
 
 
-ENGINES = ("auto", "exact", "columns", "process", "spark")
+CHECK_ENGINES = ("auto", "exact", "columns", "process", "spark")
 """Values of ``check --engine``."""
-MANY = ("process", "spark")
+STORE_ENGINES = ("process", "spark")
 """Those that judge every run of a store."""
 
 
@@ -126,14 +126,14 @@ class CheckOptions(Options):
         typer.Option(
             help="Checker engine: exact, columns (long runs), or auto. Of all runs of stores: process (here), spark."
         ),
-        Value(choices=ENGINES, what="engine"),
+        Value(choices=CHECK_ENGINES, what="engine"),
     ] = "auto"
     spark: Annotated[
         str | None,
         typer.Option(help="With --engine spark: its master URL.", show_default="local[*], the cores of this machine"),
     ] = None
     pages: Annotated[bool, typer.Option("--pages", help="Write the pages of many runs, too.")] = False
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
 
     def check(self) -> None:
@@ -143,7 +143,7 @@ class CheckOptions(Options):
     @cached_property
     def _given(self) -> list[Path]:
         """What is judged."""
-        if not self.what and self.engine in MANY:
+        if not self.what and self.engine in STORE_ENGINES:
             return [self.store]
         return [run_in(self.store, w) for w in self.what] if self.what else [run_in(self.store, None)]
 
@@ -190,7 +190,7 @@ class CheckOptions(Options):
         """Whether each run gets a line."""
         from checkers.columns import dataset
 
-        return len(self._given) > 1 or self.engine in MANY or dataset.is_dataset(self._given[0])
+        return len(self._given) > 1 or self.engine in STORE_ENGINES or dataset.is_dataset(self._given[0])
 
     @cached_property
     def _place(self) -> Place | None:
@@ -219,10 +219,10 @@ class CheckOptions(Options):
 
 
 def _forms() -> tuple[str, ...]:
-    from checkers.clients.derived import FORMS
+    from checkers.clients.derived import HISTORY_FORMS
     from harness.cli.exported import SCENARIOS
 
-    return (*FORMS, *SCENARIOS)
+    return (*HISTORY_FORMS, *SCENARIOS)
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class ExportOptions(Options):
         ),
     ] = None
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")] = None
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     form: Annotated[
         str | None,
         typer.Option(
@@ -287,7 +287,7 @@ class ReportOptions(Options):
     short = "Write a run's page again."
 
     run: RunArgument = None
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
 
     def prepare(self) -> None:
         _ = self._run

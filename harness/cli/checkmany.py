@@ -18,7 +18,7 @@ from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.options import BadArgument, command, warn, write_output
 from harness.run import many
-from harness.run.many import Told
+from harness.run.many import RunResult
 from reports.drawing.words import plural
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def show(
     """
     datasets, runs = _given(what)
     began = time.monotonic()
-    total, found = len(runs), list[Told]()
+    total, found = len(runs), list[RunResult]()
     _say_way_on(found, total)
     for t in _told(runs, datasets, engine, master, pages=pages):
         found.append(t)
@@ -86,7 +86,7 @@ def _cluster(master: str | None) -> Cluster:
 
 def _told(
     runs: Sequence[str], datasets: Sequence[Path], engine: str, master: str | None, *, pages: bool
-) -> Iterator[Told]:
+) -> Iterator[RunResult]:
     publisher = publish if pages else None
     if engine != "spark":
         inner = cast("Engine", "auto" if engine == "process" else engine)
@@ -101,13 +101,13 @@ def _told(
             yield from cluster.judge_dataset(folder)
 
 
-def worst(found: Sequence[Told]) -> Validity:
+def worst(found: Sequence[RunResult]) -> Validity:
     """The worst validity: false before unknown and unjudged before true."""
     codes: dict[int, Validity] = {0: True, 1: False, 2: "unknown"}
     return codes[many.worst_code(found)]
 
 
-def summary(found: Sequence[Told], seconds: float) -> list[str]:
+def summary(found: Sequence[RunResult], seconds: float) -> list[str]:
     """The last lines: how many runs came to what, the anomalies of all, and how long it took."""
     count = Counter(t.valid for t in found)
     anomalies = Counter[str]()
@@ -126,7 +126,7 @@ def summary(found: Sequence[Told], seconds: float) -> list[str]:
     return lines
 
 
-def _say_way_on(found: Sequence[Told], total: int) -> None:
+def _say_way_on(found: Sequence[RunResult], total: int) -> None:
     """What the last line says after Ctrl-C."""
     stopping.current().way_on = lambda: (
         f"the results of at least {len(found)} of {plural(total, 'run')} are written; run the same command again, "

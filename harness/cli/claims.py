@@ -20,8 +20,8 @@ from harness.cli import estimates, stopping
 from harness.cli.command import Options
 from harness.cli.crash import Crash
 from harness.cli.options import (
+    DEFAULT_STORE,
     INTERRUPTED,
-    STORE,
     BadArgument,
     StoreOption,
     TyperError,
@@ -33,7 +33,7 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from workloads.file.claims import Claim, Claims, Command
+    from workloads.file.claims import Claim, ClaimCommand, Claims
 
 _SHOWN = 6
 """Last lines of a command's output that stand beside what is recorded."""
@@ -89,7 +89,7 @@ class ClaimsOptions(Options):
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show all claims in full; run nothing.")] = False
     output: Annotated[Path | None, typer.Option("--json", help="File for the claims as JSON.")] = None
     page: Annotated[Path | None, typer.Option(help="File for the page of all claims, as docs/claims.md.")] = None
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
 
     def check(self) -> None:
         if self.anew and not self.numbers:
@@ -196,7 +196,7 @@ def _wrapped(text: str, first: str, then: str) -> str:
     return textwrap.fill(text, 110, initial_indent=first, subsequent_indent=then, **options)
 
 
-def _complete(program: Any, given: Command, store: Path) -> list[str]:
+def _complete(program: Any, given: ClaimCommand, store: Path) -> list[str]:
     """The words of a command with the folder that its runs go to. A matrix begins anew: a finished one would measure nothing."""
     takes = {option for p in program.commands[given.words[0]].params for option in p.opts}
     words = list(given.words)

@@ -16,7 +16,7 @@ from checkers.evidence.history import History, HistoryError
 from checkers.verdict import Verdict, exit_code
 from harness.cli.options import write_output
 
-EXPLAINED = 3
+MOST_ON_TERMINAL = 3
 """How many anomalies are explained on the terminal; all are in the JSON."""
 
 
@@ -109,10 +109,10 @@ def lines(path: Path, v: Verdict) -> list[str]:
     out += [f"  {count:>6} {name}, which {stats['level']} allows" for name, count in allowed.items()]
     if found:
         out += _levels(v, stats)
-    for a in v.anomalies[:EXPLAINED]:
+    for a in v.anomalies[:MOST_ON_TERMINAL]:
         out += ["", f"  {a.name}:", *_wrapped(a.explanation, "    ", width)]
-    if len(v.anomalies) > EXPLAINED:
-        out += ["", f"  and {sum(against.values()) - EXPLAINED} more; --json FILE writes them"]
+    if len(v.anomalies) > MOST_ON_TERMINAL:
+        out += ["", f"  and {sum(against.values()) - MOST_ON_TERMINAL} more; --json FILE writes them"]
     out += [line for n in v.notes for line in _wrapped(f"note: {n}", "  ", width)]
     return out
 

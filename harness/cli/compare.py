@@ -16,11 +16,11 @@ from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     CATALOGS,
+    DEFAULT_STORE,
     ENGINES,
     LENGTH,
     NEVER,
     PATH,
-    STORE,
     BadArgument,
     ClusterOption,
     NoNemesisOption,
@@ -42,7 +42,7 @@ from harness.cli.sweep import SweepOptions, VaryOption, checked, first_of, so_fa
 
 if TYPE_CHECKING:
     from checkers.costs.comparison import Comparison, Contender
-    from harness.experiments.compare import Compare, Order
+    from harness.experiments.compare import Compare, ComparisonPlan
     from harness.run.resolve import WorkloadFile
     from workloads.file.workload import Workload
 
@@ -95,7 +95,7 @@ class CompareOptions(Options):
     clean: Annotated[bool, typer.Option("--clean", help="Drop the tables that the runs made in your own catalogs.")] = (
         False
     )
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
     into: Annotated[Path | None, typer.Option(help="Folder of the comparison; an unfinished one is continued.")] = None
     output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON."), NEVER] = None
@@ -205,10 +205,12 @@ class CompareOptions(Options):
         )
         releases = {label: release for label, (_, release) in self._releases.items()}
         seeds = tuple(range(seed, seed + self.seeds))
-        order = comparing.Order(self._spec, self._contenders, seeds, self._once, self.parallel, self.clean, releases)
+        order = comparing.ComparisonPlan(
+            self._spec, self._contenders, seeds, self._once, self.parallel, self.clean, releases
+        )
         return self._show(self._measured(order, into, goes_on).comparison(), into, goes_on)
 
-    def _measured(self, order: Order, into: Path, goes_on: str) -> Compare:
+    def _measured(self, order: ComparisonPlan, into: Path, goes_on: str) -> Compare:
         from compose.redaction import secrets_of
         from harness.experiments.compare import Compare
         from reports.compare import page

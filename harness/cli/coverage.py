@@ -10,7 +10,7 @@ import typer
 
 from harness.cli import stopping
 from harness.cli.command import Options
-from harness.cli.options import STORE, BadArgument, StoreOption, run_in, write_output
+from harness.cli.options import DEFAULT_STORE, BadArgument, StoreOption, run_in, write_output
 
 if TYPE_CHECKING:
     from checkers.coverage.coverage import Coverage
@@ -36,7 +36,7 @@ class CoverageOptions(Options):
         Path | None,
         typer.Option(help="File for the page; default: coverage.html in the folder, of several folders in the store."),
     ] = None
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
 
     def execute(self) -> int:
         from checkers.coverage.coverage import union

@@ -19,11 +19,11 @@ from harness.cli.crash import details_in
 from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
+    DEFAULT_STORE,
     ENGINES,
     NEVER,
     OUR_CATALOG,
     PATH,
-    STORE,
     BadArgument,
     ClusterOption,
     IcebergOption,
@@ -44,7 +44,7 @@ from harness.cli.services import reachable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from checkers.conflicts.measured import Cells, Measured
+    from checkers.conflicts.measured import MeasuredCells, MeasuredResult
     from checkers.judge.proof import Proof
     from harness.cli.terminal import Voice
     from workloads.file.scenario import Scenario
@@ -62,7 +62,7 @@ class ProveOptions(Options):
     session: SessionOption = None
     cluster: ClusterOption = None
     output: Annotated[Path | None, typer.Option("--json", help="File for the results as JSON."), NEVER] = None
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
     into: Annotated[Path | None, typer.Option(help="Folder of the proofs; unfinished ones are continued.")] = None
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only."), NEVER] = False
@@ -124,7 +124,7 @@ class ProveOptions(Options):
             voice,
             keeping(place_of(self.lake, self.store), publish, voice.keep),
             times=self.times,
-            command=replace(self, names=None, times=1, store=STORE, into=None).again(),
+            command=replace(self, names=None, times=1, store=DEFAULT_STORE, into=None).again(),
             named={s.scenario: path_anywhere(n) for s, n in typed},
             finished=finished.append,
             into=self.into,
@@ -270,7 +270,7 @@ class MatrixOptions(Options):
         return tuple(k for k in ENGINE_KINDS if k in (self.only or ENGINE_KINDS))
 
     @cached_property
-    def _other(self) -> list[Measured] | None:
+    def _other(self) -> list[MeasuredResult] | None:
         return None if self.against is None else _other_matrix(self.against)
 
     @cached_property
@@ -288,7 +288,7 @@ class MatrixOptions(Options):
         from reports.drawing import render
         from reports.matrix import page
 
-        into = self.into or absolute(STORE) / ("engine-matrix" if self._engines else "matrix")
+        into = self.into or absolute(DEFAULT_STORE) / ("engine-matrix" if self._engines else "matrix")
         done = self._measured(into)
         other = self._other
         found = [] if other is None else differences(done.measured, other)
@@ -298,7 +298,7 @@ class MatrixOptions(Options):
         show(made, {"page": render.write(made, into)})
         return exit_code(False if found else "unknown" if done.could_not else True)
 
-    def _measured(self, into: Path) -> Cells:
+    def _measured(self, into: Path) -> MeasuredCells:
         from compose import setup
         from harness.experiments.matrix import Matrix
         from workloads.file.mode import QUICK
@@ -325,7 +325,7 @@ class MatrixOptions(Options):
             return whole.measure()
 
 
-def _other_matrix(folder: Path) -> list[Measured]:
+def _other_matrix(folder: Path) -> list[MeasuredResult]:
     from checkers.conflicts.measured import MatrixError, read
 
     try:

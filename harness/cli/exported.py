@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from checkers.clients import derived, jepsen
-from checkers.clients.models import TABLES
+from checkers.clients.models import TABLES_KEY
 from checkers.evidence import history, runfolder
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import PLANNED
@@ -42,7 +42,7 @@ def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable
             raise derived.DerivedError(f"--key {key}: give --as {derived.REGISTER} with it")
         told = history.read(folder.history)
         tables = [t.model_dump(mode="json", exclude_defaults=True) for t in folder.read_plan().tables or ()]
-        return jepsen.to_edn(history.History({**told.header, TABLES: tables}, told.events, told.problems))
+        return jepsen.to_edn(history.History({**told.header, TABLES_KEY: tables}, told.events, told.problems))
     if form in SCENARIOS:
         raise derived.DerivedError(f"--key {key}: give --as {derived.REGISTER} with it")
     found = derived.derive(load_evidence(folder.path), form, key)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Frame:
+class RunningCommand:
     """A command that goes on.
 
     Attributes:
@@ -32,7 +32,7 @@ class Frame:
 @contextlib.contextmanager
 def framed(
     into: Path, way_on: str, *, quiet: bool, unit: str = "operations", secrets: Iterable[str] = ()
-) -> Iterator[Frame]:
+) -> Iterator[RunningCommand]:
     """A frame for a command.
 
     Args:
@@ -47,7 +47,7 @@ def framed(
     from harness.cli.terminal import Voice
 
     with Voice(quiet=quiet, unit=unit) as voice, details_in(into, secrets):
-        frame = Frame(voice, lambda: way_on)
+        frame = RunningCommand(voice, lambda: way_on)
         stopping.current().way_on = lambda: frame.way_on()
         try:
             yield frame

@@ -16,7 +16,7 @@ import typer
 from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.failures import HARNESS_FAILED, report_failure
-from harness.cli.options import PATH, STORE, BadArgument, StoreOption, Value, command, warn, write_output
+from harness.cli.options import DEFAULT_STORE, PATH, BadArgument, StoreOption, Value, command, warn, write_output
 
 if TYPE_CHECKING:
     from checkers.costs.trend import Trend
@@ -93,7 +93,7 @@ class LakeOptions(Options):
         list[Path] | None,
         typer.Argument(help="Of add: stores, nights, or folders of runs; default: the store.", show_default=False),
     ] = None
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     where: WhichOption = None
     anew: Annotated[bool, typer.Option("--again", help="Of add: also runs that are in; their rows are replaced.")] = (
         False
@@ -164,7 +164,7 @@ def _add(found: Any, folders: list[RunFolder], *, again: bool, quiet: bool) -> i
 def _show(found: Any) -> None:
     from rich.table import Table
 
-    from checkers.lake.tables import VERSION
+    from checkers.lake.tables import LAKE_VERSION
     from harness.cli.terminal import console
     from harness.lake.lake import summary
 
@@ -174,7 +174,7 @@ def _show(found: Any) -> None:
     for name, (rows, files, size, snapshots) in summary(found).items():
         table.add_row(name, f"{rows:,}", f"{files:,}", f"{size / 1024:,.0f}", f"{snapshots:,}")
     console(highlight=False).print(table)
-    typer.echo(f"\n  lake  {found.place.name}, version {VERSION}")
+    typer.echo(f"\n  lake  {found.place.name}, version {LAKE_VERSION}")
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class QueryOptions(Options):
     short = "Ask the lake by SQL."
 
     sql: Annotated[str, typer.Argument(help="SELECT …, WITH …, SHOW … or DESCRIBE …; the tables: SHOW VIEWS.")]
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     where: WhichOption = None
     spark: SparkOption = "local[2]"
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON, one a line.")] = False
@@ -297,7 +297,7 @@ class TrendOptions(Options):
 
     short = "Compare a night with those before."
 
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     where: WhichOption = None
     nights: Annotated[int, typer.Option(min=1, max=1000, help="Earlier nights to compare with.")] = 14
     night: Annotated[

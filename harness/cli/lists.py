@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.command import Options
-from harness.cli.options import STORE, BadArgument, StoreOption, Value
+from harness.cli.options import DEFAULT_STORE, BadArgument, StoreOption, Value
 
 Row = tuple[str, ...]
 ALIASES = {"verbs": "faults"}
@@ -32,7 +32,7 @@ class ListOptions(Options):
         ),
         Value(choices=(*WHAT, *ALIASES)),
     ] = "workloads"
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
 
     def execute(self) -> int:
         from rich.table import Table

@@ -67,7 +67,7 @@ class SetupOptions(Options):
         from compose.install import ensure, flink, jars, releases
         from workloads.file.meant import unknown
 
-        others = {*ensure.CONFS, flink.CONF, *(r.conf for r in releases.RELEASES)}
+        others = {*ensure.CONFS, flink.JAR_CONF, *(r.conf for r in releases.RELEASES)}
         known = [c for c in dict.fromkeys(c for jar in jars.read_lock() for c in jar.confs) if c not in others]
         for name in self.catalogs or ():
             if name not in known:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Options
-from harness.cli.options import PATH, STORE, BadArgument, StoreOption, check_folder, write_output
+from harness.cli.options import DEFAULT_STORE, PATH, BadArgument, StoreOption, check_folder, write_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from checkers.formats.iceberg.model.explore import Bound, Explored, Log
-    from checkers.formats.iceberg.model.faults import Faulty, Searched, Way
+    from checkers.formats.iceberg.model.faults import Faulty, Way, WaySearchResult
     from workloads.file.modelled import Modelled
 
 
@@ -57,7 +57,7 @@ class ModelOptions(Options):
         ),
     ] = 0
     seed: Annotated[int, typer.Option(help="Of --draw.")] = 0
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
 
     accept: Annotated[
         list[Path] | None,
@@ -129,14 +129,14 @@ class ModelOptions(Options):
 def _accept(paths: list[Path]) -> int:
     """A line for each run that is not accepted, and what all were held to; 1 if there is any that is refused."""
     from checkers.evidence import runfolder
-    from checkers.formats.iceberg.model.accept import Accepted, Runs
+    from checkers.formats.iceberg.model.accept import AcceptedCommits, Runs
     from checkers.judge.check import verdict_of
     from checkers.judge.runfolder import load_evidence
 
     found = Runs()
     for folder in (run for path in paths for run in runfolder.below(path)):
         try:
-            verdict = verdict_of(Accepted(), load_evidence(folder.path))
+            verdict = verdict_of(AcceptedCommits(), load_evidence(folder.path))
         except ValueError as e:  # a run that ended before its first operation, or of an unknown format
             typer.echo(f"{folder.path}: not judged: {e}")
             continue
@@ -148,13 +148,13 @@ def _accept(paths: list[Path]) -> int:
     return int(found.refused > 0 or not found.judged)
 
 
-def _step_by_step(m: Modelled) -> tuple[Faulty, Searched, bool]:
+def _step_by_step(m: Modelled) -> tuple[Faulty, WaySearchResult, bool]:
     """Search with a catalog and its faults, and say what was found; last, whether it is as expected."""
-    from checkers.formats.iceberg.model.catalogs import CATALOGS
+    from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS
     from checkers.formats.iceberg.model.faults import Faulty, search
 
     assert m.catalog is not None
-    catalog = CATALOGS[m.catalog]
+    catalog = MODEL_CATALOGS[m.catalog]
     only = frozenset(m.only) or None
     of = Faulty(bound_of(m), catalog, m.writers, m.retries, m.faults, only)
     found = search(of)
@@ -235,7 +235,7 @@ def _written(m: Modelled, bound: Bound, found: Explored, folder: Path, every: bo
     return _files(m, [(name, "; ".join(said(log)), text(name, log)) for name, log in logs], folder, every)
 
 
-def _ways_written(m: Modelled, of: Faulty, found: Searched, folder: Path, every: bool) -> list[Path]:
+def _ways_written(m: Modelled, of: Faulty, found: WaySearchResult, folder: Path, every: bool) -> list[Path]:
     """The same of a search step by step."""
     from checkers.formats.iceberg.model.scenario import of_way
 

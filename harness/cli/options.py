@@ -172,7 +172,7 @@ NoNemesisOption = Annotated[bool, typer.Option("--no-nemesis", help="Inject no f
 
 
 StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs.", show_default=True)]
-STORE = Path("store")
+DEFAULT_STORE = Path("store")
 """The default of ``--store``: a folder of the one in which the command is typed."""
 
 
@@ -185,7 +185,7 @@ def absolute(value: Any) -> Any:
 
 def store_words(store: Path) -> list[str]:
     """The option that names a store in a command that is printed; none for the default."""
-    return [] if store == absolute(STORE) else ["--store", str(store)]
+    return [] if store == absolute(DEFAULT_STORE) else ["--store", str(store)]
 
 
 WITHOUT_END = 10_000

@@ -19,10 +19,10 @@ from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of
 from harness.cli.options import (
     CATALOG,
+    DEFAULT_STORE,
     LENGTH,
     NEVER,
     PATH,
-    STORE,
     BadArgument,
     ClusterOption,
     FaultsOption,
@@ -74,7 +74,7 @@ class RunOptions(Options):
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of the operations; default: the file's, else a new one.")
     ] = None
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     writers: WritersOption = None
     operations: OperationsOption = None
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None

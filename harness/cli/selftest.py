@@ -18,10 +18,10 @@ from rich.table import Table
 
 from checkers.judge.check import ALL as CHECKERS
 from checkers.selftest import ALL, OF_DELTA, fieldtrial, recorded, trial
-from checkers.selftest.fields import FAILED, OUTCOMES
+from checkers.selftest.fields import FAILED, FIELD_OUTCOMES
 from checkers.selftest.fieldtrial import FieldScore
 from checkers.selftest.plant import Plant
-from checkers.selftest.trial import Report, Score
+from checkers.selftest.trial import PlantScore, Report
 from workloads.file.meant import suggest
 
 
@@ -46,16 +46,16 @@ def show(*, placements: int, seed: int, only: Sequence[str]) -> int:
         LookupError: no bug and no checker has a name in ``only``.
     """
     plants = chosen(only)
-    runs = [{name: recorded.load(name) for name in recorded.names(folder)} for folder in ("", recorded.DELTA)]
+    runs = [{name: recorded.load(name) for name in recorded.names(folder)} for folder in ("", recorded.DELTA_RUNS)]
     began = time.monotonic()
     console = Console(highlight=False)
 
-    def tried(done: Callable[[Score], None]) -> Report:
+    def tried(done: Callable[[PlantScore], None]) -> Report:
         given: dict[str, Any] = {"placements": placements, "seed": seed}
         iceberg = trial.run(plants[0], CHECKERS, runs[0], done=done, **given)
         placed = {s.plant.name for s in iceberg.scores if s.planted}
 
-        def told(s: Score) -> None:
+        def told(s: PlantScore) -> None:
             if s.planted or s.plant.name not in placed:
                 done(s)
 
@@ -88,23 +88,23 @@ def show_fields(*, placements: int, seed: int, only: Sequence[str]) -> int:
         total.update(s.outcomes)
         for miss in s.misses:
             print(f"{s.field}: {miss}")
-    came = ", ".join(f"{total[o]} {o}{' with reason' if o == 'harmless' else ''}" for o in OUTCOMES)
+    came = ", ".join(f"{total[o]} {o}{' with reason' if o == 'harmless' else ''}" for o in FIELD_OUTCOMES)
     print(f"{len(scores)} fields, {total.total()} values: {came}; {time.monotonic() - began:.0f} s")
     return 0 if all(s.passed for s in scores) else 1
 
 
 def _field_line(s: FieldScore) -> None:
     mark = "ok   " if s.passed else "WRONG" if s.tried else "NONE "
-    came = ", ".join(f"{s.outcomes[o]} {o}" for o in (*OUTCOMES, FAILED) if s.outcomes.get(o))
+    came = ", ".join(f"{s.outcomes[o]} {o}" for o in (*FIELD_OUTCOMES, FAILED) if s.outcomes.get(o))
     print(f"{mark} {s.field:<36} {s.tried:>3}  {came}")
     sys.stdout.flush()
 
 
-def _names(s: Score) -> str:
+def _names(s: PlantScore) -> str:
     return ", ".join(name if n == s.planted else f"{name} {n}" for name, n in s.names.items())
 
 
-def _line(s: Score) -> None:
+def _line(s: PlantScore) -> None:
     mark = "ok    " if s.passed else "MISSED" if s.planted else "NOWHERE"
     print(f"{mark} {s.plant.checker:<12} {s.plant.name:<36} {s.detected}/{s.planted}  {_names(s)}")
     sys.stdout.flush()

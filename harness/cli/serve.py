@@ -10,7 +10,7 @@ import typer
 
 from harness.cli import stopping
 from harness.cli.command import Options
-from harness.cli.options import STORE, BadArgument, StoreOption, warn
+from harness.cli.options import DEFAULT_STORE, BadArgument, StoreOption, warn
 
 PORT = 8765
 
@@ -21,7 +21,7 @@ class ServeOptions(Options):
 
     short = "Browse the runs of a store."
 
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     host: Annotated[
         str, typer.Option(help="Name or address of this machine to listen on; 0.0.0.0: all of them.", show_default=True)
     ] = "127.0.0.1"
@@ -34,12 +34,14 @@ class ServeOptions(Options):
     ] = None
 
     def execute(self) -> int:
-        from reports.serve.server import Server
+        from reports.serve.server import StoreServer
 
         if not self.store.is_dir():
             raise BadArgument(f"there is no store {self.store}; give the folder of the runs with --store")
         try:
-            server = Server(self.store, self.host, self.port, lambda line: typer.echo(line, err=True), self.name or ())
+            server = StoreServer(
+                self.store, self.host, self.port, lambda line: typer.echo(line, err=True), self.name or ()
+            )
         except OSError as e:
             raise BadArgument(_wrong(e, self.host, self.port)) from None
         stopping.current().way_on = lambda: "nothing is lost"

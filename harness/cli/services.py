@@ -101,10 +101,10 @@ def _engine_answers(faults: Sequence[Fault]) -> None:
     from compose.processes.container import engine, have
     from nemesis.faults.verb import PacketVerb
 
-    client = engine("docker", services.REMEDY)
+    client = engine("docker", services.SERVICES_REMEDY)
     try:
         if any(isinstance(fault.action, PacketVerb) for fault in faults):
-            have(client, "network", packets.image(), services.REMEDY)
+            have(client, "network", packets.image(), services.SERVICES_REMEDY)
     finally:
         client.close()
 

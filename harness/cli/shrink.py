@@ -15,13 +15,13 @@ from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.experiments import ProveOptions
-from harness.cli.frame import Frame, framed
+from harness.cli.frame import RunningCommand, framed
 from harness.cli.options import (
     CATALOG,
+    DEFAULT_STORE,
     LENGTH,
     NEVER,
     PATH,
-    STORE,
     BadArgument,
     ClusterOption,
     QuietOption,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from harness.cli.terminal import Voice
     from harness.experiments.shrink.log import Trial
     from harness.experiments.shrink.shrink import Failed
-    from harness.experiments.shrink.trials import OnBench
+    from harness.experiments.shrink.trials import TrialBench
     from reports.shrunk import Shrunk
 
 NOT_REPRODUCED = 2
@@ -98,7 +98,7 @@ class ShrinkOptions(Options):
     keep_runs: Annotated[
         bool, typer.Option("--keep-runs", help="Keep every run, not only those that show the anomaly.")
     ] = False
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     quiet: QuietOption = False
 
     def prepare(self) -> None:
@@ -169,13 +169,13 @@ class ShrinkOptions(Options):
                 result = self._shrunk(found, runner, log, frame)
             return self._show(result)
 
-    def _runner(self, found: Failed, external: External, hidden: tuple[str, ...], voice: Voice) -> OnBench:
+    def _runner(self, found: Failed, external: External, hidden: tuple[str, ...], voice: Voice) -> TrialBench:
         """What makes the runs of the search."""
         from compose import setup
         from harness.experiments.shrink import trials
 
         workload = found.recording.workload
-        return trials.OnBench(
+        return trials.TrialBench(
             self._into / trials.RUNS,
             self._into / "logs",
             setup.ensure_release(self._release),
@@ -203,7 +203,7 @@ class ShrinkOptions(Options):
             into=self._into,
         )
 
-    def _shrunk(self, found: Failed, runner: OnBench, log: Journal[Trial], frame: Frame) -> Shrunk:
+    def _shrunk(self, found: Failed, runner: TrialBench, log: Journal[Trial], frame: RunningCommand) -> Shrunk:
         from harness.experiments.shrink import trials
         from harness.experiments.shrink.shrink import Shrink, shrunk
 

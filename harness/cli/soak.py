@@ -23,10 +23,10 @@ from harness.cli.experiments import ProveOptions
 from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
+    DEFAULT_STORE,
     LENGTH,
     NEVER,
     PATH,
-    STORE,
     BadArgument,
     QuietOption,
     StoreOption,
@@ -40,20 +40,20 @@ from harness.cli.shrink import ShrinkOptions, replay_command
 
 if TYPE_CHECKING:
     from checkers.nights.night import Night
-    from checkers.nights.record import Line
+    from checkers.nights.record import NightRun
     from harness.cli.terminal import Voice
     from harness.experiments.soak import Soak
     from harness.experiments.soakfinds import Commands, Job
-    from harness.experiments.soakorder import Order
+    from harness.experiments.soakorder import SoakPlan
     from harness.run.resolve import SuiteFile
     from workloads.file.suite import Cell, Suite
 
-SHORT = "it must be at least as long as one run"
+TOO_SHORT = "it must be at least as long as one run"
 PAGE_AGAIN = 300.0
 """Seconds after which the page of a night that goes on is written anew."""
 
 
-def repeating(file: SuiteFile, store: Path = STORE, *, records: bool = False) -> Callable[[Cell, int], str]:
+def repeating(file: SuiteFile, store: Path = DEFAULT_STORE, *, records: bool = False) -> Callable[[Cell, int], str]:
     """(cell, seed) → the command that repeats that run; ``store``: where its folder goes; ``records``: each records its order."""
     from harness.run.recorded import recordable
     from workloads.engines.engines import SPARK
@@ -138,7 +138,7 @@ class SoakOptions(Options):
         bool, typer.Option("--keep-up", help="With --stop-on-anomaly: keep the stack up for a look, until Ctrl-C.")
     ] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cells and run nothing."), NEVER] = False
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
     into: Annotated[Path | None, typer.Option(help="Folder of the night; an unfinished one is continued.")] = None
     quiet: QuietOption = False
@@ -148,7 +148,9 @@ class SoakOptions(Options):
         if self.keep_up and not self._suite.stop_on_anomaly:
             raise BadArgument("--keep-up: give --stop-on-anomaly, too; otherwise no stack stays")
         if self._budget is not None and self.lasts is not None and self._budget < self._suite.length:
-            raise BadArgument(f"--for {self.lasts}: {SHORT}, {self._suite.length:g}s (length in {self._suite.suite})")
+            raise BadArgument(
+                f"--for {self.lasts}: {TOO_SHORT}, {self._suite.length:g}s (length in {self._suite.suite})"
+            )
 
     @cached_property
     def _file(self) -> SuiteFile:
@@ -193,7 +195,7 @@ class SoakOptions(Options):
         return "no lake: for `trend`, put this night into one afterwards by `icequake lake add`, or make one now by --lake yes"
 
     def execute(self) -> int:
-        from harness.experiments.soakorder import Order, new_folder
+        from harness.experiments.soakorder import SoakPlan, new_folder
 
         if self.dry_run:
             code = _show(self._file, self._budget, self.runs)
@@ -204,7 +206,7 @@ class SoakOptions(Options):
         into = self.into or new_folder(self.store, self._suite.suite)
         goes_on = self.again(seed=seed, into=into, store=self.store)
         again = repeating(self._file, self.store, records=self._suite.shrink is not None)
-        order = Order(self._file, self._suite, seed, again, self._budget, self.runs, commands=after_shrink())
+        order = SoakPlan(self._file, self._suite, seed, again, self._budget, self.runs, commands=after_shrink())
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
             voice = frame.voice
             voice.keep(f"{self._suite.suite}, {len(self._file.cells)} cells, seed {seed}: {into}")
@@ -222,12 +224,12 @@ class SoakOptions(Options):
             raise left
         return code
 
-    def _whole(self, order: Order, into: Path, voice: Voice, shown: _Shown) -> Soak:
+    def _whole(self, order: SoakPlan, into: Path, voice: Voice, shown: _Shown) -> Soak:
         from checkers.nights import record
         from harness.experiments.soak import Soak
         from reports.soak import words as soakwords
 
-        def tell(line: Line) -> None:
+        def tell(line: NightRun) -> None:
             shown.line(whole.night, line)
 
         kept_in = place_of(self.lake, self.store)
@@ -278,7 +280,7 @@ class _Shown:
         with contextlib.suppress(OSError):
             self.write(night)
 
-    def line(self, night: Night, line: Line) -> None:
+    def line(self, night: Night, line: NightRun) -> None:
         from reports.soak.words import line_of
 
         if time.monotonic() - self._written_at > PAGE_AGAIN:

@@ -19,10 +19,10 @@ from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     CATALOGS,
+    DEFAULT_STORE,
     LENGTH,
     NEVER,
     PATH,
-    STORE,
     BadArgument,
     ClusterOption,
     IcebergOption,
@@ -43,7 +43,7 @@ from harness.cli.services import reachable, user_services
 if TYPE_CHECKING:
     from checkers.costs.comparison import Comparison, Contender
     from checkers.costs.curves import Predicted
-    from harness.experiments.compare import Compare, Order
+    from harness.experiments.compare import Compare, ComparisonPlan
     from harness.experiments.sweep import Sweep
     from harness.run.resolve import WorkloadFile
     from reports.drawing.page import Page
@@ -138,7 +138,7 @@ class SweepOptions(Options):
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Predict the same points, and further ones, by a simulator.")
     ] = False
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
     into: Annotated[Path | None, typer.Option(help="Folder of the sweep; an unfinished one is continued.")] = None
     output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON."), NEVER] = None
@@ -214,10 +214,10 @@ class SweepOptions(Options):
             store=self.store,
         )
         seeds, releases = tuple(range(seed, seed + count)), {self._release.label: self._release}
-        order = comparing.Order(spec, self._contenders, seeds, self._once, releases=releases)
+        order = comparing.ComparisonPlan(spec, self._contenders, seeds, self._once, releases=releases)
         return self._show(self._measured(order, into, goes_on).comparison(), into, goes_on)
 
-    def _measured(self, order: Order, into: Path, goes_on: str) -> Sweep:
+    def _measured(self, order: ComparisonPlan, into: Path, goes_on: str) -> Sweep:
         from harness.experiments.sweep import Sweep
         from reports.sweep import page
 

@@ -16,10 +16,10 @@ from harness.cli.command import Options
 from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
+    DEFAULT_STORE,
     LENGTH,
     NEVER,
     PATH,
-    STORE,
     BadArgument,
     ClusterOption,
     QuietOption,
@@ -33,8 +33,8 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from checkers.costs.timetofind import Search
-    from harness.experiments.timetofind import Order, TimeToFind
+    from checkers.costs.timetofind import DefectSearch
+    from harness.experiments.timetofind import SearchPlan, TimeToFind
     from workloads.file.defect import Defect
 
 ORDERS = "free,priority(3),coverage"
@@ -91,7 +91,7 @@ class TimeToFindOptions(Options):
         NEVER,
     ] = None
     output: Annotated[Path | None, typer.Option("--json", help="Write all searches as JSON."), NEVER] = None
-    store: StoreOption = STORE
+    store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
     into: Annotated[Path | None, typer.Option(help="Folder of the measurement; an unfinished one is continued.")] = None
     quiet: QuietOption = False
@@ -151,11 +151,11 @@ class TimeToFindOptions(Options):
             into=into,
         )
         seeds = tuple(range(self.seed, self.seed + self.seeds))
-        plan = finding.Order(self._chosen, self._orders, seeds, length(self.budget), self._once)
+        plan = finding.SearchPlan(self._chosen, self._orders, seeds, length(self.budget), self._once)
         self._measure(plan, into, goes_on)
         return self._show(into, goes_on)
 
-    def _measure(self, plan: Order, into: Path, goes_on: str) -> None:
+    def _measure(self, plan: SearchPlan, into: Path, goes_on: str) -> None:
         from harness.experiments.timetofind import TimeToFind
         from reports import timetofind as page
 
@@ -196,7 +196,7 @@ class TimeToFindOptions(Options):
         typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
         return 0 if searches and all(s.reason is None for s in searches) else 255
 
-    def _write_doc(self, doc: Path, searches: Sequence[Search], budgeted: float) -> None:
+    def _write_doc(self, doc: Path, searches: Sequence[DefectSearch], budgeted: float) -> None:
         from reports import timetofind as page
         from workloads.file import defect as files
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from checkers.costs import measures
-from checkers.costs.comparison import Comparison, Contender, Ran, engines_label, varied_label
+from checkers.costs.comparison import Comparison, Contender, ContenderRun, engines_label, varied_label
 from checkers.evidence import journal, runfolder
-from checkers.evidence.journal import Form, Journal
+from checkers.evidence.journal import Journal, JournalFormat
 from checkers.evidence.runfolder import RunFolder
 from compose import setup
 from compose.catalogs import user_file
@@ -43,7 +43,7 @@ from harness.run.versions import cannot_commit, cannot_run
 from workloads.file.parameters import applied
 from workloads.file.workload import Workload
 
-RUNS = "runs.jsonl"
+RUNS_FILE = "runs.jsonl"
 Job = tuple[Contender, int]
 """A run to be made: its contender and its seed."""
 
@@ -53,7 +53,7 @@ class CompareError(ValueError):
 
 
 @dataclass(frozen=True)
-class Order:
+class ComparisonPlan:
     """What is to be compared.
 
     Attributes:
@@ -90,11 +90,13 @@ def _without_secrets(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**values, "workload": _written_down(values["workload"])} if "workload" in values else values
 
 
-FORM = Form("a comparison", "a run", Ran.from_json, Ran.to_json, CompareError, upgrade=_without_secrets)
+FORM = JournalFormat(
+    "a comparison", "a run", ContenderRun.from_json, ContenderRun.to_json, CompareError, upgrade=_without_secrets
+)
 """``runs.jsonl``."""
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[Ran]]:
+def read(path: Path) -> tuple[dict[str, Any], list[ContenderRun]]:
     """Header and runs of a ``runs.jsonl``; for a run that was repeated, the last one counts.
 
     Raises:
@@ -104,14 +106,14 @@ def read(path: Path) -> tuple[dict[str, Any], list[Ran]]:
     return header, list(last(found).values())
 
 
-def last(lines: Iterable[Ran]) -> dict[Job, Ran]:
+def last(lines: Iterable[ContenderRun]) -> dict[Job, ContenderRun]:
     """The last line of each run."""
     return {(r.contender, r.seed): r for r in lines}
 
 
 def first_seed(into: Path) -> int | None:
     """The first seed of the comparison in a folder; None if there is none."""
-    path = into / RUNS
+    path = into / RUNS_FILE
     return min((r.seed for r in read(path)[1]), default=None) if path.exists() else None
 
 
@@ -122,7 +124,7 @@ def new_folder(runs: Path, workload: str) -> Path:
 
 @dataclass
 class Compare:
-    """Runs an :class:`Order` into a folder.
+    """Runs an :class:`ComparisonPlan` into a folder.
 
     Args:
         into: the comparison's folder.
@@ -131,7 +133,7 @@ class Compare:
         judge: checks a run's folder and publishes what it found.
     """
 
-    order: Order
+    order: ComparisonPlan
     into: Path
     runs: Path
     watcher: Watcher
@@ -139,7 +141,7 @@ class Compare:
     judge: Judge = judge_run
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _installed: dict[str, Installation | str] = field(default_factory=dict)
-    _journal: Journal[Ran] = field(init=False)
+    _journal: Journal[ContenderRun] = field(init=False)
     _stacks: WarmStacks[Any] | None = None
 
     def __post_init__(self) -> None:
@@ -148,7 +150,7 @@ class Compare:
     @property
     def path(self) -> Path:
         """The file of the runs."""
-        return self.into / RUNS
+        return self.into / RUNS_FILE
 
     def measure(self) -> Comparison:
         """Run what has not been run yet. A run that could not be made has a line with the reason, and the others go on.
@@ -181,7 +183,7 @@ class Compare:
         runs = [r for key, r in last(self._journal.lines).items() if key in wanted]
         return Comparison(self._journal.header, self.order.contenders, self.order.seeds, tuple(runs))
 
-    def _run(self, job: Job, attempt: JobAttempt) -> Done[Ran] | CouldNotRun:
+    def _run(self, job: Job, attempt: JobAttempt) -> Done[ContenderRun] | CouldNotRun:
         """One run, judged and measured."""
         (contender, seed), said = job, attempt.watcher
         own = user_file.load(Path(contender.catalog)) if user_file.is_file(contender.catalog) else None
@@ -206,13 +208,17 @@ class Compare:
         measured = measures.measure(judged.evidence, judged.results, measures.requests(folder.proxy))
         plan, where = folder.read_plan(), self._relative(folder)
         return Done(
-            (Ran(contender, seed, attempt.started, where, measured, None, plan.versions, command, plan.catalog),)
+            (
+                ContenderRun(
+                    contender, seed, attempt.started, where, measured, None, plan.versions, command, plan.catalog
+                ),
+            )
         )
 
-    def _could_not(self, job: Job, attempt: JobAttempt, reason: str) -> list[Ran]:
+    def _could_not(self, job: Job, attempt: JobAttempt, reason: str) -> list[ContenderRun]:
         where, told = self._relative(attempt.folder), catalog_of_plan(job[0].catalog, External())
         command = self.order.command(*job)
-        return [Ran(*job, attempt.started, where, reason=reason, command=command, catalog=told)]
+        return [ContenderRun(*job, attempt.started, where, reason=reason, command=command, catalog=told)]
 
     def _execute(
         self,

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from checkers.conflicts import predicted, validations
-from checkers.conflicts.measured import CELLS, Cells, Ended, Measured, NotMeasured, known
-from checkers.conflicts.predicted import FILES, Cell, Compares
+from checkers.conflicts.measured import CELLS, MeasuredCells, MeasuredResult, NotMeasured, OperationEnd, known
+from checkers.conflicts.predicted import KEYS_OF_FILE, Compares, MatrixCell
 from checkers.evidence import history, runfolder
 from checkers.evidence.change_requests import change_requests
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
@@ -48,19 +48,19 @@ from workloads.generator import PlannedOperation
 from workloads.operations.kinds import KINDS as OPERATIONS
 from workloads.tables import TableSpec
 
-BATCH = 12
+CELLS_PER_RUN = 12
 """Cells of one run."""
 ENGINE_BATCH = 32
 """Cells of one run of the engine matrix: more, because each run starts writers that are not warm."""
-GROUPS = 2
+MATRIX_GROUPS = 2
 OP_TIMEOUT = 60.0
 ENGINE_TIMEOUT = 120.0
 """Of an operation if there are other engines: Flink starts a job for each table, while the commit of another engine is held."""
-PATIENCE = {"rest.client.socket-timeout-ms": "115000", "duckdb.set.http_timeout": "115"}
+PATIENT_CLIENT = {"rest.client.socket-timeout-ms": "115000", "duckdb.set.http_timeout": "115"}
 """Catalog properties by which a client waits as long for the answer to a held commit; PyIceberg waits for ever."""
 ENGINES_WORD = "engines"
 """What the header of an engine matrix says it is of."""
-RUNS = "runs"
+RUNS_FOLDER = "runs"
 """Folder of the kept runs, in that of an engine matrix."""
 
 
@@ -76,17 +76,17 @@ def _table(n: int) -> str:
     return f"c{n}"
 
 
-def seats(cells: Sequence[Cell]) -> tuple[str, ...]:
+def seats(cells: Sequence[MatrixCell]) -> tuple[str, ...]:
     """The engine of each writer: for each engine one writer of first operations and one of second ones, Spark's first."""
     others = {name for c in cells for name in (c.first_engine, c.second_engine)} - {SPARK}
     return tuple(name for name in (SPARK, *sorted(others)) for _ in range(2))
 
 
-def _timeout(cells: Sequence[Cell]) -> float:
+def _timeout(cells: Sequence[MatrixCell]) -> float:
     return OP_TIMEOUT if {*seats(cells)} == {SPARK} else ENGINE_TIMEOUT
 
 
-def _properties(cell: Cell) -> dict[str, str]:
+def _properties(cell: MatrixCell) -> dict[str, str]:
     """Table properties of a cell, besides its mode and its isolation level. Each command has a mode of its own."""
     out = {"commit.retry.min-wait-ms": "10"}
     if cell.second_mode is not None:
@@ -96,7 +96,7 @@ def _properties(cell: Cell) -> dict[str, str]:
     return out
 
 
-def workload(cells: Sequence[Cell]) -> Workload:
+def workload(cells: Sequence[MatrixCell]) -> Workload:
     """The tables of a run, one empty table for each cell, and its two phases. If there are other engines, another table in which each
     writer of theirs does its first operation, which takes longest."""
     mixed = {*seats(cells)} != {SPARK}
@@ -119,7 +119,7 @@ def workload(cells: Sequence[Cell]) -> Workload:
         {
             "workload": "matrix",
             "description": "Cells of the conflict matrix.",
-            "catalog_properties": PATIENCE if mixed else {},
+            "catalog_properties": PATIENT_CLIENT if mixed else {},
             "tables": tuple(tables),
             "writers": seats(cells),
             "op_timeout": _timeout(cells),
@@ -153,7 +153,7 @@ def planned(
         f, value = validations.COMPACTIONS[0], {"strategy": strategy or "binpack", "all": True}
     elif kind in ("rewrite-manifests", validations.POSITION_DELETES):
         value = {}
-    elif kind in predicted.COLUMNS:
+    elif kind in predicted.SCHEMA_KINDS:
         value = {"column": column(kind, key)}
         value |= {"type": "string" if second else "int"} if kind == "add-column" else {}
         value |= {"to": f"extra_{key + (200 if second else 100)}"} if kind == "rename-column" else {}
@@ -173,7 +173,7 @@ def _filled(table: TableSpec, *files: tuple[int, ...]) -> PlannedOperation:
     return PlannedOperation("insert", table, {"ids": [key for keys in files for key in keys]})
 
 
-def every_file(cells: Sequence[Cell], tables: Sequence[TableSpec]) -> Fills:
+def every_file(cells: Sequence[MatrixCell], tables: Sequence[TableSpec]) -> Fills:
     """One writer makes files A and C, the other B and, if there is one, D; each starts at a different table, so that they rarely conflict.
 
     A table that must have more than its files before the operations begin is filled by the first writer alone.
@@ -189,7 +189,7 @@ def every_file(cells: Sequence[Cell], tables: Sequence[TableSpec]) -> Fills:
     return first, [o for all_ in second[half:] + second[:half] for o in all_]
 
 
-def _more(cell: Cell, table: TableSpec) -> list[PlannedOperation]:
+def _more(cell: MatrixCell, table: TableSpec) -> list[PlannedOperation]:
     """What a table of a cell has besides its files: the columns that schema changes are about, a delete file for each data file."""
     changed = (
         column(k, i) for k, i in zip((cell.first, cell.second), predicted.keys(cell), strict=True) if _changes(k)
@@ -201,13 +201,15 @@ def _more(cell: Cell, table: TableSpec) -> list[PlannedOperation]:
 
 def _changes(kind: str) -> bool:
     """Whether it needs a column that is there before."""
-    return kind in predicted.COLUMNS and kind != "add-column"
+    return kind in predicted.SCHEMA_KINDS and kind != "add-column"
 
 
-def without_b(cells: Sequence[Cell], tables: Sequence[TableSpec]) -> Fills:
+def without_b(cells: Sequence[MatrixCell], tables: Sequence[TableSpec]) -> Fills:
     """Files A and C only, in one commit of one of Spark's writers: no cell of the engine matrix has a key in B. The others warm up."""
     others = ([PlannedOperation("insert", tables[-1], {"ids": [w]})] for w in range(2, len(seats(cells))))
-    by_two = ([_filled(table, FILES["A"], FILES["C"]) for table in tables[of : len(cells) : 2]] for of in (0, 1))
+    by_two = (
+        [_filled(table, KEYS_OF_FILE["A"], KEYS_OF_FILE["C"]) for table in tables[of : len(cells) : 2]] for of in (0, 1)
+    )
     return *by_two, *others
 
 
@@ -220,10 +222,10 @@ class CellScript:
 
     def __init__(
         self,
-        cells: Sequence[Cell],
+        cells: Sequence[MatrixCell],
         board: Board,
         stop: threading.Event,
-        fills: Callable[[Sequence[Cell], Sequence[TableSpec]], Fills] = every_file,
+        fills: Callable[[Sequence[MatrixCell], Sequence[TableSpec]], Fills] = every_file,
     ) -> None:
         self._cells = cells
         self._stop = stop
@@ -286,8 +288,8 @@ class CellScript:
 
 
 def judge(
-    cells: Sequence[Cell], script: CellScript, folder: RunFolder, publish: Publish[object] | None
-) -> list[Measured]:
+    cells: Sequence[MatrixCell], script: CellScript, folder: RunFolder, publish: Publish[object] | None
+) -> list[MeasuredResult]:
     """The outcome of each cell of the run in ``folder``; ``publish``: writes the page of a run that is kept."""
     if publish is None:
         evidence = load_evidence(folder.path)
@@ -306,7 +308,9 @@ def judge(
             # A snapshot's file tells Spark's attempts; the proxy those of engines that name the file otherwise.
             ends.append(_ended(told[op], (attempts if engine == SPARK else asked).get(op)))
         requests = asked.get(script.ops(n)[0], 0)
-        out.append(Measured(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n)), requests=requests))
+        out.append(
+            MeasuredResult(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n)), requests=requests)
+        )
     found = [a for v in results.verdicts for a in v.anomalies]
     undecided = [v for v in results.verdicts if v.valid == "unknown" and not left_open_by(v, found)]
     if undecided and publish is None:
@@ -314,11 +318,13 @@ def judge(
     return [replace(m, undecided=tuple(v.checker for v in undecided)) for m in out]
 
 
-def _ended(o: history.Operation, attempts: int | None) -> Ended:
+def _ended(o: history.Operation, attempts: int | None) -> OperationEnd:
     if o.type == "ok":
-        return Ended("committed" if attempts in (None, 1) else "retried", attempts)
+        return OperationEnd("committed" if attempts in (None, 1) else "retried", attempts)
     name, message = most_specific(o.error)
-    return Ended("aborted" if o.type == "fail" else "unknown", attempts, short_class(name), message_pattern(message))
+    return OperationEnd(
+        "aborted" if o.type == "fail" else "unknown", attempts, short_class(name), message_pattern(message)
+    )
 
 
 def _found(results: Results, table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -349,7 +355,7 @@ class Matrix:
 
     def __init__(
         self,
-        cells: Sequence[Cell],
+        cells: Sequence[MatrixCell],
         folder: Path,
         installation: Installation,
         watcher: Watcher,
@@ -373,7 +379,7 @@ class Matrix:
         self._on = on
         self._lock = threading.Lock()
         self._key: Key = (catalog,)
-        self._lines: list[Measured | NotMeasured] = []
+        self._lines: list[MeasuredResult | NotMeasured] = []
         self._stacks: WarmStacks[Bench] = WarmStacks(
             self._start, folder / "logs", watcher.say, seats=lambda b: len(b.groups), runs=None
         )
@@ -384,7 +390,7 @@ class Matrix:
         return self._folder / "cells.jsonl"
 
     @property
-    def known(self) -> Cells:
+    def known(self) -> MeasuredCells:
         """What is known of the cells so far."""
         chosen = {*self._cells}
         return known(x for x in self._lines if x.cell in chosen)
@@ -394,7 +400,7 @@ class Matrix:
         """How many of the cells are measured so far."""
         return len(self.known.measured)
 
-    def measure(self) -> Cells:
+    def measure(self) -> MeasuredCells:
         """Measure the cells that have not been measured yet; start nothing if all have.
 
         A cell that could not be measured has a line with the reason, the others go on, and the next call tries it again.
@@ -407,7 +413,7 @@ class Matrix:
             OSError: the disk is full.
             SetupError, ServiceError, WriterError: the first stack does not come up; the cells measured so far are kept.
         """
-        size = BATCH if self._publish is None else ENGINE_BATCH
+        size = CELLS_PER_RUN if self._publish is None else ENGINE_BATCH
         ran = versions(self._installation)
         header = {
             "catalog": self._catalog,
@@ -441,7 +447,7 @@ class Matrix:
         self._watcher.progress(self.measured, len(self._cells))
 
     def _start(self, key: Key, logs: Path, below: Bench | None) -> Bench:
-        groups = GROUPS if self._publish is None else 1
+        groups = MATRIX_GROUPS if self._publish is None else 1
         return Bench(
             self._installation,
             2,
@@ -453,10 +459,12 @@ class Matrix:
             mode=None if self._on or below else self._mode,
         )
 
-    def _run(self, cells: Sequence[Cell], attempt: JobAttempt) -> Done[Measured | NotMeasured] | CouldNotRun:
+    def _run(
+        self, cells: Sequence[MatrixCell], attempt: JobAttempt
+    ) -> Done[MeasuredResult | NotMeasured] | CouldNotRun:
         """One run. Its folder is kept only when it failed, or when it is published or has something to see."""
         kept = self._publish is not None
-        place = self._folder / RUNS if kept else Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
+        place = self._folder / RUNS_FOLDER if kept else Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
         folder = attempt.folder = runfolder.create(place, "matrix")
         attempt.scratch = folder.path if kept else place
         with self._stacks.lease(self._key) as lease:
@@ -475,7 +483,7 @@ class Matrix:
         return Done(measured)
 
     def _scripted(
-        self, lease: Lease[Bench], folder: RunFolder, cells: Sequence[Cell], stop: threading.Event
+        self, lease: Lease[Bench], folder: RunFolder, cells: Sequence[MatrixCell], stop: threading.Event
     ) -> CellScript:
         board = lease.stack.groups[lease.seat].board
         script = CellScript(cells, board, stop, every_file if self._publish is None else without_b)
@@ -498,7 +506,7 @@ class Matrix:
     def _moved(self, run: Path) -> Path:
         """Move the folder of a run to the kept ones."""
         with self._lock:
-            runs = self._folder / RUNS / run.parent.name
+            runs = self._folder / RUNS_FOLDER / run.parent.name
             runs.mkdir(parents=True, exist_ok=True)
             name = run.name if not (runs / run.name).exists() else f"{run.name}-{len(list(runs.iterdir()))}"
             return run.rename(runs / name)

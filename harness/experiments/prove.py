@@ -20,8 +20,8 @@ from typing import Any
 
 from checkers.evidence import journal, runfolder
 from checkers.evidence.change_requests import change_requests
-from checkers.evidence.journal import Form, Journal
-from checkers.judge.proof import PLANNED, PROBLEMS, WORDS, Proof
+from checkers.evidence.journal import Journal, JournalFormat
+from checkers.judge.proof import PLANNED, PROBLEMS, PROOF_WORDS, Proof
 from checkers.verdict import own_findings
 from compose.catalogs import user_file
 from compose.external.external import external
@@ -39,7 +39,7 @@ from harness.run.versions import versions
 from harness.writers.slot import WriterError, WriterSlot
 from nemesis.proxy.board import Board, Hold
 from workloads.file.repeated import repeated, stride_of
-from workloads.file.scenario import Scenario, Step
+from workloads.file.scenario import Scenario, ScenarioStep
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 
@@ -48,9 +48,9 @@ LONGEST_HOLD = 60.0
 """Seconds; a busy machine needs long for the operations in between."""
 CLIENTS_WAIT_S = 75
 """Seconds that a client waits for the answer to a request: longer than it is held."""
-GROUPS = 2
+SCENARIOS_AT_ONCE = 2
 """Scenarios that run at the same time."""
-MANY = 8
+MANY_SCENARIOS = 8
 """Least number of scenarios for that; with fewer, starting more writers takes longer than it saves."""
 
 
@@ -76,7 +76,7 @@ class Proven:
     proof: Proof
 
 
-FORM = Form("proofs", "a proof", journal.as_type(Proven), asdict, ProveError)
+FORM = JournalFormat("proofs", "a proof", journal.as_type(Proven), asdict, ProveError)
 """``proofs.jsonl``."""
 
 
@@ -156,7 +156,7 @@ class ScenarioScript:
             if (step.fault is not None or step.kill) and (hold := self._holds[step.name]).reached.is_set():
                 self._until(hold.passed.is_set, f"the commit of {step.name} never passed")
 
-    def _repeated(self, mine: Sequence[Step]) -> Iterator[PlannedOperation]:
+    def _repeated(self, mine: Sequence[ScenarioStep]) -> Iterator[PlannedOperation]:
         """The operations of a writer again and again; nothing of it waits."""
         every = self._scenario.operations
         strides = {
@@ -185,7 +185,7 @@ class ScenarioScript:
                 raise RunError(f"{self._scenario.scenario}: {what}, for {self._scenario.op_timeout:.0f} s")
 
     def _release(self) -> None:
-        left: list[Step] = [s for s in self._scenario.operations if s.gated]
+        left: list[ScenarioStep] = [s for s in self._scenario.operations if s.gated]
         while left and not self._stop.wait(0.01):
             for step in [s for s in left if self._came(s.hold)]:
                 if step.kill:
@@ -195,7 +195,7 @@ class ScenarioScript:
                 self._holds[step.name].release()
                 left.remove(step)
 
-    def _kill(self, step: Step) -> None:
+    def _kill(self, step: ScenarioStep) -> None:
         try:
             self._slots[step.writer].kill_driver()
         except (WriterError, ServiceError) as e:
@@ -372,8 +372,8 @@ class _Proving:
         mode = mine[0].mode
         if base is not None and (base.catalog, base.mode) == (catalog, mode):
             return contextlib.nullcontext(base)
-        many = sum(self.times for s in mine if not alone(s)) >= MANY
-        groups = GROUPS if many and (base is None or len(base.groups) >= GROUPS) else 1
+        many = sum(self.times for s in mine if not alone(s)) >= MANY_SCENARIOS
+        groups = SCENARIOS_AT_ONCE if many and (base is None or len(base.groups) >= SCENARIOS_AT_ONCE) else 1
         writers = max(s.writers for s in (mine if base else self.scenarios))
         return Bench(self.installation, writers, logs, self.watcher, catalog=catalog, groups=groups, on=base, mode=mode)
 
@@ -435,6 +435,6 @@ class _Proving:
         for proof in (x.proof for x in lines):
             self.finished(proof)
             if proof.state != "not run":  # the campaign has said that
-                self.watcher.say(f"{proof.scenario}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
+                self.watcher.say(f"{proof.scenario}: {PROOF_WORDS[proof.state]}, {proof.seconds:.0f} s")
                 for reason in proof.why:
                     self.watcher.say(f"  {reason}")

@@ -35,20 +35,20 @@ from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.nights import finds, night, record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
-from checkers.nights.record import Line, NightError, Sample
+from checkers.nights.record import NightError, NightRun, Sample
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
 from harness.campaign.errors import is_full
 from harness.campaign.stacks import Key, Lease
 from harness.campaign.task import Task
 from harness.experiments import soakfinds, soakfolder, soakrecovery
 from harness.experiments.shrink.trials import Runner
-from harness.experiments.soakexecution import MOST_LEFT, Bounds, Execution
+from harness.experiments.soakexecution import MOST_LEFT, Execution, TimeLimits
 from harness.experiments.soakfinds import Job, OpenRunner
 from harness.experiments.soakfolder import COLUMNS_FOLDER, LOGS_FOLDER, RUNS_FOLDER, Room
 from harness.experiments.soakjudged import judged_line, keep_columns, keep_coverage
-from harness.experiments.soakorder import Order, Turn
+from harness.experiments.soakorder import PlannedRun, SoakPlan
 from harness.experiments.soakrare import RareTurns, rarity_of
-from harness.experiments.soakrecovery import ABOUT, Left, now
+from harness.experiments.soakrecovery import ABOUT, UnrecordedRun, now
 from harness.experiments.soaksamples import Sampler, rss
 from harness.experiments.soakstacks import (
     Start,
@@ -56,8 +56,8 @@ from harness.experiments.soakstacks import (
     start_bench,
     strikes_processes,
 )
-from harness.experiments.soakturns import Turns
-from harness.run.judged import Judge, Judged, Publish, judge_run
+from harness.experiments.soakturns import NightTurns
+from harness.run.judged import Judge, JudgedRun, Publish, judge_run
 from harness.run.recorded import recordable
 from harness.run.settings import RunError, Watcher
 from workloads.file.suite import Cell, as_header
@@ -87,15 +87,15 @@ class Soak:
         room: keeps the night's folder under its bound.
     """
 
-    order: Order
+    order: SoakPlan
     into: Path
     watcher: Watcher
     publish: Publish[object]
     start: Start = start_bench
     judge: Judge = judge_run
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: TimeLimits = field(default_factory=TimeLimits)
     clock: Callable[[], float] = time.monotonic
-    said: Callable[[Line], None] = lambda _: None
+    said: Callable[[NightRun], None] = lambda _: None
     told: Callable[[Find], None] = lambda _: None
     open_runner: OpenRunner = soakfinds.on_warm
     stopping: Callable[[Night], object] = lambda _: None
@@ -167,7 +167,7 @@ class Soak:
         )
 
     @property
-    def _lines(self) -> list[Line]:
+    def _lines(self) -> list[NightRun]:
         return self._journal.lines
 
     @property
@@ -219,11 +219,11 @@ class Soak:
             raise
         return self.night
 
-    def _whose(self) -> Turns:
+    def _whose(self) -> NightTurns:
         """Whose turn it is, as the suite says."""
         o = self.order
         if o.suite.turns != "rare":
-            return Turns(o.file.cells, o.seed, o.suite.turns, o.weight)
+            return NightTurns(o.file.cells, o.seed, o.suite.turns, o.weight)
         weight = rarity_of(o.file.workloads, lambda: self._book.seen)
         return RareTurns(o.file.cells, o.seed, weight=weight, made=lambda: [x.cell for x in self._lines if x.counts])
 
@@ -262,7 +262,7 @@ class Soak:
             self._stopped = self.room.make()
         return self._stopped is not None
 
-    def _in_turn(self) -> Iterator[Turn]:
+    def _in_turn(self) -> Iterator[PlannedRun]:
         """The turns of the night, and after each one what it found."""
         while not self._enough():
             numbers = night.numbers(self._lines)
@@ -270,15 +270,15 @@ class Soak:
             if cell is None:
                 self._stopped = "no catalog's stack comes up"
                 return
-            yield Turn(cell, numbers[cell], self._turns.seed_of(cell, numbers[cell]))
+            yield PlannedRun(cell, numbers[cell], self._turns.seed_of(cell, numbers[cell]))
             self._drop_logs()
             self._find(self._lines[-1:])
 
-    def _words(self, turn: Turn) -> str:
+    def _words(self, turn: PlannedRun) -> str:
         goal = "" if self.order.runs is None else f"/{self.order.runs}"
         return f"{self._made + 1}{goal} {turn.cell.name} seed {turn.seed}"
 
-    def _say(self, lines: Iterable[Line]) -> None:
+    def _say(self, lines: Iterable[NightRun]) -> None:
         for line in lines:
             self.room.largest = max(self.room.largest, line.disk)
             self.said(line)
@@ -294,7 +294,7 @@ class Soak:
     def _lease(self, cell: Cell) -> Lease[WarmStack]:
         return self._execution.lease(cell, self._turns, night.numbers(self._lines))
 
-    def _run(self, turn: Turn, attempt: JobAttempt) -> Done[Line] | CouldNotRun:
+    def _run(self, turn: PlannedRun, attempt: JobAttempt) -> Done[NightRun] | CouldNotRun:
         """Execute and judge the run of a turn."""
         cell, workload = turn.cell, self._workload(turn.cell)
         with self._lease(cell) as lease:
@@ -320,21 +320,23 @@ class Soak:
         line = replace(line, took=round(self.clock() - began, 3), used=round(self.used, 3))
         return Done([line], lambda: self._settle(line, folder, None if judged is None else judged.evidence))
 
-    def _blank(self, turn: Turn, attempt: JobAttempt) -> Line:
+    def _blank(self, turn: PlannedRun, attempt: JobAttempt) -> NightRun:
         """The line of a run that says nothing yet; without a number if its stack did not come up, since that was no turn of its cell."""
         if attempt.folder is None:
             tried = self._execution.tried
             logs = None if tried is None else self._relative(tried)
-            return Line(turn.cell, None, None, attempt.started, "error", stack=logs)
+            return NightRun(turn.cell, None, None, attempt.started, "error", stack=logs)
         command, folder = self.order.command(turn.cell, turn.seed), self._relative(attempt.folder.path)
-        return Line(turn.cell, turn.number, turn.seed, now(), "error", folder=folder, command=command)
+        return NightRun(turn.cell, turn.number, turn.seed, now(), "error", folder=folder, command=command)
 
     def _workload(self, cell: Cell) -> Workload:
         """What runs of a cell do."""
         workload = self.order.file.workloads[cell]
         return workload if self.order.suite.shrink is None else recordable(workload)
 
-    def _task(self, turn: Turn, blank: Line, stack: WarmStack, folder: RunFolder, stop: threading.Event) -> Task[None]:
+    def _task(
+        self, turn: PlannedRun, blank: NightRun, stack: WarmStack, folder: RunFolder, stop: threading.Event
+    ) -> Task[None]:
         """The run of a turn."""
         about = {
             ABOUT: {"cell": turn.cell.to_json(), "number": turn.number},
@@ -348,7 +350,9 @@ class Soak:
             stop,
         )
 
-    def _judged(self, line: Line, folder: RunFolder, judged: Judged[object] | None, attempt: JobAttempt) -> Line:
+    def _judged(
+        self, line: NightRun, folder: RunFolder, judged: JudgedRun[object] | None, attempt: JobAttempt
+    ) -> NightRun:
         """The line of a run that is over; one whose figures cannot be computed is an error."""
         line = replace(line, disk=soakfolder.size_of(folder.path))
         if judged is None:
@@ -356,7 +360,7 @@ class Soak:
         found, wrong = _tried(attempt, lambda: judged_line(line, folder, judged))
         return replace(line, ended="error", reason=wrong) if found is None else found
 
-    def _settle(self, line: Line, folder: RunFolder, evidence: Evidence | None) -> None:
+    def _settle(self, line: NightRun, folder: RunFolder, evidence: Evidence | None) -> None:
         """Keep the folder of a run that is worth a look, remove that of another one."""
         if evidence is not None and line.ended != "incomplete":
             keep_coverage(self._book, folder, evidence, self.watcher.say)
@@ -369,7 +373,7 @@ class Soak:
 
     # --- what was found -----------------------------------------------------------------------------------------------
 
-    def _find(self, lines: Iterable[Line]) -> None:
+    def _find(self, lines: Iterable[NightRun]) -> None:
         """Replay and shrink the new anomalies of runs, within what is left of the budget and of the night."""
         Campaign(
             self._due([*lines]),
@@ -387,7 +391,7 @@ class Soak:
         for one in found:
             self.told(one)
 
-    def _due(self, lines: Iterable[Line]) -> Iterator[Job]:
+    def _due(self, lines: Iterable[NightRun]) -> Iterator[Job]:
         o, limits = self.order, self.order.suite.shrink
         for line in lines:
             if limits is None or line.ended != "invalid" or line.folder is None:
@@ -402,9 +406,9 @@ class Soak:
     def _shrink(self, job: Job, attempt: JobAttempt) -> Done[Find]:
         """Replay and shrink one anomaly on a leased stack; one that takes too long is ended as a run is."""
         rest = float("inf") if self.order.lasts is None else self.order.lasts - self.used
-        if job.seconds - job.spent < soakfinds.LEAST:
+        if job.seconds - job.spent < soakfinds.LEAST_SECONDS:
             return Done([replace(job.find(), became="spent", reason="the budget of shrink is spent", used=self.used)])
-        if rest < soakfinds.LEAST:
+        if rest < soakfinds.LEAST_SECONDS:
             return self._later(job)
         with self._lease(job.line.cell) as lease:
             attempt.folder = job.run
@@ -440,7 +444,7 @@ class Soak:
     def _not_shrunk(self, job: Job, attempt: JobAttempt, why: str) -> list[Find]:
         """The find of an anomaly that could not be shrunk; if its stack did not come up, it is tried again and the night has an error."""
         if attempt.folder is None:
-            line = self._blank(Turn(job.line.cell, 0, 0), attempt)
+            line = self._blank(PlannedRun(job.line.cell, 0, 0), attempt)
             self._journal.append(line := replace(line, reason=why, used=self.used))
             self.said(line)
             return []
@@ -464,14 +468,14 @@ class Soak:
         ).go()
         self.room.drop_logs()
 
-    def _recovered(self, left: Left, attempt: JobAttempt) -> Done[Line]:
+    def _recovered(self, left: UnrecordedRun, attempt: JobAttempt) -> Done[NightRun]:
         attempt.folder = folder = left.folder
         judged, why = _tried(attempt, lambda: self._execution.judged(folder) if folder.began else None)
         line = self._now(left, left.judged(judged, why))
         attempt.watcher.say(line.ended)
         return Done([line], lambda: self._settle(line, folder, None if judged is None else judged.evidence))
 
-    def _now(self, left: Left, line: Line) -> Line:
+    def _now(self, left: UnrecordedRun, line: NightRun) -> NightRun:
         return replace(line, disk=soakfolder.size_of(left.folder.path), used=self.used)
 
     def _relative(self, path: Path) -> str:

@@ -15,8 +15,8 @@ from harness.campaign.errors import is_full
 from harness.campaign.stacks import STACK_RUNS, Key, Lease, StackError, WarmStacks, secrets_of_files
 from harness.campaign.task import Task
 from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks
-from harness.experiments.soakturns import MOST_TRIES, Turns
-from harness.run.judged import Judge, Judged, Publish
+from harness.experiments.soakturns import MOST_TRIES, NightTurns
+from harness.run.judged import Judge, JudgedRun, Publish
 from harness.run.resolve import SuiteFile
 from harness.run.settings import RunError, Watcher
 from workloads.file.suite import Cell
@@ -26,7 +26,7 @@ MOST_LEFT = 3
 
 
 @dataclass(frozen=True)
-class Bounds:
+class TimeLimits:
     """Seconds that parts of a run may take.
 
     Attributes:
@@ -69,7 +69,7 @@ class Execution:
     publish: Publish[object]
     start: Start
     judge: Judge
-    bounds: Bounds
+    bounds: TimeLimits
     given_up: dict[Key, str] = field(default_factory=dict)
     left: int = 0
     tried: Path | None = None
@@ -94,7 +94,7 @@ class Execution:
         """The stack that is up, with its catalog and release; None if there is none."""
         return next(iter(self.stacks.up), None)
 
-    def lease(self, cell: Cell, turns: Turns, counts: Mapping[Cell, int]) -> Lease[WarmStack]:
+    def lease(self, cell: Cell, turns: NightTurns, counts: Mapping[Cell, int]) -> Lease[WarmStack]:
         """A seat on the stack of a cell; ``counts``: runs of each cell.
 
         Raises:
@@ -146,7 +146,7 @@ class Execution:
         self.going = None
         return late
 
-    def judged(self, folder: RunFolder) -> Judged[object]:
+    def judged(self, folder: RunFolder) -> JudgedRun[object]:
         """What the checkers say of a run. Raises RunError: they do not end in time; and what they raise."""
         task = Task(f"judgement of {folder.path.name}", lambda: self.judge(folder, self.publish))
         if not task.ends(self.bounds.judging):

@@ -20,7 +20,7 @@ from checkers.evidence.journal import Journal
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.nights.finds import Find
-from checkers.nights.record import Line
+from checkers.nights.record import NightRun
 from compose import setup
 from compose.install import releases
 from harness.campaign.errors import TOLD
@@ -30,7 +30,7 @@ from harness.experiments.shrink import trials
 from harness.experiments.shrink.candidates import plain
 from harness.experiments.shrink.log import ShrinkError, Trial, journal_of
 from harness.experiments.shrink.log import trials as logged
-from harness.experiments.shrink.reduction import Spent, Tries
+from harness.experiments.shrink.reduction import BudgetSpent, Tries
 from harness.experiments.shrink.shrink import (
     SCENARIO,
     TOO_SHORT,
@@ -41,8 +41,8 @@ from harness.experiments.shrink.shrink import (
     on_catalog,
     shrunk,
 )
-from harness.experiments.shrink.trials import Budget, Ran, Runner, Trials
-from harness.experiments.soakstacks import OnBench, WarmStack, external_of
+from harness.experiments.shrink.trials import Budget, CandidateRun, Runner, Trials
+from harness.experiments.soakstacks import SoakBench, WarmStack, external_of
 from harness.run.judged import Publish
 from harness.run.settings import Watcher
 from reports import shrunk as shown
@@ -59,7 +59,7 @@ SEARCH = 0.7
 """The share of the time for the search; the rest is for the scenario."""
 REPLAYS = 0.3
 """The share of the time in which a replay of the whole run may begin, after the first one."""
-LEAST = 5.0
+LEAST_SECONDS = 5.0
 """Seconds with which nothing is begun."""
 RUNS = trials.RUNS
 """The folder of the runs of a shrink, in its folder."""
@@ -96,7 +96,7 @@ class Job:
     """
 
     night: Path
-    line: Line
+    line: NightRun
     anomaly: str
     catalog: str
     seconds: float
@@ -142,7 +142,7 @@ def on_warm(
     job: Job, lease: Lease[WarmStack], watcher: Watcher, publish: Publish[object], stop: threading.Event
 ) -> AbstractContextManager[Runner]:
     """As :data:`OpenRunner`: on the bench of the stack, and on another one if a candidate needs more writers or a run cannot be made."""
-    return trials.OnBench(
+    return trials.TrialBench(
         job.into / trials.RUNS,
         job.into / "logs",
         setup.ensure_release(releases.find(job.line.cell.iceberg)),
@@ -150,7 +150,7 @@ def on_warm(
         publish,
         catalog=job.catalog,
         external=external_of(job.catalog),
-        bench=lease.stack.bench if isinstance(lease.stack, OnBench) else None,
+        bench=lease.stack.bench if isinstance(lease.stack, SoakBench) else None,
         broke=lease.end,
         secrets=lease.secrets,
         stop=stop,
@@ -166,20 +166,20 @@ class _Until:
         self._over = over
         self.ended = False
 
-    def replay(self, r: Recording) -> Ran:
+    def replay(self, r: Recording) -> CandidateRun:
         return self._asked(lambda: self._runner.replay(r))
 
-    def prove(self, s: Scenario) -> Ran:
+    def prove(self, s: Scenario) -> CandidateRun:
         return self._asked(lambda: self._runner.prove(s))
 
-    def _asked(self, run: Callable[[], Ran]) -> Ran:
+    def _asked(self, run: Callable[[], CandidateRun]) -> CandidateRun:
         if self._over():
             self.ended = True
-            raise Spent
+            raise BudgetSpent
         ran = run()
         if self._over():
             self.ended = True
-            raise Spent
+            raise BudgetSpent
         return ran
 
 
@@ -226,7 +226,7 @@ def shrink(
             asked.budget = Budget(max(0.0, SEARCH * left - (clock() - began)), clock=clock)
             one = Shrink(run, job.into, asked, watcher, tries=TRIES, times=TIMES, rare=again.failed < again.of)
             return find(_shrunk(job, one, until, blank))
-        except Spent:
+        except BudgetSpent:
             return find(replace(blank, became="spent", reason=TOO_SHORT))
         except TOLD as e:
             return find(replace(blank, reason=" ".join(str(e).split())))
@@ -248,7 +248,7 @@ def _replays(run: Failed, asked: Trials, times: int) -> Tries:
     for n in range(times):
         try:
             shows += asked.once(whole, n).failed
-        except Spent:
+        except BudgetSpent:
             if not made:
                 raise
             break

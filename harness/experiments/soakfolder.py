@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.nights.night import Night
-from checkers.nights.record import ROWS, Line
+from checkers.nights.record import ROWS, NightRun
 from harness.experiments.shrink.trials import RUNS as SHRINK_RUNS
 from workloads.file.sizes import written
 from workloads.file.suite import Cell, Suite
@@ -51,7 +51,7 @@ def remove(path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Removable:
     """Something that can be removed to make room.
 
     Attributes:
@@ -71,19 +71,19 @@ class Kept:
 
 
 COLUMNS, WITHOUT_VERDICT, KNOWN, NEW = range(4)
-"""The ranks of :class:`Kept`."""
+"""The ranks of :class:`Removable`."""
 
 
-def firsts(kept: Iterable[Kept]) -> set[Path]:
+def firsts(kept: Iterable[Removable]) -> set[Path]:
     """What must stay: for each anomaly of each cell the first run that shows it."""
-    first: dict[tuple[Cell | None, str], Kept] = {}
+    first: dict[tuple[Cell | None, str], Removable] = {}
     for k in sorted(kept, key=lambda k: (k.started, str(k.path))):
         for name in k.names:
             first.setdefault((k.cell, name), k)
     return {k.path for k in first.values()}
 
 
-def surplus(kept: Sequence[Kept], total: int, bound: int) -> list[Kept]:
+def surplus(kept: Sequence[Removable], total: int, bound: int) -> list[Removable]:
     """What to remove so that ``total`` bytes become at most ``bound``: the lowest rank and the oldest first, never one of :func:`firsts`.
 
     It is all that may go, if even that is not enough.
@@ -122,38 +122,38 @@ class Room:
     size: int = 0
     largest: int = 0
 
-    def folder_of(self, line: Line) -> Path | None:
+    def folder_of(self, line: NightRun) -> Path | None:
         """The folder of a run; None if it is gone, or not one of this night: what others wrote into a line is not removed."""
         path = None if line.folder is None else self.into / line.folder
         if path is None or not path.is_relative_to(self.into / RUNS_FOLDER):
             return None
         return path if ".." not in path.parts[len(self.into.parts) :] and path.is_dir() else None
 
-    def removable(self) -> list[Kept]:
+    def removable(self) -> list[Removable]:
         """What may go to make room."""
         night = self.night()
         again = [*sorted((self.into / COLUMNS_FOLDER).glob("*")), *sorted((self.into / ROWS).glob("*/*"))]
         return [
             *self._runs(night),
             *self._runs_of_finds(night),
-            *(Kept(p, size_of(p), p.name, rank=COLUMNS) for p in again),
+            *(Removable(p, size_of(p), p.name, rank=COLUMNS) for p in again),
         ]
 
-    def _runs(self, night: Night) -> Iterator[Kept]:
+    def _runs(self, night: Night) -> Iterator[Removable]:
         for line in night.lines:
             if (path := self.folder_of(line)) is not None and line.ended != "valid":
                 names, rank = frozenset[str](), WITHOUT_VERDICT
                 if line.ended == "invalid":
                     names, rank = frozenset(line.anomalies), NEW if night.new_of(line) else KNOWN
-                yield Kept(path, size_of(path), line.started, line.cell, names, rank)
+                yield Removable(path, size_of(path), line.started, line.cell, names, rank)
 
-    def _runs_of_finds(self, night: Night) -> Iterator[Kept]:
+    def _runs_of_finds(self, night: Night) -> Iterator[Removable]:
         began = {x.folder: x.started for x in night.lines}
         for f in night.finds:
             path = self.into / str(f.folder) / SHRINK_RUNS
             if f.folder is not None and path.is_dir():
                 # A find whose run has no line, because somebody removed that line, is as old as can be.
-                yield Kept(path, size_of(path), began.get(f.run, ""), f.cell, rank=WITHOUT_VERDICT)
+                yield Removable(path, size_of(path), began.get(f.run, ""), f.cell, rank=WITHOUT_VERDICT)
 
     def make(self) -> str | None:
         """Make room for another run; why there is none, with the remedy, or None."""
@@ -190,7 +190,7 @@ class Room:
         return None
 
 
-def _words(kept: Kept) -> str:
+def _words(kept: Removable) -> str:
     if kept.cell is None:
         return f"columns {kept.path.name}"
     whose = "runs of a shrink" if kept.path.name == SHRINK_RUNS else "run"

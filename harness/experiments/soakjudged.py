@@ -18,13 +18,13 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.judge import stories
 from checkers.nights import record
 from checkers.nights.happened import happened
-from checkers.nights.record import Ended, Line
+from checkers.nights.record import Ended, NightRun
 from checkers.timeline.timelines import timelines
 from harness.campaign.errors import dispensable
-from harness.run.judged import Judged
+from harness.run.judged import JudgedRun
 
 
-def judged_line(line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
+def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) -> NightRun:
     """The line with what the checkers say. A run that was cut short is an error, unless it certainly shows an anomaly."""
     results, evidence = judged.results, judged.evidence
     measured = measures.measure(evidence, results, measures.requests(folder.proxy))

@@ -15,7 +15,7 @@ from workloads.file.suite import Cell, Suite
 
 
 @dataclass(frozen=True)
-class Order:
+class SoakPlan:
     """What a soak is to do.
 
     Attributes:
@@ -23,7 +23,7 @@ class Order:
         lasts: seconds, those of earlier sessions included; None: without end.
         runs: number of runs, as well; None: any.
         command: (cell, seed) → the command that repeats that run.
-        weight: as for :class:`harness.experiments.soakturns.Turns`.
+        weight: as for :class:`harness.experiments.soakturns.NightTurns`.
         commands: what a person types after a shrink.
     """
 
@@ -38,7 +38,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Turn:
+class PlannedRun:
     """A run that is to be made.
 
     Attributes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from checkers.coverage.pair import Pair
 from checkers.coverage.possible import of_workload, rarity
-from harness.experiments.soakturns import Stack, Turns
+from harness.experiments.soakturns import NightTurns, Stack
 from workloads.file.suite import Cell
 from workloads.file.workload import Workload
 
@@ -38,7 +38,7 @@ def rarity_of(workloads: Mapping[Cell, Workload], seen: Callable[[], Mapping[Pai
 
 
 @dataclass
-class RareTurns(Turns):
+class RareTurns(NightTurns):
     """The turns of such a night.
 
     Args:
@@ -48,7 +48,7 @@ class RareTurns(Turns):
     made: Callable[[], Sequence[Cell]] = field(default=lambda: ())
 
     def next(self, counts: Mapping[Cell, int], on: Stack | None = None) -> Cell | None:
-        """As :meth:`Turns.next`."""
+        """As :meth:`NightTurns.next`."""
         live = self._live()
         if not live:
             return None
@@ -75,7 +75,7 @@ class RareTurns(Turns):
         return divmod(sum(counts.get(c, 0) for c in mine), EVEN * len(mine))
 
     def failed(self, stack: Stack, counts: Mapping[Cell, int]) -> bool:
-        """As :meth:`Turns.failed`."""
+        """As :meth:`NightTurns.failed`."""
         given_up = super().failed(stack, counts)
         others = {c.stack for c in self._live() if c.stack != stack and c.stack not in self._waits}
         self._waits[stack] = min((self._round(s, counts)[0] for s in others), default=0)

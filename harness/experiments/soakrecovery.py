@@ -10,10 +10,10 @@ from pathlib import Path
 from checkers.evidence import runfolder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
-from checkers.nights.record import Line
+from checkers.nights.record import NightRun
 from harness.experiments.soakfolder import RUNS_FOLDER, remove
 from harness.experiments.soakjudged import judged_line
-from harness.run.judged import Judged
+from harness.run.judged import JudgedRun
 from workloads.file.suite import Cell
 
 ABOUT = "soak"
@@ -21,7 +21,7 @@ ABOUT = "soak"
 
 
 @dataclass(frozen=True)
-class Left:
+class UnrecordedRun:
     """A run whose line is missing.
 
     Attributes:
@@ -30,10 +30,10 @@ class Left:
     """
 
     folder: RunFolder
-    blank: Line
+    blank: NightRun
     complete: bool
 
-    def judged(self, judged: Judged[object] | None, reason: str | None) -> Line:
+    def judged(self, judged: JudgedRun[object] | None, reason: str | None) -> NightRun:
         """Its line: one that came to its end is as good as any other, one that did not is an anomaly if it certainly shows one.
 
         Args:
@@ -52,7 +52,7 @@ class Left:
         return replace(line, ended="incomplete", reason=why)
 
 
-def left(into: Path, lines: Iterable[Line], say: Callable[[str], None]) -> Iterator[Left]:
+def left(into: Path, lines: Iterable[NightRun], say: Callable[[str], None]) -> Iterator[UnrecordedRun]:
     """The runs of a night's folder whose line is missing; removes the folders that nobody needs."""
     told = {x.folder: x for x in lines if x.folder is not None}
     for folder in runfolder.runs(into / RUNS_FOLDER):
@@ -65,7 +65,7 @@ def left(into: Path, lines: Iterable[Line], say: Callable[[str], None]) -> Itera
             remove(folder.path)
 
 
-def _left(folder: RunFolder, name: str, say: Callable[[str], None]) -> Left | None:
+def _left(folder: RunFolder, name: str, say: Callable[[str], None]) -> UnrecordedRun | None:
     try:
         plan = folder.read_plan()
         about = (plan.model_extra or {})[ABOUT]
@@ -78,8 +78,8 @@ def _left(folder: RunFolder, name: str, say: Callable[[str], None]) -> Left | No
         return None
     state = folder.state()
     started = str(state.get("started") or now())
-    line = Line(cell, number, plan.seed, started, "incomplete", folder=name, command=plan.command)
-    return Left(folder, line, state.get("state") == "complete")
+    line = NightRun(cell, number, plan.seed, started, "incomplete", folder=name, command=plan.command)
+    return UnrecordedRun(folder, line, state.get("state") == "complete")
 
 
 def now() -> str:

@@ -19,7 +19,7 @@ from compose.endpoints import Endpoints
 from compose.external.external import External, external
 from compose.external.preflight import preflight
 from compose.install import releases
-from compose.processes.watchdog import MARK
+from compose.processes.watchdog import RUN_VARIABLE
 from harness.run.bench import Bench
 from harness.run.settings import Watcher
 from nemesis.faults.verb import ProcessVerb
@@ -79,7 +79,7 @@ def sparks(workload: Workload) -> int:
     return count + int(maintains or not count)
 
 
-class OnBench:
+class SoakBench:
     """A warm stack of real servers and Spark writers.
 
     Args:
@@ -126,7 +126,7 @@ class OnBench:
         return self._bench.sockets()
 
 
-def start_bench(stack: tuple[str, ...], writers: int, logs: Path, watcher: Watcher) -> OnBench:
+def start_bench(stack: tuple[str, ...], writers: int, logs: Path, watcher: Watcher) -> SoakBench:
     """As :data:`Start`.
 
     Raises:
@@ -142,7 +142,7 @@ def start_bench(stack: tuple[str, ...], writers: int, logs: Path, watcher: Watch
     installation = setup.ensure_release(releases.find(release))
     inside = contextlib.ExitStack()
     bench = Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied, mode=Mode.of(mode))
-    return OnBench(inside.enter_context(bench), inside)
+    return SoakBench(inside.enter_context(bench), inside)
 
 
 def external_of(catalog: str) -> External | None:
@@ -158,7 +158,7 @@ def kill_marked(me: psutil.Process | None = None) -> Sequence[int]:
     found = []
     for child in (me or psutil.Process()).children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            if MARK in child.environ():
+            if RUN_VARIABLE in child.environ():
                 child.kill()
                 found.append(child.pid)
     return found

@@ -32,7 +32,7 @@ def _alike(_: Cell) -> float:
 
 
 @dataclass
-class Turns:
+class NightTurns:
     """The turns of a night.
 
     Args:

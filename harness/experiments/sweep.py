@@ -38,7 +38,7 @@ WARM_UP_S = 4.0
 
 
 @dataclass(frozen=True)
-class Warm:
+class WarmParts:
     """What stays up between the runs of one catalog and release."""
 
     bench: Bench
@@ -49,7 +49,7 @@ class Warm:
 class Sweep(Compare):
     """Runs the combinations of an order into a folder."""
 
-    _stacks: WarmStacks[Warm] = field(init=False)
+    _stacks: WarmStacks[WarmParts] = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,7 +79,7 @@ class Sweep(Compare):
 
     def _on_warm(
         self,
-        warm: Warm,
+        warm: WarmParts,
         workload: Workload,
         folder: RunFolder,
         installation: Installation,
@@ -90,7 +90,7 @@ class Sweep(Compare):
         Run(workload, folder, installation, settings, standing=_standing(warm), watcher=said).execute()
 
     @contextlib.contextmanager
-    def _warm(self, key: Key, logs: Path, _: Warm | None) -> Iterator[Warm]:
+    def _warm(self, key: Key, logs: Path, _: WarmParts | None) -> Iterator[WarmParts]:
         """A stack that has had some load."""
         mine = [c for c in self.order.contenders if self._key(c) == key]
         workload = engaged(self.order.workload, mine[0]).model_copy(update={"catalog": key[0]})
@@ -100,11 +100,11 @@ class Sweep(Compare):
         with made as bench, _scratch() as data:
             shared = pools(installation, bench.endpoints, run_id=bench.run_id, data=Path(data), logs=logs)
             with contextlib.closing(shared):
-                warm = Warm(bench, shared)
+                warm = WarmParts(bench, shared)
                 self._warm_up(workload, installation, warm)
                 yield warm
 
-    def _warm_up(self, workload: Workload, installation: Installation, warm: Warm) -> None:
+    def _warm_up(self, workload: Workload, installation: Installation, warm: WarmParts) -> None:
         """Some load that is not measured."""
         if not any(isinstance(ENGINES[e], Pooled) for e in workload.engines):
             return
@@ -115,7 +115,7 @@ class Sweep(Compare):
             self._on_warm(warm, short, folder, installation, settings, Quietly(None))
 
 
-def _settings(workload: Workload, settings: Settings, warm: Warm) -> Settings:
+def _settings(workload: Workload, settings: Settings, warm: WarmParts) -> Settings:
     kinds = {k for p in workload.resolved_phases() for k in p.operations or ()}
     captured = any(KINDS[k].needs_captured_log for k in kinds)
     return replace(
@@ -128,7 +128,7 @@ def _settings(workload: Workload, settings: Settings, warm: Warm) -> Settings:
     )
 
 
-def _standing(warm: Warm) -> StandingStack:
+def _standing(warm: WarmParts) -> StandingStack:
     return StandingStack(warm.bench.endpoints, services=dict(warm.bench.groups[0].services))
 
 

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from checkers.costs import timetofind
-from checkers.costs.timetofind import Search
+from checkers.costs.timetofind import DefectSearch
 from checkers.coverage.coverage import of_folder
 from checkers.coverage.pair import Pair
 from checkers.evidence import journal, runfolder
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.journal import Form, Journal
+from checkers.evidence.journal import Journal, JournalFormat
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.verdict import own_findings
@@ -57,7 +57,7 @@ class FindError(ValueError):
     """A measurement cannot be continued or read; the message is one line with a remedy."""
 
 
-class Warm(Protocol):
+class WarmSearch(Protocol):
     """A stack that is up."""
 
     def run(self, workload: Workload, folder: RunFolder, *, seed: int, command: str, seen: Seen) -> None:
@@ -71,7 +71,7 @@ Job = tuple[Defect, str, int]
 """A search to be made: its defect, its order and its seed."""
 Stack = tuple[str, ...]
 """Catalog, release and mode."""
-Start = Callable[[Stack, int, Path, Watcher], Warm]
+Start = Callable[[Stack, int, Path, Watcher], WarmSearch]
 """(catalog and release, number of Spark writers, folder of its logs, watcher) → a stack that is up."""
 
 
@@ -81,7 +81,7 @@ def stack_of(d: Defect) -> Stack:
 
 
 @dataclass(frozen=True)
-class Order:
+class SearchPlan:
     """What is to be measured.
 
     Attributes:
@@ -128,11 +128,11 @@ def new_folder(store: Path) -> Path:
     return store / "time-to-find" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
-FORM = Form("a measurement", "a search", journal.as_type(Search), asdict, FindError)
+FORM = JournalFormat("a measurement", "a search", journal.as_type(DefectSearch), asdict, FindError)
 """``searches.jsonl``."""
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[Search]]:
+def read(path: Path) -> tuple[dict[str, Any], list[DefectSearch]]:
     """Header and searches of a ``searches.jsonl``; of a search that was made again, the last one.
 
     Raises:
@@ -142,12 +142,12 @@ def read(path: Path) -> tuple[dict[str, Any], list[Search]]:
     return header, list(last(found).values())
 
 
-def last(lines: Iterable[Search]) -> dict[tuple[str, str, int], Search]:
+def last(lines: Iterable[DefectSearch]) -> dict[tuple[str, str, int], DefectSearch]:
     """The last line of each search: defect, order and seed → what it came to."""
     return {(s.defect, s.order, s.seed): s for s in lines}
 
 
-class OnBench:
+class SearchBench:
     """A warm stack of real servers and Spark writers."""
 
     def __init__(self, bench: Bench, installation: Installation, inside: contextlib.ExitStack) -> None:
@@ -156,7 +156,7 @@ class OnBench:
         self._inside = inside
 
     def run(self, workload: Workload, folder: RunFolder, *, seed: int, command: str, seen: Seen) -> None:
-        """As :meth:`Warm.run`. The writers' files do not pass through this process unless faults need it."""
+        """As :meth:`WarmSearch.run`. The writers' files do not pass through this process unless faults need it."""
         if not _only_catalog(workload):
             self._bench.run(
                 workload,
@@ -184,7 +184,7 @@ class OnBench:
         Run(workload, folder, self._installation, settings, standing=standing, watcher=Quietly(None)).execute()
 
     def close(self) -> None:
-        """As :meth:`Warm.close`."""
+        """As :meth:`WarmSearch.close`."""
         self._inside.close()
 
 
@@ -202,7 +202,7 @@ def _capture(workload: Workload) -> float | None:
     return 5.0 if any(KINDS[k].needs_captured_log for k in kinds) else None
 
 
-def start_bench(stack: Stack, writers: int, logs: Path, watcher: Watcher) -> OnBench:
+def start_bench(stack: Stack, writers: int, logs: Path, watcher: Watcher) -> SearchBench:
     """As :data:`Start`.
 
     Raises:
@@ -213,7 +213,7 @@ def start_bench(stack: Stack, writers: int, logs: Path, watcher: Watcher) -> OnB
     installation = setup.ensure_release(releases.find(release))
     with contextlib.ExitStack() as opening:
         bench = opening.enter_context(Bench(installation, writers, logs, watcher, catalog=catalog, mode=Mode.of(mode)))
-        return OnBench(bench, installation, opening.pop_all())
+        return SearchBench(bench, installation, opening.pop_all())
 
 
 @dataclass
@@ -228,18 +228,18 @@ class TimeToFind:
         said: called with each search that is over.
     """
 
-    order: Order
+    order: SearchPlan
     into: Path
     watcher: Watcher
     publish: Publish[object]
     start: Start = start_bench
     judge: Judge = judge_run
     clock: Callable[[], float] = time.monotonic
-    said: Callable[[Search], None] = lambda _: None
-    _going: Search | None = None
+    said: Callable[[DefectSearch], None] = lambda _: None
+    _going: DefectSearch | None = None
     """What is known of the search that goes on."""
-    _journal: Journal[Search] = field(init=False)
-    _stacks: WarmStacks[Warm] = field(init=False)
+    _journal: Journal[DefectSearch] = field(init=False)
+    _stacks: WarmStacks[WarmSearch] = field(init=False)
 
     def __post_init__(self) -> None:
         self._journal = Journal(self.path, FORM, self.order.header())
@@ -251,17 +251,17 @@ class TimeToFind:
         """The file of the searches."""
         return self.into / SEARCHES
 
-    def searches(self) -> list[Search]:
+    def searches(self) -> list[DefectSearch]:
         """The searches that are over, in the order in which they are to be made."""
         done = self._done
         return [s for d, o, seed in self.order.searches() if (s := done.get((d.defect, o, seed))) is not None]
 
     @property
-    def _done(self) -> dict[tuple[str, str, int], Search]:
+    def _done(self) -> dict[tuple[str, str, int], DefectSearch]:
         facts = {d.defect: facts_of(d) for d in self.order.defects}
         return last(s for s in self._journal.lines if facts.get(s.defect, s.of) == s.of)
 
-    def measure(self) -> list[Search]:
+    def measure(self) -> list[DefectSearch]:
         """Make the searches that have not been made. One that could not be made has a line with the reason, and the others go on.
 
         Raises:
@@ -285,21 +285,21 @@ class TimeToFind:
             ).go()
         return self.searches()
 
-    def _tell(self, lines: Sequence[Search]) -> None:
+    def _tell(self, lines: Sequence[DefectSearch]) -> None:
         for search in lines:
             self.said(search)
 
-    def _start(self, key: Key, logs: Path, _: Warm | None) -> contextlib.closing[Warm]:
+    def _start(self, key: Key, logs: Path, _: WarmSearch | None) -> contextlib.closing[WarmSearch]:
         mine = [d for d in self.order.defects if stack_of(d) == key]
         writers = max(1, *(sparks(d.plain()) for d in mine))
         return contextlib.closing(self.start(stack_of(mine[0]), writers, logs, self.watcher))
 
     # --- one search ---------------------------------------------------------------------------------------------------
 
-    def _search(self, job: Job, attempt: JobAttempt) -> Done[Search]:
+    def _search(self, job: Job, attempt: JobAttempt) -> Done[DefectSearch]:
         """Runs with fresh seeds until one of them finds the defect, or the budget is used up."""
         defect, order, seed = job
-        s = self._going = Search(defect.defect, order, seed, False, 0, 0, 0.0, 0.0, of=facts_of(defect))
+        s = self._going = DefectSearch(defect.defect, order, seed, False, 0, 0, 0.0, 0.0, of=facts_of(defect))
         seen: Counter[Pair] = Counter()
         attempt.watcher.say("searching")
         while s.seconds < self.order.budget and not s.found:
@@ -316,12 +316,14 @@ class TimeToFind:
                 remove(folder.path)
         return Done((s,))
 
-    def _could_not(self, job: Job, attempt: JobAttempt, reason: str) -> list[Search]:
+    def _could_not(self, job: Job, attempt: JobAttempt, reason: str) -> list[DefectSearch]:
         assert self._going is not None
         where = "" if attempt.folder is None else f"{attempt.folder.path}: "
         return [replace(self._going, reason=f"{where}{reason}")]
 
-    def _run(self, lease: Lease[Warm], folder: RunFolder, defect: Defect, s: Search, seen: Counter[Pair]) -> Search:
+    def _run(
+        self, lease: Lease[WarmSearch], folder: RunFolder, defect: Defect, s: DefectSearch, seen: Counter[Pair]
+    ) -> DefectSearch:
         """One run, judged; the search with it."""
         workload = defect.plain().model_copy(update={"order": s.order, "catalog": stack_of(defect)[0]})
         command = self.order.command(defect, s.seed, s.order)
@@ -356,7 +358,7 @@ class TimeToFind:
         return exercised
 
 
-def together(folders: Iterable[Path], defects: Sequence[Defect]) -> tuple[list[Search], float]:
+def together(folders: Iterable[Path], defects: Sequence[Defect]) -> tuple[list[DefectSearch], float]:
     """The searches of several measurements of the same budget, for these defects; and that budget in seconds.
 
     Raises:
@@ -364,7 +366,7 @@ def together(folders: Iterable[Path], defects: Sequence[Defect]) -> tuple[list[S
     """
     facts = {d.defect: facts_of(d) for d in defects}
     place = {d.defect: n for n, d in enumerate(defects)}
-    found: dict[tuple[str, str, int], Search] = {}
+    found: dict[tuple[str, str, int], DefectSearch] = {}
     budgets: dict[float, Path] = {}
     for folder in folders:
         header, lines = read(folder / SEARCHES)

@@ -18,11 +18,10 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.lenient import mapping
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, mapping_in
-from checkers.judge.proof import WORDS
-from checkers.judge.runfolder import Outcome, Results, load_evidence
-from checkers.lake.rows import Rows, Told, name_of, requests_of, rows_of, started_of
-from checkers.lake.tables import RUNS as RUNS_TABLE
-from checkers.lake.tables import TABLES
+from checkers.judge.proof import PROOF_WORDS
+from checkers.judge.runfolder import Results, ScenarioOutcome, load_evidence
+from checkers.lake.rows import Rows, RunContents, name_of, requests_of, rows_of, started_of
+from checkers.lake.tables import LAKE_TABLES, RUNS_TABLE
 from checkers.nights import record
 from checkers.nights.record import ROWS, RUNS
 from checkers.verdict import Verdict
@@ -35,7 +34,7 @@ from workloads.file.opened import opened as opened_file
 from workloads.tables import TableSpec
 
 PARQUET = ".parquet"
-BATCH = 32
+RUNS_PER_COMMIT = 32
 """Runs that one commit of each table has when a store is added."""
 
 
@@ -54,7 +53,7 @@ def read(folder: RunFolder, evidence: Evidence | None = None) -> Rows:
         evidence = load_evidence(folder.path)
     plan = folder.read_plan()
     found = results_of(folder.results, plan.tables or (), complete=evidence.complete)
-    told = Told(folder.path, plan, folder.state(), evidence, found, requests_of(folder.proxy))
+    told = RunContents(folder.path, plan, folder.state(), evidence, found, requests_of(folder.proxy))
     return rows_of(told, datetime.now(UTC))
 
 
@@ -80,7 +79,7 @@ def results_of(path: Path, tables: Iterable[TableSpec], *, complete: bool) -> Re
         accepted_from_json(said, tables),
     )
     state: Any = mapping(said.get("scenario")).get("state")
-    return replace(results, scenario=Outcome(state)) if state in WORDS else results
+    return replace(results, scenario=ScenarioOutcome(state)) if state in PROOF_WORDS else results
 
 
 def keep(place: Place, folder: RunFolder, evidence: Evidence | None = None) -> Tended:
@@ -138,7 +137,7 @@ def rows_apart(path: Path) -> Rows | None:
     """The rows that :func:`keep_apart` kept; None if the folder is another one."""
     if not (path / f"{RUNS_TABLE.name}{PARQUET}").is_file():
         return None
-    rows = {t.name: pq.read_table(path / f"{t.name}{PARQUET}", schema=t.schema) for t in TABLES}
+    rows = {t.name: pq.read_table(path / f"{t.name}{PARQUET}", schema=t.schema) for t in LAKE_TABLES}
     runs = rows[RUNS_TABLE.name]
     now = pa.array([datetime.now(UTC)] * runs.num_rows, runs.schema.field("added").type)
     at = runs.schema.get_field_index("added")
@@ -146,7 +145,7 @@ def rows_apart(path: Path) -> Rows | None:
 
 
 @dataclass
-class Added:
+class AddResult:
     """What came of adding folders.
 
     Attributes:
@@ -205,7 +204,7 @@ def add_all(
     again: bool = False,
     say: Callable[[str], object] = lambda _: None,
     progress: Callable[[int, int], object] = lambda done, total: None,
-) -> Added:
+) -> AddResult:
     """Add the runs of folders that the lake does not have; a folder that is no run, or is broken, is said and skipped.
 
     Args:
@@ -214,7 +213,7 @@ def add_all(
     Raises:
         LakeError: the lake cannot be written.
     """
-    out, held = Added(), lake.held()
+    out, held = AddResult(), lake.held()
     batch: list[tuple[RunFolder, Rows]] = []
     days = set()
 
@@ -254,7 +253,7 @@ def add_all(
             continue
         batch.append((folder, rows))
         days |= {*rows["runs"]["day"].to_pylist()}
-        if len(batch) == BATCH:
+        if len(batch) == RUNS_PER_COMMIT:
             flush()
     flush()
     progress(len(folders), len(folders))

@@ -42,16 +42,16 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from checkers.lake.rows import Rows
-from checkers.lake.tables import RUNS, TABLES, VERSION, TableSchema
+from checkers.lake.tables import LAKE_TABLES, LAKE_VERSION, RUNS_TABLE, TableSchema
 from compose.redaction import Redaction
 from harness.lake.errors import Collision, LakeError, NotWritten, full
-from harness.lake.place import CATALOG, Place
+from harness.lake.place import CATALOG_FILE, Place
 
 T = TypeVar("T")
 VERSION_KEY = "icequake.lake.version"
 PROPERTIES = {
     "format-version": "2",
-    VERSION_KEY: str(VERSION),
+    VERSION_KEY: str(LAKE_VERSION),
     "write.parquet.compression-codec": "zstd",
     "write.metadata.metrics.column.run": "full",  # cut to 16 characters, runs of one hour would be the same
     "write.metadata.delete-after-commit.enabled": "true",
@@ -62,7 +62,7 @@ PROPERTIES = {
 }
 within = cast("Callable[[str, Collection[object]], BooleanExpression]", In)
 """The rows whose column has one of these values."""
-TRIES = 20
+MOST_LAKE_TRIES = 20
 """How often a change of one table is tried from the beginning."""
 WAIT_S = (0.02, 2.0)
 """Seconds between the first two tries, and the most."""
@@ -72,7 +72,7 @@ AGAIN = (CommitFailedException, CommitStateUnknownException, ValidationException
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LakeRun:
     """A run that is in the lake."""
 
     run: str
@@ -115,13 +115,13 @@ class Lake:
         except Exception as e:  # whatever PyIceberg raises for a broken file
             raise self._unreadable(name, e) from None
 
-    def held(self, runs: Sequence[str] | None = None) -> dict[str, Held]:
+    def held(self, runs: Sequence[str] | None = None) -> dict[str, LakeRun]:
         """The runs in the lake, by name: all, or those of the named ones that it has."""
-        scan = self.table(RUNS.name).scan(selected_fields=("run", "day", "namespace"))
-        with self.reading(RUNS.name):
+        scan = self.table(RUNS_TABLE.name).scan(selected_fields=("run", "day", "namespace"))
+        with self.reading(RUNS_TABLE.name):
             rows = (scan if runs is None else scan.filter(within("run", {*runs}))).to_arrow()
         columns = [rows[c].to_pylist() for c in ("run", "day", "namespace")]
-        return {run: Held(run, day, namespace) for run, day, namespace in zip(*columns, strict=True)}
+        return {run: LakeRun(run, day, namespace) for run, day, namespace in zip(*columns, strict=True)}
 
     def add(self, batch: Sequence[Rows]) -> None:
         """Put runs into the lake; rows that it has of them are replaced.
@@ -143,11 +143,13 @@ class Lake:
                     f"{name}: {self.place.name} has another run of that name (namespace {other.namespace}, not {mine[name]}); "
                     "rename the folder of one of them"
                 )
-        days = {day for rows in batch for day in rows[RUNS.name]["day"].to_pylist()} | {h.day for h in held.values()}
+        days = {day for rows in batch for day in rows[RUNS_TABLE.name]["day"].to_pylist()} | {
+            h.day for h in held.values()
+        }
         theirs: BooleanExpression = And(within("day", days), within("run", {*mine}))
         if held:
-            self.change(RUNS.name, lambda t: _delete(t, theirs))
-        for schema in TABLES:
+            self.change(RUNS_TABLE.name, lambda t: _delete(t, theirs))
+        for schema in LAKE_TABLES:
             rows = pa.concat_tables([r[schema.name] for r in batch])
             self.change(schema.name, lambda t, rows=rows: _replace(t, rows, theirs))  # type: ignore[misc]
 
@@ -155,19 +157,19 @@ class Lake:
         """Change a table; if another writer was faster, do it again from the table as it is then.
 
         Raises:
-            LakeError: others were faster :data:`TRIES` times, or the catalog does not answer.
+            LakeError: others were faster :data:`MOST_LAKE_TRIES` times, or the catalog does not answer.
         """
         wait = WAIT_S[0]
-        for tried in range(1, TRIES + 1):
+        for tried in range(1, MOST_LAKE_TRIES + 1):
             try:
                 return how(self.table(name))
             except AGAIN as e:
-                if tried == TRIES:
+                if tried == MOST_LAKE_TRIES:
                     raise NotWritten(
-                        f"{self.place.name}: {name}: not written after {TRIES} tries: {self._plain(e)}"
+                        f"{self.place.name}: {name}: not written after {MOST_LAKE_TRIES} tries: {self._plain(e)}"
                     ) from None
             except (SQLAlchemyError, OSError) as e:
-                if tried == TRIES or "locked" not in str(e):
+                if tried == MOST_LAKE_TRIES or "locked" not in str(e):
                     raise self._unwritten(name, e) from None
             except LakeError:
                 raise
@@ -229,7 +231,7 @@ def opened(place: Place, *, make: bool = False) -> Iterator[Lake]:
     try:
         if make:
             _make_tables(lake)
-        for schema in TABLES:
+        for schema in LAKE_TABLES:
             lake.table(schema.name)
         yield lake
     finally:
@@ -280,7 +282,7 @@ def _make_tables(lake: Lake) -> None:
     try:
         with contextlib.suppress(NamespaceAlreadyExistsError, SQLAlchemyError):  # another process makes it, too
             lake.catalog.create_namespace_if_not_exists(lake.place.namespace)
-        for schema in TABLES:
+        for schema in LAKE_TABLES:
             if not lake.catalog.table_exists((lake.place.namespace, schema.name)):
                 _make_table(lake, schema)
     except LakeError:
@@ -320,27 +322,27 @@ class _Numbers:
 
 def _same_version(table: Table, name: str, place: Place) -> None:
     found = table.properties.get(VERSION_KEY)
-    if found == str(VERSION):
+    if found == str(LAKE_VERSION):
         return
     if found is None:
         raise LakeError(f"{place.name}: {place.namespace}.{name} is no table of a lake; give another namespace")
-    if found.isdecimal() and int(found) > VERSION:
+    if found.isdecimal() and int(found) > LAKE_VERSION:
         raise LakeError(
-            f"{place.name}: the lake has version {found}, made by a newer icequake; this one knows version {VERSION}: use the newer one"
+            f"{place.name}: the lake has version {found}, made by a newer icequake; this one knows version {LAKE_VERSION}: use the newer one"
         )
     raise LakeError(
-        f"{place.name}: the lake has version {found}, made by an older icequake; this one knows version {VERSION}: "
+        f"{place.name}: the lake has version {found}, made by an older icequake; this one knows version {LAKE_VERSION}: "
         "move the lake away and make it again from the runs with `icequake lake add`"
     )
 
 
 def _same_place(place: Place) -> None:
     """An embedded lake that was moved or copied cannot be used: Iceberg's metadata names files by absolute paths."""
-    if place.folder is None or not (place.folder / CATALOG).is_file():
+    if place.folder is None or not (place.folder / CATALOG_FILE).is_file():
         return
     try:
         with contextlib.closing(
-            sqlite3.connect(f"file:{quote(str(place.folder / CATALOG))}?mode=ro", uri=True)
+            sqlite3.connect(f"file:{quote(str(place.folder / CATALOG_FILE))}?mode=ro", uri=True)
         ) as file:
             found = [str(row[0]) for row in file.execute("SELECT metadata_location FROM iceberg_tables")]
     except sqlite3.Error:  # the catalog says what is wrong
@@ -357,7 +359,7 @@ def _same_place(place: Place) -> None:
 
 
 def _names(rows: Rows) -> Iterator[tuple[str, str | None]]:
-    runs = rows[RUNS.name]
+    runs = rows[RUNS_TABLE.name]
     yield from zip(runs["run"].to_pylist(), runs["namespace"].to_pylist(), strict=True)
 
 
@@ -384,7 +386,7 @@ def _quiet() -> None:
 def summary(lake: Lake) -> Mapping[str, tuple[int, int, int, int]]:
     """Table → rows, files, bytes and snapshots."""
     out = {}
-    for schema in TABLES:
+    for schema in LAKE_TABLES:
         table = lake.table(schema.name)
         with lake.reading(schema.name):
             files = [task.file for task in table.scan().plan_files()]

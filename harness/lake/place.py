@@ -25,10 +25,10 @@ from workloads.file.meant import suggest
 from workloads.file.yamlfile import FileError
 
 FOLDER, NAMESPACE = "lake", "icequake"
-CATALOG = "catalog.sqlite"
+CATALOG_FILE = "catalog.sqlite"
 BUSY_S = 60
 """Seconds that a writer waits for the catalog's file."""
-WORDS = ("yes", "no")
+BOOLEAN_WORDS = ("yes", "no")
 
 
 class _File(BaseModel):
@@ -70,14 +70,14 @@ def embedded(store: Path) -> Place:
     from sqlalchemy import URL
 
     folder = Path(os.path.abspath(store)) / FOLDER
-    address = URL.create("sqlite", database=str(folder / CATALOG), query={"timeout": str(BUSY_S)})
+    address = URL.create("sqlite", database=str(folder / CATALOG_FILE), query={"timeout": str(BUSY_S)})
     properties = {"type": "sql", "uri": address.render_as_string(hide_password=False), "warehouse": str(folder)}
     return Place(str(folder), folder, properties)
 
 
 def exists(store: Path) -> bool:
     """Whether a store has a lake."""
-    return (store / FOLDER / CATALOG).is_file()
+    return (store / FOLDER / CATALOG_FILE).is_file()
 
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> Place:
@@ -126,5 +126,5 @@ def chosen(option: str | None, store: Path) -> Place | None:
     if is_file(option):
         return load(Path(option))
     raise FileError(
-        f"--lake {option}: unknown{suggest(option, WORDS)}; allowed: yes, no, or a file of your own, my.yaml"
+        f"--lake {option}: unknown{suggest(option, BOOLEAN_WORDS)}; allowed: yes, no, or a file of your own, my.yaml"
     )

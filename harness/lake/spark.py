@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checkers.lake.tables import RUNS, TABLES
+from checkers.lake.tables import LAKE_TABLES, RUNS_TABLE
 from compose.install.installation import Installation
 from compose.servers import classdata
 from compose.servers.spark import SMALL_JVM, join_class_path, spark_environment
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LOCAL = "local[2]"
-CATALOG = "lake"
-HEAP_MB = 1024
+LAKE_CATALOG = "lake"
+LAKE_HEAP_MB = 1024
 BEHIND = "_all_"
 """Of the views with all rows, also those of runs that are not in ``runs``."""
 
@@ -99,7 +99,7 @@ def conf(installation: Installation, lake: Lake, master: str, scratch: Path) -> 
     java = [*SMALL_JVM, "-Duser.timezone=UTC", *classdata.use(installation), f"-Dderby.system.home={scratch}"]
     return {
         "spark.master": master,
-        "spark.driver.memory": f"{HEAP_MB}m",
+        "spark.driver.memory": f"{LAKE_HEAP_MB}m",
         "spark.driver.extraClassPath": join_class_path(jars),
         "spark.driver.extraJavaOptions": " ".join(java),
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
@@ -123,7 +123,7 @@ def conf(installation: Installation, lake: Lake, master: str, scratch: Path) -> 
 def _catalog(lake: Lake) -> dict[str, str]:
     if not lake.place.spark:
         return {}
-    name = f"spark.sql.catalog.{CATALOG}"
+    name = f"spark.sql.catalog.{LAKE_CATALOG}"
     return {name: "org.apache.iceberg.spark.SparkCatalog", **{f"{name}.{k}": v for k, v in lake.place.spark.items()}}
 
 
@@ -148,21 +148,21 @@ def views(spark: SparkSession, lake: Lake) -> None:
     Raises:
         LakeError: Spark cannot reach the tables' files.
     """
-    for schema in (RUNS, *TABLES[:-1]):
+    for schema in (RUNS_TABLE, *LAKE_TABLES[:-1]):
         frame = _read(spark, lake, schema.name)
-        if schema is RUNS:
-            frame.createOrReplaceTempView(RUNS.name)
+        if schema is RUNS_TABLE:
+            frame.createOrReplaceTempView(RUNS_TABLE.name)
             continue
         frame.createOrReplaceTempView(f"{BEHIND}{schema.name}")
         spark.sql(
-            f"SELECT a.* FROM {BEHIND}{schema.name} a LEFT SEMI JOIN {RUNS.name} r ON a.run = r.run AND a.day = r.day"
+            f"SELECT a.* FROM {BEHIND}{schema.name} a LEFT SEMI JOIN {RUNS_TABLE.name} r ON a.run = r.run AND a.day = r.day"
         ).createOrReplaceTempView(schema.name)
 
 
 def _read(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
     table = lake.table(name)
     if lake.place.spark:
-        return spark.table(f"{CATALOG}.{lake.place.namespace}.`{name}`")
+        return spark.table(f"{LAKE_CATALOG}.{lake.place.namespace}.`{name}`")
     location = table.metadata_location
     if "://" in location and not location.startswith("file:"):
         raise LakeError(

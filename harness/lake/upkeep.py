@@ -13,11 +13,11 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from checkers.lake.tables import TABLES, TableSchema
+from checkers.lake.tables import LAKE_TABLES, TableSchema
 from harness.lake.errors import LakeError
 from harness.lake.lake import Lake, within
 
-MOST_FILES = 16
+MOST_SMALL_FILES = 16
 """Small files of one day and table, beyond which they are rewritten."""
 SMALL = 16 << 20
 """Bytes below which a file is small."""
@@ -47,7 +47,7 @@ class Tended:
     ended: list[str] = field(default_factory=list)
 
 
-def tend(lake: Lake, days: Iterable[date], *, most_files: int = MOST_FILES, now: float | None = None) -> Tended:
+def tend(lake: Lake, days: Iterable[date], *, most_files: int = MOST_SMALL_FILES, now: float | None = None) -> Tended:
     """Compact the days of all tables that need it, and expire snapshots.
 
     Whatever cannot be read or written ends the upkeep of its table, and what is there stays: any file may be needed by what was not read.
@@ -57,7 +57,7 @@ def tend(lake: Lake, days: Iterable[date], *, most_files: int = MOST_FILES, now:
         now: seconds since the epoch.
     """
     done = Tended()
-    for schema in TABLES:
+    for schema in LAKE_TABLES:
         try:
             with lake.reading(schema.name):
                 table = lake.table(schema.name)
@@ -76,7 +76,7 @@ def every_day(lake: Lake) -> set[date]:
         LakeError: the lake cannot be read.
     """
     days: set[date] = set()
-    for schema in TABLES:
+    for schema in LAKE_TABLES:
         with lake.reading(schema.name):
             # PyIceberg gives a partition's date as its day since 1970.
             since = {int(task.file.partition[0]) for task in lake.table(schema.name).scan().plan_files()}

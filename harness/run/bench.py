@@ -40,7 +40,7 @@ Operations = Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]]
 
 
 @dataclass(frozen=True)
-class Group:
+class WriterGroup:
     """Writers that work together; groups are independent of each other.
 
     Attributes:
@@ -103,7 +103,7 @@ class Bench:
         supplied = self._external.catalog
         entry = CATALOGS[catalog] if supplied is None else user.entry(supplied)
         self._jars: set[str] = {*entry.jars, *(on._jars if on else ())}
-        self.groups: list[Group] = []
+        self.groups: list[WriterGroup] = []
         self.versions = versions(installation)
         if on is not None and writers * groups > len(on.slots):
             raise ValueError(f"{groups} groups of {writers} writers are more than the other bench has")
@@ -144,7 +144,7 @@ class Bench:
                 slots = self._launch(stack, run_id, data)
             for g, p in enumerate(proxies):
                 mine = slots[g * self.writers : (g + 1) * self.writers]
-                self.groups.append(Group(p.board, p, self.endpoints, tuple(mine), services.services))
+                self.groups.append(WriterGroup(p.board, p, self.endpoints, tuple(mine), services.services))
             self._inside = stack.pop_all()
         return self
 

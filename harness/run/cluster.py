@@ -39,10 +39,10 @@ from compose.external.external import External, driver_host, masters
 from compose.external.preflight import preflight
 from compose.install import jdk
 from compose.install.installation import spark_home
-from compose.processes.watchdog import MARK, Watchdog
+from compose.processes.watchdog import RUN_VARIABLE, Watchdog
 from harness import __version__
 from harness.run.judged import Publish
-from harness.run.many import Told, judged, of_columns, or_why, size, unjudged
+from harness.run.many import RunResult, judged, of_columns, or_why, size, unjudged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +125,7 @@ class Cluster:
             watchdog = Watchdog(mark, remove=[self.scratch])
             stack.callback(watchdog.close)
             watchdog.start()
-            stack.enter_context(_environment({MARK: mark, "JAVA_HOME": str(java.home)}))
+            stack.enter_context(_environment({RUN_VARIABLE: mark, "JAVA_HOME": str(java.home)}))
             stack.enter_context(_quiet("py4j"))
             stack.push(self._end)
             self._start()
@@ -213,7 +213,7 @@ class Cluster:
 
     # --- runs -----------------------------------------------------------------------------------------------------------
 
-    def judge(self, runs: Sequence[str], publish: Publish[object] | None = None) -> Generator[Told, None, None]:
+    def judge(self, runs: Sequence[str], publish: Publish[object] | None = None) -> Generator[RunResult, None, None]:
         """Judge runs, and tell each as soon as its group is judged.
 
         Args:
@@ -238,14 +238,14 @@ class Cluster:
                     elif len(group) == 1:
                         yield unjudged(group[0], f"the worker that judged it ended: {reason(error)}")
                     else:  # one of them ended the worker
-                        again: dict[Future[list[Told]], list[str]] = {
+                        again: dict[Future[list[RunResult]], list[str]] = {
                             pool.submit(self._job, [run], publish): [run] for run in group
                         }
                         left |= again
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def judge_dataset(self, folder: Path) -> Iterator[Told]:
+    def judge_dataset(self, folder: Path) -> Iterator[RunResult]:
         """Judge the runs of a dataset of columns, and write the results of each as soon as it is judged.
 
         Raises:
@@ -269,7 +269,7 @@ class Cluster:
             return SparkError(f"{self.scratch}: the disk is full; free some space, or set TMPDIR to another")
         return SparkError(f"{what}: {reason(error)}" if self.lives() else f"{what}: Spark ended: {reason(error)}")
 
-    def _table_by_table(self, run: str) -> Told | None:
+    def _table_by_table(self, run: str) -> RunResult | None:
         """What came of a long run whose tables Spark's tasks judged; None if a task must judge it as a whole."""
         folder = RunFolder(Path(run))
         if folder.kinds.exists() or by_table.guests():  # only a worker imports what comes with a run, or reads it whole
@@ -284,7 +284,7 @@ class Cluster:
 
         return or_why(run, written)
 
-    def _job(self, group: Sequence[str], publish: Publish[object] | None) -> list[Told]:
+    def _job(self, group: Sequence[str], publish: Publish[object] | None) -> list[RunResult]:
         if publish is None and len(group) == 1 and (said := self._table_by_table(group[0])) is not None:
             return [said]
         task = partial(_judge_group, publish=publish)
@@ -308,7 +308,7 @@ def grouped(runs: Sequence[tuple[str, int]], cores: int) -> list[list[str]]:
     return groups
 
 
-def _judge_group(runs: Iterator[str], publish: Publish[object] | None) -> Iterator[Told]:
+def _judge_group(runs: Iterator[str], publish: Publish[object] | None) -> Iterator[RunResult]:
     """What a task does."""
     for run in runs:
         if not os.path.isdir(run):

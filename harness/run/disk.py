@@ -12,7 +12,7 @@ from pathlib import Path
 from checkers.evidence.history import ErrorChain
 from compose.install.cache import home
 
-LEAST = 1 << 20
+LEAST_BYTES = 1 << 20
 """Bytes; a disk with less is full."""
 _SAYS = re.compile(
     r"No space left on device|Disk quota exceeded|database or disk is full|reached its minimum free drive threshold"
@@ -58,7 +58,7 @@ def temporary() -> Path | None:
 def full(folder: Path) -> str | None:
     """That the disk of a folder is full, with the remedy; None if it is not."""
     with contextlib.suppress(OSError):
-        if shutil.disk_usage(folder).free < LEAST:
+        if shutil.disk_usage(folder).free < LEAST_BYTES:
             return f"{folder}: {_WORDS[errno.ENOSPC]}; {remedy(folder)}"
     return None
 

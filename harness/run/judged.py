@@ -20,7 +20,7 @@ Publish = Callable[[RunFolder, Evidence], T]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Generic[T]):
+class JudgedRun(Generic[T]):
     """The evidence of a run, the checkers' results, and what publishing returned."""
 
     evidence: Evidence
@@ -28,11 +28,11 @@ class Judged(Generic[T]):
     published: T
 
 
-Judge = Callable[[RunFolder, Publish[object]], Judged[object]]
+Judge = Callable[[RunFolder, Publish[object]], JudgedRun[object]]
 """As :func:`judge_run`."""
 
 
-def judge_run(folder: RunFolder, publish: Publish[T], engine: Engine = "auto") -> Judged[T]:
+def judge_run(folder: RunFolder, publish: Publish[T], engine: Engine = "auto") -> JudgedRun[T]:
     """Check a run's folder, write its results and publish them.
 
     Raises:
@@ -46,7 +46,7 @@ def judge_run(folder: RunFolder, publish: Publish[T], engine: Engine = "auto") -
     ) is not None:  # which says what the notes say, with the keys of its file
         results = replace(results, scenario=outcome, notes=())
     write_results(results, folder.results)
-    return Judged(evidence, results, publish(folder, evidence))
+    return JudgedRun(evidence, results, publish(folder, evidence))
 
 
 def results_of(folder: RunFolder, engine: Engine = "auto") -> Results:

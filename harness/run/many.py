@@ -31,7 +31,7 @@ UNJUDGED: Literal["unjudged"] = "unjudged"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RunResult:
     """What came of one run.
 
     Attributes:
@@ -55,7 +55,7 @@ class Told:
         return {"run": self.run, "valid": self.valid, "said": self.said, "anomalies": self.anomalies}
 
 
-def judged(run: str, publish: Publish[object] | None = None, engine: Engine = "auto") -> Told:
+def judged(run: str, publish: Publish[object] | None = None, engine: Engine = "auto") -> RunResult:
     """Judge the run in a folder as ``icequake check`` does, and write its ``results.json``.
 
     Args:
@@ -68,7 +68,7 @@ def judged(run: str, publish: Publish[object] | None = None, engine: Engine = "a
     )
 
 
-def or_why(run: str, results: Callable[[], Results]) -> Told:
+def or_why(run: str, results: Callable[[], Results]) -> RunResult:
     """What came of a run, or why it was not judged: whatever ``results`` raises must not stop the others."""
     try:
         return told(run, results())
@@ -84,7 +84,7 @@ def or_why(run: str, results: Callable[[], Results]) -> Told:
         return unjudged(run, f"internal error: {type(e).__name__}: {e}")
 
 
-def told(run: str, results: Results) -> Told:
+def told(run: str, results: Results) -> RunResult:
     """What came of a run that was judged."""
     said, found = verdict_words(results.to_json()), counted(results.verdicts)
     if results.valid is False and found:
@@ -93,7 +93,7 @@ def told(run: str, results: Results) -> Told:
     if results.valid == "unknown":
         why = notes[0] if notes else "" if results.complete else "the run did not come to its end"
         said += f": {why}" * bool(why)
-    return Told(run, results.valid, said, found)
+    return RunResult(run, results.valid, said, found)
 
 
 def counted(verdicts: Sequence[Verdict]) -> dict[str, int]:
@@ -101,18 +101,20 @@ def counted(verdicts: Sequence[Verdict]) -> dict[str, int]:
     return dict(Counter(a.name for a in own_findings([a for v in verdicts for a in v.anomalies])))
 
 
-def unjudged(run: str, why: str) -> Told:
+def unjudged(run: str, why: str) -> RunResult:
     """Of a run that could not be judged: why, in one line."""
     plain = " ".join(why.split()).replace(f"{run}/", "")  # the line begins with it
-    return Told(run, UNJUDGED, f"not judged: {plain}", {})
+    return RunResult(run, UNJUDGED, f"not judged: {plain}", {})
 
 
-def one_by_one(runs: Iterable[str], publish: Publish[object] | None = None, engine: Engine = "auto") -> Iterator[Told]:
+def one_by_one(
+    runs: Iterable[str], publish: Publish[object] | None = None, engine: Engine = "auto"
+) -> Iterator[RunResult]:
     """Judge runs in this process, in their order."""
     return (judged(run, publish, engine) for run in runs)
 
 
-def worst_code(found: Iterable[Told]) -> int:
+def worst_code(found: Iterable[RunResult]) -> int:
     """The exit code of many runs: 1 if one has an anomaly, else 2 if one is unknown or was not judged, else 0."""
     codes = {2 if t.valid == "unjudged" else exit_code(t.valid) for t in found}
     return next(code for code in (1, 2, 0) if code in codes or code == 0)
@@ -165,7 +167,7 @@ def size(run: str) -> int:
 # --- runs as columns --------------------------------------------------------------------------------------------------
 
 
-def of_dataset(folder: Path) -> Iterator[Told]:
+def of_dataset(folder: Path) -> Iterator[RunResult]:
     """Judge the runs of a dataset of columns in this process, one at a time, and write their results.
 
     Raises:
@@ -182,7 +184,7 @@ def of_dataset(folder: Path) -> Iterator[Told]:
         yield of_columns(folder, run, verdicts)
 
 
-def of_columns(folder: Path, run: str, verdicts: Sequence[Verdict]) -> Told:
+def of_columns(folder: Path, run: str, verdicts: Sequence[Verdict]) -> RunResult:
     """Write the verdicts on a run of a dataset into its folder ``results``, and tell what came of it."""
     results = Results(tuple(verdicts), worst([v.valid for v in verdicts]))
     into = folder / dataset.RESULTS

@@ -17,7 +17,7 @@ from typing import Any
 
 from checkers.evidence.history import Event
 from checkers.evidence.tablelog import Growth
-from checkers.online import Counts, Found, Online
+from checkers.online import Counts, Online, OnlineFinding
 from checkers.online.table import NAMELESS
 from checkers.timeline.explain import count, listing
 from compose.install.progress import clock
@@ -176,7 +176,7 @@ class OnlineCheck:
 
     def _tell(self) -> None:
         """Tell the anomalies that are new, and the tables that are closed since."""
-        found: list[Found] = self._online.found
+        found: list[OnlineFinding] = self._online.found
         new, self._told = found[self._told :], len(found)
         for f in new:
             self._settings.told(self._hide(f"anomaly: {f}"))

@@ -23,7 +23,7 @@ from nemesis.order.coverage import Rarest
 from nemesis.order.moment import Moment
 from nemesis.order.policy import Policy
 from nemesis.order.priority import Expected, Priority
-from nemesis.order.replay import LONGEST_WAIT, Fence, Forced, Replay, first_difference
+from nemesis.order.replay import REPLAY_WAIT, Fence, Forced, ReplayOrder, first_difference
 from workloads.file import order as orders
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
 from workloads.file.workload import Length, Phase, Workload
@@ -34,9 +34,9 @@ REQUESTS = 4
 RATE = 1.0
 """Operations of a writer in a second that are assumed where one phase of a workload is limited by operations and another one by time."""
 POLL_S = 0.005
-WAIT_S = LONGEST_WAIT
+WAIT_S = REPLAY_WAIT
 """Seconds for which an operation waits for those that had ended before it in the recording."""
-CLIENTS_WAIT_S = int(LONGEST_WAIT) + 30
+CLIENTS_WAIT_S = int(REPLAY_WAIT) + 30
 OP_TIMEOUT_S = 300.0
 """Least ``op_timeout`` of a replay: an operation waits at the gate for what it did not wait for in the recorded run."""
 
@@ -204,7 +204,7 @@ class Replaying(Ordering):
             names = ", ".join(f.fault.name for _, f, _ in self._timed)
             self._late.append(f"the recording's workload has no nemesis, so none of these began: {names}")
             self._timed = []
-        self.policy: Replay = Replay(
+        self.policy: ReplayOrder = ReplayOrder(
             recording.order,
             [
                 Forced(n, f.fault, f.struck)

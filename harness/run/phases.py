@@ -44,7 +44,7 @@ MOST_QUOTED = 500
 """Characters of an exception in an error message."""
 
 
-class Progress:
+class PhaseProgress:
     """Counts completed operations, and tells the watcher how far the phases are; filling the tables and the final reads are not a phase.
 
     If all phases are limited alike, by operations or by time, the watcher is told of all of them together, else of one after the other.
@@ -109,7 +109,7 @@ class Phases:
         slots: Sequence[WriterSlot],
         board: Board | None,
         watchdog: Watchdog,
-        progress: Progress,
+        progress: PhaseProgress,
         order: Ordering | None = None,
         place: Callable[[TableSpec], str | None] = lambda _: None,
     ) -> None:

@@ -41,7 +41,7 @@ from workloads.file.suite import MOST_CELLS, Cell, Suite
 from workloads.file.workload import Workload
 from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, entries, line_of, read_text, refuse
 
-OWN = ", or a file of your own, my.yaml"
+OR_OWN_FILE = ", or a file of your own, my.yaml"
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ def read_experiment(path: Path, warn: Warn = _unheard) -> tuple[WorkloadFile, Ex
         WorkloadError: it cannot be read, or something in it is wrong.
     """
     text = read_text(path)
-    found, lines = schema.shape_of(Experiment, text, str(path), lambda data: _names_in(data, "expect", OWN))
+    found, lines = schema.shape_of(Experiment, text, str(path), lambda data: _names_in(data, "expect", OR_OWN_FILE))
     file = _looked_up(found.plain(), lines, path, warn)
     wrong = [*experiment.problems(found)]
     for i, name in enumerate(found.catalogs):
-        wrong += [(("catalogs", i), message) for _, message in _unknown_catalog(name, OWN)]
+        wrong += [(("catalogs", i), message) for _, message in _unknown_catalog(name, OR_OWN_FILE)]
     refuse(wrong, lines, str(path))
     return file, found
 
@@ -109,13 +109,13 @@ def read_workload(path: Path, warn: Warn = _unheard) -> WorkloadFile:
     text = read_text(path)
     if experiment.is_experiment(text):
         raise schema.WorkloadError(f"{path}: an experiment, not a workload; `icequake sweep {path}` runs it")
-    workload, lines = schema.shape(text, str(path), lambda data: _names_in(data, "expect", OWN))
+    workload, lines = schema.shape(text, str(path), lambda data: _names_in(data, "expect", OR_OWN_FILE))
     return _looked_up(workload, lines, path, warn)
 
 
 def _looked_up(workload: Workload, lines: Lines, path: Path, warn: Warn) -> WorkloadFile:
     own = user_file.is_file(workload.catalog)
-    catalog = _absent_file(path.parent / workload.catalog) if own else _unknown_catalog(workload.catalog, OWN)
+    catalog = _absent_file(path.parent / workload.catalog) if own else _unknown_catalog(workload.catalog, OR_OWN_FILE)
     anomalies = (*unknown_entries("expect", workload.expect), *unknown_entries("allow", workload.allow))
     refuse([*schema.problems(workload), *catalog, *anomalies], lines, str(path))
     _warn_of(schema.property_doubts(workload.tables), lines, path, warn)
@@ -162,10 +162,10 @@ def read_scenario(path: Path, warn: Warn = _unheard) -> Scenario:
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    found, lines = scenario.shape(read_text(path), str(path), lambda data: _names_in(data, "anomalies", OWN))
+    found, lines = scenario.shape(read_text(path), str(path), lambda data: _names_in(data, "anomalies", OR_OWN_FILE))
     anomalies = (*unknown_entries("anomalies", found.anomalies), *unknown_entries("allow", found.allow))
     own = user_file.is_file(found.catalog)
-    catalog = _absent_file(path.parent / found.catalog) if own else _unknown_catalog(found.catalog, OWN)
+    catalog = _absent_file(path.parent / found.catalog) if own else _unknown_catalog(found.catalog, OR_OWN_FILE)
     refuse([*scenario.problems(found), *catalog, *anomalies], lines, str(path))
     _warn_of(schema.property_doubts(found.tables), lines, path, warn)
     return found.model_copy(update={"catalog": _beside(path, found.catalog)}) if own else found
@@ -233,7 +233,7 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
             own[name] = _beside(path, name)
             wrong += [(at, f"catalogs: {m}") for m in _own_problems(Path(own[name]))]
         elif name not in CATALOGS:
-            wrong.append((at, f"catalogs: {unknown('catalog', name, CATALOGS)}{OWN}"))
+            wrong.append((at, f"catalogs: {unknown('catalog', name, CATALOGS)}{OR_OWN_FILE}"))
     for i, number in enumerate(suite.cells.iceberg):
         try:
             releases.find(number)
@@ -278,7 +278,7 @@ def _nameless(path: Path, data: Any) -> Iterator[Problem]:
             yield at, f"workloads: {e}"
     for at, name in entries(data, "cells", "catalogs", "*"):
         if not user_file.is_file(str(name)) and name not in CATALOGS:
-            yield at, f"catalogs: {unknown('catalog', name, CATALOGS)}{OWN}"
+            yield at, f"catalogs: {unknown('catalog', name, CATALOGS)}{OR_OWN_FILE}"
 
 
 def _own_problems(path: Path) -> list[str]:

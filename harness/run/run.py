@@ -37,7 +37,7 @@ from harness.run.context import context_of
 from harness.run.memory import PeakMemory
 from harness.run.online import OnlineCheck, kinds_of
 from harness.run.ordering import ordering_of
-from harness.run.phases import Phases, Progress
+from harness.run.phases import PhaseProgress, Phases
 from harness.run.plan import plan_of
 from harness.run.services import proxies_of, services_of
 from harness.run.settings import WRITER_START_S, RunError, Settings, StandingStack, Watcher
@@ -82,7 +82,7 @@ class Run:
         self._order = settings.order or ordering_of(workload, self._run.writers, settings.seed, settings.seen)
         self.left: tuple[str, ...] = ()
         self.notes = [] if self._run.too_short is None else [self._run.too_short]
-        self._progress = Progress(watcher, workload)
+        self._progress = PhaseProgress(watcher, workload)
         self._memory = PeakMemory()
         self._timings: dict[str, float] = {}
         self._state: dict[str, Any] = {}

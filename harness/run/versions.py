@@ -20,8 +20,8 @@ from workloads.engines.engines import ENGINES
 from workloads.file.workload import Workload
 from workloads.operations.kinds import KINDS
 
-STORE = "minio"
-EMBEDDED = frozenset({STORE, *CATALOGS[DEFAULT].services})
+OBJECT_STORE = "minio"
+EMBEDDED = frozenset({OBJECT_STORE, *CATALOGS[DEFAULT].services})
 """The servers of a stack on the default catalog."""
 
 
@@ -53,7 +53,7 @@ def versions(
         "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        **({STORE: minio.version(installation)} if STORE in ours and STORE not in images else {}),
+        **({OBJECT_STORE: minio.version(installation)} if OBJECT_STORE in ours and OBJECT_STORE not in images else {}),
         **{name: version(installation) for name, version in servers.items() if name in ours and name not in images},
         **{name: image for name, image in images.items() if name in ours},
     }

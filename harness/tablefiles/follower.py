@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Protocol
 
 from checkers.evidence.tablelog import Capture, Growth, TableLog
-from harness.tablefiles.mark import FROM_THE_START, Mark
+from harness.tablefiles.mark import FROM_THE_START, RecordMark
 
 Pointer = Callable[[str], tuple[str | None, Sequence[str] | None]]
 """Table name → location of its current metadata.json, asked from the catalog, None if there is no such table; and all its
@@ -37,7 +37,7 @@ class LogReader(Protocol):
     def finish(self, pointer: str | None, time: int, history: Sequence[str] | None = None) -> TableLog:
         """Capture a last time, and end the log."""
 
-    def grown(self, since: Mark = FROM_THE_START) -> tuple[Growth, Mark]:
+    def grown(self, since: RecordMark = FROM_THE_START) -> tuple[Growth, RecordMark]:
         """What the log gained since a mark, and the next mark."""
 
 

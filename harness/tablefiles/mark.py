@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Mark(NamedTuple):
+class RecordMark(NamedTuple):
     """Numbers of records."""
 
     metadata: int
@@ -13,4 +13,4 @@ class Mark(NamedTuple):
     captures: int
 
 
-FROM_THE_START = Mark(0, 0, 0)
+FROM_THE_START = RecordMark(0, 0, 0)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-CLASSES = "spark.icequake.classes"
+CLASSES_PROPERTY = "spark.icequake.classes"
 """Property of the session: the folder of icequake's own Java classes."""
 IMPLEMENTATION = "TransactionCatalog"
 REST = "org.apache.iceberg.rest.RESTCatalog"
@@ -61,7 +61,7 @@ def _load(spark: Any, state: Any, twin: str) -> None:
     """Make Spark load the catalog, unless it has done so, with a class loader that finds its class."""
     jvm, gateway = spark._jvm, spark.sparkContext._gateway
     urls = gateway.new_array(jvm.java.net.URL, 1)
-    urls[0] = jvm.java.io.File(spark.conf.get(CLASSES)).toURI().toURL()
+    urls[0] = jvm.java.io.File(spark.conf.get(CLASSES_PROPERTY)).toURI().toURL()
     thread, sessions = jvm.java.lang.Thread.currentThread(), jvm.org.apache.spark.sql.SparkSession
     loader, active = thread.getContextClassLoader(), sessions.getActiveSession()
     thread.setContextClassLoader(jvm.java.net.URLClassLoader(urls, loader))

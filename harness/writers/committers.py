@@ -12,7 +12,7 @@ from compose.processes.ports import Ports
 from compose.processes.process import LocalProcess, NotReady
 from compose.servers.spark import SMALL_JVM
 
-HEAP_MB = 1536
+COMMITTERS_HEAP_MB = 1536
 WORKERS = 128
 """Threads with which Iceberg writes and reads manifests, for all committers. By default there are as many as cores: too few for them."""
 
@@ -48,7 +48,12 @@ class CommitterPool(LocalProcess):
     def argv(self) -> Sequence[str]:
         plain = self._files.plain
         class_path = os.pathsep.join((plain["classes"], *map(str, self._jars), plain["class_path"]))
-        options = (*SMALL_JVM, f"-Xmx{HEAP_MB}m", "-Duser.timezone=UTC", f"-Diceberg.worker.num-threads={WORKERS}")
+        options = (
+            *SMALL_JVM,
+            f"-Xmx{COMMITTERS_HEAP_MB}m",
+            "-Duser.timezone=UTC",
+            f"-Diceberg.worker.num-threads={WORKERS}",
+        )
         return [str(self._java), *options, "-cp", class_path, plain["main"], str(self.socket)]
 
     def environment(self) -> Mapping[str, str]:

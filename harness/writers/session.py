@@ -40,7 +40,7 @@ from typing import Any, Protocol
 from harness.writers import by_transaction, equality_deletes, two_tables
 
 SUMMARY_KEY = "icequake-op"
-CATALOGS = "spark.sql.catalog."
+CATALOG_PREFIX = "spark.sql.catalog."
 """Prefix of the properties of the session's catalogs."""
 MAX_CAUSES = 30
 NOISE = "org.apache.spark.util.Utils$OriginalTryStackTraceException"
@@ -170,7 +170,7 @@ class Session:
             return {"ok": True}
         fresh = self._spark.newSession()
         for key in fresh.conf.getAll:
-            if key.startswith(CATALOGS):
+            if key.startswith(CATALOG_PREFIX):
                 fresh.conf.unset(key)
         for key, value in properties.items():
             fresh.conf.set(key, value)

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import psutil
 
 from checkers.evidence.outcome import classify
-from compose.catalogs.delta import MARK
+from compose.catalogs.delta import USER_METADATA_CONF
 from workloads.engines.engine import Engine, Foreign
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.generator import PlannedOperation
@@ -101,7 +101,7 @@ def request(
         "identifier": identifier,
         "table": f"{catalog}.{identifier}" if place is None else f"delta.`{place}`",
     }
-    mark = {} if place is None or op == SETUP else {MARK: op}
+    mark = {} if place is None or op == SETUP else {USER_METADATA_CONF: op}
     if older_than is not None:
         names["older_than"] = older_than
     return {

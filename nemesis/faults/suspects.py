@@ -33,7 +33,7 @@ class Suspect(Protocol):
         """SIGCONT."""
 
 
-class Server(Suspect, Protocol):
+class StackServer(Suspect, Protocol):
     """A service of the stack: it can be started again."""
 
     @property
@@ -54,7 +54,7 @@ class Server(Suspect, Protocol):
 
 
 @runtime_checkable
-class Fillable(Server, Protocol):
+class Fillable(StackServer, Protocol):
     """A service in a container, with a disk of its own."""
 
     def fill(self) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from nemesis.faults.fields import Direction, FaultFields, OwnFields
 from nemesis.faults.packets import Packets
 from nemesis.faults.relay import Relay, ServiceReply
-from nemesis.faults.suspects import READY_SECONDS, NoTarget, Server, Suspect, Undo, contained
+from nemesis.faults.suspects import READY_SECONDS, NoTarget, StackServer, Suspect, Undo, contained
 
 
 class Verb(ABC):
@@ -140,7 +140,7 @@ class ProcessVerb(Verb):
     def strike(self, suspect: Suspect) -> Undo:
         """Strike a process that others start again: a driver (its writer replaces it) or an executor (its worker does)."""
 
-    def strike_server(self, server: Server) -> Undo:
+    def strike_server(self, server: StackServer) -> Undo:
         """Strike a service of the stack. Raises ServiceError."""
         return self.strike(server)
 
@@ -169,7 +169,7 @@ class PacketVerb(ProcessVerb):
     def strike(self, suspect: Suspect) -> Undo:
         raise NoTarget(f"{self.name} strikes services only, and {suspect.name} is none")
 
-    def strike_packets(self, server: Server, fault: FaultFields) -> Undo:
+    def strike_packets(self, server: StackServer, fault: FaultFields) -> Undo:
         """Strike a service in a container. Raises ServiceError."""
         struck = contained(server, self.name)
         struck.hamper(self.packets(fault))

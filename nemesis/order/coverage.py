@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, Protocol
 
-from nemesis.order.policy import Held, Policy
+from nemesis.order.policy import HeldRequest, Policy
 
 Phase = Literal["before scan", "scanned", "commit", "refused", "retry", "after"]
 """As ``checkers.coverage.pair.Phase``."""
 
 GRACE = 0.25
 """Seconds for which a decision waits for a writer that is neither at the gate nor waits for a reply."""
-PATIENCE = 2.0
+COVERAGE_PATIENCE = 2.0
 """Seconds for which a request whose release would only lose something waits for writers whose statements compute."""
-LONGEST_WAIT = 10.0
+COVERAGE_WAIT = 10.0
 """Seconds after which a request goes whatever it is worth, and for which a decision waits for a reply."""
 LOADS = 2
 """Loads before the first commit of a kind that has not committed yet in this run: one to scan, one to refresh."""
@@ -94,16 +94,16 @@ class Rarest(Policy):
         seed: int,
         *,
         grace: float = GRACE,
-        patience: float = PATIENCE,
-        longest: float = LONGEST_WAIT,
+        patience: float = COVERAGE_PATIENCE,
+        longest: float = COVERAGE_WAIT,
     ) -> None:
         self._writers = range(writers)
         self._worth = worth
         self._rng = Random(f"{seed}/order")
         self._grace, self._patience, self._longest = grace, patience, longest
-        self._held: list[Held] = []
+        self._held: list[HeldRequest] = []
         self._lot: dict[int, float] = {}
-        self._under_way: dict[int, tuple[Held, float]] = {}
+        self._under_way: dict[int, tuple[HeldRequest, float]] = {}
         self._last: dict[int, float] = {}
         self._busy: dict[int, str] = {}
         self._writes: dict[str, _Write] = {}
@@ -140,12 +140,12 @@ class Rarest(Policy):
     def finished(self, writer: int, now: float) -> None:
         self._last.pop(writer, None)
 
-    def arrives(self, held: Held) -> None:
+    def arrives(self, held: HeldRequest) -> None:
         self._event(held.writer, held.since)
         self._lot[held.number] = self._rng.random()
         self._held.append(held)
 
-    def passed(self, held: Held, now: float) -> None:
+    def passed(self, held: HeldRequest, now: float) -> None:
         went = self._under_way.pop(held.number, None) is not None
         if held.writer in self._last:  # the client has its answer before the proxy says so, and may have finished
             self._last[held.writer] = now
@@ -176,7 +176,7 @@ class Rarest(Policy):
 
     # -- decisions -------------------------------------------------------------------------------------------------------
 
-    def decide(self, now: float) -> Sequence[Held]:
+    def decide(self, now: float) -> Sequence[HeldRequest]:
         at_once = [h for h in self._held if h.moment.op not in self._writes]
         if at_once:  # a read makes no interleaving of two writes, and a write that was given up neither
             self._held = [h for h in self._held if h not in at_once]
@@ -201,14 +201,14 @@ class Rarest(Policy):
         """Operations under way that do not write."""
         return {op for op in self._busy.values() if op not in self._writes}
 
-    def _go(self, held: Held, now: float) -> Held:
+    def _go(self, held: HeldRequest, now: float) -> HeldRequest:
         self._held.remove(held)
         self._lot.pop(held.number, None)
         self._under_way[held.number] = (held, now)
         self.steps += 1
         return held
 
-    def _value(self, held: Held) -> float:
+    def _value(self, held: HeldRequest) -> float:
         """What it is worth to let a request go now: what it makes, and by how much it changes what may still come."""
         write = self._writes[held.moment.op]
         rivals = self._others(write)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from nemesis.order.moment import Moment
-from nemesis.order.policy import Held, Policy, Strike
+from nemesis.order.policy import HeldRequest, Policy, Strike
 
 TICK = 0.02
 """Seconds between two questions to the policy while a request waits: a decision may fall due with time."""
@@ -27,10 +27,10 @@ class Later(Protocol):
         """Let the service have it."""
 
 
-class Turn:
+class RequestTurn:
     """A request's turn: it comes, waits, goes, and is answered. Made and awaited in the event loop of the proxies."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: HeldRequest) -> None:
         self.held = held
         self._loop = asyncio.get_running_loop()
         self._goes = asyncio.Event()
@@ -63,7 +63,7 @@ class Gate:
         self._now = now
         self._lock = threading.RLock()
         self._count = 0
-        self._turns: dict[int, Turn] = {}
+        self._turns: dict[int, RequestTurn] = {}
         self._later: dict[Moment, Later] = {}
         self._sending: dict[Moment, Later] = {}
         self._open = False
@@ -97,13 +97,13 @@ class Gate:
         with self._lock:
             return self._policy.concerns(moment)
 
-    async def comes(self, writer: int, moment: Moment) -> Turn | None:
+    async def comes(self, writer: int, moment: Moment) -> RequestTurn | None:
         """Wait until a request may go; None: the gate is open. To be called in the event loop of the proxies."""
         with self._lock:
             if self._open:
                 return None
             self._count += 1
-            turn = Turn(Held(self._count, writer, moment, self._now()))
+            turn = RequestTurn(HeldRequest(self._count, writer, moment, self._now()))
             self._turns[turn.held.number] = turn
             self._policy.arrives(turn.held)
         try:
@@ -115,7 +115,7 @@ class Gate:
             raise
         return turn
 
-    def passed(self, turn: Turn) -> None:
+    def passed(self, turn: RequestTurn) -> None:
         """A request that went was answered, or never will be."""
         with self._lock:
             self._turns.pop(turn.held.number, None)

@@ -14,7 +14,7 @@ from nemesis.order.moment import Moment
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldRequest:
     """A request at the gate.
 
     Attributes:
@@ -63,18 +63,18 @@ class Policy(ABC):
         return None
 
     @abstractmethod
-    def arrives(self, held: Held) -> None:
+    def arrives(self, held: HeldRequest) -> None:
         """A request has come to the gate."""
 
     @abstractmethod
-    def passed(self, held: Held, now: float) -> None:
+    def passed(self, held: HeldRequest, now: float) -> None:
         """A request that went was answered, or never will be."""
 
     @abstractmethod
-    def decide(self, now: float) -> Sequence[Held]:
+    def decide(self, now: float) -> Sequence[HeldRequest]:
         """The requests that go now, each once. It is asked after every event, and again and again while a request waits."""
 
-    def drops(self) -> Sequence[Held]:
+    def drops(self) -> Sequence[HeldRequest]:
         """The requests that never reach the service, because in the recorded run they were not made, each once."""
         return ()
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from nemesis.order.policy import Held, Policy
+from nemesis.order.policy import HeldRequest, Policy
 
 GRACE = 0.5
 """Seconds for which a decision waits for a writer that is neither at the gate nor waits for a reply: its statement computes, or its next
 operation begins."""
-LONGEST_WAIT = 10.0
+PRIORITY_WAIT = 10.0
 """Seconds after which a request goes whatever its priority, and for which a decision waits for a reply."""
 
 
@@ -55,7 +55,7 @@ class Priority(Policy):
         seed: int,
         *,
         grace: float = GRACE,
-        longest: float = LONGEST_WAIT,
+        longest: float = PRIORITY_WAIT,
     ) -> None:
         rng = Random(f"{seed}/order")
         first = list(range(depth, depth + writers))
@@ -66,8 +66,8 @@ class Priority(Policy):
         self._changes = sorted((share, n) for n, share in enumerate(shares, 1))
         self._grace = grace
         self._longest = longest
-        self._held: list[Held] = []
-        self._under_way: dict[int, tuple[Held, float]] = {}
+        self._held: list[HeldRequest] = []
+        self._under_way: dict[int, tuple[HeldRequest, float]] = {}
         self._last: dict[int, float] = {}
         self._busy: set[int] = set()
         self._began: float | None = None
@@ -93,18 +93,18 @@ class Priority(Policy):
     def finished(self, writer: int, now: float) -> None:
         self._last.pop(writer, None)
 
-    def arrives(self, held: Held) -> None:
+    def arrives(self, held: HeldRequest) -> None:
         self._event(held.writer, held.since)
         self._held.append(held)
 
-    def passed(self, held: Held, now: float) -> None:
+    def passed(self, held: HeldRequest, now: float) -> None:
         self._under_way.pop(held.number, None)
         if held.writer in self._last:  # the client has its answer before the proxy says so, and may have finished
             self._last[held.writer] = now
         if held in self._held:  # its connection ended while it waited
             self._held.remove(held)
 
-    def decide(self, now: float) -> Sequence[Held]:
+    def decide(self, now: float) -> Sequence[HeldRequest]:
         if late := [h for h in self._held if now - h.since >= self._longest]:
             self.gave_way += len(late)
             return [self._go(h, now) for h in late]
@@ -118,7 +118,7 @@ class Priority(Policy):
         self._preempt(now)
         return [self._go(self._highest(), now)]
 
-    def _highest(self) -> Held:
+    def _highest(self) -> HeldRequest:
         return max(self._held, key=lambda h: (self._priority.get(h.writer, 0), -h.number))
 
     def _preempt(self, now: float) -> None:
@@ -135,7 +135,7 @@ class Priority(Policy):
         assert self._began is not None and self._expected.seconds is not None
         return (now - self._began) / self._expected.seconds
 
-    def _go(self, held: Held, now: float) -> Held:
+    def _go(self, held: HeldRequest, now: float) -> HeldRequest:
         self._held.remove(held)
         self._under_way[held.number] = (held, now)
         self.steps += 1

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from nemesis.faults.fault import Fault
 from nemesis.faults.verb import RequestVerb
 from nemesis.order.moment import Moment
-from nemesis.order.policy import Held, Policy, Strike
+from nemesis.order.policy import HeldRequest, Policy, Strike
 
-PATIENCE = 30.0
+REPLAY_PATIENCE = 30.0
 """Seconds for which the requests at the gate wait for one that should come first and whose operation is under way or still to come."""
 SOON = 2.0
 """The same, when the operation of that one already waits at the gate with another request."""
-LONGEST_WAIT = 120.0
+REPLAY_WAIT = 120.0
 """Seconds after which a request goes, whatever should come first; shorter than the writers' patience with a service."""
 MOST_SAID = 20
 """Sentences on what could not be forced; the rest is counted."""
@@ -41,12 +41,12 @@ class _Place:
     moment: Moment
     again: bool = False
     state: str = "expected"  # then "held", "under way", "passed" or "given up"
-    held: Held | None = None
+    held: HeldRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Nothing behind ``places`` places of the order goes before ``name`` was reported with :meth:`Replay.happened`."""
+    """Nothing behind ``places`` places of the order goes before ``name`` was reported with :meth:`ReplayOrder.happened`."""
 
     name: str
     places: int
@@ -64,7 +64,7 @@ class _Said:
             self.more += 1
 
 
-class Replay(Policy):
+class ReplayOrder(Policy):
     """Forces ``order``.
 
     Args:
@@ -83,9 +83,9 @@ class Replay(Policy):
         faults: Sequence[Forced] = (),
         fences: Sequence[Fence] = (),
         *,
-        patience: float = PATIENCE,
+        patience: float = REPLAY_PATIENCE,
         soon: float = SOON,
-        longest: float = LONGEST_WAIT,
+        longest: float = REPLAY_WAIT,
         struck: Callable[[int, Moment], object] = lambda number, moment: None,
     ) -> None:
         seen: set[Moment] = set()
@@ -109,11 +109,11 @@ class Replay(Policy):
         self._never: set[str] = set()
         self._at = 0
         self._since: float | None = None
-        self._held: list[Held] = []
-        self._free: list[Held] = []
+        self._held: list[HeldRequest] = []
+        self._free: list[HeldRequest] = []
         self._fenced: set[int] = set()
         self._at_fence = 0.0
-        self._dropped: list[Held] = []
+        self._dropped: list[HeldRequest] = []
         self._furthest = -1
         self._to_send: list[Moment] = []
         self._sent_later: dict[Moment, Moment] = {}
@@ -184,7 +184,7 @@ class Replay(Policy):
     def concerns(self, moment: Moment) -> bool:
         return moment.ordered or self.label(moment) in self._first
 
-    def arrives(self, held: Held) -> None:
+    def arrives(self, held: HeldRequest) -> None:
         known = self.label(held.moment)
         place = None if known is None else self._first.get(known)
         if place is None or self._places[place].state != "expected":
@@ -195,7 +195,7 @@ class Replay(Policy):
         self._places[place].state, self._places[place].held = "held", held
         self._held.append(held)
 
-    def decide(self, now: float) -> Sequence[Held]:
+    def decide(self, now: float) -> Sequence[HeldRequest]:
         going = self._unordered(now)
         while not self.done:
             place = self._places[self._at]
@@ -219,7 +219,7 @@ class Replay(Policy):
             going.append(self._go(self._places[at], at))
         return going
 
-    def _unordered(self, now: float) -> list[Held]:
+    def _unordered(self, now: float) -> list[HeldRequest]:
         """The requests without a place that go. At a fence those of recorded operations wait: what it waits for, such as the death of their
         writer, may be why they were not recorded. Those of operations that it ended are dropped."""
         if fenced := any(at <= self._reached for at in self._fences.values()):
@@ -244,11 +244,11 @@ class Replay(Policy):
         under_way = not self.done and self._places[self._at].state in ("under way", "passed")
         return self._at + under_way
 
-    def drops(self) -> Sequence[Held]:
+    def drops(self) -> Sequence[HeldRequest]:
         dropped, self._dropped = self._dropped, []
         return dropped
 
-    def passed(self, held: Held, now: float) -> None:
+    def passed(self, held: HeldRequest, now: float) -> None:
         for waiting in (self._held, self._free):
             if held in waiting:  # its connection ended while it waited
                 waiting.remove(held)
@@ -261,12 +261,12 @@ class Replay(Policy):
         self._at += 1
         self._since = now
 
-    def _place_of(self, held: Held) -> int:
+    def _place_of(self, held: HeldRequest) -> int:
         known = self.label(held.moment)
         assert known is not None
         return self._first[known]
 
-    def _go(self, place: _Place, at: int) -> Held:
+    def _go(self, place: _Place, at: int) -> HeldRequest:
         assert place.held is not None
         if at == self._at and self._furthest < at:
             self.forced += 1

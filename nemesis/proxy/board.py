@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from nemesis.faults.fault import Fault
 from nemesis.faults.fields import Direction, RequestKind, Service
 from nemesis.faults.verb import ConnectionVerb, Delaying, RequestVerb, Throttling
-from nemesis.order.gate import Gate, Turn
+from nemesis.order.gate import Gate, RequestTurn
 from nemesis.order.moment import POLLS, Moment
 from nemesis.order.policy import Policy
 from nemesis.wires.wire import Request
@@ -146,7 +146,7 @@ class Armed:
 
 
 @dataclass(slots=True)
-class Plan:
+class RequestPlan:
     """What is to happen to one request.
 
     Attributes:
@@ -177,7 +177,7 @@ class Plan:
         return None if self.strike is None else self.strike.fault
 
 
-QUIET = Plan()
+QUIET = RequestPlan()
 
 
 class Board:
@@ -337,25 +337,25 @@ class Board:
         numbers[service, request.kind] += 1
         return Moment(op, service, request.kind, numbers[service, request.kind])
 
-    async def turn(self, writer: int | None, moment: Moment | None) -> Turn | None:
+    async def turn(self, writer: int | None, moment: Moment | None) -> RequestTurn | None:
         """Wait until the order lets a request go; None if the order does not concern it. Who got a turn must call ``over``."""
         gate = self._gate
         if gate is None or moment is None or writer is None or not gate.concerns(moment):
             return None
         return await gate.comes(writer, moment)
 
-    def over(self, turn: Turn) -> None:
+    def over(self, turn: RequestTurn) -> None:
         """A request that had its turn was answered, or never will be."""
         if self._gate is not None:
             self._gate.passed(turn)
 
-    def plan(self, service: Service, writer: int | None, request: Request, moment: Moment | None = None) -> Plan:
+    def plan(self, service: Service, writer: int | None, request: Request, moment: Moment | None = None) -> RequestPlan:
         """What is to happen to a request. The proxies ask once for each request, when it goes."""
         if self._gate is not None and moment is not None and (forced := self._forced(self._gate, moment)) is not None:
-            return Plan(hold=forced)
+            return RequestPlan(hold=forced)
         if not self._armed and not self._holds:
             return QUIET
-        plan = Plan()
+        plan = RequestPlan()
         with self._lock:
             doing: set[str | None] = set(request.ops)
             if not doing:

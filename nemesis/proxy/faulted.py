@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from nemesis.faults.fault import Fault
 from nemesis.faults.relay import Reset
 from nemesis.faults.verb import AfterService, BeforeService
-from nemesis.proxy.board import Armed, Board, Plan
+from nemesis.proxy.board import Armed, Board, RequestPlan
 from nemesis.proxy.outcome import Note, Outcome
 from nemesis.proxy.route import Route
 from nemesis.wires.pipe import Gone, Pipe, connect
@@ -61,7 +61,7 @@ class Link(Protocol):
 class FaultedRequest:
     """A request that something happens to: the ``Relay`` of its verb."""
 
-    def __init__(self, link: Link, wire: Wire, request: Request, plan: Plan, outcome: Outcome) -> None:
+    def __init__(self, link: Link, wire: Wire, request: Request, plan: RequestPlan, outcome: Outcome) -> None:
         self._link = link
         self._wire = wire
         self._request = request

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from nemesis.faults.fields import Service
-from nemesis.proxy.board import Board, Plan
+from nemesis.proxy.board import Board, RequestPlan
 from nemesis.proxy.connection import Connection, quietly
 from nemesis.proxy.outcome import Outcome, record
 from nemesis.proxy.route import Route, WireName
@@ -71,7 +71,7 @@ class Listener:
         """Whether a request is in flight."""
         return bool(self._adopted) or any(c.busy for c in self._connections)
 
-    def _note(self, request: Request, outcome: Outcome, plan: Plan) -> None:
+    def _note(self, request: Request, outcome: Outcome, plan: RequestPlan) -> None:
         """Log a request."""
         self.board.log(record(self.route, request, outcome, plan, self.board.now()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nemesis.proxy.board import Plan
+from nemesis.proxy.board import RequestPlan
 from nemesis.proxy.route import Route
 from nemesis.wires.wire import Reply, Request
 
@@ -45,11 +45,11 @@ class Outcome:
         self.status, self.location = reply.status, reply.location
 
 
-Note = Callable[[Request, Outcome, Plan], None]
+Note = Callable[[Request, Outcome, RequestPlan], None]
 """Logs a request that has ended."""
 
 
-def record(route: Route, request: Request, outcome: Outcome, plan: Plan, ended: int) -> dict[str, Any]:
+def record(route: Route, request: Request, outcome: Outcome, plan: RequestPlan, ended: int) -> dict[str, Any]:
     """The line of the log; ``ended`` is by the log's clock."""
     line: dict[str, Any] = {
         "time": outcome.began,

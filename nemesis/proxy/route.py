@@ -9,7 +9,7 @@ from typing import Literal
 from nemesis.faults.fields import Service
 from nemesis.wires.aws import AwsJson
 from nemesis.wires.http import CatalogHttp, StoreHttp
-from nemesis.wires.postgres import Postgres
+from nemesis.wires.postgres import PostgresWire
 from nemesis.wires.thrift import Thrift
 from nemesis.wires.wire import Request, Wire
 
@@ -18,7 +18,7 @@ WIRES: dict[WireName, Callable[[], Wire] | None] = {
     "http": CatalogHttp,
     "aws": AwsJson,
     "s3": StoreHttp,
-    "postgres": Postgres,
+    "postgres": PostgresWire,
     "thrift": Thrift,
     "tcp": None,
 }

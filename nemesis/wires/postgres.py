@@ -38,7 +38,7 @@ def classify(sql: str) -> RequestKind:
     return next((kind for pattern, kind in _KINDS if pattern.match(sql.strip())), "other")
 
 
-class Postgres(Wire):
+class PostgresWire(Wire):
     """One connection. It remembers named statements, because pgjdbc sends their text only once."""
 
     session = True

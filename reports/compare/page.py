@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from checkers.costs.comparison import Comparison, Contender, Ran, Spread, requests, summed
+from checkers.costs.comparison import Comparison, Contender, ContenderRun, Spread, requests, summed
 from checkers.costs.measures import BY_KEY, FIGURES, FaultMeasured, Figure
 from checkers.evidence.replace import replace
 from checkers.timeline.metrics import quantile
@@ -17,7 +17,7 @@ from reports.compare import words as comparewords
 from reports.drawing import svg, words
 from reports.drawing.figures import between, shown
 from reports.drawing.page import (
-    SYMBOLS,
+    BANNER_SYMBOLS,
     Banner,
     Block,
     Page,
@@ -37,7 +37,7 @@ from reports.drawing.page import (
 
 FILE = "compare"
 
-GLANCE = (
+COMPARED_FIGURES = (
     "commits_per_s",
     "write_p50_ms",
     "write_p99_ms",
@@ -49,7 +49,7 @@ GLANCE = (
 )
 """Figures of the first table and of the terminal's."""
 
-MARKS = {"better": "▲", "worse": "▼", "noise": "≈", "first": "", "too few": "", "missing": ""}
+COMPARED_MARKS = {"better": "▲", "worse": "▼", "noise": "≈", "first": "", "too few": "", "missing": ""}
 MEANINGS = {
     "better": "better than the first by more than noise",
     "worse": "worse than the first by more than noise",
@@ -68,7 +68,7 @@ def verdict_class(valid: Validity | None) -> str:
     return _STATUS[valid]
 
 
-def href_of(ran: Ran) -> str | None:
+def href_of(ran: ContenderRun) -> str | None:
     """The link to a run's page; None if it has no folder."""
     return None if ran.folder is None else quote(f"{ran.folder}/report.html")
 
@@ -117,7 +117,7 @@ def latency_plot(c: Comparison, what: str) -> Markup | None:
         return None
     low, high = min(r[1].low for r in rows) * 0.9, max(r[3].high for r in rows) * 1.1
     height = TOP + ROW * len(rows) + 40
-    frame = svg.Frame(WIDTH, height, LEFT, 90, TOP, 40)
+    frame = svg.PlotArea(WIDTH, height, LEFT, 90, TOP, 40)
     x_of = svg.Scale(max(low, 0.1), max(high, 1), LEFT, frame.x1, log=True)
     labels = [(v, words.duration(v)) for v in svg.log_ticks(x_of.low, x_of.high)]
     parts: list[str] = [svg.axis_x(frame, x_of, labels, "from invocation to acknowledgement")]
@@ -148,7 +148,7 @@ def cell_of(f: Figure, s: Spread | None, against: str = "") -> TableCell:
         return TableCell("–", title=f.missing)
     values = ", ".join(shown(f, v) for v in s.values)
     title = f"{values}: {MEANINGS[against]}" if against else values
-    median, mark = shown(f, s.median), MARKS.get(against, "")
+    median, mark = shown(f, s.median), COMPARED_MARKS.get(against, "")
     plain = f"{median} {mark}" if against in ("better", "worse") else median
     text = joined((median, tag("i", mark))) if mark else median
     return TableCell(text, between(f, s), title, against.replace(" ", "-"), s.median, plain)
@@ -169,7 +169,7 @@ def runs_cell(c: Comparison, x: Contender) -> str:
     parts = []
     for r in c.of(x):
         href, status = href_of(r), verdict_class(r.measures.valid if r.measures else None)
-        parts.append(muted(f"– {r.seed}") if href is None else link(f"{SYMBOLS[status]} {r.seed}", href))
+        parts.append(muted(f"– {r.seed}") if href is None else link(f"{BANNER_SYMBOLS[status]} {r.seed}", href))
     return joined(parts, " ")
 
 
@@ -178,14 +178,17 @@ def _glance(c: Comparison) -> Table:
         TableColumn("contender", sort=True, terminal=""),
         TableColumn("verdict", sort=True, terminal="verdict"),
         TableColumn("runs", mark="runs"),
-        *(TableColumn(name, right=True, sort=True, terminal=name) for name in (BY_KEY[key].short for key in GLANCE)),
+        *(
+            TableColumn(name, right=True, sort=True, terminal=name)
+            for name in (BY_KEY[key].short for key in COMPARED_FIGURES)
+        ),
     ]
     rows = []
     for x in c.contenders:
         label, entry = c.label(x), c.catalog(x)
         summary = () if entry is None else (words.shorten(entry.summary, 80),)
         name = TableCell(tag("b", words.shorten(label, 60)), summary, sort=label, plain=label)
-        cells = [cell_of(BY_KEY[key], (s := c.cell(BY_KEY[key], x)).spread, s.against) for key in GLANCE]
+        cells = [cell_of(BY_KEY[key], (s := c.cell(BY_KEY[key], x)).spread, s.against) for key in COMPARED_FIGURES]
         rows.append(TableRow([name, verdict_cell(c, x), runs_cell(c, x), *cells]))
     return Table(columns, rows, form="wide")
 

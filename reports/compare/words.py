@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from checkers.conflicts.predicted import ENGINE_KINDS, ENGINE_PLACEMENTS, engine_cells, predict
-from checkers.costs.comparison import FEWEST, Comparison, Contender, chance
+from checkers.costs.comparison import FEWEST_RUNS, Comparison, Contender, chance
 from checkers.costs.measures import BY_KEY, FIGURES, Figure, Measures
 from reports.drawing import words
 from reports.drawing.figures import shown, spread
@@ -17,8 +17,8 @@ from workloads.engines.engines import ENGINES
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
-MOST = 8
-STORE = "minio"
+MOST_NAMED = 8
+OBJECT_STORE = "minio"
 """The object store of every run of a comparison."""
 ENOUGH = 100
 """With fewer values, the 99th percentile is just the greatest."""
@@ -176,7 +176,7 @@ def differences(c: Comparison, figures: Sequence[Figure] = FIGURES) -> list[str]
 def rule(c: Comparison) -> str:
     """The rule that tells a difference from noise, in a sentence or two."""
     runs = min((len(c.measured(x)) for x in c.contenders if c.measured(x)), default=0)
-    if runs < FEWEST:
+    if runs < FEWEST_RUNS:
         which = "One run each" if runs == 1 else f"{runs} runs each"
         return (
             f"{which}: no difference can be told from noise. --seeds 3 can ({words.share(chance(3, 3), 1)} by chance alone), --seeds 5 "
@@ -269,7 +269,7 @@ def _spared(c: Comparison, x: Contender) -> list[str]:
     """Services of a catalog, and the object store, that no fault of processes struck."""
     struck = {name for m in c.measured(x) for f in m.faults.values() for name in f.struck}
     catalog = c.catalog(x)
-    services = [*(catalog.services if catalog is not None else ()), STORE]
+    services = [*(catalog.services if catalog is not None else ()), OBJECT_STORE]
     return [s for s in services if s not in struck]
 
 
@@ -288,6 +288,6 @@ def _kinds(c: Comparison, every: Sequence[Measures]) -> Iterable[str]:
             yield f"{c.label(x)}: these were tried and never acknowledged: {_listed(never)}."
 
 
-def _listed(names: Sequence[str], most: int = MOST) -> str:
+def _listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -75,7 +75,7 @@ class Square:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PairCount:
     """Covered and possible pairs of one value of a dimension."""
 
     name: str
@@ -119,13 +119,13 @@ def squares(c: Coverage) -> dict[Kinds, Square]:
     return out
 
 
-def figures(c: Coverage) -> dict[str, list[Figure]]:
+def figures(c: Coverage) -> dict[str, list[PairCount]]:
     """Dimension → its values, in order."""
     by = {name: c.by(name) for name in ("phase", "placement", "make")}
     return {
-        "phase of the first": [Figure(x, *by["phase"][x], MEANT[x]) for x in PHASES if x in by["phase"]],
-        "place of the second": [Figure(x, *by["placement"][x]) for x in PLACEMENTS if x in by["placement"]],
-        "make of the table": [Figure(str(x), *by["make"][x]) for x in sorted(by["make"])],
+        "phase of the first": [PairCount(x, *by["phase"][x], MEANT[x]) for x in PHASES if x in by["phase"]],
+        "place of the second": [PairCount(x, *by["placement"][x]) for x in PLACEMENTS if x in by["placement"]],
+        "make of the table": [PairCount(str(x), *by["make"][x]) for x in sorted(by["make"])],
     }
 
 

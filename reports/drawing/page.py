@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 from reports.drawing.svg import element
 from reports.drawing.words import grouped
 
-SYMBOLS = {
+BANNER_SYMBOLS = {
     "valid": "✓",
     "invalid": "✕",
     "unknown": "?",
@@ -33,7 +33,7 @@ SYMBOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Banner:
-    """The answer: ``status`` is a key of :data:`SYMBOLS` and a class of the style sheet.
+    """The answer: ``status`` is a key of :data:`BANNER_SYMBOLS` and a class of the style sheet.
 
     ``errors``: why operations of a run failed or are of unknown outcome, a line for each of the two.
     """
@@ -205,7 +205,7 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class BlockGroup:
     """Blocks that belong together: each part a column beside the others.
 
     Attributes:
@@ -267,14 +267,14 @@ class Form:
     kind: ClassVar[str] = "form"
 
 
-Block = Form | Table | Text | Plot | Plots | Legend | Pairs | FileText | Fold | Heading | Group | Cards
+Block = Form | Table | Text | Plot | Plots | Legend | Pairs | FileText | Fold | Heading | BlockGroup | Cards
 
 
 def inside(block: Block) -> Iterator[Block]:
     """The blocks that a block holds."""
     if isinstance(block, Fold | Form):
         yield from block.blocks
-    elif isinstance(block, Group):
+    elif isinstance(block, BlockGroup):
         yield from (b for part in block.parts for b in part)
     elif isinstance(block, Cards):
         yield from (b for card in block.cards for b in card.blocks)

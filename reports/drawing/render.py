@@ -21,7 +21,7 @@ from rich.text import Text as Line
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.page import (
-    SYMBOLS,
+    BANNER_SYMBOLS,
     Cards,
     Form,
     Heading,
@@ -85,7 +85,7 @@ def _made() -> tuple[Template, Markup, str, str]:
     """The template, the style, and the scripts of tables and of cards: read once, because a server shows many pages."""
     files = ("page.css", "document.css", "sort.js", "page.js")
     style, more, sort, cards = ((TEMPLATES / name).read_text("utf-8") for name in files)
-    template = environment(cell=cell, plain=plain, symbols=SYMBOLS).get_template("document.html")
+    template = environment(cell=cell, plain=plain, symbols=BANNER_SYMBOLS).get_template("document.html")
     return template, Markup(style + more), sort, cards
 
 

@@ -165,7 +165,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PlotArea:
     """The plotting area within a drawing: its size and the margins around it."""
 
     width: float
@@ -186,7 +186,7 @@ class Frame:
         return self.height - self.bottom
 
 
-def axis_x(frame: Frame, scale: Scale, labels: Sequence[tuple[float, str]], name: str) -> Markup:
+def axis_x(frame: PlotArea, scale: Scale, labels: Sequence[tuple[float, str]], name: str) -> Markup:
     """The x axis: vertical grid lines, labels below, the name at the right end."""
     parts = [line(frame.left, frame.y1, frame.x1, frame.y1, "axis")]
     for value, label in labels:
@@ -197,7 +197,7 @@ def axis_x(frame: Frame, scale: Scale, labels: Sequence[tuple[float, str]], name
     return element("g", *parts)
 
 
-def axis_y(frame: Frame, scale: Scale, labels: Sequence[tuple[float, str]], name: str) -> Markup:
+def axis_y(frame: PlotArea, scale: Scale, labels: Sequence[tuple[float, str]], name: str) -> Markup:
     """The y axis: horizontal grid lines, labels on the left, the name above."""
     parts: list[str] = []
     for value, label in labels:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
-OUTCOMES = {"ok": "ok", "fail": "failed", "info": "unknown"}
+OUTCOME_WORDS = {"ok": "ok", "fail": "failed", "info": "unknown"}
 """How a history says what became of an operation → how a person reads it."""
 OUTCOMES_MEAN = {
     "ok": "acknowledged: it took effect",
@@ -23,7 +23,7 @@ OUTCOMES_MEAN = {
 
 def outcomes(ok: int, fail: int, info: int, by: str = ", ") -> str:
     """``87 ok, 35 failed, 84 unknown``."""
-    return by.join(f"{grouped(n)} {said}" for n, said in zip((ok, fail, info), OUTCOMES.values(), strict=True))
+    return by.join(f"{grouped(n)} {said}" for n, said in zip((ok, fail, info), OUTCOME_WORDS.values(), strict=True))
 
 
 def printable(text: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 from markupsafe import Markup
 
 from checkers.conflicts import predicted as conflicts
-from checkers.conflicts.measured import Cells, Measured
-from checkers.conflicts.predicted import ENGINE_KINDS, ENGINE_PLACEMENTS, Cell
+from checkers.conflicts.measured import MeasuredCells, MeasuredResult
+from checkers.conflicts.predicted import ENGINE_KINDS, ENGINE_PLACEMENTS, MatrixCell
 from reports.drawing import words
 from reports.drawing.page import (
     Block,
@@ -60,7 +60,7 @@ def code(source: str) -> tuple[str, str]:
     ] if " " not in source else f"{url.rpartition('/')[2]} {source.partition(' ')[2]}"
 
 
-def _square(cell: Cell, m: Measured | None) -> Markup:
+def _square(cell: MatrixCell, m: MeasuredResult | None) -> Markup:
     """A drawn cell, which links to its run."""
     if m is None:
         return tag("i", "", "sq as-unmeasured", title=f"{cell.placement}: not measured")
@@ -78,7 +78,7 @@ def _square(cell: Cell, m: Measured | None) -> Markup:
     return tag("i" if href is None else "a", LETTERS[state(m)], mark, href=href, title=text)
 
 
-def operations(measured: Sequence[Measured]) -> list[Operation]:
+def operations(measured: Sequence[MeasuredResult]) -> list[Operation]:
     """The operations of a matrix, in its order."""
     found = {
         op for m in measured for op in ((m.cell.first_engine, m.cell.first), (m.cell.second_engine, m.cell.second))
@@ -87,10 +87,10 @@ def operations(measured: Sequence[Measured]) -> list[Operation]:
     return sorted(found, key=lambda o: (engines.index(o[0]) if o[0] in engines else len(engines), kinds.index(o[1])))
 
 
-def _grids(measured: Sequence[Measured], ops: Sequence[Operation]) -> list[Section]:
+def _grids(measured: Sequence[MeasuredResult], ops: Sequence[Operation]) -> list[Section]:
     """A grid for each isolation level: a row for each first operation that it concerns."""
     by_cell = {m.cell: m for m in measured}
-    every: dict[tuple[str, Operation, Operation], list[Cell]] = {}
+    every: dict[tuple[str, Operation, Operation], list[MatrixCell]] = {}
     for c in conflicts.engine_cells(tuple(dict.fromkeys(engine for engine, _ in ops))):
         pair = ((c.first_engine, c.first), (c.second_engine, c.second))
         every.setdefault((c.isolation, *pair), []).append(c)
@@ -137,7 +137,7 @@ def _validations(ops: Sequence[Operation]) -> list[Section]:
     return [Section("What engines validate", "validations", [Text([why], "muted"), table], "Validations")]
 
 
-def tallies(measured: Sequence[Measured]) -> list[tuple[str, Counter[str]]]:
+def tallies(measured: Sequence[MeasuredResult]) -> list[tuple[str, Counter[str]]]:
     """Engine of the first operation → how often each state came out."""
     out: dict[str, Counter[str]] = {}
     for m in measured:
@@ -145,7 +145,7 @@ def tallies(measured: Sequence[Measured]) -> list[tuple[str, Counter[str]]]:
     return sorted(out.items(), key=lambda item: list(ENGINES).index(item[0]) if item[0] in ENGINES else len(ENGINES))
 
 
-def of(header: Mapping[str, Any], found: Cells, more: Sequence[Section]) -> Page:
+def of(header: Mapping[str, Any], found: MeasuredCells, more: Sequence[Section]) -> Page:
     """The page of an engine matrix; ``more``: sections before the cells."""
     measured = found.measured
     ops = operations(measured)
@@ -169,7 +169,7 @@ def of(header: Mapping[str, Any], found: Cells, more: Sequence[Section]) -> Page
     )
 
 
-def _by_engine(measured: Sequence[Measured]) -> Table:
+def _by_engine(measured: Sequence[MeasuredResult]) -> Table:
     """How often each state came out, by the engine of the first operation."""
     tally = Counter(map(state, measured))
     there = [s for s in STATES if tally[s]]
@@ -180,7 +180,7 @@ def _by_engine(measured: Sequence[Measured]) -> Table:
     return Table([TableColumn("the first operation is of"), *(TableColumn(s, right=True) for s in there)], rows)
 
 
-def _lists(measured: Sequence[Measured]) -> list[tuple[str, str, list[Measured]]]:
+def _lists(measured: Sequence[MeasuredResult]) -> list[tuple[str, str, list[MeasuredResult]]]:
     return [
         ("Anomalies", "anomalies", [m for m in measured if m.anomalies]),
         ("Not as the code says", "differing", [m for m in measured if not m.as_predicted]),
@@ -188,7 +188,7 @@ def _lists(measured: Sequence[Measured]) -> list[tuple[str, str, list[Measured]]
     ]
 
 
-def _cells(title_of: str, anchor: str, chosen: Sequence[Measured]) -> Section:
+def _cells(title_of: str, anchor: str, chosen: Sequence[MeasuredResult]) -> Section:
     """A row for each cell; a terminal has those that are not as the code says."""
     unlike = anchor == "differing"
     heads = ("first", "second", "level", "place", "the first", "anomaly", "predicted", "code", "run")

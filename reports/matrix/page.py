@@ -10,9 +10,9 @@ from typing import Any
 from markupsafe import Markup
 
 from checkers.conflicts import folded
-from checkers.conflicts.folded import Rule
-from checkers.conflicts.measured import Cells, Measured
-from checkers.conflicts.predicted import COLUMNS, KINDS, ON_REQUEST, Cell
+from checkers.conflicts.folded import CellRule
+from checkers.conflicts.measured import MeasuredCells, MeasuredResult
+from checkers.conflicts.predicted import MATRIX_KINDS, ON_REQUEST, SCHEMA_KINDS, MatrixCell
 from reports.drawing import words
 from reports.drawing.page import (
     Block,
@@ -50,8 +50,8 @@ class PairShown:
     first: str
     second: str
     anchor: str
-    rules: list[Rule]
-    cells: list[Measured]
+    rules: list[CellRule]
+    cells: list[MeasuredResult]
     shares: list[tuple[str, float]]
     letters: str
     title: str
@@ -61,7 +61,7 @@ class PairShown:
 LETTERS = {"retried": "C", "aborted": "A", "allowed": "C", "anomaly": "!", "unknown": "?"}
 
 
-def _pair(first: str, second: str, cells: list[Measured]) -> PairShown:
+def _pair(first: str, second: str, cells: list[MeasuredResult]) -> PairShown:
     found = folded.fold(cells)
     tally = Counter(rules.colour(folded.result(m)) for m in cells)
     shares = [(colour, 100 * tally[colour] / len(cells)) for colour in LETTERS if tally[colour]]
@@ -79,7 +79,10 @@ def _pair(first: str, second: str, cells: list[Measured]) -> PairShown:
 
 
 def of(
-    header: Mapping[str, Any], found: Cells, unlike: Sequence[tuple[Cell, Any, Any]] = (), compared: int | None = None
+    header: Mapping[str, Any],
+    found: MeasuredCells,
+    unlike: Sequence[tuple[MatrixCell, Any, Any]] = (),
+    compared: int | None = None,
 ) -> Page:
     """The page of a matrix, of Spark's operations or of several engines'.
 
@@ -120,9 +123,9 @@ def of(
     )
 
 
-def _schemas(measured: Sequence[Measured]) -> str:
+def _schemas(measured: Sequence[MeasuredResult]) -> str:
     """What a schema change and a snapshot make of each other, if the matrix has any."""
-    asked = [m.cell.compares for m in measured if {m.cell.first, m.cell.second} & {*COLUMNS}]
+    asked = [m.cell.compares for m in measured if {m.cell.first, m.cell.second} & {*SCHEMA_KINDS}]
     if not asked:
         return ""
     if asked[0] == "requirements":
@@ -146,7 +149,7 @@ class _Code:
         return states.links((source, rules.address(source, self.iceberg)) for source in sources)
 
 
-def _differences(measured: Sequence[Measured]) -> list[Block]:
+def _differences(measured: Sequence[MeasuredResult]) -> list[Block]:
     columns = [
         TableColumn("dimension", terminal="differ in one dimension alone", most=400),
         TableColumn("compared", right=True, terminal="compared"),
@@ -165,7 +168,7 @@ def _differences(measured: Sequence[Measured]) -> list[Block]:
     return [Text([note], "muted"), Table(columns, rows, "No two cells differ in one dimension alone.")]
 
 
-def _squares(measured: Sequence[Measured], pairs: Mapping[tuple[str, str], PairShown]) -> list[Block]:
+def _squares(measured: Sequence[MeasuredResult], pairs: Mapping[tuple[str, str], PairShown]) -> list[Block]:
     kinds = [k for k in every_kind(measured) if any(k in (m.cell.first, m.cell.second) for m in measured)]
     rows = [TableRow([first, *(_square(pairs.get((first, second))) for second in kinds)]) for first in kinds]
     note = (
@@ -184,9 +187,9 @@ def _square(p: PairShown | None) -> Markup:
     return tag("a", joined((*parts, tag("b", p.letters))), mark, href=f"#{p.anchor}", title=p.title)
 
 
-def _differing(measured: Sequence[Measured], code: _Code) -> list[Block]:
+def _differing(measured: Sequence[MeasuredResult], code: _Code) -> list[Block]:
     """Cells that are not as predicted, by what was measured and predicted."""
-    by: dict[tuple[str, str], list[Measured]] = {}
+    by: dict[tuple[str, str], list[MeasuredResult]] = {}
     for m in measured:
         if not m.as_predicted:
             found = told(m.first) + (f"; the second {told(m.second)}" if m.second.outcome != "committed" else "")
@@ -206,15 +209,15 @@ def _differing(measured: Sequence[Measured], code: _Code) -> list[Block]:
     return [Text([why] if rows else [], "muted"), Table(columns, rows, "None: every cell agrees with the code.")]
 
 
-def _name(m: Measured) -> str:
+def _name(m: MeasuredResult) -> str:
     return f"{m.cell.first} after {m.cell.second}"
 
 
-def _table(m: Measured) -> str:
+def _table(m: MeasuredResult) -> str:
     return ", ".join((m.cell.said_mode, f"v{m.cell.format_version}", m.cell.isolation, *m.cell.more))
 
 
-def _anomalous(measured: Sequence[Measured]) -> Table:
+def _anomalous(measured: Sequence[MeasuredResult]) -> Table:
     names = ("first", "second", "table", "place", "anomaly", "the first", "run")
     rows = [
         TableRow(
@@ -263,7 +266,7 @@ def _of_pair(p: PairShown, code: _Code) -> list[Block]:
     return [Heading(f"{p.first} after {p.second}", p.anchor), Table(columns, found), fold]
 
 
-def _of_cell(m: Measured, code: _Code) -> list[str | TableCell]:
+def _of_cell(m: MeasuredResult, code: _Code) -> list[str | TableCell]:
     other = f"; the second {told(m.second)}" if m.second.outcome != "committed" else ""
     parts = [told(m.first) + other, *([tag("b", ", ".join(m.anomalies))] if m.anomalies else [])]
     parts += [muted(f"allowed: {', '.join(m.allowed)}")] if m.allowed else []
@@ -272,13 +275,15 @@ def _of_cell(m: Measured, code: _Code) -> list[str | TableCell]:
     return [_table(m), m.cell.placement, ended, said, code.links(rules.sources([m])), link_of(m)]
 
 
-def _aborts(measured: Iterable[Measured]) -> Table:
+def _aborts(measured: Iterable[MeasuredResult]) -> Table:
     found = Counter((m.first.error or "", m.first.message or "") for m in measured if m.first.outcome == "aborted")
     rows = [TableRow([error, message, words.grouped(n)]) for (error, message), n in found.most_common(40)]
     columns = [TableColumn("exception"), TableColumn("message", most=1000), TableColumn("cells", right=True)]
     return Table(columns, rows, "None was.")
 
 
-def every_kind(measured: Iterable[Measured]) -> list[str]:
+def every_kind(measured: Iterable[MeasuredResult]) -> list[str]:
     """The kinds of a matrix in its order; those that this version does not know last."""
-    return list(dict.fromkeys((*KINDS, *ON_REQUEST, *(k for m in measured for k in (m.cell.first, m.cell.second)))))
+    return list(
+        dict.fromkeys((*MATRIX_KINDS, *ON_REQUEST, *(k for m in measured for k in (m.cell.first, m.cell.second))))
+    )

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from checkers.conflicts import plan
 from checkers.conflicts import predicted as conflicts
-from checkers.conflicts.folded import Difference, Result, Rule
-from checkers.conflicts.measured import Measured
+from checkers.conflicts.folded import CellResult, CellRule, DimensionEffect
+from checkers.conflicts.measured import MeasuredResult
 
 _SAID: dict[str, Mapping[str, str]] = {
     "version": {"2": "v2", "3": "v3"},
@@ -16,12 +16,12 @@ _SAID: dict[str, Mapping[str, str]] = {
     "ranges": {"apart": "ranges apart", "overlapping": "ranges overlapping"},
     "granularity": {"file": "delete files by file", "partition": "delete files by partition"},
 }
-CORE = (
+CORE_CODE = (
     "https://github.com/apache/iceberg/blob/apache-iceberg-{version}/core/src/main/java/org/apache/iceberg/{name}.java"
 )
 
 
-def words(rule: Rule) -> str:
+def words(rule: CellRule) -> str:
     """When a rule holds."""
     if rule.where is None:
         return "otherwise"
@@ -33,14 +33,14 @@ def words(rule: Rule) -> str:
     return ", ".join(said) or "always"
 
 
-def ends(result: Result) -> str:
+def ends(result: CellResult) -> str:
     """How the first operation ends, and what is wrong then."""
     more = [*result.anomalies, *(f"{name} (allowed)" for name in result.allowed)]
     more += [f"the second {result.second}"] if result.second else []
     return ", ".join((result.ends, *more))
 
 
-def colour(result: Result) -> str:
+def colour(result: CellResult) -> str:
     """The state of ``reports.matrix.states.STATES`` whose colour shows a result."""
     if result.anomalies:
         return "anomaly"
@@ -51,10 +51,10 @@ def colour(result: Result) -> str:
 
 def address(source: str, iceberg: str) -> str:
     """Where a class of Iceberg's core is, such as that of ``SnapshotProducer.commit``; ``iceberg``: the release."""
-    return CORE.format(version=iceberg, name=source.partition(".")[0])
+    return CORE_CODE.format(version=iceberg, name=source.partition(".")[0])
 
 
-def sources(cells: Sequence[Measured]) -> list[str]:
+def sources(cells: Sequence[MeasuredResult]) -> list[str]:
     """The methods that the prediction names for these cells, the most frequent first."""
     found: dict[str, int] = {}
     for m in cells:
@@ -63,6 +63,6 @@ def sources(cells: Sequence[Measured]) -> list[str]:
     return sorted(found, key=lambda s: -found[s])
 
 
-def dimension(d: Difference) -> str:
+def dimension(d: DimensionEffect) -> str:
     """A dimension and its values."""
     return f"{d.dimension} ({', '.join(plan.DIMENSIONS[d.dimension])})"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.conflicts import predicted as conflicts
-from checkers.conflicts.measured import Cells, Ended, Measured
-from checkers.conflicts.predicted import Cell
+from checkers.conflicts.measured import MeasuredCells, MeasuredResult, OperationEnd
+from checkers.conflicts.predicted import MatrixCell
 from reports.drawing import words
 from reports.drawing.page import (
     Banner,
@@ -38,7 +38,7 @@ STATES = {
 """State of a cell → its meaning, in the order of the legend."""
 
 
-def state(m: Measured | None) -> str:
+def state(m: MeasuredResult | None) -> str:
     """The state that determines a cell's colour."""
     if m is None:
         return "unmeasured"
@@ -49,35 +49,35 @@ def state(m: Measured | None) -> str:
     return m.first.outcome
 
 
-def told(e: Ended) -> str:
+def told(e: OperationEnd) -> str:
     """How an operation ended, in a few words."""
     attempts = f" at attempt {e.attempts}" if e.outcome == "retried" else ""
     return f"{e.outcome}{attempts}" + (f": {e.error}: {e.message}" if e.error else "")
 
 
-def predicted(cell: Cell) -> str:
+def predicted(cell: MatrixCell) -> str:
     """The code's prediction, in a few words."""
     said = conflicts.predict(cell)
     outcome = {"open": "not predicted"}.get(said.outcome, said.outcome)
     return outcome + (f" ({'; or '.join(said.reasons)} …)" if said.reasons else "")
 
 
-def run_of(m: Measured) -> str | None:
+def run_of(m: MeasuredResult) -> str | None:
     """The address of its run's page, relative to the matrix's; None if no run was kept."""
     return None if m.run is None else f"{m.run}/report.html"
 
 
-def link_of(m: Measured) -> str:
+def link_of(m: MeasuredResult) -> str:
     """A link to its run, if one was kept."""
     return "" if m.run is None else link("run", run_of(m))
 
 
-def not_held(m: Measured) -> list[str]:
+def not_held(m: MeasuredResult) -> list[str]:
     """A word for a first operation that went on before the second one committed."""
     return [] if m.held else [muted("(not held)")]
 
 
-def banner(measured: Sequence[Measured], whose: str) -> Banner:
+def banner(measured: Sequence[MeasuredResult], whose: str) -> Banner:
     """How many cells are in which state, the anomalies, and what is not as the code says. ``whose``: ``Iceberg's``."""
     tally = Counter(map(state, measured))
     states = ", ".join(f"{words.grouped(tally[s])} {s}" for s in STATES if tally[s])
@@ -93,7 +93,7 @@ def facts(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [("Catalog", str(header.get("catalog"))), *((k, str(v)) for k, v in header.get("versions", {}).items())]
 
 
-def legend(measured: Sequence[Measured], letters: Mapping[str, str]) -> Legend:
+def legend(measured: Sequence[MeasuredResult], letters: Mapping[str, str]) -> Legend:
     """The states with their colours and numbers; ``letters``: what stands in a square."""
     tally = Counter(map(state, measured))
     keys = [(tag("i", letters.get(s, ""), f"sq as-{s}"), f"{text} {tally[s]}") for s, text in STATES.items()]
@@ -102,7 +102,7 @@ def legend(measured: Sequence[Measured], letters: Mapping[str, str]) -> Legend:
     )
 
 
-def could_not(cells: Cells) -> list[Section]:
+def could_not(cells: MeasuredCells) -> list[Section]:
     """Why cells could not be measured, and their names; nothing if all could."""
     by: dict[str, list[str]] = {}
     for cell, why in cells.could_not.items():
@@ -116,7 +116,7 @@ def could_not(cells: Cells) -> list[Section]:
     return [Section("Could not be measured", "could-not", blocks, terminal="Could not be measured:")]
 
 
-def against(found: Sequence[tuple[Cell, Any, Any]], compared: int | None) -> list[Section]:
+def against(found: Sequence[tuple[MatrixCell, Any, Any]], compared: int | None) -> list[Section]:
     """What differs from another matrix; nothing if there is none. ``compared``: its cells that are in both."""
     if compared is None:
         return []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from itertools import permutations
 
-from workloads.file.scenario import Scenario, Step
+from workloads.file.scenario import Scenario, ScenarioStep
 from workloads.operations.kind import new_row
 from workloads.operations.kinds import KINDS
 from workloads.tables import State, TableSpec
@@ -33,12 +33,12 @@ def afterwards(scenario: Scenario) -> dict[str, list[list[int]]]:
     return found
 
 
-def _may_go(scenario: Scenario, order: tuple[Step, ...]) -> bool:
+def _may_go(scenario: Scenario, order: tuple[ScenarioStep, ...]) -> bool:
     """Whether no step stands behind one that began after it had completed."""
     return not any(a.name in _before(scenario, b) for n, a in enumerate(order) for b in order[:n])
 
 
-def _before(scenario: Scenario, step: Step) -> set[str]:
+def _before(scenario: Scenario, step: ScenarioStep) -> set[str]:
     """The steps that have completed when one begins."""
     found: set[str] = set()
     left = [step]
@@ -59,7 +59,7 @@ def _before(scenario: Scenario, step: Step) -> set[str]:
     return found
 
 
-def _after(table: TableSpec, steps: tuple[Step, ...]) -> State:
+def _after(table: TableSpec, steps: tuple[ScenarioStep, ...]) -> State:
     state = State(new_row(i, "seed", table) for i in range(table.seed_rows))
     for step in steps:
         removed, added = KINDS[step.do].writeset(state, step.value, step.name, table)
@@ -71,7 +71,7 @@ def _ids(state: State) -> list[int]:
     return [row.id for row in state.rows()]
 
 
-def read_by(scenario: Scenario, step: Step) -> list[int] | None:
+def read_by(scenario: Scenario, step: ScenarioStep) -> list[int] | None:
     """The ids that a read of a whole table must return: those of the operations that have completed. None if it is no such read, or follows
     a defect.
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from workloads.engines.engines import SPARK
-from workloads.file.scenario import Scenario, Step
+from workloads.file.scenario import Scenario, ScenarioStep
 from workloads.operations.kind import STAGES
 from workloads.operations.kinds import KINDS
 from workloads.tables import ICEBERG
 
 REST, NESSIE, JDBC = "rest", "nessie", "jdbc"
-CATALOGS = {REST: "", NESSIE: "CATALOG_URI names the server", JDBC: ""}
+EXPORTABLE_CATALOGS = {REST: "", NESSIE: "CATALOG_URI names the server", JDBC: ""}
 """The catalogs that a script can start or be given, and what it needs to be told."""
 OLDEST = (1, 10, 0)
 """What was fixed up to here needs Spark 3.5."""
 PYICEBERG, DUCKDB = "pyiceberg", "duckdb"
-ENGINES = (SPARK, PYICEBERG, DUCKDB)
+EXPORTABLE_ENGINES = (SPARK, PYICEBERG, DUCKDB)
 _CATALOGS = {
     "hadoop": "the moment that counts is a request to an object store",
     "hadoop-conditional": "the moment that counts is a request to an object store",
@@ -41,7 +41,7 @@ def form_of(scenario: Scenario) -> tuple[str, str]:
 
 def why_not(scenario: Scenario) -> str | None:
     """Why a scenario cannot be written as a script, as a clause; None if it can."""
-    if scenario.catalog not in CATALOGS:
+    if scenario.catalog not in EXPORTABLE_CATALOGS:
         return _CATALOGS.get(scenario.catalog, "it needs a catalog of your own")
     if scenario.fixed is not None and tuple(map(int, scenario.fixed.split("."))) <= OLDEST:
         return f"it needs a release before {scenario.fixed}, which no script has been seen to work with"
@@ -50,12 +50,12 @@ def why_not(scenario: Scenario) -> str | None:
     if scenario.repeat > 1:
         return "it shows rarely, among many operations"
     for name in scenario.by_writer:
-        if name not in ENGINES:
+        if name not in EXPORTABLE_ENGINES:
             return _ENGINES.get(name, f"it needs a writer of {name}")
     return next((why for s in scenario.operations if (why := _step(scenario, s)) is not None), None)
 
 
-def _step(scenario: Scenario, step: Step) -> str | None:
+def _step(scenario: Scenario, step: ScenarioStep) -> str | None:
     kind = KINDS[step.do]
     if step.service == "database" or (step.gated and scenario.catalog == JDBC):
         return "it needs a proxy of PostgreSQL's protocol"

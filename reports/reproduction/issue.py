@@ -8,7 +8,7 @@ from reports.reproduction.expected import afterwards, ids_said
 from reports.reproduction.exportable import why_not
 from reports.reproduction.script import headline, pinned, release_for, statements_of, tables_of
 from workloads.engines.engines import ENGINES, SPARK
-from workloads.file.scenario import Scenario, Step
+from workloads.file.scenario import Scenario, ScenarioStep
 
 
 def issue(scenario: Scenario, versions: Mapping[str, str] | None = None) -> str:
@@ -53,7 +53,7 @@ def _steps(scenario: Scenario) -> Iterator[str]:
         yield from (f"   `{sql}`" for sql in statements_of(scenario, step) or [f"{step.do} {step.value}"])
 
 
-def _waits(step: Step) -> str:
+def _waits(step: ScenarioStep) -> str:
     """What a step waits for and what strikes it, in words that follow its name."""
     said = [f"begins when {_moments(step.after)}"] if step.after else []
     which = {"commit": "its commit", "load": "its load of the table"}.get(step.at, f"its {step.at} request")

@@ -20,15 +20,15 @@ from reports.reproduction.exportable import DUCKDB, JDBC, NESSIE, PYICEBERG, RES
 from workloads.ddl import definition
 from workloads.engines.duckdb import ATTACH, SET, translated
 from workloads.engines.engines import SPARK
-from workloads.engines.pyiceberg import DELETES, OWN, READS, selected
-from workloads.file.scenario import Scenario, Step
+from workloads.engines.pyiceberg import DELETES, OWN_PREFIX, READS, selected
+from workloads.file.scenario import Scenario, ScenarioStep
 from workloads.operations.kind import ROWS, Statement, new_row, new_rows, row_values
 from workloads.operations.kinds import KINDS
 from workloads.tables import SQL_COLUMNS, TableSpec
 
 PLACE = "c.repro"
 """Catalog and namespace of every script's tables."""
-WIDTH = 110
+LINE_WIDTH = 110
 PINNED = ("pyiceberg[pyarrow,sql-sqlite]==0.12.0",)
 DUCKDBS = tuple(
     f"{p}==1.5.5" for p in ("duckdb", "duckdb-extension-httpfs", "duckdb-extension-avro", "duckdb-extension-iceberg")
@@ -53,7 +53,7 @@ def script(scenario: Scenario) -> str:
     parts += [_part("equality")] if "equality_delete(" in "".join(parts) else []
     parts += [_part(name) for name in ("proxy",) if rest]
     parts += (
-        [_part("server").replace("@SERVER@", textwrap.fill(" ".join(_server()), WIDTH, break_on_hyphens=False))]
+        [_part("server").replace("@SERVER@", textwrap.fill(" ".join(_server()), LINE_WIDTH, break_on_hyphens=False))]
         if rest
         else []
     )
@@ -151,7 +151,7 @@ def _about(scenario: Scenario) -> str:
     text = "\n\n".join(
         s
         if s.startswith("    ") or "\n  " in s
-        else textwrap.fill(s, WIDTH, break_long_words=False, break_on_hyphens=False)
+        else textwrap.fill(s, LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
         for s in said
     )
     return '"""' + text.replace("\\", "\\\\").replace('"""', "'''") + '\n"""'
@@ -225,7 +225,7 @@ def tables_of(scenario: Scenario) -> Iterator[str]:
             yield f"INSERT INTO {at} ({ROWS}) VALUES {rows}"
 
 
-def statements_of(scenario: Scenario, step: Step) -> list[str]:
+def statements_of(scenario: Scenario, step: ScenarioStep) -> list[str]:
     """The statements of a step as text; none if it is no statement."""
     statements = KINDS[step.do].statements(step.value, step.name, scenario.table(step))
     return [_text(s, scenario.table(step)) for s in statements if s.action is None]
@@ -240,9 +240,9 @@ def _quoted(text: str, f: str = "") -> str:
     mark = "'" if '"' in text and "'" not in text else '"'
     if mark in text or "\\" in text:
         return f + repr(text)
-    if len(text) <= WIDTH:
+    if len(text) <= LINE_WIDTH:
         return f"{f}{mark}{text}{mark}"
-    pieces = textwrap.wrap(text, WIDTH, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
+    pieces = textwrap.wrap(text, LINE_WIDTH, drop_whitespace=False, break_long_words=False, break_on_hyphens=False)
     return "(\n" + "\n".join(f"    {f}{mark}{p}{mark}" for p in pieces) + "\n)"
 
 
@@ -258,7 +258,7 @@ def _steps(scenario: Scenario) -> Iterator[str]:
         yield f"@step({_said(scenario, step)})\ndef _({client}):\n{lines}"
 
 
-def _said(scenario: Scenario, step: Step) -> str:
+def _said(scenario: Scenario, step: ScenarioStep) -> str:
     said = [f'"{step.name}"', f"writer={step.writer}"]
     said += [f"{k}={_mapping(v)}" for k, v in (("after", step.after), ("hold", step.hold)) if v]
     if step.fault is not None:
@@ -275,7 +275,7 @@ def _said(scenario: Scenario, step: Step) -> str:
     rows = read_by(scenario, step)
     said += [f"reads={rows}"] if rows is not None and step.expect.type == "ok" else []
     text = ", ".join(said)
-    return text if len(text) < WIDTH + 20 else "\n    " + ",\n    ".join(said) + ",\n"
+    return text if len(text) < LINE_WIDTH + 20 else "\n    " + ",\n    ".join(said) + ",\n"
 
 
 def _mapping(value: Mapping[str, Any]) -> str:
@@ -292,7 +292,7 @@ def _text(statement: Statement, table: TableSpec) -> str:
     return statement.sql.format_map(at | BOUND)
 
 
-def _in_spark(scenario: Scenario, step: Step) -> Iterator[str]:
+def _in_spark(scenario: Scenario, step: ScenarioStep) -> Iterator[str]:
     table = scenario.table(step)
     kind = KINDS[step.do]
     if scenario.operations[-1] is step and "kept-row-id" in _names(scenario):
@@ -325,7 +325,7 @@ def _action(action: Mapping[str, Any], table: str) -> Iterator[str]:
     yield f"orphans.olderThan(int(time.time() * 1000) - {1000 * action['older_than_s']}).execute()"
 
 
-def _in_pyiceberg(scenario: Scenario, step: Step) -> Iterator[str]:
+def _in_pyiceberg(scenario: Scenario, step: ScenarioStep) -> Iterator[str]:
     table, op = scenario.table(step), step.name
     yield f'table = catalog.load_table("repro.{table.name}")'
     taken = selected(step.do, step.value, table)
@@ -351,7 +351,7 @@ def _in_pyiceberg(scenario: Scenario, step: Step) -> Iterator[str]:
     yield "change.commit_transaction()"
 
 
-def _in_duckdb(scenario: Scenario, step: Step) -> Iterator[str]:
+def _in_duckdb(scenario: Scenario, step: ScenarioStep) -> Iterator[str]:
     table, kind = scenario.table(step), KINDS[step.do]
     for statement in kind.statements(step.value, step.name, table):
         text = translated(statement.sql).format(table=f"{PLACE}.{table.name}")
@@ -363,7 +363,7 @@ def _in_duckdb(scenario: Scenario, step: Step) -> Iterator[str]:
 
 
 def _properties(scenario: Scenario, engines: set[str]) -> str:
-    own = {k: v for k, v in scenario.catalog_properties.items() if not k.startswith((OWN, ATTACH, SET))}
+    own = {k: v for k, v in scenario.catalog_properties.items() if not k.startswith((OWN_PREFIX, ATTACH, SET))}
     if scenario.catalog == JDBC:
         spark = {"type": "jdbc", "jdbc.schema-version": "V1", **own}
         place = '"uri": f"jdbc:sqlite:{address}/catalog.db", "warehouse": f"file:{address}/warehouse"'
@@ -374,7 +374,9 @@ def _properties(scenario: Scenario, engines: set[str]) -> str:
         )
     lines = ["def properties(address):", f"    return {{{_mapping(spark)[1:-1]}, {place}}}"]
     if PYICEBERG in engines:
-        mine = {k.removeprefix(OWN): v for k, v in scenario.catalog_properties.items() if k.startswith(OWN)}
+        mine = {
+            k.removeprefix(OWN_PREFIX): v for k, v in scenario.catalog_properties.items() if k.startswith(OWN_PREFIX)
+        }
         at = (
             '"uri": f"sqlite:///{address}/catalog.db", "warehouse": f"file:{address}/warehouse"'
             if scenario.catalog == JDBC

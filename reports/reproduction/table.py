@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from reports.reproduction.exportable import CATALOGS, why_not
+from reports.reproduction.exportable import EXPORTABLE_CATALOGS, why_not
 from reports.reproduction.script import pinned
 from workloads.file.scenario import LIBRARY, Scenario, load
 
@@ -21,7 +21,7 @@ def table(scenarios: Iterable[Scenario]) -> str:
         if (why := why_not(s)) is not None:
             lines.append(f"| {link} | not exportable | {why} |")
         else:
-            told = [", ".join(pinned(s)), CATALOGS[s.catalog]]
+            told = [", ".join(pinned(s)), EXPORTABLE_CATALOGS[s.catalog]]
             lines.append(f"| {link} | ok | {'; '.join(filter(None, told))} |")
     return "\n".join(lines)
 

@@ -18,14 +18,14 @@ from workloads.operations.kinds import KINDS
 
 _WORDS = {"streaming": "insert"}
 """First word of the name of an unknown kind → its class, where that is another word."""
-CLASSES = ("read", "insert", "update", "delete", "merge", "overwrite", "maintenance")
+BAND_CLASSES = ("read", "insert", "update", "delete", "merge", "overwrite", "maintenance")
 
 
 def operation_class(f: str) -> str:
-    """The class of a kind: its verb, or of an unknown one the first word of its name, where that is one of :data:`CLASSES`; else
+    """The class of a kind: its verb, or of an unknown one the first word of its name, where that is one of :data:`BAND_CLASSES`; else
     ``maintenance``."""
     word = KINDS[f].verb if f in KINDS else _WORDS.get(f.split("-")[0], f.split("-")[0])
-    return word if word in CLASSES else "maintenance"
+    return word if word in BAND_CLASSES else "maintenance"
 
 
 def is_write(f: str) -> bool:
@@ -46,7 +46,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TimeMark:
     """A moment to mark with a line: a phase's beginning, a heal. Seconds since the start of the run."""
 
     name: str
@@ -57,17 +57,17 @@ _STOP = re.compile(r"^(?:stop|end|heal|resume|restart|recover)[-_ :]?(.*)$")
 _START = re.compile(r"^(?:start|begin)[-_ :](.+)$")
 
 
-def phases(operations: Iterable[Operation]) -> list[Mark]:
+def phases(operations: Iterable[Operation]) -> list[TimeMark]:
     """Where each phase began: the first invocation that names it (``phase`` in the event)."""
     first: dict[str, float] = {}
     for o in operations:
         name = o.invoked.extra.get("phase")
         if isinstance(name, str) and name not in first:
             first[name] = o.start / 1e9
-    return [Mark(name, at) for name, at in first.items()]
+    return [TimeMark(name, at) for name, at in first.items()]
 
 
-def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[Mark]]:
+def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[TimeMark]]:
     """The nemesis' actions, as bands and marks.
 
     ``start-x`` (or just ``x``) opens a band named x; it ends at ``stop-x``/``heal-x``/…, at a bare ``heal`` (which ends all bands and is a
@@ -76,14 +76,14 @@ def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[Mar
     """
     open_at: dict[str, tuple[float, str]] = {}
     bands: list[Band] = []
-    marks: list[Mark] = []
+    marks: list[TimeMark] = []
     for e in events:
         if e.process != NEMESIS:
             continue
         at = e.time / 1e9
         if e.f == "phase" or e.f.startswith("phase-"):
             if e.type in ("invoke", "info"):
-                marks.append(Mark(_phase_name(e), at))
+                marks.append(TimeMark(_phase_name(e), at))
             continue
         stop = _STOP.match(e.f)
         if stop is not None:
@@ -93,7 +93,7 @@ def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[Mar
                 if n in open_at:
                     bands.append(Band(n, open_at.pop(n)[0], at))
             if not name and (not marks or marks[-1].name != e.f or at - marks[-1].at > 1):
-                marks.append(Mark(e.f, at))
+                marks.append(TimeMark(e.f, at))
             continue
         start = _START.match(e.f)
         name = start[1] if start else e.f

@@ -18,9 +18,9 @@ from checkers.verdict import Anomaly
 from reports.drawing import page, words
 from reports.drawing.page import (
     Block,
+    BlockGroup,
     FileText,
     Fold,
-    Group,
     Pairs,
     Table,
     TableColumn,
@@ -44,7 +44,7 @@ OPEN_CARDS = 5
 MOST_OPS = 12
 MOST_SNAPSHOTS = 8
 MOST_ROWS = 6
-MOST_NAMES = 12
+MOST_FACTS = 12
 MOST_TEXT = 2000
 MOST_EVIDENCE = 800
 MOST_REQUESTS = 16
@@ -53,7 +53,7 @@ MOST_OTHERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CardSubject:
     """What a card is about.
 
     Attributes:
@@ -92,7 +92,11 @@ class Found:
 
 
 def card(
-    shown: Shown, found: Found, involved: Sequence[Operation], related: Sequence[Found], bands: Sequence[Band]
+    shown: Shown,
+    found: CardSubject,
+    involved: Sequence[Operation],
+    related: Sequence[CardSubject],
+    bands: Sequence[Band],
 ) -> page.Card:
     """The card of a story, or of an anomaly that no story tells.
 
@@ -125,7 +129,7 @@ def card(
     consequence: list[Block] = [Text([shortened(sentence)], "consequence")] if sentence else []
     consequence += [Pairs(_answer(found, few, means), "about")]
     mark = "documented" if a is not None and a.documented else ""
-    blocks = [*consequence, Group([seen, beside], "aside")]
+    blocks = [*consequence, BlockGroup([seen, beside], "aside")]
     return page.Card(_head(shown, found, few), blocks, found.anchor, mark, found.n <= OPEN_CARDS)
 
 
@@ -139,7 +143,7 @@ def _parts(view: StoryView | None) -> dict[str, str]:
     return {**{winner: INSTEAD for _, winner in pairs}, **{loser: LOST for loser, _ in pairs}}
 
 
-def _answer(found: Found, involved: Sequence[Operation], means: Meaning | None) -> list[tuple[str, str]]:
+def _answer(found: CardSubject, involved: Sequence[Operation], means: Meaning | None) -> list[tuple[str, str]]:
     """Who did it, what to do now, and what to do that it does not happen again."""
     story = found.view.story if found.view is not None else None
     who = ", ".join(_engines(involved)) if found.view is None else words.shorten(found.view.who, 120)
@@ -172,7 +176,7 @@ def _other(a: Anomaly, most: int) -> list[Block]:
     return [Fold(name, [_why(a, most // 2), *_evidence(a, most // 2)])]
 
 
-def _head(shown: Shown, found: Found, involved: Sequence[Operation]) -> Markup:
+def _head(shown: Shown, found: CardSubject, involved: Sequence[Operation]) -> Markup:
     a, view = found.anomaly, found.view
     name = words.shorten(found.name, 80)
     parts: list[str] = [muted(str(found.n))]
@@ -220,7 +224,11 @@ def _more(count: int, what: str, end: str = ".") -> list[Block]:
 
 
 def _about(
-    shown: Shown, found: Found, involved: Sequence[Operation], means: Meaning | None, related: Sequence[Found]
+    shown: Shown,
+    found: CardSubject,
+    involved: Sequence[Operation],
+    means: Meaning | None,
+    related: Sequence[CardSubject],
 ) -> list[tuple[str, str]]:
     """Who, what and where."""
     absent = [op for op in found.ops if op not in shown.operations][:MOST_OPS]
@@ -271,8 +279,8 @@ def _key(key: object) -> Markup:
 
 def _listed(items: Iterable[str], of: int, by: str) -> Markup:
     """The first items of a list, and how many more there are."""
-    more = [f"and {words.grouped(of - MOST_NAMES)} more"] if of > MOST_NAMES else []
-    return joined((*islice(items, MOST_NAMES), *more), by)
+    more = [f"and {words.grouped(of - MOST_FACTS)} more"] if of > MOST_FACTS else []
+    return joined((*islice(items, MOST_FACTS), *more), by)
 
 
 # --- snapshots --------------------------------------------------------------------------------------------------------

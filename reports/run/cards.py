@@ -10,7 +10,7 @@ from reports.drawing import page, words
 from reports.drawing.page import Block, Cards, Fold, Text, joined, link
 from reports.run import card, over_time, stored, stories_view
 from reports.run.anomalies import MOST_CARDS, choose
-from reports.run.card import Found
+from reports.run.card import CardSubject
 from reports.run.operations import Shown
 from reports.run.stored import Stored
 
@@ -19,9 +19,9 @@ MOST_LINES = 100
 MOST_RELATED = 8
 
 
-def found(run: Stored) -> list[Found]:
+def found(run: Stored) -> list[CardSubject]:
     """What has a card, in the order of the page."""
-    out: list[Found] = []
+    out: list[CardSubject] = []
     told: set[int] = set()
     for shape in stories_view.shapes(run):
         for view in (*shape.told, *shape.more):
@@ -29,20 +29,20 @@ def found(run: Stored) -> list[Found]:
             told |= set(map(id, these))
             if view in shape.told and len(out) < MOST_CARDS:
                 lead = next((a for a in these if a.name == view.story.name), these[0] if these else None)
-                out.append(Found(len(out) + 1, lead, tuple(a for a in these if a is not lead), view))
+                out.append(CardSubject(len(out) + 1, lead, tuple(a for a in these if a is not lead), view))
     rest = [a for a in run.anomalies if id(a) not in told]
-    return out + [Found(n, a) for n, a in enumerate(choose(rest, MOST_CARDS - len(out)), len(out) + 1)]
+    return out + [CardSubject(n, a) for n, a in enumerate(choose(rest, MOST_CARDS - len(out)), len(out) + 1)]
 
 
-def blocks(shown: Shown, cards: Sequence[Found]) -> list[Block]:
+def blocks(shown: Shown, cards: Sequence[CardSubject]) -> list[Block]:
     """The section."""
     run, (bands, _) = shown.run, over_time.windows(shown.run)
-    sharing: dict[str, list[Found]] = {}
+    sharing: dict[str, list[CardSubject]] = {}
     for f in cards:
         for op in f.ops:
             sharing.setdefault(op, []).append(f)
 
-    def made(f: Found) -> page.Card:
+    def made(f: CardSubject) -> page.Card:
         related = {other.n: other for op in f.ops for other in sharing[op] if other.n != f.n}
         return card.card(shown, f, involved(f, shown), [related[n] for n in sorted(related)[:MOST_RELATED]], bands)
 
@@ -58,12 +58,12 @@ def blocks(shown: Shown, cards: Sequence[Found]) -> list[Block]:
     return [*out, *_left_out(run, cards)]
 
 
-def involved(f: Found, shown: Shown) -> list[Operation]:
+def involved(f: CardSubject, shown: Shown) -> list[Operation]:
     """The operations of a card that the history has."""
     return [shown.operations[op] for op in f.ops if op in shown.operations]
 
 
-def _left_out(run: Stored, cards: Sequence[Found]) -> list[Block]:
+def _left_out(run: Stored, cards: Sequence[CardSubject]) -> list[Block]:
     """What is said instead of cards, or of anomalies that no card shows."""
     if not cards:
         return [Text(["The run was not checked." if run.results is None else "None."], "muted")]
@@ -77,6 +77,6 @@ def _left_out(run: Stored, cards: Sequence[Found]) -> list[Block]:
     return [Text([joined((said, link("results.json", "results.json"), f": {counts}."))], "note")]
 
 
-def first_of(name: str, cards: Sequence[Found]) -> str | None:
+def first_of(name: str, cards: Sequence[CardSubject]) -> str | None:
     """A link to the first card that shows an anomaly of a name; None if none does."""
     return next((f"#{f.anchor}" for f in cards if any(a.name == name for a in f.shown)), None)

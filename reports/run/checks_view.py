@@ -14,9 +14,9 @@ from checkers.retries import Retries
 from checkers.verdict import Verdict
 from reports.drawing import words
 from reports.drawing.page import (
-    SYMBOLS,
+    BANNER_SYMBOLS,
     Block,
-    Group,
+    BlockGroup,
     Heading,
     Text,
     badge,
@@ -31,7 +31,7 @@ from reports.run.stored import Stored
 
 MOST_NOTES = 20
 MOST_STATS = 40
-MOST_TABLES = 8
+MOST_NOTED_TABLES = 8
 SECONDS = frozenset(("longest_without_progress", "op_timeout", "progress", "slack", "slowest", "seconds"))
 """Names of statistics that are lengths of time in s."""
 
@@ -60,7 +60,7 @@ def statistics(stats: Mapping[str, Any]) -> list[Block]:
     shown = [joined((muted(k), " ", v)) for k, v in figures[:MOST_STATS]]
     more = len(figures) - MOST_STATS
     shown += [muted(f"and {words.plural(more, 'other figure')}")] if more > 0 else []
-    return [*([Text(shown, "figures")] if shown else []), *tables[:MOST_TABLES]]
+    return [*([Text(shown, "figures")] if shown else []), *tables[:MOST_NOTED_TABLES]]
 
 
 def _figure(key: str, value: Any) -> str:
@@ -75,7 +75,7 @@ def blocks(run: Stored) -> list[Block]:
     """Each checker with its verdict, and what it found and counted."""
     if not run.verdicts:
         return [Text(["No checker has judged this run."], "muted")]
-    return [Group([[_name_of(v, run)], _body(v)], "named") for v in run.verdicts]
+    return [BlockGroup([[_name_of(v, run)], _body(v)], "named") for v in run.verdicts]
 
 
 def _name_of(v: Verdict, run: Stored) -> Text:
@@ -83,7 +83,7 @@ def _name_of(v: Verdict, run: Stored) -> Text:
     status = {True: "valid", False: "invalid"}.get(v.valid, "unknown") if isinstance(v.valid, bool) else "unknown"
     marks = [run.mark(a) for a in v.anomalies]
     excused = " and ".join(sorted(set(marks))) if v.valid is False and marks and all(marks) else ""
-    said = f"{SYMBOLS[status]} {SAID[status]}" + (f", as {excused}" if excused else "")
+    said = f"{BANNER_SYMBOLS[status]} {SAID[status]}" + (f", as {excused}" if excused else "")
     return Text([joined((tag("b", words.shorten(v.checker, 60), "wrap"), Markup("<br>"), badge(status, said)))])
 
 

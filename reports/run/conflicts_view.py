@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 from checkers.costs import figures
-from checkers.costs.figures import Attempts, ErrorGroup
+from checkers.costs.figures import AttemptFigures, ErrorGroup
 from checkers.evidence import error_chain, outcome
 from reports.drawing import words
 from reports.drawing.page import (
     Block,
-    Group,
+    BlockGroup,
     Heading,
     Table,
     TableCell,
@@ -50,7 +50,7 @@ def blocks(run: Stored) -> list[Block]:
     if not parts and not writes:
         return [Text(["No commits and no writes are recorded."], "muted")]
     wide = any(len(a.counts) > 5 for a in by_kind)
-    out: list[Block] = [Text([_sentence(run, by_table)]), Group(parts, "single" if wide else "")]
+    out: list[Block] = [Text([_sentence(run, by_table)]), BlockGroup(parts, "single" if wide else "")]
     if (said := interleavings.line(run)) is not None:
         href = interleavings.href(run)
         where = joined((tag("code", "icequake coverage"), " with this folder shows which."))
@@ -60,7 +60,7 @@ def blocks(run: Stored) -> list[Block]:
     return [*out, Text([note + "Aborted statements are counted from the history."], "note")]
 
 
-def _attempts(head: str, found: list[Attempts]) -> Table:
+def _attempts(head: str, found: list[AttemptFigures]) -> Table:
     """How many commits needed how many attempts, one row for each of ``found``."""
     most = max((n for a in found for n in a.counts), default=1)
     least = min((n for a in found for n in a.counts), default=1)
@@ -87,7 +87,7 @@ def _bar(count: int, percent: float, again: bool) -> TableCell:
     return TableCell(joined((words.grouped(count), bar(round(percent), "again" if again else ""))), mark="cell")
 
 
-def _sentence(run: Stored, by_table: list[Attempts]) -> str:
+def _sentence(run: Stored, by_table: list[AttemptFigures]) -> str:
     """How many writes were retried, aborted by a conflict (by exception class), or failed otherwise."""
     writes = [o for o in run.operations if is_write(o.f)]
     aborted: Counter[str] = Counter()

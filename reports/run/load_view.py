@@ -16,9 +16,9 @@ from reports.drawing.page import Block, Heading, Table, TableColumn, TableRow, T
 from reports.drawing.svg import element
 from reports.run.stored import Stored
 
-MOST = 2
+MOST_ERRORS = 2
 """Errors that are named."""
-MOST_TEXT = 120
+LONGEST_ERROR = 120
 MOST_KINDS = 4
 MOST_TABLES = 64
 
@@ -47,10 +47,10 @@ def _said(ended: list[Operation]) -> str:
             conflicts[name] += 1
     groups = figures.error_groups(others)
     parts = [
-        f"{words.grouped(g.count)} × {words.shorten(error_chain.summary(g.name, g.family), MOST_TEXT)}"
-        for g in groups[:MOST]
+        f"{words.grouped(g.count)} × {words.shorten(error_chain.summary(g.name, g.family), LONGEST_ERROR)}"
+        for g in groups[:MOST_ERRORS]
     ]
-    if more := sum(g.count for g in groups[MOST:]):
+    if more := sum(g.count for g in groups[MOST_ERRORS:]):
         parts.append(f"{words.grouped(more)} with other errors")
     if conflicts:
         parts.append(f"{words.grouped(conflicts.total())} refused because of a conflict ({_classes(conflicts)})")

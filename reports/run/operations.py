@@ -19,7 +19,7 @@ from reports.drawing.page import Table, TableCell, TableColumn, TableRow, joined
 from reports.drawing.svg import element
 from reports.run.stored import Stored
 
-OUTCOMES = {"ok": "●", "fail": "✕", "info": "?"}
+OUTCOME_MARKS = {"ok": "●", "fail": "✕", "info": "?"}
 """Outcome of an operation → its mark."""
 
 
@@ -80,7 +80,7 @@ def process(o: Operation) -> str:
     return explain.process(o).removeprefix("process ")
 
 
-SHORT = 6
+SHOWN_DIGITS = 6
 """Digits of a snapshot's id that are shown; who points at them or copies them gets all."""
 _SNAPSHOT = re.compile(r"(?<![\w./-])\d{15,19}(?![\w-])")
 
@@ -88,8 +88,8 @@ _SNAPSHOT = re.compile(r"(?<![\w./-])\d{15,19}(?![\w-])")
 def snapshot(id: int | str) -> Markup:
     """The id of a snapshot, short, by which one may filter the timeline."""
     whole = str(id)
-    rest = tag("i", whole[SHORT:])
-    return element("a", whole[:SHORT], rest, href="#timeline", class_="id", title=whole, data_pick=f"s{whole}")
+    rest = tag("i", whole[SHOWN_DIGITS:])
+    return element("a", whole[:SHOWN_DIGITS], rest, href="#timeline", class_="id", title=whole, data_pick=f"s{whole}")
 
 
 def shortened(text: str) -> Markup:
@@ -137,7 +137,7 @@ def _row(shown: Shown, o: Operation, tables: bool, parts: Mapping[str, str]) -> 
     commits = shown.commits.get(o.op, ())
     made = [f"seq {c.sequence_number}" + (f", attempt {c.attempt}" if (c.attempt or 1) > 1 else "") for _, c in commits]
     snapshots = "; ".join(made[:4]) + (f"; {len(made) - 4} more" if len(made) > 4 else "")
-    said = f"{OUTCOMES[o.type]} {words.OUTCOMES[o.type]}"
+    said = f"{OUTCOME_MARKS[o.type]} {words.OUTCOME_WORDS[o.type]}"
     ended = [tag("span", said, f"o {o.type}", title=words.OUTCOMES_MEAN[o.type])]
     if o.type == "info" and o.op in shown.resolutions:
         became = shown.resolutions[o.op]

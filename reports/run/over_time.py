@@ -23,11 +23,11 @@ from reports.drawing.page import (
 )
 from reports.run import faulted, operations, plots
 from reports.run.bands import (
-    CLASSES,
+    BAND_CLASSES,
     Band,
     FaultTally,
-    Mark,
     TableFigures,
+    TimeMark,
     faults,
     nemesis,
     operation_class,
@@ -40,10 +40,10 @@ from reports.run.stored import Stored
 
 MOST_WINDOWS = 200
 MOST_SLOWEST = 8
-COMMITS = dict(zip(plots.COMMIT_STATES, ("first attempt", "retried", "not on main at the end"), strict=True))
+COMMIT_WORDS = dict(zip(plots.COMMIT_STATES, ("first attempt", "retried", "not on main at the end"), strict=True))
 
 
-def windows(run: Stored) -> tuple[list[Band], list[Mark]]:
+def windows(run: Stored) -> tuple[list[Band], list[TimeMark]]:
     """When faults were active, and the phases and other marks by time."""
     bands, marks = nemesis(run.events, run.end_ns / 1e9)
     return bands, sorted([*phases(run.operations), *marks], key=lambda m: m.at)
@@ -57,7 +57,7 @@ def blocks(shown: Shown) -> list[Block]:
     if (latency := plots.latency_over_time(run.operations, bands, marks, end_s)) is not None:
         out += [_marks_of(run), Plot(latency.drawing, "Latency"), Text([_drawn(latency, bool(bands))], "note")]
     if (rate := plots.throughput(run.operations, bands, marks, end_s)) is not None:
-        keys = [(plots.legend_area(k), words.OUTCOMES[k]) for k in ("ok", "info", "fail")]
+        keys = [(plots.legend_area(k), words.OUTCOME_WORDS[k]) for k in ("ok", "info", "fail")]
         note = f"Completions per second, stacked, in buckets of {words.duration(rate[1] * 1000)}."
         out += [Legend(keys), Plot(rate[0], "Throughput"), Text([note], "note")]
     if (quantiles := plots.quantiles_over_time(run.operations, bands, marks, end_s)) is not None:
@@ -80,8 +80,10 @@ def blocks(shown: Shown) -> list[Block]:
 
 def _marks_of(run: Stored) -> Legend:
     found = {operation_class(f) for f in {o.f for o in run.operations}}
-    outcomes = [(plots.legend_mark("circle", f"pt {k}"), words.OUTCOMES[k]) for k in ("ok", "fail", "info")]
-    return Legend([*outcomes, *((plots.legend_mark(plots.SHAPES[c], "neutral"), c) for c in CLASSES if c in found)])
+    outcomes = [(plots.legend_mark("circle", f"pt {k}"), words.OUTCOME_WORDS[k]) for k in ("ok", "fail", "info")]
+    return Legend(
+        [*outcomes, *((plots.legend_mark(plots.SHAPES[c], "neutral"), c) for c in BAND_CLASSES if c in found)]
+    )
 
 
 def _drawn(latency: plots.Sampled, bands: bool) -> str:
@@ -109,7 +111,7 @@ def _fault(t: FaultTally) -> TableRow:
     )
 
 
-def _windows(bands: Sequence[Band], marks: Sequence[Mark]) -> Fold:
+def _windows(bands: Sequence[Band], marks: Sequence[TimeMark]) -> Fold:
     names = [words.plural(len(bands), "fault window")] if bands else []
     names += [words.plural(len(marks), "phase or mark", "phases and marks")] if marks else []
     columns = [
@@ -149,12 +151,12 @@ def commits(shown: Shown) -> list[Block]:
     drawn = plots.commits_over_time(run.logs, shown.origin_ms, bands, marks, run.end_ns / 1e9)
     if drawn is not None and drawn.bucket_s is None:
         keys = [(plots.legend_mark(shape, "neutral"), name) for name, shape in plots.COMMIT_SHAPES.items()]
-        keys += [(plots.legend_mark("square", f"commit {state}"), name) for state, name in COMMITS.items()]
+        keys += [(plots.legend_mark("square", f"commit {state}"), name) for state, name in COMMIT_WORDS.items()]
         out += [Legend(keys), Plot(drawn.drawing)]
     elif drawn is not None and drawn.bucket_s is not None:
         total = words.grouped(sum(len(log.commits) for log in run.logs.values()))
         note = f"{total} snapshots, counted in buckets of {words.duration(drawn.bucket_s * 1000)}; all tables at the same scale."
-        keys = [(plots.legend_area(state), name) for state, name in COMMITS.items()]
+        keys = [(plots.legend_area(state), name) for state, name in COMMIT_WORDS.items()]
         out += [Legend(keys), Plot(drawn.drawing), Text([note], "note")]
     rows = [_table(table_figures(log)) for log in list(run.logs.values())[:MOST_TABLES]]
     note = "Rows are net: a row that a rewrite carries over is neither added nor removed. "

@@ -36,7 +36,7 @@ from reports.run import (
 )
 from reports.run.bands import clock_origin_ms
 from reports.run.banner import banner
-from reports.run.card import Found
+from reports.run.card import CardSubject
 from reports.run.operations import Shown
 from reports.run.results import is_unmet
 from reports.run.stored import Stored
@@ -87,7 +87,7 @@ def of(run: Stored) -> Page:
     )
 
 
-def _told(run: Stored, found: list[Found]) -> list[Block]:
+def _told(run: Stored, found: list[CardSubject]) -> list[Block]:
     """Notes, the names of the anomalies, and what the workload's entries cover."""
     out: list[Block] = [Text([tag("span", note, "wrap") for note in run.notes], "note")] if run.notes else []
     out += [Pairs(answer, "about")] if (answer := _answer(run, found)) else []
@@ -112,7 +112,7 @@ MOST_PLACES = 8
 """Tables whose rows are named in the answer."""
 
 
-def _answer(run: Stored, found: list[Found]) -> list[tuple[str, str]]:
+def _answer(run: Stored, found: list[CardSubject]) -> list[tuple[str, str]]:
     """What a person asks first: which rows are wrong, who did it, and what to do now."""
     stories = stories_view.unmarked(run)
     rows: dict[str, dict[int, None]] = {}
@@ -143,7 +143,7 @@ MOST_IDS = 12
 """Ids of one table's rows in the answer."""
 
 
-def _chip(run: Stored, name: str, count: int, cards_of: list[Found]) -> Markup:
+def _chip(run: Stored, name: str, count: int, cards_of: list[CardSubject]) -> Markup:
     found = [a for a in run.anomalies if a.name == name]
     parts: list[str] = [link(stories_view.term(name), cards.first_of(name, cards_of)), tag("b", words.grouped(count))]
     rows = sum(step.most for s in stories_view.unmarked(run) for step in s.steps if step.name == name)

@@ -12,7 +12,7 @@ from checkers.evidence.history import Operation
 from checkers.timeline import explain
 from reports.drawing import svg
 from reports.drawing.page import Block, Legend, Plot
-from reports.drawing.svg import Frame
+from reports.drawing.svg import PlotArea
 from reports.drawing.words import moment, shorten
 from reports.run import plots
 from reports.run.bands import Band
@@ -79,7 +79,7 @@ class BrokenScale:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitMark:
     """A commit on an operation's bar: ms since the start of the run."""
 
     op: str
@@ -89,7 +89,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadMark:
     """When an operation read a snapshot, ms since the start of the run; ``maker``: the operation that made it, if that is known."""
 
     op: str
@@ -99,7 +99,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
+class DelayMark:
     """A request of an operation that was held on its way, or struck by faults: ms since the start of the run."""
 
     op: str
@@ -114,9 +114,9 @@ class Interleaving:
     """What a picture shows; ``rows``: by invocation."""
 
     rows: tuple[Operation, ...]
-    commits: tuple[Commit, ...]
-    reads: tuple[Read, ...]
-    delays: tuple[Delay, ...]
+    commits: tuple[CommitMark, ...]
+    reads: tuple[ReadMark, ...]
+    delays: tuple[DelayMark, ...]
     bands: tuple[Band, ...]
 
 
@@ -135,29 +135,29 @@ def interleaving(shown: Shown, operations: Iterable[Operation], bands: Sequence[
     )
 
 
-def _commits(shown: Shown, o: Operation) -> Iterator[Commit]:
+def _commits(shown: Shown, o: Operation) -> Iterator[CommitMark]:
     for _, c in shown.commits.get(o.op, ()) if shown.origin_ms is not None else ():
         at = c.timestamp_ms - (shown.origin_ms or 0.0)
         if o.end is not None:  # the timestamp has whole ms of the writer's clock: keep it on its bar
             at = min(max(at, figures.ms(o.start)), figures.ms(o.end))
-        yield Commit(o.op, at, c.snapshot_id, c.sequence_number)
+        yield CommitMark(o.op, at, c.snapshot_id, c.sequence_number)
 
 
-def reads(shown: Shown, o: Operation) -> list[Read]:
+def reads(shown: Shown, o: Operation) -> list[ReadMark]:
     """The snapshots that an operation read of those that the table logs have, but for its own."""
     out = []
     for scan in shown.run.scans.get(o.op, ()):
         found = shown.snapshots.get(scan.snapshot)
         if found is not None and found[1].op != o.op:
-            out.append(Read(o.op, figures.ms(scan.time), scan.snapshot, found[1].op))
+            out.append(ReadMark(o.op, figures.ms(scan.time), scan.snapshot, found[1].op))
     return out
 
 
-def _delays(shown: Shown, o: Operation) -> Iterator[Delay]:
+def _delays(shown: Shown, o: Operation) -> Iterator[DelayMark]:
     for r in shown.run.change_requests.get(o.op, ()):
         if r.held or r.faults:
             at = figures.ms(r.time)
-            yield Delay(o.op, at, at + r.ms, r.kind if r.held else "", ", ".join(r.faults))
+            yield DelayMark(o.op, at, at + r.ms, r.kind if r.held else "", ", ".join(r.faults))
 
 
 # --- the drawing ------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class _Drawing:
 
     def __init__(self, found: Interleaving) -> None:
         self._found = found
-        self._frame = Frame(WIDTH, TOP + LANE * len(found.rows) + 26, LEFT, RIGHT, TOP, 26)
+        self._frame = PlotArea(WIDTH, TOP + LANE * len(found.rows) + 26, LEFT, RIGHT, TOP, 26)
         self._spans = [(figures.ms(o.start), figures.ms((o.completed or o.invoked).time)) for o in found.rows]
         points = [*(c.at for c in found.commits), *(d.at for d in found.delays)]
         self._x = BrokenScale([*self._spans, *((at, at) for at in points)], LEFT, self._frame.x1)
@@ -273,7 +273,7 @@ class _Drawing:
             if d.struck:
                 yield f"its request at {moment(d.at)} was struck by {shorten(d.struck, 80)}"
 
-    def _read(self, r: Read) -> Iterator[Markup]:
+    def _read(self, r: ReadMark) -> Iterator[Markup]:
         """An arrow from the commit of a snapshot, or from above if that is not in the picture, to the moment at which it was read."""
         x1, y1 = self._x(r.at), self._y[r.op]
         made = next((c for c in self._found.commits if c.snapshot == r.snapshot), None)

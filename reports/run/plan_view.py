@@ -9,7 +9,7 @@ from typing import Any
 from checkers.evidence.lenient import mapping
 from compose.redaction import masked
 from reports.drawing import words
-from reports.drawing.page import Block, Group, Heading, Pairs, Table, TableColumn, TableRow, Text, bar
+from reports.drawing.page import Block, BlockGroup, Heading, Pairs, Table, TableColumn, TableRow, Text, bar
 from reports.drawing.svg import element
 from reports.run import values
 from reports.run.stored import Stored
@@ -18,7 +18,7 @@ MOST_KINDS = 80
 
 
 MOST_TABLES = 64
-LONG = 40
+LONG_VALUE = 40
 """Characters of a cell whose column is kept wide."""
 
 
@@ -38,7 +38,7 @@ def table_of(items: list[dict[str, Any]], *, fit: bool = False) -> Table | None:
     if not columns:
         return None
     rows = [TableRow([cell(item.get(c)) for c in columns]) for item in items[:MOST_TABLES]]
-    long = {c for c in columns for item in items[:MOST_TABLES] if len(cell(item.get(c))) > LONG}
+    long = {c for c in columns for item in items[:MOST_TABLES] if len(cell(item.get(c))) > LONG_VALUE}
     heads = [
         TableColumn(words.shorten(c.replace("_", " "), 40), mark="wrap" if c in long else "", most=300) for c in columns
     ]
@@ -173,7 +173,7 @@ def blocks(run: Stored) -> list[Block]:
     mix, rest = mix_of(run), _rest(run)
     parts: list[list[Block]] = [[Heading("Operation mix"), mix]] if mix is not None else []
     parts += [rest] if rest else []
-    out += [Group(parts)] if parts else []
+    out += [BlockGroup(parts)] if parts else []
     return out or [Text(["plan.yaml and run.json are empty or missing."], "muted")]
 
 

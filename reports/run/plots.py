@@ -17,10 +17,10 @@ from checkers.costs.figures import OUTCOMES
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, TableLog
 from reports.drawing import svg
-from reports.drawing.svg import Frame, Scale
+from reports.drawing.svg import PlotArea, Scale
 from reports.drawing.words import duration, shorten
 from reports.run import bands as measure
-from reports.run.bands import Band, Mark
+from reports.run.bands import Band, TimeMark
 
 WIDTH = 1120.0
 LEFT, RIGHT = 64.0, 72.0
@@ -56,7 +56,7 @@ def legend_area(class_: str) -> Markup:
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
-def _time_scale(frame: Frame, end_s: float) -> tuple[Scale, list[tuple[float, str]], str]:
+def _time_scale(frame: PlotArea, end_s: float) -> tuple[Scale, list[tuple[float, str]], str]:
     unit, name = (1.0, "s") if end_s < 300 else (60.0, "min") if end_s < 3 * 3600 else (3600.0, "h")
     end_s = max(end_s, 1e-3)
     values = svg.ticks(0, end_s / unit, 12)
@@ -64,7 +64,7 @@ def _time_scale(frame: Frame, end_s: float) -> tuple[Scale, list[tuple[float, st
     return Scale(0, end_s, frame.left, frame.x1), labels, f"time since start, {name}"
 
 
-def _nemesis(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark]) -> list[Markup]:
+def _nemesis(frame: PlotArea, x: Scale, bands: Sequence[Band], marks: Sequence[TimeMark]) -> list[Markup]:
     """Faults as translucent bars stacked from the top edge, each a twelfth of the height; phases as dashed lines."""
     rows = _rows(bands)
     height = (frame.y1 - frame.top) / 12
@@ -79,7 +79,7 @@ def _nemesis(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark
     return out
 
 
-def _nemesis_names(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark]) -> list[Markup]:
+def _nemesis_names(frame: PlotArea, x: Scale, bands: Sequence[Band], marks: Sequence[TimeMark]) -> list[Markup]:
     """The names for :func:`_nemesis`, to be drawn last: each fault's once, phases' where there is room."""
     height = (frame.y1 - frame.top) / 12
     out: list[Markup] = []
@@ -134,14 +134,14 @@ class Sampled:
 
 
 def latency_over_time(
-    operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[Mark], end_s: float
+    operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[TimeMark], end_s: float
 ) -> Sampled | None:
     """One mark for each operation: x is its invocation, y the log of its latency. None when none completed."""
     shown = sample(operations, MOST_POINTS)
     total = sum(o.completed is not None for o in operations)
     if not shown:
         return None
-    frame = Frame(WIDTH, 380, LEFT, RIGHT, 34, 36)
+    frame = PlotArea(WIDTH, 380, LEFT, RIGHT, 34, 36)
     values = [max(0.1, figures.latency_ms(o) or 0) for o in shown]
     x, labels, name = _time_scale(frame, end_s)
     y = Scale(min(values) * 0.8, max(values) * 1.25, frame.y1, frame.top, log=True)
@@ -155,7 +155,7 @@ def latency_over_time(
         groups.setdefault((o.type, measure.operation_class(o.f)), []).append((x(o.start / 1e9), y(v)))
     radius = 3.2 if len(shown) < 1500 else 2.3
     for outcome in OUTCOMES:
-        for kind in measure.CLASSES:
+        for kind in measure.BAND_CLASSES:
             if (outcome, kind) in groups:
                 parts.append(svg.marks(SHAPES[kind], groups[outcome, kind], radius, f"pt {outcome}"))
     parts += _nemesis_names(frame, x, bands, marks)
@@ -163,14 +163,14 @@ def latency_over_time(
 
 
 def throughput(
-    operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[Mark], end_s: float
+    operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[TimeMark], end_s: float
 ) -> tuple[Markup, float] | None:
     """Completions per second, stacked by outcome, and the width of a bucket in s. None without operations."""
     if not operations:
         return None
     width = figures.bucket_width(end_s, 120)
     buckets = figures.rates(operations, end_s, width)
-    frame = Frame(WIDTH, 190, LEFT, RIGHT, 24, 36)
+    frame = PlotArea(WIDTH, 190, LEFT, RIGHT, 24, 36)
     x, labels, name = _time_scale(frame, end_s)
     highest = max(sum(b.values()) for b in buckets) or 1.0
     y = Scale(0, highest * 1.05, frame.y1, frame.top)
@@ -195,7 +195,7 @@ QUANTILES = ((0.5, "p50"), (0.95, "p95"), (0.99, "p99"), (1.0, "max"))
 
 
 def quantiles_over_time(
-    operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[Mark], end_s: float
+    operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[TimeMark], end_s: float
 ) -> tuple[Markup, float] | None:
     """Latency quantiles of acknowledged operations in windows, and a window's width in s. None if there are none."""
     acknowledged = sum(o.type == "ok" for o in operations)
@@ -203,7 +203,7 @@ def quantiles_over_time(
     found = figures.windows(operations, end_s, width, [q for q, _ in QUANTILES])
     if not found:
         return None
-    frame = Frame(WIDTH, 230, LEFT, RIGHT, 24, 36)
+    frame = PlotArea(WIDTH, 230, LEFT, RIGHT, 24, 36)
     x, labels, name = _time_scale(frame, end_s)
     values = [max(0.1, v) for _, vs in found for v in vs]
     y = Scale(min(values) * 0.8, max(values) * 1.25, frame.y1, frame.top, log=True)
@@ -230,7 +230,7 @@ def quantiles_over_time(
 
 
 @dataclass(frozen=True, slots=True)
-class Commits:
+class CommitPlot:
     """A drawing of commits; ``bucket_s`` is the width of a bar if there are too many commits for single marks, else None."""
 
     drawing: Markup
@@ -242,8 +242,12 @@ COMMIT_STATES = ("first", "retried", "off")
 
 
 def commits_over_time(
-    logs: Mapping[str, TableLog], origin_ms: float | None, bands: Sequence[Band], marks: Sequence[Mark], end_s: float
-) -> Commits | None:
+    logs: Mapping[str, TableLog],
+    origin_ms: float | None,
+    bands: Sequence[Band],
+    marks: Sequence[TimeMark],
+    end_s: float,
+) -> CommitPlot | None:
     """One lane for each table: a mark for each snapshot (its shape is the operation), or bars that count many snapshots.
 
     None when there is no commit, or none that fits on the run's clock.
@@ -254,7 +258,7 @@ def commits_over_time(
     bucket = None if total <= MOST_MARKED_COMMITS else figures.bucket_width(end_s, 120)
     lane = 30.0 if bucket is None else 46.0
     left = max(LEFT, 22 + 6.6 * max(min(20, len(table)) for table in logs))
-    frame = Frame(WIDTH, 30 + lane * len(logs) + 36, left, RIGHT, 24, 36)
+    frame = PlotArea(WIDTH, 30 + lane * len(logs) + 36, left, RIGHT, 24, 36)
     x, labels, name = _time_scale(frame, end_s)
     parts = [*_nemesis(frame, x, bands, marks), svg.axis_x(frame, x, labels, name)]
     lanes = {table: _by_state(log, origin_ms) for table, log in logs.items()}
@@ -272,7 +276,7 @@ def commits_over_time(
                 parts.append(svg.marks(key[1], groups[key], 3.6, f"commit {key[0]}"))
         else:
             parts += _bars(counts[table], bucket, x, y, (lane - 6) / highest)
-    return Commits(svg.drawing(frame.width, frame.height, "Commits per table over time", parts), bucket)
+    return CommitPlot(svg.drawing(frame.width, frame.height, "Commits per table over time", parts), bucket)
 
 
 def _by_state(log: TableLog, origin_ms: float) -> list[tuple[str, float, str]]:

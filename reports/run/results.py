@@ -9,23 +9,23 @@ from typing import Any
 from pydantic import ValidationError
 
 from checkers.evidence.lenient import integer, integers, mapping, mappings, strings
-from checkers.judge.accepted import Accepted
-from checkers.judge.known import Known
-from checkers.judge.proof import WORDS
-from checkers.judge.stories import Step, Story, Told
+from checkers.judge.accepted import AcceptedAnomalies
+from checkers.judge.known import KnownDefect
+from checkers.judge.proof import PROOF_WORDS
+from checkers.judge.stories import Stories, Story, StoryStep
 from checkers.names import Harm
-from checkers.timeline.unreadable import Unreadable
+from checkers.timeline.unreadable import UnreadableTable
 from checkers.verdict import Anomaly, Verdict
 from reports.drawing.words import tally
-from workloads.file.anomalies import Entry
+from workloads.file.anomalies import AnomalyEntry
 from workloads.tables import TableSpec
 
 
-def told_from_json(r: Mapping[str, Any]) -> Told:
+def told_from_json(r: Mapping[str, Any]) -> Stories:
     """Stories, known defects and unreadable tables of a ``results.json``; empty for one of an older icequake."""
-    return Told(
+    return Stories(
         tuple(
-            Unreadable(
+            UnreadableTable(
                 str(u.get("table")),
                 integer(u.get("since")) or 0,
                 str(u.get("file")),
@@ -72,8 +72,8 @@ def _is_place(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and isinstance(value[1], int)
 
 
-def _story_step(r: Mapping[str, Any]) -> Step:
-    return Step(
+def _story_step(r: Mapping[str, Any]) -> StoryStep:
+    return StoryStep(
         str(r.get("name")),
         strings(r.get("checkers")),
         integer(r.get("count")) or 0,
@@ -83,22 +83,22 @@ def _story_step(r: Mapping[str, Any]) -> Step:
     )
 
 
-def _known(value: object) -> tuple[Known, ...]:
+def _known(value: object) -> tuple[KnownDefect, ...]:
     return tuple(
-        Known(str(k.get("scenario")), str(k.get("link")), strings(k.get("anomalies")), str(k.get("remedy") or ""))
+        KnownDefect(str(k.get("scenario")), str(k.get("link")), strings(k.get("anomalies")), str(k.get("remedy") or ""))
         for k in mappings(value)
     )
 
 
-def accepted_from_json(results: Mapping[str, Any], tables: Iterable[TableSpec] = ()) -> Accepted:
+def accepted_from_json(results: Mapping[str, Any], tables: Iterable[TableSpec] = ()) -> AcceptedAnomalies:
     """What the workload expects and allows, by a ``results.json``; an entry of another form is left out."""
 
-    def entries(key: str) -> Iterator[Entry]:
+    def entries(key: str) -> Iterator[AnomalyEntry]:
         for written in said if isinstance(said := results.get(key), list) else ():
             with suppress(ValidationError):
-                yield Entry.model_validate(written)
+                yield AnomalyEntry.model_validate(written)
 
-    return Accepted.of(tuple(entries("expected")), tuple(entries("allowed")), tables)
+    return AcceptedAnomalies.of(tuple(entries("expected")), tuple(entries("allowed")), tables)
 
 
 def verdict_words(results: Mapping[str, Any]) -> str:
@@ -106,8 +106,8 @@ def verdict_words(results: Mapping[str, Any]) -> str:
     found = [a for v in map(Verdict.from_json, mappings(results.get("checkers"))) for a in v.anomalies]
     unmet = unmet_expectations(found)
     state = mapping(results.get("scenario")).get("state")
-    if state in WORDS and results.get("complete", True) is True:
-        return WORDS[state]
+    if state in PROOF_WORDS and results.get("complete", True) is True:
+        return PROOF_WORDS[state]
     valid = results.get("valid")
     if valid is True:
         accepted = accepted_from_json(results)  # of a valid run every anomaly is covered: its tables do not matter

@@ -103,7 +103,7 @@ def _writers(writers: Mapping[str, Any]) -> Table:
     numbers = sorted({n for counts in found.values() for n in counts}, key=lambda n: (len(n), n))[:12]
     columns = [TableColumn("writer"), *(TableColumn(n, right=True) for n in numbers)]
     rows = []
-    for writer, counts in list(found.items())[: values.MOST_ROWS]:
+    for writer, counts in list(found.items())[: values.MOST_ROWS_SHOWN]:
         most = max(counts.values(), default=0) or 1
         cells = [_bar(counts.get(n, 0), most, n not in ("0", "1")) for n in numbers]
         rows.append(TableRow([words.shorten(writer, 40), *cells]))

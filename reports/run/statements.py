@@ -14,7 +14,7 @@ from workloads.engines.engines import SPARK
 from workloads.operations.kinds import KINDS
 from workloads.tables import SQL_COLUMNS, TableSpec
 
-MOST = 700
+MOST_CHARACTERS = 700
 """Characters of a statement."""
 
 
@@ -49,7 +49,7 @@ def _made(spec: TableSpec) -> str:
     text = f"CREATE TABLE {spec.name} ({SQL_COLUMNS}) {definition(spec).format_map(_Names())};"
     head, found, properties = text.partition(" TBLPROPERTIES (")
     lines = properties.replace("', '", "',\n  '") if found else ""
-    return words.shorten(f"{head}\nTBLPROPERTIES (\n  {lines}" if found else text, 3 * MOST)
+    return words.shorten(f"{head}\nTBLPROPERTIES (\n  {lines}" if found else text, 3 * MOST_CHARACTERS)
 
 
 def _of(o: Operation, spec: TableSpec) -> list[str]:
@@ -60,6 +60,6 @@ def _of(o: Operation, spec: TableSpec) -> list[str]:
     names = _Names(table=spec.name, identifier=spec.name)
     try:
         found = kind.statements(dict(o.value), o.op, spec)
-        return [words.shorten(s.sql.format_map(names), MOST) + ";" for s in found if s.sql]
+        return [words.shorten(s.sql.format_map(names), MOST_CHARACTERS) + ";" for s in found if s.sql]
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         return []

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence import history, runfolder, tablelog, tablelog_file
-from checkers.evidence.change_requests import ChangeRequest, Scan, change_requests, scans
+from checkers.evidence.change_requests import ChangeRequest, SnapshotScan, change_requests, scans
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, Operation
 from checkers.evidence.lenient import mapping, strings
 from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.tablelog import Commit, TableLog
-from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
+from checkers.judge.accepted import NOTHING_ACCEPTED, AcceptedAnomalies
 from checkers.judge.runfolder import ran_of, whole
-from checkers.judge.stories import NOTHING_TOLD, Told, tell
+from checkers.judge.stories import NOTHING_TOLD, Stories, tell
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.run.results import accepted_from_json, told_from_json
 
@@ -60,11 +60,11 @@ class Stored:
     problems: tuple[str, ...]
     change_requests: dict[str, list[ChangeRequest]] = field(default_factory=dict)
     """Operation id → its change requests."""
-    scans: dict[str, list[Scan]] = field(default_factory=dict)
+    scans: dict[str, list[SnapshotScan]] = field(default_factory=dict)
     """Operation id → the snapshots that it read."""
-    accepted: Accepted = NOTHING_ACCEPTED
+    accepted: AcceptedAnomalies = NOTHING_ACCEPTED
     """The anomalies that the workload expects or allows, as the results say."""
-    told: Told = NOTHING_TOLD
+    told: Stories = NOTHING_TOLD
     """The stories of the anomalies, and the tables that became unreadable."""
 
     @property
@@ -292,7 +292,7 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
     )
 
 
-def _told(results: Mapping[str, Any] | None, verdicts: Sequence[Verdict], evidence: Evidence, plan: Plan) -> Told:
+def _told(results: Mapping[str, Any] | None, verdicts: Sequence[Verdict], evidence: Evidence, plan: Plan) -> Stories:
     """What the results tell; of results by an older icequake, which do not, it is told anew."""
     if results is None or "headline" in results or not any(v.anomalies for v in verdicts):
         return told_from_json(results or {})

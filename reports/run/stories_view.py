@@ -13,8 +13,8 @@ from checkers.judge import by_engine as engines
 from checkers.judge import stories
 from checkers.judge.by_engine import Did, version_of
 from checkers.judge.causes import events
-from checkers.judge.known import Known
-from checkers.judge.stories import UNREADABLE, Step, Story
+from checkers.judge.known import KnownDefect
+from checkers.judge.stories import UNREADABLE_STEP, Story, StoryStep
 from checkers.names import meaning
 from checkers.verdict import Anomaly
 from reports.drawing import words
@@ -40,11 +40,11 @@ from workloads.tables import ICEBERG, TableFormatName
 NOT_RECORDED = "not recorded (made before icequake kept it)"
 """The version of an engine that the run's plan does not have."""
 MOST_STRUCK = 4
-MOST_TABLES = 4
+MOST_TOLD_TABLES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StoryLine:
     """One step of a story: its name, how often it was found, and a sentence."""
 
     name: str
@@ -72,7 +72,7 @@ class StoryView:
     who: str
     mark: str
     struck: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[StoryLine, ...]
     known: tuple[KnownLine, ...]
 
 
@@ -142,21 +142,21 @@ def versions(run: Stored) -> dict[str, str]:
     return {k: v for k, v in run.plan.versions.items() if k in used or k not in get_args(TableFormatName)}
 
 
-def _line(table: str, step: Step) -> Line:
+def _line(table: str, step: StoryStep) -> StoryLine:
     times = (
         min(step.count, step.most) if step.most else step.count
     )  # as the headline counts, but of anomalies and not of rows
-    return Line(step.name, times, f"{table}: {step.text}" if step.name == UNREADABLE else step.text)
+    return StoryLine(step.name, times, f"{table}: {step.text}" if step.name == UNREADABLE_STEP else step.text)
 
 
 def _struck(run: Stored, story: Story) -> list[str]:
     """What faults did to the requests of the operations at fault."""
-    ops = dict.fromkeys(op for step in story.steps if step.name != UNREADABLE for op in step.ops)
+    ops = dict.fromkeys(op for step in story.steps if step.name != UNREADABLE_STEP for op in step.ops)
     found = [r for op in ops for r in run.change_requests.get(op, ()) if r.faults]
     return [faulted.happened(r) for r in sorted(found, key=lambda r: r.time)[:MOST_STRUCK]]
 
 
-def _known(k: Known) -> KnownLine:
+def _known(k: KnownDefect) -> KnownLine:
     return KnownLine(f"icequake prove {words.shorten(k.scenario, 60)}", words.safe(k.link), words.link_label(k.link))
 
 
@@ -188,12 +188,12 @@ def _engine(d: Did) -> TableRow:
 
 def what_happened(view: StoryView) -> list[Block]:
     """The steps of a story, the cause first, if it has several."""
-    if len(view.lines) < 2 and not view.struck and view.story.name != UNREADABLE:
+    if len(view.lines) < 2 and not view.struck and view.story.name != UNREADABLE_STEP:
         return []
     return [Text([*view.struck, *map(_step, view.lines)], "steps")]
 
 
-def _step(line: Line) -> Markup:
+def _step(line: StoryLine) -> Markup:
     times = f" ×{words.grouped(line.count)} " if line.count > 1 and not line.text[:1].isdigit() else " "
     said = tag("span", operations.shortened(words.shorten(line.text, 500)), "wrap")
     return joined((term(line.name), times, said))
@@ -227,7 +227,7 @@ def scenario_facts(run: Stored) -> list[tuple[str, str, str | None]]:
     told = run.scenario
     if not told:
         return []
-    specs = table_specs(run)[:MOST_TABLES]
+    specs = table_specs(run)[:MOST_TOLD_TABLES]
     out: list[tuple[str, str, str | None]] = [("table", _make(s, len(specs)), None) for s in specs]
     isolation = dict.fromkeys(str(s["isolation"]) for s in specs if s.get("isolation"))
     out += [("isolation", ", ".join(isolation), None)] if isolation else []

@@ -12,10 +12,10 @@ from typing import TextIO
 
 from checkers.costs import figures
 from checkers.judge import stories
-from checkers.judge.stories import UNREADABLE
+from checkers.judge.stories import UNREADABLE_STEP
 from checkers.timeline import explain
 from reports.drawing import words
-from reports.drawing.page import SYMBOLS
+from reports.drawing.page import BANNER_SYMBOLS
 from reports.run import bands, banner, faulted, load_view, stored, stories_view
 from reports.run.stored import Stored
 
@@ -73,7 +73,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             )
         return out
 
-    out = ["", paint(f"{SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
+    out = ["", paint(f"{BANNER_SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
     out += wrap(verdict.sentence, "  ")
     for note in run.notes:
         out += wrap(note, "  ")
@@ -176,7 +176,7 @@ def _shape(
     out += [line for text in first.struck for line in wrap(text, "    ")]
     for step in first.lines if len(first.lines) > 1 else ():
         times = f" ×{words.grouped(step.count)}" if step.count > 1 else ""
-        lead = "" if step.name == UNREADABLE else f"{words.shorten(step.name, 60)}{times}: "
+        lead = "" if step.name == UNREADABLE_STEP else f"{words.shorten(step.name, 60)}{times}: "
         out += wrap(lead + words.shorten(step.text, 600), "    ")
     out += wrap(f"do now: {s.repair.replace('`', '')}", "    ") if s.repair else []
     out += wrap(f"avoid it: {s.remedy.replace('`', '')}", "    ") if s.remedy else []

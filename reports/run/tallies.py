@@ -39,7 +39,7 @@ def blocks(shown: Shown) -> list[Block]:
 
 def table(head: str, tallies: list[Tally], total: Tally | None = None) -> Table:
     """How the operations of each group ended, and how long those that were acknowledged took."""
-    names = ("operations", *words.OUTCOMES.values(), "ok share")
+    names = ("operations", *words.OUTCOME_WORDS.values(), "ok share")
     columns = [
         TableColumn(head, mark="name", most=60),
         *(TableColumn(name, right=True) for name in names),

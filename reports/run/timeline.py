@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.evidence import error_chain
-from checkers.evidence.change_requests import Scan
+from checkers.evidence.change_requests import SnapshotScan
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
@@ -22,7 +22,7 @@ from reports.drawing.page import Block, Plot, Text, joined, tag
 from reports.drawing.svg import element
 from reports.run.operations import anchor_id
 
-MOST = 2000
+MOST_DRAWN = 2000
 MOST_KEYS = 8
 ROW = 15
 """Pixels for each event."""
@@ -53,7 +53,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class TimelineDrawing:
     """The whole timeline: ``shown`` of ``total`` operations."""
 
     lanes: tuple[str, ...]
@@ -65,7 +65,7 @@ class Timeline:
     total: int
 
 
-def choose(operations: Sequence[Operation], marked: Collection[str], most: int = MOST) -> list[int]:
+def choose(operations: Sequence[Operation], marked: Collection[str], most: int = MOST_DRAWN) -> list[int]:
     """Positions of the operations to show: all, or the marked ones with their neighbours and then the first ones."""
     if len(operations) <= most:
         return list(range(len(operations)))
@@ -95,8 +95,8 @@ def timeline(
     writers: int,
     marked: Collection[str],
     commits: Mapping[str, list[tuple[str, Commit]]],
-    scans: Mapping[str, Sequence[Scan]] = MappingProxyType({}),
-) -> Timeline | None:
+    scans: Mapping[str, Sequence[SnapshotScan]] = MappingProxyType({}),
+) -> TimelineDrawing | None:
     """The timeline of ``operations`` (in the order of invocation); None if there are none."""
     if not operations:
         return None
@@ -146,10 +146,10 @@ def timeline(
     ]
     engines = {lane_of(o, writers): o.engine for o in shown if o.mixed}
     heads = tuple(f"{lane} {engines[lane]}" if lane in engines else str(lane) for lane in lanes)
-    return Timeline(heads, tuple(boxes), tuple(times), tuple(cuts), at, len(shown), len(operations))
+    return TimelineDrawing(heads, tuple(boxes), tuple(times), tuple(cuts), at, len(shown), len(operations))
 
 
-def _about(o: Operation, commits: Sequence[tuple[str, Commit]], scans: Sequence[Scan]) -> str:
+def _about(o: Operation, commits: Sequence[tuple[str, Commit]], scans: Sequence[SnapshotScan]) -> str:
     """What the field above the timeline is compared with: ``k7`` for a key, ``s…`` for a snapshot that it read or made."""
     value = o.value if isinstance(o.value, Mapping) else {}
     ids = found if isinstance(found := value.get("ids"), list) else [value.get("id")]
@@ -185,7 +185,7 @@ def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
     return "\n".join(words.shorten(line, 200) for line in lines)
 
 
-def blocks(found: Timeline | None) -> list[Block]:
+def blocks(found: TimelineDrawing | None) -> list[Block]:
     """The section of the timeline."""
     if found is None:
         return [Text(["The history has no operations."], "muted")]
@@ -203,7 +203,7 @@ def blocks(found: Timeline | None) -> list[Block]:
     return [Text([joined((note, printed))], "note"), Plot(_drawn(found))]
 
 
-def _drawn(found: Timeline) -> Markup:
+def _drawn(found: TimelineDrawing) -> Markup:
     """Boxes that the style sheet places: one column for each lane, as wide as there is room."""
     heads = [tag("span", f"writer {words.shorten(lane, 24)}") for lane in found.lanes]
     marks = [tag("div", f"⋯ {c.text} ⋯", "left-out", style=f"top:{c.top}px") for c in found.cuts]

@@ -8,11 +8,11 @@ from typing import Any, Literal
 from reports.drawing import words
 from reports.drawing.page import Block, Heading, Pairs, Table, TableCell, TableColumn, TableRow, counted, tag
 
-MOST_ROWS = 64
+MOST_ROWS_SHOWN = 64
 MOST_COLUMNS = 16
 WIDEST = 7
 """Columns that stand beside each other; of a table with more, its rows become columns if there are fewer of these."""
-MOST = 40
+LONGEST_SHOWN = 40
 
 
 EXPLAINED: Mapping[str, str] = {
@@ -47,7 +47,7 @@ def blocks(said: Mapping[str, Any], most: int = 400) -> list[Block]:
     """Single values by their names; below them a table of each that has many things. ``most``: characters of a value."""
     pairs: list[tuple[str, str]] = []
     tables: list[Block] = []
-    for key, value in list(said.items())[:MOST]:
+    for key, value in list(said.items())[:LONGEST_SHOWN]:
         if (found := table(value)) is not None:
             tables += [Heading(name(key)), found]
         else:
@@ -68,14 +68,15 @@ def table(value: Any, head: str = "", form: Literal["", "fit"] = "") -> Table | 
     if rows[0][0] is not None and len(keys) > WIDEST and len(rows) < len(keys):
         return _turned(keys, rows, head, form)
     right = [all(_numeric(v.get(k)) for _, v in rows) for k in keys]
-    long = [any(len(words.plainly(v.get(k), 300)) > 40 for _, v in rows[:MOST_ROWS]) for k in keys]
+    long = [any(len(words.plainly(v.get(k), 300)) > 40 for _, v in rows[:MOST_ROWS_SHOWN]) for k in keys]
     columns = [
         TableColumn(name(k), right=r, mark="wrap" if w else "", most=300, title=EXPLAINED.get(k, ""))
         for k, r, w in zip(keys, right, long, strict=True)
     ]
     first = [] if rows[0][0] is None else [TableColumn(head)]
     shown = [
-        TableRow([*([] if lead is None else [lead]), *(_cell(v.get(k)) for k in keys)]) for lead, v in rows[:MOST_ROWS]
+        TableRow([*([] if lead is None else [lead]), *(_cell(v.get(k)) for k in keys)])
+        for lead, v in rows[:MOST_ROWS_SHOWN]
     ]
     return Table([*first, *columns], shown, form=form)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote
 
 from reports.serve import files, pages
-from reports.serve.files import Opened, Outside
-from reports.serve.index import Entry, Filter, Index
+from reports.serve.files import OpenFile, Outside
+from reports.serve.index import Index, RunEntry, RunFilter
 
 _HTML = "text/html; charset=utf-8"
 _OWN = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -39,20 +39,20 @@ MOST_QUERY = 4_000
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """What is sent: ``body`` is bytes, or an open file, which the sender closes."""
 
     code: int
-    body: bytes | Opened
+    body: bytes | OpenFile
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         """Bytes of the body."""
-        return self.body.size if isinstance(self.body, Opened) else len(self.body)
+        return self.body.size if isinstance(self.body, OpenFile) else len(self.body)
 
 
-class Refused(ValueError):
+class RefusedRequest(ValueError):
     """A request that is answered by an error's page."""
 
     def __init__(self, code: HTTPStatus, text: str) -> None:
@@ -60,12 +60,12 @@ class Refused(ValueError):
         self.code = code
 
 
-def answer(index: Index, target: str) -> Answer:
+def answer(index: Index, target: str) -> Response:
     """The answer to GET of a request's target, such as ``/?q=mixed``."""
     path, _, query = target.partition("#")[0].partition("?")
     try:
         return _found(index, path, query)
-    except Refused as e:
+    except RefusedRequest as e:
         return error(e.code, str(e))
     except Outside:
         return error(HTTPStatus.NOT_FOUND, "There is no such file in the store.")
@@ -73,39 +73,39 @@ def answer(index: Index, target: str) -> Answer:
         return error(HTTPStatus.FORBIDDEN, "The file cannot be read.")
 
 
-def error(code: HTTPStatus, text: str) -> Answer:
+def error(code: HTTPStatus, text: str) -> Response:
     """The page of an error."""
     return _own(pages.error(code, code.phrase, text), code)
 
 
-def _own(text: str, code: int = 200) -> Answer:
-    return Answer(code, text.encode(errors="replace"), _headers(_HTML, _OWN))
+def _own(text: str, code: int = 200) -> Response:
+    return Response(code, text.encode(errors="replace"), _headers(_HTML, _OWN))
 
 
 def _headers(content_type: str, policy: str) -> dict[str, str]:
     return {"Content-Type": content_type, "Content-Security-Policy": policy, **SECURITY}
 
 
-def _found(index: Index, path: str, query: str) -> Answer:
+def _found(index: Index, path: str, query: str) -> Response:
     if path == "/":
         return _runs(index, query)
     if path == "/compare":
         return _own(pages.side_by_side(*_pair(index, query)))
     if path == "/store" or path.startswith("/store/"):
         return _stored(index, path.removeprefix("/store"), query)
-    raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
+    raise RefusedRequest(HTTPStatus.NOT_FOUND, "There is no such page.")
 
 
 def _asked(query: str) -> dict[str, list[str]]:
     if len(query) > MOST_QUERY:
-        raise Refused(HTTPStatus.BAD_REQUEST, "The query is too long.")
+        raise RefusedRequest(HTTPStatus.BAD_REQUEST, "The query is too long.")
     try:
         return parse_qs(query, errors="strict", max_num_fields=32)
     except ValueError:
-        raise Refused(HTTPStatus.BAD_REQUEST, "The query cannot be read.") from None
+        raise RefusedRequest(HTTPStatus.BAD_REQUEST, "The query cannot be read.") from None
 
 
-def _runs(index: Index, query: str) -> Answer:
+def _runs(index: Index, query: str) -> Response:
     asked = _asked(query)
 
     def one(name: str) -> str:
@@ -113,23 +113,23 @@ def _runs(index: Index, query: str) -> Answer:
 
     page = one("page") or "1"
     if not page.isdecimal() or not page.isascii() or len(page) > 9:
-        raise Refused(HTTPStatus.BAD_REQUEST, "page must be a whole number from 1.")
-    chosen = Filter(one("workload"), one("catalog"), one("verdict"), one("q"))
+        raise RefusedRequest(HTTPStatus.BAD_REQUEST, "page must be a whole number from 1.")
+    chosen = RunFilter(one("workload"), one("catalog"), one("verdict"), one("q"))
     return _own(pages.runs(index.entries(), chosen, int(page), index.store.name))
 
 
-def _pair(index: Index, query: str) -> tuple[Entry, Entry]:
+def _pair(index: Index, query: str) -> tuple[RunEntry, RunEntry]:
     chosen = _asked(query).get("run", [])
     if len(chosen) != 2:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"Choose two runs to see them side by side, not {len(chosen)}.")
+        raise RefusedRequest(HTTPStatus.BAD_REQUEST, f"Choose two runs to see them side by side, not {len(chosen)}.")
     known = {e.path: e for e in index.entries()}
     for path in chosen:
         if path not in known:
-            raise Refused(HTTPStatus.NOT_FOUND, "One of the two is no run of the store.")
+            raise RefusedRequest(HTTPStatus.NOT_FOUND, "One of the two is no run of the store.")
     return known[chosen[0]], known[chosen[1]]
 
 
-def _stored(index: Index, address: str, query: str) -> Answer:
+def _stored(index: Index, address: str, query: str) -> Response:
     found = files.within(index.store, address)
     if not found.is_dir():
         return _file(found)
@@ -145,11 +145,11 @@ def _stored(index: Index, address: str, query: str) -> Answer:
     return _own(pages.folder(path, files.listing(index.store, found), run))
 
 
-def _moved(where: str) -> Answer:
-    return Answer(HTTPStatus.MOVED_PERMANENTLY, b"", {"Location": where, **_headers(_HTML, _OWN)})
+def _moved(where: str) -> Response:
+    return Response(HTTPStatus.MOVED_PERMANENTLY, b"", {"Location": where, **_headers(_HTML, _OWN)})
 
 
-def _file(path: Path) -> Answer:
+def _file(path: Path) -> Response:
     shown = files.opened(path)
     policy = _STORED if shown.content_type == _HTML else _DATA
-    return Answer(200, shown, _headers(shown.content_type, policy))
+    return Response(200, shown, _headers(shown.content_type, policy))

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from workloads.file.opened import UnusableFile
 from workloads.file.opened import opened as opened_as_it_is
 
-TYPES = {
+CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".json": "application/json",
     ".xml": "application/xml",
@@ -29,7 +29,7 @@ class Outside(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenFile:
     """A regular file that is open for reading; the one who gets it closes it."""
 
     file: BinaryIO
@@ -67,7 +67,7 @@ def _is_utf8(address: str) -> bool:
     return True
 
 
-def opened(path: Path) -> Opened:
+def opened(path: Path) -> OpenFile:
     """Open a file that :func:`within` found.
 
     Raises:
@@ -82,7 +82,7 @@ def opened(path: Path) -> Opened:
         if e.errno == errno.ELOOP:
             raise Outside(str(path)) from None
         raise
-    return Opened(file, os.fstat(file.fileno()).st_size, TYPES.get(path.suffix.lower(), DOWNLOAD))
+    return OpenFile(file, os.fstat(file.fileno()).st_size, CONTENT_TYPES.get(path.suffix.lower(), DOWNLOAD))
 
 
 def listing(store: Path, folder: Path) -> list[tuple[str, bool, int]]:

@@ -33,7 +33,7 @@ STATUSES: dict[Status, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RunEntry:
     """One run.
 
     Attributes:
@@ -72,7 +72,7 @@ class Entry:
         return ("" if at is None else at.astimezone(UTC).strftime(STAMP), self.path)
 
 
-def entry(folder: Path, path: str) -> Entry:
+def entry(folder: Path, path: str) -> RunEntry:
     """A run in a few words; what is missing or broken in it is said, and never raised."""
     broken: list[str] = []
     run = RunFolder(folder)
@@ -88,7 +88,7 @@ def entry(folder: Path, path: str) -> Entry:
     )
     found: Sequence[Anomaly] = own_findings([a for v in verdicts for a in v.anomalies])
     count = state.get("operations")
-    return Entry(
+    return RunEntry(
         path,
         str(plan.get("workload") or folder.parent.name),
         _catalog(plan.get("catalog")),
@@ -148,11 +148,11 @@ def _mapping(path: Path, broken: list[str], *, needed: bool) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class RunFilter:
     """Which runs to show; an empty word shows all.
 
     Attributes:
-        text: every word of it is in the run's :attr:`Entry.text`.
+        text: every word of it is in the run's :attr:`RunEntry.text`.
     """
 
     workload: str = ""
@@ -160,7 +160,7 @@ class Filter:
     status: str = ""
     text: str = ""
 
-    def __call__(self, e: Entry) -> bool:
+    def __call__(self, e: RunEntry) -> bool:
         """Whether it shows a run."""
         return (
             self.workload in ("", e.workload)
@@ -183,20 +183,20 @@ class Index:
 
     def __init__(self, store: Path) -> None:
         self.store = store.resolve()
-        self._known: dict[str, tuple[Seen, Entry]] = {}
+        self._known: dict[str, tuple[Seen, RunEntry]] = {}
         self._lock = threading.Lock()
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RunEntry]:
         """All runs as they are now."""
         with self._lock:
-            found: dict[str, tuple[Seen, Entry]] = {}
+            found: dict[str, tuple[Seen, RunEntry]] = {}
             for run in runfolder.below(self.store):
                 path = run.path.relative_to(self.store).as_posix()
                 found[path] = self._entry(run.path, path)
             self._known = found
             return sorted((e for _, e in found.values()), key=lambda e: e.key, reverse=True)
 
-    def one(self, path: str) -> Entry | None:
+    def one(self, path: str) -> RunEntry | None:
         """The run in a folder of the store, given with ``/`` and without links; None if it is no run."""
         folder = self.store / path
         if not any((folder / name).is_file() for name in ("plan.yaml", "history.jsonl")):
@@ -205,7 +205,7 @@ class Index:
             self._known[path] = self._entry(folder, path)
             return self._known[path][1]
 
-    def _entry(self, folder: Path, path: str) -> tuple[Seen, Entry]:
+    def _entry(self, folder: Path, path: str) -> tuple[Seen, RunEntry]:
         now = _stamps(folder)
         known = self._known.get(path)
         # Whether a running process still lives is not in a file.
@@ -227,6 +227,6 @@ def _stamps(folder: Path) -> Seen:
     return tuple(out)
 
 
-def values(entries: Iterable[Entry], key: Literal["workload", "catalog"]) -> list[str]:
+def values(entries: Iterable[RunEntry], key: Literal["workload", "catalog"]) -> list[str]:
     """The workloads or catalogs of some runs, by name."""
     return sorted({v for e in entries if (v := str(getattr(e, key)))})

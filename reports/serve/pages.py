@@ -31,12 +31,12 @@ from reports.drawing.page import (
     muted,
 )
 from reports.drawing.render import html
-from reports.serve.index import STATUSES, Entry, Filter, Status, values
+from reports.serve.index import STATUSES, RunEntry, RunFilter, Status, values
 
 EACH = 100
 """Runs on a page of the list."""
-SYMBOLS: dict[Status, str] = {"valid": "✓", "anomalies": "✕", "unknown": "?", "not checked": "–", "broken": "!"}
-CLASSES: dict[Status, str] = {
+STATUS_SYMBOLS: dict[Status, str] = {"valid": "✓", "anomalies": "✕", "unknown": "?", "not checked": "–", "broken": "!"}
+STATUS_CLASSES: dict[Status, str] = {
     "valid": "valid",
     "anomalies": "invalid",
     "unknown": "unknown",
@@ -57,11 +57,11 @@ def _page(name: str, banner: Banner, title: str, blocks: Sequence[Block], *ways:
     return html(Page("", crumb, banner, [Section(title, "here", blocks)] if blocks else []))
 
 
-def _verdict(e: Entry) -> Markup:
-    return badge(CLASSES[e.status], f"{SYMBOLS[e.status]} {words.shorten(e.verdict, 160)}")
+def _verdict(e: RunEntry) -> Markup:
+    return badge(STATUS_CLASSES[e.status], f"{STATUS_SYMBOLS[e.status]} {words.shorten(e.verdict, 160)}")
 
 
-def runs(entries: Sequence[Entry], chosen: Filter, number: int, store: str) -> str:
+def runs(entries: Sequence[RunEntry], chosen: RunFilter, number: int, store: str) -> str:
     """A page of the list of runs.
 
     Args:
@@ -73,7 +73,7 @@ def runs(entries: Sequence[Entry], chosen: Filter, number: int, store: str) -> s
     last = max(1, -(-len(shown) // EACH))
     number = min(max(1, number), last)
     tally = Counter(e.status for e in shown)
-    counts = " · ".join(f"{SYMBOLS[s]} {words.grouped(tally[s])} {s}" for s in STATUSES if tally[s])
+    counts = " · ".join(f"{STATUS_SYMBOLS[s]} {words.grouped(tally[s])} {s}" for s in STATUSES if tally[s])
     found = [words.plural(len(shown), "run"), *([counts] if counts else [])]
     banner = Banner("measured", f"{words.plural(len(entries), 'run')} in {words.shorten(store, 60)}", " · ".join(found))
     turn = [Text([_turn(chosen, number, last)])] if last > 1 else []
@@ -85,7 +85,7 @@ def runs(entries: Sequence[Entry], chosen: Filter, number: int, store: str) -> s
     return _page(f"runs of {words.shorten(store, 60)}", banner, "Runs", blocks, link("all files", "/store/"))
 
 
-def _filter(entries: Sequence[Entry], chosen: Filter) -> Form:
+def _filter(entries: Sequence[RunEntry], chosen: RunFilter) -> Form:
     def one_of(found: Iterable[str]) -> tuple[tuple[str, str], ...]:
         return (("", "all"), *((value, value) for value in found))
 
@@ -100,7 +100,7 @@ def _filter(entries: Sequence[Entry], chosen: Filter) -> Form:
     return Form("/", choices, "Show")
 
 
-def _turn(chosen: Filter, number: int, last: int) -> Markup:
+def _turn(chosen: RunFilter, number: int, last: int) -> Markup:
     """The pages before and after this one."""
     asked = {"workload": chosen.workload, "catalog": chosen.catalog, "verdict": chosen.status, "q": chosen.text}
 
@@ -112,7 +112,7 @@ def _turn(chosen: Filter, number: int, last: int) -> Markup:
     return joined((*parts, *([link("older", at(number + 1))] if number < last else [])), " ")
 
 
-def _runs(entries: Sequence[Entry]) -> Table:
+def _runs(entries: Sequence[RunEntry]) -> Table:
     names = ("", "run", "started", "catalog", "state", "operations", "verdict", "")
     rows = []
     for e in entries:
@@ -126,7 +126,7 @@ def _runs(entries: Sequence[Entry]) -> Table:
     return Table([TableColumn(name, right=name == "operations", most=60) for name in names], rows)
 
 
-def folder(path: str, files: Sequence[tuple[str, bool, int]], run: Entry | None) -> str:
+def folder(path: str, files: Sequence[tuple[str, bool, int]], run: RunEntry | None) -> str:
     """A folder of the store.
 
     Args:
@@ -144,7 +144,7 @@ def folder(path: str, files: Sequence[tuple[str, bool, int]], run: Entry | None)
     banner, said = Banner("measured", name, words.plural(len(files), "file or folder", "files and folders")), []
     if run is not None:
         own = "" if run.has_page else " It has no page: icequake check with this folder judges it and writes one."
-        banner = Banner(CLASSES[run.status], name, f"{run.verdict}, {run.state}.{own}")
+        banner = Banner(STATUS_CLASSES[run.status], name, f"{run.verdict}, {run.state}.{own}")
         said = [*([link("its page", f"{address(path)}/")] if run.has_page else []), *run.broken]
     table = Table([TableColumn("file"), TableColumn("size", right=True)], rows, "It is empty.")
     up = [link("folder above", address(above + "/" if above else ""))] if path else []
@@ -157,7 +157,7 @@ def error(code: int, title: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparedLine:
     """What two runs have of one thing."""
 
     name: str
@@ -170,7 +170,7 @@ class Line:
         return self.one != self.other
 
 
-def side_by_side(one: Entry, other: Entry) -> str:
+def side_by_side(one: RunEntry, other: RunEntry) -> str:
     """Two runs, line by line."""
     rows = []
     for group, lines in compared(one, other).items():
@@ -182,7 +182,7 @@ def side_by_side(one: Entry, other: Entry) -> str:
     return _page("two runs side by side", banner, "Line by line", [Text(runs, "list"), Table(columns, rows)])
 
 
-def compared(one: Entry, other: Entry) -> dict[str, list[Line]]:
+def compared(one: RunEntry, other: RunEntry) -> dict[str, list[ComparedLine]]:
     """What two runs were to do, what they did, and what the checkers say; lines that both lack are left out."""
     made = {
         "Verdict": (_state(one), _state(other)),
@@ -196,13 +196,13 @@ def compared(one: Entry, other: Entry) -> dict[str, list[Line]]:
     }
     out = {}
     for group, (a, b) in made.items():
-        lines = [Line(name, a.get(name, "–"), b.get(name, "–")) for name in dict.fromkeys((*a, *b))]
+        lines = [ComparedLine(name, a.get(name, "–"), b.get(name, "–")) for name in dict.fromkeys((*a, *b))]
         if lines:
             out[group] = lines
     return out
 
 
-def _state(e: Entry) -> dict[str, str]:
+def _state(e: RunEntry) -> dict[str, str]:
     return {
         "verdict": e.verdict,
         "state": e.state,
@@ -231,7 +231,7 @@ _METRICS = {
 }
 
 
-def _figures(e: Entry) -> dict[str, str]:
+def _figures(e: RunEntry) -> dict[str, str]:
     stats = {v.checker: mapping(v.stats) for v in e.verdicts}
     out = {"operations": words.grouped(e.operations)} if e.operations is not None else {}
     load = stats.get("load", {})
@@ -250,7 +250,7 @@ def _figures(e: Entry) -> dict[str, str]:
     return out
 
 
-def _plan(e: Entry) -> dict[str, str]:
+def _plan(e: RunEntry) -> dict[str, str]:
     out = {"workload": e.workload, "catalog": e.catalog or "–"}
     for key in ("seed", "writers", "engines", "keys", "op_timeout", "nemesis", "expect", "allow", "command"):
         if (value := e.plan.get(key)) not in (None, [], {}, ""):
@@ -260,14 +260,14 @@ def _plan(e: Entry) -> dict[str, str]:
     return out
 
 
-def _tables(e: Entry) -> dict[str, str]:
+def _tables(e: RunEntry) -> dict[str, str]:
     return {
         str(t.get("name")): words.arguments({k: v for k, v in t.items() if k != "name"}, 400)
         for t in _list(e.plan.get("tables"))
     }
 
 
-def _mix(e: Entry) -> dict[str, str]:
+def _mix(e: RunEntry) -> dict[str, str]:
     out = {}
     for phase in _list(e.plan.get("phases")):
         for kind, options in mapping(phase.get("operations")).items():

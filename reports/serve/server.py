@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from reports.serve.answer import Answer, answer, error
-from reports.serve.files import Opened
+from reports.serve.answer import Response, answer, error
+from reports.serve.files import OpenFile
 from reports.serve.index import Index
 
-IDLE = 20.0
+IDLE_SECONDS = 20.0
 """Seconds that a connection may be silent."""
 _REMEDY = (
     "If it is one of this machine's, start icequake serve with --name and that name; or use the machine's address."
@@ -27,7 +27,7 @@ _REMEDY = (
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
-class Server:
+class StoreServer:
     """Serves a store from when it is made until it is closed; use in ``with``.
 
     Args:
@@ -79,7 +79,7 @@ class Server:
         """Close every connection and wait for its thread."""
         self._http.server_close()
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> StoreServer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, where: TracebackType | None) -> None:
@@ -167,7 +167,7 @@ def _names(loopback: bool, given: Iterable[str]) -> Container[str]:
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Http
-    timeout = IDLE
+    timeout = IDLE_SECONDS
     server_version = "icequake"
     sys_version = ""
 
@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _not_allowed(self) -> None:
         said = error(HTTPStatus.METHOD_NOT_ALLOWED, "This server only shows; it answers GET and HEAD.")
-        self._send(Answer(said.code, said.body, {**said.headers, "Allow": "GET, HEAD"}))
+        self._send(Response(said.code, said.body, {**said.headers, "Allow": "GET, HEAD"}))
 
     do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _not_allowed
 
@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
             found = error(HTTPStatus.INTERNAL_SERVER_ERROR, f"The page cannot be made ({type(e).__name__}).")
         self._send(found)
 
-    def _send(self, found: Answer) -> None:
+    def _send(self, found: Response) -> None:
         try:
             self.send_response(found.code)
             for name, value in found.headers.items():
@@ -209,11 +209,11 @@ class _Handler(BaseHTTPRequestHandler):
             if self.command != "HEAD":
                 self._body(found)
         finally:
-            if isinstance(found.body, Opened):
+            if isinstance(found.body, OpenFile):
                 found.body.file.close()
 
-    def _body(self, found: Answer) -> None:
-        if not isinstance(found.body, Opened):
+    def _body(self, found: Response) -> None:
+        if not isinstance(found.body, OpenFile):
             self.wfile.write(found.body)
             return
         left = found.size  # a file of a running run grows; its length was said

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from checkers.nights.night import Night
-from checkers.nights.record import Line, Sample
+from checkers.nights.record import NightRun, Sample
 from reports.drawing import svg, words
 from reports.soak import places
 from reports.soak.words import CLASSES, findings
@@ -19,7 +19,7 @@ SMALL, HIGH, AXIS, ENDS = 540, 130, 46, 110
 GB = 1e9
 
 
-def _hours(most: float, frame: svg.Frame, ticks: int = 12) -> tuple[svg.Scale, Markup]:
+def _hours(most: float, frame: svg.PlotArea, ticks: int = 12) -> tuple[svg.Scale, Markup]:
     """The axis of the time of the night, from 0 to ``most`` seconds."""
     unit, name = (3600.0, "hours") if most >= 7200 else (60.0, "minutes")
     scale = svg.Scale(0.0, max(most, unit / 60) / unit, frame.left, frame.x1)
@@ -27,7 +27,7 @@ def _hours(most: float, frame: svg.Frame, ticks: int = 12) -> tuple[svg.Scale, M
     return svg.Scale(0.0, scale.high * unit, frame.left, frame.x1), svg.axis_x(frame, scale, labels, name)
 
 
-def timeline(night: Night, href: Callable[[Line], str | None]) -> Markup | None:
+def timeline(night: Night, href: Callable[[NightRun], str | None]) -> Markup | None:
     """A bar for each run, in the lane of its catalog and release; None without a run.
 
     Args:
@@ -37,7 +37,7 @@ def timeline(night: Night, href: Callable[[Line], str | None]) -> Markup | None:
     if not drawn:
         return None
     stacks = list(dict.fromkeys(places.lane(night, c) for c in (*night.cells, *(x.cell for x in drawn))))
-    frame = svg.Frame(WIDE, TOP + LANE * len(stacks) + BOTTOM, LEFT, RIGHT, TOP, BOTTOM)
+    frame = svg.PlotArea(WIDE, TOP + LANE * len(stacks) + BOTTOM, LEFT, RIGHT, TOP, BOTTOM)
     at, axis = _hours(night.used, frame)
     parts: list[str] = [axis]
     for n, name in enumerate(stacks):
@@ -56,7 +56,7 @@ def timeline(night: Night, href: Callable[[Line], str | None]) -> Markup | None:
 
 def _plot(most: float, curves: Sequence[tuple[str, str, Sequence[svg.Point]]], label: str) -> Markup:
     """Curves of gigabytes over the seconds of the night: (name, class, points)."""
-    frame = svg.Frame(SMALL, HIGH, AXIS, ENDS, TOP, BOTTOM)
+    frame = svg.PlotArea(SMALL, HIGH, AXIS, ENDS, TOP, BOTTOM)
     at, axis = _hours(most, frame, 6)
     top = max((y for _, _, points in curves for _, y in points), default=0.0) or 1.0
     up = svg.Scale(0.0, top * 1.08, frame.y1, frame.top)

@@ -10,11 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
-from checkers.judge.stories import GRAVEST, UNREADABLE, counted
+from checkers.judge.stories import GRAVEST, UNREADABLE_STEP, counted
 from checkers.names import Harm, meaning
 from checkers.nights.happened import Happened, harm_of
 from checkers.nights.night import Night, Showed
-from checkers.nights.record import Line
+from checkers.nights.record import NightRun
 from reports.drawing import words
 from reports.drawing.page import Block, Card, Cards, FileText, Pairs, Text, badge, joined, link, outside, tag
 from reports.reproduction.exportable import form_of
@@ -49,7 +49,7 @@ class FailureKind:
         link: where the known defect is discussed; None: nobody knows it.
     """
 
-    runs: tuple[tuple[Line, Happened], ...]
+    runs: tuple[tuple[NightRun, Happened], ...]
     link: str | None
 
     @property
@@ -82,7 +82,7 @@ def _summed(every: Iterable[Happened]) -> Counter[str]:
 
 def kinds(night: Night) -> list[FailureKind]:
     """The kinds of failure, the gravest first; of the same harm those that nobody knows first."""
-    found: dict[tuple[object, ...], list[tuple[Line, Happened]]] = {}
+    found: dict[tuple[object, ...], list[tuple[NightRun, Happened]]] = {}
     links: dict[tuple[object, ...], str | None] = {}
     for line in night.failures:
         for h in line.told:
@@ -98,7 +98,7 @@ def gravity(name: str) -> tuple[int, int]:
     """How grave what is counted by a name is, the least for the gravest: a table that nobody can read comes first, as in a run's headline."""
     harm = harm_of(name)
     rank = GRAVEST.index(name) if name in GRAVEST else len(GRAVEST)
-    return (SOUND if harm is None else -1 if name == UNREADABLE else harm.gravity), rank
+    return (SOUND if harm is None else -1 if name == UNREADABLE_STEP else harm.gravity), rank
 
 
 def said(counts: Counter[str], most: int) -> str:
@@ -190,7 +190,7 @@ def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
 
 def _consequence(k: FailureKind) -> str:
     """What it means for those who query the table."""
-    gone = sum(UNREADABLE in h.counts for _, h in k.runs)
+    gone = sum(UNREADABLE_STEP in h.counts for _, h in k.runs)
     harm = "Nobody explains what it means." if k.first.harm is None else k.first.harm.rows.format(of=_of(k))
     if not gone:
         return harm
@@ -231,13 +231,13 @@ def _runs(night: Night, k: FailureKind) -> list[str]:
     return [*out, *([f"and {words.grouped(more)} more, below"] if more > 0 else [])]
 
 
-def card_of(night: Night, line: Line, h: Happened) -> str | None:
+def card_of(night: Night, line: NightRun, h: Happened) -> str | None:
     """The link to a card of a run's page; None if the page is gone."""
     page = href_of(night, line)
     return None if page is None else f"{page}#anomaly-{h.card}" if h.card else page
 
 
-def href_of(night: Night, line: Line) -> str | None:
+def href_of(night: Night, line: NightRun) -> str | None:
     """The link to a run's page; None if its folder, or its page, is gone."""
     if line.folder is None or not (night.folder / line.folder / "report.html").exists():
         return None

@@ -12,9 +12,9 @@ from checkers.costs.comparison import Spread
 from checkers.costs.measures import BY_KEY
 from checkers.nights import trend
 from checkers.nights.finds import Find
-from checkers.nights.night import ORDER, Night
-from checkers.nights.record import Line
-from checkers.nights.trend import Past, Point
+from checkers.nights.night import STATUS_ORDER, Night
+from checkers.nights.record import NightRun
+from checkers.nights.trend import CellNight, EarlierNight
 from reports.drawing import words
 from reports.drawing.figures import shown
 from reports.drawing.page import (
@@ -44,7 +44,7 @@ from reports.soak import words as soakwords
 from reports.soak.banner import banner, first_step
 from reports.soak.words import CLASSES, SYMBOLS
 from workloads.file.sizes import written
-from workloads.file.suite import Cell, Known
+from workloads.file.suite import Cell, KnownAnomalies
 
 FILE = "soak"
 MOST_FAILURES = 500
@@ -94,7 +94,7 @@ def _cell(night: Night, cell: Cell, told: Sequence[str]) -> TableRow:
     counts, worst, lines = night.counts(cell), night.worst(cell), night.by_cell[cell]
     p = trend.point(night.lines, cell)
     first, *others = (getattr(cell, d) for d in told)
-    seen = [(s, counts[s]) for s in ORDER if counts[s]]
+    seen = [(s, counts[s]) for s in STATUS_ORDER if counts[s]]
     each = joined((tag("span", f"{SYMBOLS[s]} {words.grouped(n)}", title=s) for s, n in seen), " ")
     runs, done = sum(x.counts for x in lines), sum(x.operations for x in lines)
     return TableRow(
@@ -121,7 +121,7 @@ def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(out)
 
 
-def _runs(night: Night, lines: Sequence[Line]) -> list[Block]:
+def _runs(night: Night, lines: Sequence[NightRun]) -> list[Block]:
     """A row for each run, and below it the command that repeats it."""
     columns = [
         *(TableColumn("run", mark="wrap"), TableColumn("what happened", most=600, mark="wrap"), TableColumn("how bad")),
@@ -152,7 +152,7 @@ def _runs(night: Night, lines: Sequence[Line]) -> list[Block]:
     return [Table(columns, rows), *left]
 
 
-def _page_of(night: Night, x: Line) -> str | TableCell:
+def _page_of(night: Night, x: NightRun) -> str | TableCell:
     """Links to a run's page, and to the card of each kind of failure on it."""
     if (href := kinds.href_of(night, x)) is None:
         return "not kept"
@@ -167,7 +167,7 @@ def _failures(night: Night) -> list[Section]:
     open_ = [x for x in night.lines if x.ended in ("error", "unknown")]
     apart = [
         ("Runs that showed something new", "new", new, "New"),
-        ("Runs that showed known defects", "seen", known, "Known"),
+        ("Runs that showed known defects", "seen", known, "KnownAnomalies"),
         ("Runs without a verdict", "open", open_, "Without a verdict"),
     ]
     return [Section(title, anchor, _runs(night, lines), short) for title, anchor, lines, short in apart if lines]
@@ -211,7 +211,7 @@ def _discussed(link_: str) -> str:
     return outside(words.link_label(link_), words.safe(link_))
 
 
-def _why(known: Known, gone: bool) -> str:
+def _why(known: KnownAnomalies, gone: bool) -> str:
     """Where a known anomaly is described, and whether it no longer shows."""
     parts = [_discussed(known.link)]
     note = f": {words.shorten(known.note, 300)}" if known.note else ""
@@ -249,7 +249,7 @@ def _resources(night: Night) -> list[Block]:
     ]
 
 
-def _trend(night: Night, past: Sequence[Past], unread: Sequence[str]) -> list[Block]:
+def _trend(night: Night, past: Sequence[EarlierNight], unread: Sequence[str]) -> list[Block]:
     """A row for each combination that had a turn in this night, and a run that was judged in it or in an earlier one: its points."""
     left_out = Text([f"A night is left out: {words.shorten(why, 300)}" for why in unread], "note")
     rows = []
@@ -283,7 +283,7 @@ def _trend(night: Night, past: Sequence[Past], unread: Sequence[str]) -> list[Bl
     ]
 
 
-def _point(p: Point | None) -> str | TableCell:
+def _point(p: CellNight | None) -> str | TableCell:
     if p is None:
         return "–"
     names = words.tally(p.anomalies)
@@ -293,7 +293,7 @@ def _point(p: Point | None) -> str | TableCell:
 
 
 def of(
-    night: Night, again: str, past: Sequence[Past] = (), unread: Sequence[str] = (), program: str = "icequake"
+    night: Night, again: str, past: Sequence[EarlierNight] = (), unread: Sequence[str] = (), program: str = "icequake"
 ) -> Page:
     """The page.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from checkers.nights.night import Night
-from checkers.nights.record import Line
+from checkers.nights.record import NightRun
 from reports.drawing import words
 from workloads.engines.engines import ENGINES
 
@@ -33,11 +33,11 @@ def facts(night: Night) -> list[tuple[str, str]]:
     ]
 
 
-def _each(ran: Iterable[Line], key: str) -> str:
+def _each(ran: Iterable[NightRun], key: str) -> str:
     return ", ".join(dict.fromkeys(x.versions[key] for x in ran if key in x.versions))
 
 
-def _catalog(name: str, ran: Iterable[Line]) -> str:
+def _catalog(name: str, ran: Iterable[NightRun]) -> str:
     """``jdbc (postgres 18.4)``: a catalog with its servers; one without any has the store alone."""
     mine = [x for x in ran if x.cell.catalog == name]
     keys = [k for k in dict.fromkeys(k for x in mine for k in x.versions) if k not in {*SOFTWARE, *OTHERS}]

@@ -6,9 +6,9 @@ from checkers.names import meaning
 from checkers.nights import record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
-from checkers.nights.record import Line, Seen
+from checkers.nights.record import AnomalyCount, NightRun
 from reports.drawing import words
-from workloads.file.suite import Known
+from workloads.file.suite import KnownAnomalies
 
 SYMBOLS = {"new": "✕", "known": "!", "error": "…", "unknown": "?", "valid": "✓", "not run": "–"}
 """What a run or a cell showed → its symbol."""
@@ -23,11 +23,11 @@ CLASSES = {
 """What a run or a cell showed → its class of the style sheet."""
 
 
-def findings(night: Night, line: Line) -> str:
+def findings(night: Night, line: NightRun) -> str:
     """The anomalies of a run, those that are known with their link."""
     new = night.new_of(line)
     parts = [words.tally(new)] if new else []
-    links: dict[str, list[Seen]] = {}
+    links: dict[str, list[AnomalyCount]] = {}
     for seen in line.kinds:
         if (known := night.known_of(seen, line.cell)) is not None:
             links.setdefault(known, []).append(seen)
@@ -39,13 +39,13 @@ def findings(night: Night, line: Line) -> str:
     return ", ".join(parts)
 
 
-def harm(line: Line) -> str:
+def harm(line: NightRun) -> str:
     """How bad the gravest anomaly of a run is; empty for a run without one, or names that nobody explains."""
     harms = [means.harm for s in line.kinds if (means := meaning(s.name)) is not None]
     return str(min(harms, key=lambda h: h.gravity)) if harms else ""
 
 
-def line_of(night: Night, line: Line) -> str | None:
+def line_of(night: Night, line: NightRun) -> str | None:
     """The line of a run on the terminal; None for one that needs none."""
     shown = night.showed(line)
     if shown == "valid" or line.ended == "incomplete":  # the run is made again
@@ -77,7 +77,7 @@ def find_of(f: Find, place: str = "") -> str:
     return words.printable(text + (f": {f.command}" if f.became == "shrunk" and f.command else ""))
 
 
-def finds_of(night: Night, line: Line) -> list[Find]:
+def finds_of(night: Night, line: NightRun) -> list[Find]:
     """What became of the anomalies of a run."""
     return [f for f in night.finds if f.run == line.folder]
 
@@ -91,7 +91,7 @@ def counted(night: Night) -> str:
     )
 
 
-def where(known: Known) -> str:
+def where(known: KnownAnomalies) -> str:
     """The combinations that a known anomaly is limited to; empty: none is left out."""
     by = ((d, getattr(known, d)) for d in ("workload", "catalog", "faults", "iceberg"))
     return ", ".join(f"{d} {' or '.join(values)}" for d, values in by if values)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from checkers.costs.attempts import PHASES, SORTS, CommitsMeasured
+from checkers.costs.attempts import ATTEMPT_PHASES, SORTS, CommitsMeasured
 from checkers.costs.comparison import Contender, Spread
-from checkers.costs.curves import Axis, Knee, Line
+from checkers.costs.curves import Axis, Curve, Knee
 from checkers.costs.measures import Figure
 from reports.drawing import svg, words
 from reports.drawing.figures import shown, spread
@@ -18,9 +18,9 @@ COLOURS = 6
 """Colours of the style sheet, ``b0`` …; lines beyond repeat them with another mark and a dashed line."""
 SHAPES = ("circle", "square", "diamond", "triangle", "down", "plus", "cross")
 WIDE, HIGH, LEFT, TOP, BOTTOM = 620, 280, 66, 16, 46
-NAMED = 20
+LONGEST_LABEL = 20
 """Characters of a line's name beside its right end."""
-PARTS = ("data", "wait", *PHASES)
+BAR_PARTS = ("data", "wait", *ATTEMPT_PHASES)
 """The parts of a bar of one commit, in order, each with a colour."""
 
 
@@ -74,7 +74,7 @@ def foretold_key() -> Markup:
 def curve(
     f: Figure,
     x: Axis,
-    lines: Sequence[tuple[int, Line]],
+    lines: Sequence[tuple[int, Curve]],
     knees: Mapping[int, Knee],
     foretold: Sequence[Foretold],
     rows: Mapping[Contender, str],
@@ -87,8 +87,8 @@ def curve(
         rows: contender → the anchor that its mark links to.
     """
     name_of = short({n: line.label for n, line in lines if line.label})
-    right = 16 + (7 * min(NAMED, max(map(len, name_of.values()))) if name_of else 8)
-    frame = svg.Frame(WIDE, HIGH, LEFT, right, TOP, BOTTOM)
+    right = 16 + (7 * min(LONGEST_LABEL, max(map(len, name_of.values()))) if name_of else 8)
+    frame = svg.PlotArea(WIDE, HIGH, LEFT, right, TOP, BOTTOM)
     at = _x_scale(x, foretold, frame)
     up = _y_scale(f, [p.spread for _, line in lines for p in line.points], foretold, frame)
     parts: list[str] = [
@@ -134,7 +134,7 @@ def _xs(x: Axis, foretold: Sequence[Foretold]) -> list[float]:
     return sorted({*x.values.values(), *(a for told in foretold for a, _ in told.points)})
 
 
-def _x_scale(x: Axis, foretold: Sequence[Foretold], frame: svg.Frame) -> svg.Scale:
+def _x_scale(x: Axis, foretold: Sequence[Foretold], frame: svg.PlotArea) -> svg.Scale:
     values = _xs(x, foretold)
     low, high = values[0], values[-1]
     return svg.Scale(low, high, frame.left + 8, frame.x1 - 8, log=low > 0 and high / low > 8)
@@ -153,7 +153,7 @@ def _x_labels(values: Sequence[float], at: svg.Scale) -> list[tuple[float, str]]
     return out
 
 
-def _y_scale(f: Figure, spreads: Sequence[Spread], foretold: Sequence[Foretold], frame: svg.Frame) -> svg.Scale:
+def _y_scale(f: Figure, spreads: Sequence[Spread], foretold: Sequence[Foretold], frame: svg.PlotArea) -> svg.Scale:
     values = [v for s in spreads for v in (s.low, s.high)] + [b for told in foretold for _, b in told.points]
     low, high = min(values), max(values)
     if f.unit in ("ms", "s") and low > 0 and high / low > 30:
@@ -184,7 +184,7 @@ def short(names: Mapping[int, str]) -> dict[int, str]:
     return {n: name.partition("=")[2] if bare else name for n, name in names.items()}
 
 
-def _names(lines: Sequence[tuple[int, Line]], name_of: Mapping[int, str], left: float, up: svg.Scale) -> list[Markup]:
+def _names(lines: Sequence[tuple[int, Curve]], name_of: Mapping[int, str], left: float, up: svg.Scale) -> list[Markup]:
     """The names of lines at the height of their right ends, moved apart."""
     ends = sorted((up(line.points[-1].spread.median), n) for n, line in lines if n in name_of)
     places = [y for y, _ in ends]
@@ -195,7 +195,7 @@ def _names(lines: Sequence[tuple[int, Line]], name_of: Mapping[int, str], left: 
         limit = places[k + 1] - 13 if k + 1 < len(places) else places[k] - over
         places[k] = min(places[k], limit)
     return [
-        svg.text(left, y + 4, words.shorten(name_of[n], NAMED), f"name {colour(n)}")
+        svg.text(left, y + 4, words.shorten(name_of[n], LONGEST_LABEL), f"name {colour(n)}")
         for y, (_, n) in zip(places, ends, strict=True)
     ]
 
@@ -213,7 +213,7 @@ def bars(f: Figure, groups: Sequence[tuple[str, Sequence[tuple[str, int, Spread,
     """
     named = any(name for name, _ in groups)
     height = TOP + BOTTOM + sum(ROW * len(found) + (24 if named else 8) for _, found in groups)
-    frame = svg.Frame(WIDE, height, NAMES, 84, TOP, BOTTOM)
+    frame = svg.PlotArea(WIDE, height, NAMES, 84, TOP, BOTTOM)
     most = max(s.high for _, found in groups for _, _, s, _ in found)
     at = svg.Scale(0.0, min(1.0, most * 1.05) if f.unit == "share" and most else most * 1.05 or 1.0, NAMES, frame.x1)
     parts: list[str] = [svg.axis_x(frame, at, [(v, _plain(f, v)) for v in svg.ticks(0, at.high, 5)], "")]
@@ -260,7 +260,7 @@ def apart(points: Sequence[tuple[str, CommitsMeasured]]) -> Markup | None:
         return None
     width = 1100
     height = TOP + BOTTOM + sum(26 + ROW * len(found) for _, found in rows)
-    frame = svg.Frame(width, height, NAMES, 190, TOP, BOTTOM)
+    frame = svg.PlotArea(width, height, NAMES, 190, TOP, BOTTOM)
     most = max(sum(v for _, v in _stack(m, sort)) for _, found in rows for sort, m in found)
     at = svg.Scale(0.0, most * 1.02 or 1.0, NAMES, frame.x1)
     labels = [(v, words.duration(v) if v else "0") for v in svg.ticks(0, at.high, 8)]
@@ -291,7 +291,7 @@ def apart(points: Sequence[tuple[str, CommitsMeasured]]) -> Markup | None:
 
 
 def _stack(m: CommitsMeasured, sort: str) -> list[tuple[str, float]]:
-    found = ((name, m.phase(sort, name)) for name in PARTS)
+    found = ((name, m.phase(sort, name)) for name in BAR_PARTS)
     return [(name, q.mean) for name, q in found if q is not None]
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from checkers.costs import curves
 from checkers.costs.attempts import merged
 from checkers.costs.comparison import Comparison, Contender, Spread
-from checkers.costs.curves import Axis, Knee, Line, Predicted, Varied
+from checkers.costs.curves import Axis, Curve, Knee, Predicted, Varied
 from checkers.costs.measures import Figure
 from checkers.evidence.replace import replace
 from reports.compare import page as comparing
@@ -246,7 +246,7 @@ def _point_json(c: Comparison, one: Contender) -> dict[str, Any]:
     }
 
 
-def _line_json(c: Comparison, f: Figure, x: Axis, line: Line) -> dict[str, Any]:
+def _line_json(c: Comparison, f: Figure, x: Axis, line: Curve) -> dict[str, Any]:
     k = curves.knee(line) if f.better == "more" and f.unit == "rate" else None
     return {
         "figure": f.key,

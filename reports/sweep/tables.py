@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from checkers.costs import curves
-from checkers.costs.attempts import PHASES, SORTS, CommitsMeasured, merged
+from checkers.costs.attempts import ATTEMPT_PHASES, SORTS, CommitsMeasured, merged
 from checkers.costs.comparison import Comparison, Contender, Spread, varied_label
 from checkers.costs.curves import Predicted, Varied
 from checkers.costs.measures import BY_KEY, FIGURES, Figure
@@ -30,7 +30,7 @@ PLOTTED = (
 )
 """Figures whose curves the page shows at once; those of the others are folded."""
 
-GLANCE = (
+SWEPT_FIGURES = (
     "commits_per_s",
     "write_p50_ms",
     "write_p95_ms",
@@ -90,7 +90,7 @@ def points(c: Comparison) -> list[Block]:
 
 
 def glance(c: Comparison) -> Table:
-    """The points by what varies, and the figures of :data:`GLANCE`, without ranges."""
+    """The points by what varies, and the figures of :data:`SWEPT_FIGURES`, without ranges."""
     params = [name for name, values in curves.parameters(c.contenders).items() if len(values) > 1]
     bare = {x: replace(x, varied=()) for x in c.contenders}
     rest = {x: curves.label(bare[x], list(bare.values())) for x in c.contenders}
@@ -98,12 +98,12 @@ def glance(c: Comparison) -> Table:
     columns = [TableColumn("contender", terminal="")] if named else []
     columns += [TableColumn(name, right=True, terminal=name) for name in params]
     columns += [TableColumn("verdict", terminal="verdict")]
-    columns += [TableColumn(name, right=True, terminal=name) for name in (BY_KEY[k].short for k in GLANCE)]
+    columns += [TableColumn(name, right=True, terminal=name) for name in (BY_KEY[k].short for k in SWEPT_FIGURES)]
     rows = []
     for n, x in enumerate(c.contenders):
         values = [str(dict(x.varied).get(name, "")) for name in params]
         verdict = replace(comparing.verdict_cell(c, x), below=())
-        cells = [replace(comparing.cell_of(BY_KEY[k], c.spreads.get((k, x))), below=()) for k in GLANCE]
+        cells = [replace(comparing.cell_of(BY_KEY[k], c.spreads.get((k, x))), below=()) for k in SWEPT_FIGURES]
         first = [tag("a", rest[x] or "–", href=f"#{anchor(n)}")] if named else []
         rows.append(TableRow([*first, *values, verdict, *cells]))
     return Table(columns, rows)
@@ -186,7 +186,7 @@ def apart(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]
         for sort in SORTS[2:]:
             whole = by[x].phase(sort, "whole")
             if whole is not None:
-                cells = [_phase(by[x], sort, name) for name in ("data", "wait", *PHASES, "whole")]
+                cells = [_phase(by[x], sort, name) for name in ("data", "wait", *ATTEMPT_PHASES, "whole")]
                 asked = [_size(by[x], sort, name) for name in ("read_bytes", "written_bytes")]
                 of = [sweepwords.point(c, x), sort.replace(" ", ", parent "), words.grouped(whole.count)]
                 rows.append(TableRow([*of, *cells, *asked]))
@@ -195,7 +195,7 @@ def apart(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]
         "refresh found metadata that this client had not read before, as another one had committed; hot: it found what it knew. Metadata is 0 "
         "where the catalog's server writes the file. sweep.json has all deciles of every point."
     )
-    legend = Legend([(drawings.part_key(name), named.get(name, name)) for name in drawings.PARTS])
+    legend = Legend([(drawings.part_key(name), named.get(name, name)) for name in drawings.BAR_PARTS])
     return [legend, Plot(drawn), Table(columns, rows, form="wide"), Text([note], "note")]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from checkers.costs import curves
-from checkers.costs.attempts import MANY, PHASES, CommitsMeasured, merged
-from checkers.costs.comparison import FEWEST, Comparison, Contender, apart, chance, varied_label
-from checkers.costs.curves import Axis, Ceiling, Knee, Line, Predicted, Silence
+from checkers.costs.attempts import ATTEMPT_PHASES, MANY_RETRIES, CommitsMeasured, merged
+from checkers.costs.comparison import FEWEST_RUNS, Comparison, Contender, apart, chance, varied_label
+from checkers.costs.curves import Axis, Ceiling, Curve, Knee, Predicted, Silence
 from checkers.costs.measures import BY_KEY, Figure
 from checkers.evidence.replace import replace
 from reports.compare import words as comparewords
@@ -27,7 +27,7 @@ COMPARED = (
     "fairness",
 )
 """Figures in which the points of a sweep of names are held against the first."""
-MOST = 6
+MOST_POINTS_NAMED = 6
 """Points that a sentence lists."""
 
 _PARTS = {
@@ -97,8 +97,8 @@ def _choice(c: Comparison, found: Sequence[Contender]) -> str:
     valid = [x for x in found if c.valid(x) is True]
     if len(valid) < 2:
         return f"no choice: {'no point is valid' if not valid else f'only {_setting(valid[0], found)} is valid'}."
-    if min(len(c.measured(x)) for x in valid) < FEWEST:
-        return f"no choice: with fewer than {FEWEST} runs of a point nothing can be told from noise."
+    if min(len(c.measured(x)) for x in valid) < FEWEST_RUNS:
+        return f"no choice: with fewer than {FEWEST_RUNS} runs of a point nothing can be told from noise."
     best = {x: [name for k, name in DECIDING.items() if _beats(c, BY_KEY[k], x, valid)] for x in valid}
     for x, names in best.items():
         rivals = [y for y in valid if y is not x]
@@ -129,7 +129,7 @@ def _setting(x: Contender, points: Sequence[Contender]) -> str:
 # --- throughput -------------------------------------------------------------------------------------------------------
 
 
-def throughput(c: Comparison, x: Axis, line: Line, found: Knee) -> str:
+def throughput(c: Comparison, x: Axis, line: Curve, found: Knee) -> str:
     """The knee of a line and its ceiling."""
     f = BY_KEY[THROUGHPUT]
     first, last = line.points[0], line.points[-1]
@@ -154,7 +154,7 @@ def throughput(c: Comparison, x: Axis, line: Line, found: Knee) -> str:
     if x.parameter == "writers" and (share := _scaled(line)):
         said += f" {share}"
     if not found.certain:
-        said += f" With fewer than {FEWEST} runs of a point, growth cannot be told from noise."
+        said += f" With fewer than {FEWEST_RUNS} runs of a point, growth cannot be told from noise."
     return lead + said if lead else said[:1].upper() + said[1:]
 
 
@@ -176,7 +176,7 @@ def ceiling(found: Ceiling) -> str:
     return f"The ceiling is {_PARTS.get(found.what, found.what)}: {share} of the writers' time goes there at the right end.{bound}"
 
 
-def _scaled(line: Line) -> str:
+def _scaled(line: Curve) -> str:
     found = curves.scaling(line)
     if len(found) < 2:
         return ""
@@ -206,7 +206,7 @@ def retries(c: Comparison, x: Contender) -> str:
         return f"none of {words.plural(m.commits, 'commit')} retried"
     return (
         f"{words.share(m.retried or 0.0, 1)} of the commits retried, {m.retries_mean:.2f} retries a commit, {m.retries_of_retried or 0.0:.2f} "
-        f"for each that retried, {words.share(m.many or 0.0, 1)} needed {MANY} or more"
+        f"for each that retried, {words.share(m.many or 0.0, 1)} needed {MANY_RETRIES} or more"
     )
 
 
@@ -216,12 +216,12 @@ def _ranked(c: Comparison) -> Iterable[str]:
         f = BY_KEY[key]
         ranked = c.best(f)
         if len(ranked) > 1:
-            shown = [f"{point(c, x)} {spread(f, c.spreads[key, x])}" for x in ranked[:MOST]]
-            rest = f"; and {len(ranked) - MOST} more" if len(ranked) > MOST else ""
+            shown = [f"{point(c, x)} {spread(f, c.spreads[key, x])}" for x in ranked[:MOST_POINTS_NAMED]]
+            rest = f"; and {len(ranked) - MOST_POINTS_NAMED} more" if len(ranked) > MOST_POINTS_NAMED else ""
             yield f"{f.name[:1].upper()}{f.name[1:]}, the best first: {'; '.join(shown)}{rest}."
     if said := _ceilings(c):
         yield said
-    if len(c.contenders) <= 2 * MOST:
+    if len(c.contenders) <= 2 * MOST_POINTS_NAMED:
         yield from comparewords.differences(c, [BY_KEY[k] for k in COMPARED])[:-1]
 
 
@@ -283,7 +283,7 @@ def _one_commit(c: Comparison) -> Iterable[str]:
 
 
 def _phases(m: CommitsMeasured, sort: str) -> str:
-    found = ((p, m.phase(sort, p)) for p in PHASES)
+    found = ((p, m.phase(sort, p)) for p in ATTEMPT_PHASES)
     return ", ".join(f"{p} {words.duration(q.median)}" for p, q in found if q is not None and q.median)
 
 
@@ -347,8 +347,8 @@ def silences(c: Comparison) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST
-    return "; ".join(names[:MOST]) + (f" and {words.plural(more, 'other point')}" if more > 0 else "")
+    more = len(names) - MOST_POINTS_NAMED
+    return "; ".join(names[:MOST_POINTS_NAMED]) + (f" and {words.plural(more, 'other point')}" if more > 0 else "")
 
 
 def predictions(predicted: Sequence[Predicted]) -> list[str]:
@@ -380,7 +380,7 @@ def rule(c: Comparison) -> str:
     """How growth is told from noise."""
     runs = min((len(c.measured(x)) for x in c.contenders if c.measured(x)), default=0)
     base = "A figure grows if its median is 10 % above the best before"
-    if runs < FEWEST:
+    if runs < FEWEST_RUNS:
         return f"{base}. With {words.plural(runs, 'run')} of a point nothing can be told from noise: --seeds 3 can, --seeds 5 better."
     return (
         f"{base} and the ranges over the seeds do not overlap, which chance alone does in {words.share(chance(runs, runs), 1)} of cases with "

@@ -8,8 +8,8 @@ from datetime import date
 from markupsafe import Markup
 
 from checkers.costs.measures import BY_KEY, Figure
-from checkers.costs.trend import Finding, Missing, Night, Point, Series, Trend
-from checkers.costs.worse import ABSOLUTE, FAILURES, FEWEST, NOISES, OUTLIER, SHARE
+from checkers.costs.trend import MissingSeries, NightFigure, Series, SeriesNight, Trend, TrendFinding
+from checkers.costs.worse import ABSOLUTE, FAILURES, FEWEST_NIGHTS, NOISES, OUTLIER, SHARE
 from reports.drawing import svg, words
 from reports.drawing.figures import shown as number
 from reports.drawing.page import (
@@ -29,7 +29,7 @@ from reports.drawing.page import (
 )
 
 FILE = "trend"
-GLANCE = (
+DRAWN_FIGURES = (
     "commits_per_s",
     "write_p50_ms",
     "write_p99_ms",
@@ -94,7 +94,7 @@ def banner(t: Trend) -> Banner:
         parts += [words.plural(len(t.fresh), "new anomaly", "new anomalies")] if t.fresh else []
         return Banner("invalid", f"Worse than before: {' and '.join(parts)}", sentence)
     if not tested:
-        return Banner("unknown", f"Too few nights to say: {FEWEST} earlier ones are needed", sentence)
+        return Banner("unknown", f"Too few nights to say: {FEWEST_NIGHTS} earlier ones are needed", sentence)
     return Banner("valid", "Nothing is worse than before", sentence)
 
 
@@ -111,12 +111,12 @@ def said(t: Trend) -> list[str]:
     return out
 
 
-def _without(m: Missing) -> str:
+def _without(m: MissingSeries) -> str:
     ran = f"ran in {words.plural(m.runs, 'run')} without any figure" if m.runs else "did not run"
     return f"{ran}; {words.plural(m.nights, 'earlier night has', 'earlier nights have')} figures of it"
 
 
-def _sentence(f: Finding, names: Names) -> str:
+def _sentence(f: TrendFinding, names: Names) -> str:
     figure = BY_KEY[f.figure]
     what = f"{names[f.series]}: {STATES[f.state]}: {figure.group.lower()}, {figure.name}"
     if f.before is None:
@@ -136,7 +136,7 @@ RULE = (
     f"{NOISES:g} times their noise, and by more than {SHARE:.0%} of it (a share: by more than {ABSOLUTE:g}). The noise is the standard "
     f"deviation of the earlier nights without their outliers (further from the median than that, and than {OUTLIER:g} times 1.4826 times "
     "the median absolute deviation), times the square root of 1 + 1/n for n nights. "
-    f"It takes {FEWEST} earlier nights of the same series: workload, catalog, release and setup. A new anomaly is one "
+    f"It takes {FEWEST_NIGHTS} earlier nights of the same series: workload, catalog, release and setup. A new anomaly is one "
     "that Iceberg does not document as possible and that no earlier night of its series had."
 )
 
@@ -144,9 +144,9 @@ RULE = (
 # --- drawings ---------------------------------------------------------------------------------------------------------
 
 
-def small(f: Figure, line: Sequence[Point], nights: Sequence[date], found: Finding | None) -> Markup:
+def small(f: Figure, line: Sequence[NightFigure], nights: Sequence[date], found: TrendFinding | None) -> Markup:
     """One figure of one series: a point for each night, the range of its runs, and where the newest one was expected."""
-    frame = svg.Frame(WIDE, HIGH, 58, 10, 8, 22)
+    frame = svg.PlotArea(WIDE, HIGH, 58, 10, 8, 22)
     at = svg.Scale(0, max(1, len(nights) - 1), frame.left + 6, frame.x1 - 6)
     top = max(
         [p.high for p in line]
@@ -179,9 +179,9 @@ def small(f: Figure, line: Sequence[Point], nights: Sequence[date], found: Findi
     return svg.drawing(WIDE, HIGH, f"{f.title}, night by night", parts)
 
 
-def bars(line: Sequence[Night], nights: Sequence[date]) -> Markup:
+def bars(line: Sequence[SeriesNight], nights: Sequence[date]) -> Markup:
     """The anomalies of one series, night by night, as bars."""
-    frame = svg.Frame(WIDE, HIGH, 58, 10, 8, 22)
+    frame = svg.PlotArea(WIDE, HIGH, 58, 10, 8, 22)
     at = svg.Scale(0, max(1, len(nights) - 1), frame.left + 6, frame.x1 - 6)
     up = svg.Scale(0, max(1, *(r.anomalies for r in line)) * 1.05, frame.y1, frame.top)
     whole = [v for v in svg.ticks(0, up.high, 3) if v == int(v)]
@@ -200,7 +200,7 @@ def bars(line: Sequence[Night], nights: Sequence[date]) -> Markup:
 def of(t: Trend) -> Page:
     """The page."""
     names = _names(t)
-    runs: dict[Series, list[Night]] = {}
+    runs: dict[Series, list[SeriesNight]] = {}
     for r in t.runs:
         runs.setdefault(r.series, []).append(r)
     absent = sorted(names[s] for s, nights in runs.items() if nights[-1].night != t.newest)
@@ -251,7 +251,7 @@ def _tonight(t: Trend, names: Names) -> Table:
     return Table(columns, rows)
 
 
-def _marked(f: Figure, found: Finding | None) -> TableCell:
+def _marked(f: Figure, found: TrendFinding | None) -> TableCell:
     """A figure of the newest night, with its mark where it is worse or better."""
     if found is None:
         return TableCell("–")
@@ -264,7 +264,7 @@ def _state(state: str, text: str) -> Markup:
     return tag("span", text, f"state {state.replace(' ', '-')}")
 
 
-def _series(t: Trend, names: Names, runs: dict[Series, list[Night]]) -> list[Block]:
+def _series(t: Trend, names: Names, runs: dict[Series, list[SeriesNight]]) -> list[Block]:
     """The drawings of each series of the newest night, those first in which something is worse."""
     worst = {f.series for f in t.regressions} | {a.series for a in t.fresh} | {m.series for m in t.missing}
     tonight = [s for s in runs if runs[s][-1].night == t.newest]
@@ -281,9 +281,9 @@ def _series(t: Trend, names: Names, runs: dict[Series, list[Night]]) -> list[Blo
     return [*drawn[:DRAWN], *more, Text([note], "note")]
 
 
-def _plots(t: Trend, s: Series, nights: Sequence[Night]) -> list[Plot]:
+def _plots(t: Trend, s: Series, nights: Sequence[SeriesNight]) -> list[Plot]:
     out = []
-    for key in GLANCE:
+    for key in DRAWN_FIGURES:
         line = [p for p in t.points if (p.series, p.figure) == (s, key)]
         told = next((f for f in t.findings if (f.series, f.figure) == (s, key)), None)
         if any(p.high for p in line):

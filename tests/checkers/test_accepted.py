@@ -15,17 +15,17 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.plan import Plan
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
-from checkers.judge.accepted import BY_LEVEL, FINDERS, Accepted, covers, everything_named, least
+from checkers.judge.accepted import BY_LEVEL, FINDERS, AcceptedAnomalies, covers, everything_named, least
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Promises, Results, load_promises
 from checkers.nights.night import Night
-from checkers.nights.record import LINES, Line, Seen, failing, tally
+from checkers.nights.record import LINES, AnomalyCount, NightRun, failing, tally
 from checkers.selftest.recorded import as_seen
 from checkers.verdict import Anomaly, Verdict
 from harness.run.resolve import read_scenario, read_suite
 from tests.support.simulator import Defects, simulate
 from workloads.file import scenario, suite
-from workloads.file.anomalies import Entry, entries_of
+from workloads.file.anomalies import AnomalyEntry, entries_of
 from workloads.file.suite import Cell
 from workloads.tables import TableSpec
 
@@ -148,7 +148,7 @@ def test_an_entry_covers_what_it_names_and_no_more(
     entry: str | dict[str, Any], anomaly: Anomaly, covered: bool
 ) -> None:
     (one,) = entries_of(entry)
-    accepted = Accepted.of((), (one,), MIXED)
+    accepted = AcceptedAnomalies.of((), (one,), MIXED)
     assert (accepted.mark(anomaly) == "allowed") is covered
     assert covers(one, anomaly, anomaly.table == "strict") is covered
 
@@ -158,20 +158,20 @@ def test_the_entry_that_a_note_names_covers_it(name: str) -> None:
     for checker in FINDERS[name]:
         for table in ("lax", "strict", None):
             anomaly = an(name, checker.name, table)
-            assert Accepted.of((), (least(anomaly, table == "strict"),), MIXED).mark(anomaly)
-            accepted = Accepted.of((), entries_of(name), MIXED)
+            assert AcceptedAnomalies.of((), (least(anomaly, table == "strict"),), MIXED).mark(anomaly)
+            accepted = AcceptedAnomalies.of((), entries_of(name), MIXED)
             notes = accepted.too_little([anomaly])
             assert len(notes) == (not accepted.mark(anomaly))
             for note in notes:
                 written = note.rpartition("write ")[2]
                 entry = _yaml(written)
-                assert Accepted.of((), (entry,), MIXED).mark(anomaly) == "allowed", written
+                assert AcceptedAnomalies.of((), (entry,), MIXED).mark(anomaly) == "allowed", written
             if table is not None:
-                assert Accepted.of((), everything_named(name, MIXED), MIXED).mark(anomaly) == "allowed"
+                assert AcceptedAnomalies.of((), everything_named(name, MIXED), MIXED).mark(anomaly) == "allowed"
 
 
-def _yaml(text: str) -> Entry:
-    return Entry.model_validate(yaml.safe_load(text))
+def _yaml(text: str) -> AnomalyEntry:
+    return AnomalyEntry.model_validate(yaml.safe_load(text))
 
 
 def test_what_depends_on_the_level_is_legal_or_documented_at_snapshot_isolation() -> None:
@@ -194,7 +194,7 @@ def test_a_table_is_stricter_if_it_promises_anything_to_be_serializable(
 ) -> None:
     other = TableSpec.model_validate({"name": "strict", "isolation": isolation, "properties": properties})
     anomaly = an("write-skew", "replay", "strict")
-    assert (Accepted.of((), entries_of("write-skew"), [LAX, other]).mark(anomaly) == "") is strict
+    assert (AcceptedAnomalies.of((), entries_of("write-skew"), [LAX, other]).mark(anomaly) == "") is strict
 
 
 def test_an_expected_entry_is_met_by_its_own_checker_and_table_alone() -> None:
@@ -238,7 +238,7 @@ def test_what_is_no_entry_is_refused(written: Any) -> None:
 # --- the library ------------------------------------------------------------------------------------------------------
 
 
-def unclear(entry: Entry) -> bool:
+def unclear(entry: AnomalyEntry) -> bool:
     """Whether an entry without a checker may mean those of several, which nothing documents."""
     return entry.checker is None and len(FINDERS[entry.name]) > 1
 
@@ -267,7 +267,7 @@ CELL = Cell("quick", "rest", "none", "1.12.0", "")
 
 def a_night(folder: Path, known: str, results: Results) -> Night:
     seen = failing(results)
-    line = Line(CELL, 0, 7, "2026-11-22T18:00:00", "invalid", tally(seen), seen=seen)
+    line = NightRun(CELL, 0, 7, "2026-11-22T18:00:00", "invalid", tally(seen), seen=seen)
     assert LINES.decode(json.loads(json.dumps(LINES.encode(line)))) == line
     return Night(folder, suite.parse(SUITE % known)[0], 1, (CELL,), (line,))
 
@@ -292,15 +292,15 @@ def test_a_known_anomaly_is_known_by_checker_and_table(tmp_path: Path, known: st
 
 def test_what_is_known_of_a_table_at_snapshot_is_new_on_a_serializable_one(tmp_path: Path) -> None:
     results = Results((Verdict("replay", False, (an("write-skew", "replay", "strict"),)),), False)
-    mixed = replace(results, accepted=Accepted.of((), (), MIXED))
+    mixed = replace(results, accepted=AcceptedAnomalies.of((), (), MIXED))
     night = a_night(tmp_path, "write-skew", mixed)
     assert night.verdict is False and "{name: write-skew, tables: [strict]}" in night.too_little[0]
     assert a_night(tmp_path, "write-skew", results).verdict is True, "no table promises less"
 
 
 def test_a_line_that_does_not_say_who_found_it_is_known_by_name(tmp_path: Path) -> None:
-    line = Line(CELL, 0, 7, "2026-11-22T18:00:00", "invalid", {"lost-update": 2})
+    line = NightRun(CELL, 0, 7, "2026-11-22T18:00:00", "invalid", {"lost-update": 2})
     for known, new in (("lost-update", {}), ("pointer/lost-update", {}), ("lost-commit", {"lost-update": 2})):
         night = Night(tmp_path, suite.parse(SUITE % known)[0], 1, (CELL,), (line,))
         assert night.new_of(line) == new
-    assert line.kinds == (Seen("lost-update", count=2),)
+    assert line.kinds == (AnomalyCount("lost-update", count=2),)

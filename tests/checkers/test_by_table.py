@@ -23,9 +23,9 @@ from checkers.evidence.history import Event, History, UnpairedError
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge import by_table
-from checkers.judge.by_table import Unusual
+from checkers.judge.by_table import NotByTable
 from checkers.judge.check import ALL, check
-from checkers.judge.registry import ORDER
+from checkers.judge.registry import VERDICT_ORDER
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
 from checkers.liveness import Liveness, LivenessPart, unanswered
 from checkers.timeline import fault_windows
@@ -37,7 +37,7 @@ from workloads.file.anomalies import entries_of
 
 Line = dict[str, Any]
 S = 1_000_000_000
-BUILT_IN = tuple(c for c in ALL if c.name in ORDER)
+BUILT_IN = tuple(c for c in ALL if c.name in VERDICT_ORDER)
 """A checker that somebody has added may have ``check`` alone, and then the run is read as a whole."""
 
 
@@ -192,7 +192,7 @@ def test_thresholds_and_what_is_allowed_are_told_alike(run: Path) -> None:
     assert fast(run).accepted.allow == entries_of("lost-update")
     assert fast(run).verdicts[-1].checker == "assert"
     folder.write_plan(plan.model_copy(update={"assertions": {"retry_rate": "<0%"}}))
-    with pytest.raises(Unusual, match="not true"):
+    with pytest.raises(NotByTable, match="not true"):
         fast(run)
 
 
@@ -461,7 +461,7 @@ UNUSUAL: tuple[tuple[Callable[[Path], None], str], ...] = (
 @pytest.mark.parametrize(("change", "why"), UNUSUAL, ids=[change.__name__ for change, _ in UNUSUAL])
 def test_what_is_not_as_usual_is_judged_as_a_whole(run: Path, change: Callable[[Path], None], why: str) -> None:
     change(run)
-    with pytest.raises((Unusual, ValueError), match=why):
+    with pytest.raises((NotByTable, ValueError), match=why):
         fast(run)
     assert by_table.judged(run, "columns", 2) is None
 
@@ -470,7 +470,7 @@ def test_workers_that_hash_differently_do_not_tell_whether_an_operation_is_there
     told = [by_table._share_of(share, clean) for share in (["t0000", "t0002"], ["t0001"])]
     (one, parts), (_, others) = [pickle.loads(pickle.dumps(said)) for said in told]
     assert by_table._Run(clean, "columns").results(2, lambda *_: by_table._of_shares(told)) == whole(clean)
-    with pytest.raises(Unusual, match="PYTHONHASHSEED"):
+    with pytest.raises(NotByTable, match="PYTHONHASHSEED"):
         by_table._of_shares([(one, parts), (one + 1, others)])
 
 
@@ -478,7 +478,7 @@ def test_a_task_that_finds_something_unusual_says_so(run: Path) -> None:
     broken_log(run)
     why = by_table._share_of(["t0001"], run)
     assert isinstance(why, str) and "type must be one of metadata" in why
-    with pytest.raises(Unusual, match="type must be one of metadata"):
+    with pytest.raises(NotByTable, match="type must be one of metadata"):
         by_table._of_shares([by_table._share_of(["t0000"], run), why])
 
 
@@ -487,7 +487,7 @@ def test_a_process_that_dies_is_no_verdict(clean: Path, monkeypatch: pytest.Monk
         os._exit(9)
 
     monkeypatch.setattr(by_table, "_help", killed)
-    with pytest.raises(Unusual, match="another process"):
+    with pytest.raises(NotByTable, match="another process"):
         fast(clean, 2)
 
 
@@ -496,14 +496,14 @@ def test_what_another_process_finds_ends_all(clean: Path, monkeypatch: pytest.Mo
 
     def slow(run: by_table._Run, tables: list[str]) -> Iterator[Any]:
         if os.getpid() != here:
-            raise Unusual("something")
+            raise NotByTable("something")
         found = list(parts(run, tables))
         for _ in range(1000):
             yield found[0]
             time.sleep(0.05)
 
     monkeypatch.setattr(by_table._Run, "parts", slow)
-    with pytest.raises(Unusual, match="another process found something unusual"):
+    with pytest.raises(NotByTable, match="another process found something unusual"):
         fast(clean, 2)
 
 

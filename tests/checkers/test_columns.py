@@ -13,7 +13,17 @@ import numpy as np
 import pytest
 
 from bench import columns as made
-from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, dataset, frame_of, hashing, records, screen
+from checkers.columns import (
+    CHECKERS,
+    TableFrame,
+    Unordinary,
+    check_columns,
+    dataset,
+    frame_of,
+    hashing,
+    records,
+    screen,
+)
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.columns.frames import Unplaced
 from checkers.evidence.evidence import Evidence
@@ -198,7 +208,7 @@ def test_every_planted_bug_of_a_recorded_run_is_told_alike(part: int) -> None:
 
 
 @cache
-def frames() -> list[Frame]:
+def frames() -> list[TableFrame]:
     """The tables of clean runs; nobody changes them."""
     return [
         frame_of(t) for seed in range(8) for t in timelines(simulate(seed, SPECS["serializable"], ops=80).evidence())[0]
@@ -223,7 +233,7 @@ TOLD = (
 """Columns in which no number can be another one without a contradiction."""
 
 
-def changed(f: Frame, column: str, rng: Random) -> Frame | None:
+def changed(f: TableFrame, column: str, rng: Random) -> TableFrame | None:
     """The frame with one number changed in a column, where that must be a contradiction; None where there is none such."""
     values = getattr(f, column).copy()
     made = np.zeros(f.operations, np.bool_)
@@ -297,7 +307,7 @@ def test_without_evidence_what_is_certain_is_said_and_the_rest_is_unknown() -> N
 
 
 def test_what_is_planted_in_a_long_table_is_suspect() -> None:
-    def suspects(f: Frame) -> dict[str, list[int]]:
+    def suspects(f: TableFrame) -> dict[str, list[int]]:
         return {reason: ops.tolist() for reason, ops in sorted(screen(f).suspects.items())}
 
     f = made.frame(5_000, seed=3)
@@ -330,9 +340,9 @@ def test_a_table_that_is_not_ordinary_has_no_columns() -> None:
 def test_records_give_the_frame_back_in_any_order() -> None:
     for n, f in enumerate(frames()):
         t = records.to_records(f).take(np.random.default_rng(n).permutation(_length(f)))
-        numbers = [t[f"c{i}"].to_numpy() for i in range(records.WIDTH)]
+        numbers = [t[f"c{i}"].to_numpy() for i in range(records.RECORD_WIDTH)]
         again = records.from_records(t["record"].to_numpy(), t["n"].to_numpy(), numbers, f.spec, f.kinds)
-        for c in fields(Frame):
+        for c in fields(TableFrame):
             mine, theirs = getattr(f, c.name), getattr(again, c.name)
             assert (
                 mine is theirs
@@ -359,7 +369,7 @@ def test_a_dataset_that_does_not_name_its_kinds_is_refused(tmp_path: Path) -> No
         dataset.parts_of(tmp_path)
 
 
-def _length(f: Frame) -> int:
+def _length(f: TableFrame) -> int:
     return sum(len(getattr(f, names[0])) for names in records.RECORD.values())
 
 

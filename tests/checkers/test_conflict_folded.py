@@ -8,29 +8,29 @@ from random import Random
 import pytest
 
 from checkers.conflicts import folded, plan, predicted, validations
-from checkers.conflicts.folded import Rule, fold
-from checkers.conflicts.measured import Ended, Measured
-from checkers.conflicts.predicted import Cell
+from checkers.conflicts.folded import CellRule, fold
+from checkers.conflicts.measured import MeasuredResult, OperationEnd
+from checkers.conflicts.predicted import MatrixCell
 from checkers.evidence.replace import replace
 from reports.matrix import rules
 
-COMMITS = Ended("retried", 2)
-ABORTS = Ended("aborted", None, "ValidationException", f"{validations.MISSING_TO_DELETE}: …")
+COMMITS = OperationEnd("retried", 2)
+ABORTS = OperationEnd("aborted", None, "ValidationException", f"{validations.MISSING_TO_DELETE}: …")
 
 
-def measured(ends: Callable[[Cell], Ended], cells: list[Cell]) -> list[Measured]:
-    return [Measured(c, ends(c), Ended("committed", 1), True) for c in cells]
+def measured(ends: Callable[[MatrixCell], OperationEnd], cells: list[MatrixCell]) -> list[MeasuredResult]:
+    return [MeasuredResult(c, ends(c), OperationEnd("committed", 1), True) for c in cells]
 
 
-def pair(first: str, second: str) -> list[Cell]:
+def pair(first: str, second: str) -> list[MatrixCell]:
     return [c for c in plan.default() if (c.first, c.second) == (first, second)]
 
 
-def where(found: list[Rule]) -> list[tuple[dict[str, tuple[str, ...]] | None, str]]:
+def where(found: list[CellRule]) -> list[tuple[dict[str, tuple[str, ...]] | None, str]]:
     return [(None if r.where is None else dict(r.where), r.result.ends) for r in found]
 
 
-def holds(rule: Rule, m: Measured) -> bool:
+def holds(rule: CellRule, m: MeasuredResult) -> bool:
     return rule.where is not None and all(folded.value(m.cell, d) in values for d, values in rule.where.items())
 
 
@@ -45,7 +45,7 @@ def test_the_attempt_and_the_validation_are_no_difference() -> None:
     found = measured(lambda c: ABORTS if c.isolation == "snapshot" else other, cells)
     (rule,) = fold(found)
     assert rule.reasons == [validations.MISSING_TO_DELETE, validations.CONFLICTING_FILES] or len(rule.reasons) == 2
-    found = measured(lambda c: Ended("committed", 1) if c.held == "refresh" else COMMITS, cells)
+    found = measured(lambda c: OperationEnd("committed", 1) if c.held == "refresh" else COMMITS, cells)
     assert where(fold(found)) == [({}, "commits")]
     assert next(d for d in folded.differences(found) if d.dimension == "held").differing == 0
 
@@ -98,7 +98,7 @@ def test_rules_say_the_result_of_every_cell_whatever_decides_it(seed: int) -> No
     rng = Random(seed)
     cells = pair("delete", "update-register")
     some = rng.sample([*plan.DIMENSIONS], 3)
-    ends: dict[tuple[str, ...], Ended] = {}
+    ends: dict[tuple[str, ...], OperationEnd] = {}
     for c in cells:
         ends.setdefault(tuple(folded.value(c, d) for d in some), rng.choice((COMMITS, ABORTS)))
     found = measured(lambda c: ends[tuple(folded.value(c, d) for d in some)], cells)

@@ -11,7 +11,7 @@ import pytest
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.plan import Plan
 from checkers.evidence.replace import replace
-from checkers.formats.iceberg.metadata.checker import Metadata as Checker
+from checkers.formats.iceberg.metadata.checker import MetadataRules as Checker
 from checkers.formats.iceberg.metadata.wellformed import REQUIRED_KEYS
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.formats.iceberg.records import iceberg_log

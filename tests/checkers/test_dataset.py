@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from bench import columns as made
-from checkers.columns import CHECKERS, Frame, frame_of
+from checkers.columns import CHECKERS, TableFrame, frame_of
 from checkers.columns import spark as columns
-from checkers.columns.dataset import RECORDS, Writer, each, is_dataset, parts_of, rows_of, write
-from checkers.columns.hashing import NEVER
+from checkers.columns.dataset import RECORDS, DatasetWriter, each, is_dataset, parts_of, rows_of, write
+from checkers.columns.hashing import NEVER_CAME
 from checkers.columns.spark import (
     DOUBLE_EVENT,
     DOUBLE_OPERATION,
     OVERLAP,
-    Turns,
+    WholeRunColumns,
     check_frames,
     judge_run,
     problems,
@@ -33,9 +33,9 @@ SPECS = [
 ]
 
 
-def tables() -> list[tuple[str, Frame]]:
+def tables() -> list[tuple[str, TableFrame]]:
     """Tables of several runs: clean ones, long ones, broken ones, and a run whose history is none."""
-    out: list[tuple[str, Frame]] = []
+    out: list[tuple[str, TableFrame]] = []
     for seed in range(4):
         for defects in (Defects(), Defects(stale_read=0.6), Defects(forget=0.3)):
             e = simulate(seed, SPECS, defects=defects).evidence()
@@ -62,12 +62,12 @@ def test_a_dataset_gives_its_tables_back(tmp_path: Path) -> None:
 def test_what_is_no_history_of_one_run_is_told() -> None:
     f = made.frame(300)
 
-    def problems_of(*frames: Frame) -> list[str]:
-        return problems([*map(Turns.of, frames)])
+    def problems_of(*frames: TableFrame) -> list[str]:
+        return problems([*map(WholeRunColumns.of, frames)])
 
     assert problems_of(f) == problems_of() == []
     assert problems_of(f, f) == [DOUBLE_OPERATION, DOUBLE_EVENT, OVERLAP]
-    then = np.where(f.completed == NEVER, NEVER, f.completed + 10_000_000)
+    then = np.where(f.completed == NEVER_CAME, NEVER_CAME, f.completed + 10_000_000)
     later = replace(f, invoked=f.invoked + 10_000_000, completed=then)
     assert problems_of(f, later) == [DOUBLE_OPERATION, OVERLAP], "a process goes on after info"
     others = replace(f, name=f.name + np.uint64(1), process=f.process + (1 << 40))
@@ -80,7 +80,7 @@ def test_what_the_generator_makes_is_a_clean_history(operations: int) -> None:
 
 
 def test_a_folder_is_a_dataset_when_all_of_its_tables_are_there(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
+    writer = DatasetWriter(tmp_path)
     writer.add("run", made.frame(300))
     assert not is_dataset(tmp_path), "not yet"
     writer.close()

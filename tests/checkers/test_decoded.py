@@ -147,7 +147,7 @@ def test_the_requests_of_one_table_are_those_among_all(
         path = Path(name) / "proxy.jsonl"
         path.write_bytes(text if whole else text[:-1])
         every = proxylog.read_all(path, logs)
-        places = proxyplaces.Places(path, logs)
+        places = proxyplaces.TableLines(path, logs)
         for table, log in logs.items():
             try:
                 one = places.read(table, log)
@@ -169,7 +169,7 @@ def test_the_requests_of_a_table_are_found_without_reading_the_others(tmp_path: 
     path = tmp_path / "proxy.jsonl"
     one, other = (SWAP % (b"", b"\n"), SWAP.replace(b'"t"', b'"u"').replace(b"w/t", b"w/u") % (b"", b"\n"))
     path.write_bytes(one + other + b'{"kind":"load","table":"t"}\n' + one + b'{"kind":"commit"}\n')
-    places = proxyplaces.Places(path, ["t", "u"])
+    places = proxyplaces.TableLines(path, ["t", "u"])
     assert places.others == 1
     assert {k: [path.read_bytes()[a:b] for a, b in proxyplaces._pairs(found)] for k, found in places._of.items()} == {
         b'"table":"t"': [one, one],
@@ -178,7 +178,7 @@ def test_the_requests_of_a_table_are_found_without_reading_the_others(tmp_path: 
     path.write_bytes(one.replace(b"w/t", b"w/u"))
     log = tablelog.TableLog("t", "c.t", "s3://w/t", (), (), (), (), True)
     with pytest.raises(proxylog.Strayed, match="names another table than s3://w/u/metadata/1"):
-        proxyplaces.Places(path, ["t"]).read("t", log)
+        proxyplaces.TableLines(path, ["t"]).read("t", log)
 
 
 # --- lines that the parser reads into their types
@@ -267,13 +267,13 @@ def test_a_table_log_is_what_its_records_say(log: tuple[int, bytes]) -> None:
         path.write_bytes(log[1])
         found = said(lambda: tablelog_file.read(path))
         with pytest.MonkeyPatch.context() as m:
-            m.setattr(tablelog_file.Lines, "record", lambda self, line: self.explained(decoded(line)))
+            m.setattr(tablelog_file.LogLines, "record", lambda self, line: self.explained(decoded(line)))
             assert found == said(lambda: tablelog_file.read(path)), log[0]
 
 
 def test_most_lines_of_a_run_are_of_the_usual_form() -> None:
     events, records = made()
-    lines = tablelog_file.Lines()
+    lines = tablelog_file.LogLines()
     for r in records[1:]:
         assert lines.decoder.decode(tablelog_file.dump(r)) == lines.explained(r)
     for e in events:
@@ -291,8 +291,8 @@ def a_request(draw: st.DrawFn) -> bytes:
 def test_a_request_is_what_its_record_says(line: bytes) -> None:
     logs = {"t": tablelog.TableLog("t", "c.t", "s3://w/t", (), (), (), (), True)}
 
-    def by(read: Callable[[proxylog.Found], None]) -> proxylog.Proxied:
-        found = proxylog.Found(logs)
+    def by(read: Callable[[proxylog.ProxyLogFacts], None]) -> proxylog.Proxied:
+        found = proxylog.ProxyLogFacts(logs)
         read(found)
         return found.done()
 

@@ -27,7 +27,7 @@ NEUTRAL = [p for p in OF_DELTA if p.neutral and p.checker in BY_NAME]
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Evidence]:
-    return {name: recorded.load(name) for name in recorded.names(recorded.DELTA)}
+    return {name: recorded.load(name) for name in recorded.names(recorded.DELTA_RUNS)}
 
 
 @pytest.fixture(scope="module")

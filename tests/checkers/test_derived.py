@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkers.clients import derived, edn, jepsen, models
-from checkers.clients.derived import FORMS, Derived, DerivedError
+from checkers.clients.derived import HISTORY_FORMS, DerivedError, TranslatedRun
 from checkers.clients.edn import Keyword, Map
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
@@ -31,12 +31,12 @@ def simulated(seed: int, level: str = "serializable", defects: Defects = CLEAN) 
     return simulate(seed, TABLES[level], ops=20, defects=defects).evidence()
 
 
-def read_back(d: Derived) -> History:
+def read_back(d: TranslatedRun) -> History:
     """As another tool gets it: through the text."""
     return jepsen.from_edn(jepsen.to_edn(d.history, header=False))
 
 
-def judged(d: Derived, form: str) -> Verdict:
+def judged(d: TranslatedRun, form: str) -> Verdict:
     """By the model that the operations show, at the level that the tables promise."""
     return models.judge(read_back(d), None, None if form == "register" else d.level)
 
@@ -55,7 +55,7 @@ def step(value: edn.Value, form: str) -> None:
         assert isinstance(what, str)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", HISTORY_FORMS)
 def test_every_event_has_the_form_that_elle_and_knossos_document(form: str) -> None:
     text = jepsen.to_edn(derived.derive(simulated(1), form).history, header=False)
     running: dict[int, edn.Value] = {}
@@ -93,7 +93,7 @@ def test_every_event_has_the_form_that_elle_and_knossos_document(form: str) -> N
     assert not text.startswith(";"), "a reader that takes line after line would take a comment for an event"
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", HISTORY_FORMS)
 @pytest.mark.parametrize("level", TABLES)
 def test_a_good_run_has_no_contradiction(form: str, level: str) -> None:
     for seed in range(12):
@@ -103,7 +103,7 @@ def test_a_good_run_has_no_contradiction(form: str, level: str) -> None:
         assert d.operations[0] > 10
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", HISTORY_FORMS)
 @pytest.mark.parametrize("archive", RECORDED, ids=lambda p: p.stem)
 def test_a_recorded_run_of_real_spark_has_no_contradiction(archive: Path, form: str, tmp_path: Path) -> None:
     shutil.unpack_archive(archive, tmp_path)
@@ -112,7 +112,7 @@ def test_a_recorded_run_of_real_spark_has_no_contradiction(archive: Path, form: 
     assert len(d.keys) >= 30
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", HISTORY_FORMS)
 @pytest.mark.parametrize(
     ("defects", "least"),
     [
@@ -136,7 +136,7 @@ def test_what_went_wrong_in_the_run_is_wrong_in_what_others_read(form: str, defe
 def test_outcomes_stay_as_they_were_and_an_operation_without_an_end_gets_an_unknown_one() -> None:
     evidence = simulated(3)
     run = {o.op: o for o in evidence.history.operations()}
-    for form in FORMS:
+    for form in HISTORY_FORMS:
         for o in derived.derive(evidence, form).history.operations():
             mine = run[o.op.partition("/")[0]]
             assert (o.type, o.start) == (mine.type, mine.start)
@@ -180,7 +180,7 @@ def test_a_copied_row_is_left_out_and_named() -> None:
                 assert f != "r" or all((key, x) in elements for x in value), "each element that is read was appended"
 
 
-@pytest.mark.parametrize("form", derived.FORMS)
+@pytest.mark.parametrize("form", derived.HISTORY_FORMS)
 def test_the_operations_that_are_not_shown_are_counted_by_kind(form: str) -> None:
     evidence = simulated(1)
     d = derived.derive(evidence, form)

@@ -8,7 +8,7 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.isolation import Isolation
-from checkers.judge.known import Ran, known_defects
+from checkers.judge.known import RunFacts, known_defects
 from checkers.linearizable import Linearizable
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
@@ -134,7 +134,7 @@ def test_what_is_known_of_rows_that_come_back_is_named_only_beside_an_equality_d
     d.commit("w", add=[SEED[1]])
     d.ok("w")
     e = d.evidence()
-    found = known_defects(Ran("mine", "rest", "1.12.0"), verdict(Replay(), e).anomalies, e)
+    found = known_defects(RunFacts("mine", "rest", "1.12.0"), verdict(Replay(), e).anomalies, e)
     assert bool(found) == (f == "equality-delete") and {k.scenario for k in found} <= {
         "equality-delete-compaction",
         "equality-delete-copy-on-write",

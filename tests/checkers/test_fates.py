@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from checkers.commits.fate import FATES, Fate, Write, fate
+from checkers.commits.fate import FATES, AcknowledgedWrite, Fate, fate
 from checkers.timeline.timelines import timelines
 from tests.support.drawing import Drawing, row
 
@@ -79,4 +79,4 @@ def test_a_drawn_write_has_its_fate(drawn: Callable[[Drawing], None], expected: 
     d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
     drawn(d)
     (t,), _ = timelines(d.evidence())
-    assert fate(Write(t, t.everything["w"])) is expected
+    assert fate(AcknowledgedWrite(t, t.everything["w"])) is expected

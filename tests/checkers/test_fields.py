@@ -13,8 +13,8 @@ from checkers.evidence.replace import replace
 from checkers.judge.check import ALL
 from checkers.pointer import Pointer
 from checkers.selftest import fieldtrial, recorded
-from checkers.selftest.fields import DEFAULTS, EXCEPTIONS, PARTS, Fate, document, fate, first_word, type_of
-from checkers.selftest.mutator import PER_KEY, RECORDS, Site, sites, variants
+from checkers.selftest.fields import DEFAULTS, EXCEPTIONS, FIELD_PARTS, WrongValues, document, fate, first_word, type_of
+from checkers.selftest.mutator import PER_KEY, RECORDS, MutationSite, sites, variants
 from checkers.verdict import Checker, Verdict
 from tests.support.amount import many
 from tests.support.runs import icequake
@@ -74,7 +74,7 @@ def test_the_first_version_of_a_table_is_changed_too(runs: dict[str, Evidence]) 
     assert all("first version" in miss for s in once for miss in s.misses)
 
 
-WORDS = tuple(PARTS)
+WORDS = tuple(FIELD_PARTS)
 """The first words of the fields' names: each test tries the fields of one, so that they run beside each other."""
 
 
@@ -94,7 +94,7 @@ def test_a_wrong_value_does_what_the_entry_says_at_another_place(runs: dict[str,
 
 
 def test_a_value_that_does_something_else_than_is_said_fails(runs: dict[str, Evidence]) -> None:
-    [score] = fieldtrial.run([Pointer()], runs, placements=2, only=["swap.base"], fates=lambda name: Fate())
+    [score] = fieldtrial.run([Pointer()], runs, placements=2, only=["swap.base"], fates=lambda name: WrongValues())
     assert not score.passed and score.tried > 0
     assert len(score.misses) == min(score.tried, fieldtrial.MISSES_KEPT)
 
@@ -135,7 +135,7 @@ def test_the_same_seed_tries_the_same_values(runs: dict[str, Evidence]) -> None:
 
 def test_a_site_changes_its_field_and_nothing_else(runs: dict[str, Evidence]) -> None:
     e = runs["quick-120"]
-    every: dict[str, list[Site]] = {}
+    every: dict[str, list[MutationSite]] = {}
     for s in sites(e):
         every.setdefault(s.field, []).append(s)
     rng = Random(0)
@@ -161,12 +161,12 @@ def test_what_is_not_changed_is_not_written_again(runs: dict[str, Evidence], tmp
 
 
 def test_a_value_that_nobody_finds_is_not_noticed_unless_its_entry_says_why(runs: dict[str, Evidence]) -> None:
-    def tried(fate: Fate) -> dict[str, int]:
+    def tried(fate: WrongValues) -> dict[str, int]:
         [score] = fieldtrial.run([Blind()], runs, placements=1, only=["commit.timestamp_ms"], fates=lambda name: fate)
         return {**score.outcomes, "missed": len(score.misses)}
 
-    assert tried(Fate(found="any")).keys() == {"not noticed", "missed"}
-    assert tried(Fate(found="any", harmless="nobody reads it")) == {"harmless": 2, "missed": 0}
+    assert tried(WrongValues(found="any")).keys() == {"not noticed", "missed"}
+    assert tried(WrongValues(found="any", harmless="nobody reads it")) == {"harmless": 2, "missed": 0}
 
 
 def test_no_field_may_be_not_noticed() -> None:
@@ -175,7 +175,7 @@ def test_no_field_may_be_not_noticed() -> None:
 
 
 def test_a_fate_is_read_from_its_texts() -> None:
-    fate = Fate(found="a", harmless="b")
+    fate = WrongValues(found="a", harmless="b")
     assert fate.outcomes == {"found", "harmless"} and fate.texts == {"found": "a", "harmless": "b"}
 
 

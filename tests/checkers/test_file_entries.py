@@ -11,7 +11,7 @@ import pytest
 from checkers.evidence import tablelog_file
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import FileEntry, RowChange, TableLog
-from checkers.formats.iceberg.metadata.partitions import UNKNOWN, Partitions, murmur3, transformed
+from checkers.formats.iceberg.metadata.partitions import NOT_COMPUTED, Partitions, murmur3, transformed
 from checkers.judge.check import ALL as CHECKERS
 from checkers.selftest import recorded, trial, wrongfiles
 from checkers.selftest.plant import Plant
@@ -393,9 +393,9 @@ def test_hashes_are_those_of_the_specification() -> None:
         ("truncate[3]", "string", "iceberg", "ice"),
         ("bucket[100]", "string", "iceberg", 89),
         ("void", "double", 1.5, None),
-        ("identity", "double", 1.5, UNKNOWN),
-        ("day", "timestamp", "2020-01-01", UNKNOWN),
-        ("bucket[4]", "boolean", True, UNKNOWN),
+        ("identity", "double", 1.5, NOT_COMPUTED),
+        ("day", "timestamp", "2020-01-01", NOT_COMPUTED),
+        ("bucket[4]", "boolean", True, NOT_COMPUTED),
     ],
 )
 def test_a_transform_gives_the_value_of_the_specification(transform: str, type: str, value: Any, due: Any) -> None:

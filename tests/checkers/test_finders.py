@@ -14,7 +14,7 @@ from checkers.isolation.blackbox import WORKLOADS
 from checkers.isolation.cycles import cycle_cases, explain_cycle
 from checkers.isolation.explanation import SENTENCES, Case, explained
 from checkers.isolation.levels import CYCLES
-from checkers.isolation.observed import Observed
+from checkers.isolation.observed import TransactionHistory
 from checkers.isolation.visibility import atomicity_cases, session_cases
 from tests.support.examples import PAGE
 from tests.support.transactions import draw
@@ -82,7 +82,7 @@ REGISTERS: list[tuple[Finder, str, Sequence[str], list[str], Sequence[str]]] = [
 CASES = [("list-append", *row) for row in LISTS] + [("rw-register", *row) for row in REGISTERS]
 
 
-def history(workload: str, lines: Sequence[str]) -> Observed:
+def history(workload: str, lines: Sequence[str]) -> TransactionHistory:
     read, _ = WORKLOADS[workload]
     return read(draw(*lines))
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.evidence import journal, runfolder
-from checkers.evidence.journal import Form, Journal
+from checkers.evidence.journal import Journal, JournalFormat
 from checkers.evidence.replace import replace
 from tests.support.files import files_of_at_most
 
@@ -35,13 +35,13 @@ class WorkError(ValueError):
     """Says what is wrong with a journal of pieces."""
 
 
-FORM = Form("some work", "a piece", journal.as_type(Piece), asdict, WorkError)
+FORM = JournalFormat("some work", "a piece", journal.as_type(Piece), asdict, WorkError)
 BARE = replace(FORM, bare=True)
 ONE, OTHER = Piece("a", True, 1.5, {"x": 1}), Piece("b\u2028\x85\r", False)
 HEADER = {"seed": 3, "cells": ({"name": "mixed"},)}
 
 
-def begun(path: Path, *pieces: Piece, form: Form[Piece] = FORM) -> Path:
+def begun(path: Path, *pieces: Piece, form: JournalFormat[Piece] = FORM) -> Path:
     with Journal(path, form, {} if form.bare else HEADER) as j:
         j.append(*pieces)
     return path
@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", [FORM, BARE])
-def test_what_was_appended_is_there_again(path: Path, form: Form[Piece]) -> None:
+def test_what_was_appended_is_there_again(path: Path, form: JournalFormat[Piece]) -> None:
     begun(path, ONE, form=form)
     begun(path, OTHER, form=form)
     header, lines = journal.read(path, form)
@@ -62,7 +62,7 @@ def test_what_was_appended_is_there_again(path: Path, form: Form[Piece]) -> None
 
 
 @given(cut=st.integers(0, 200), form=st.sampled_from([FORM, BARE]))
-def test_a_kill_at_any_byte_of_a_line_loses_that_line_only(cut: int, form: Form[Piece]) -> None:
+def test_a_kill_at_any_byte_of_a_line_loses_that_line_only(cut: int, form: JournalFormat[Piece]) -> None:
     path = Path(os.environ["TMP_JOURNALS"]) / "work.jsonl"
     path.unlink(missing_ok=True)
     begun(path, ONE, form=form)

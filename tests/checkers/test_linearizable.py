@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from checkers.clients.jepsen import from_edn, from_log
 from checkers.evidence.history import History
 from checkers.evidence.replace import replace
-from checkers.linearizable import MODELS, Limits, ModelError, check_model
+from checkers.linearizable import MODELS, Limits, UnfitHistory, check_model
 from checkers.linearizable.models import Counter
 from tests.support.amount import many
 from tests.support.linear_orders import KINDS, Op, drawn, every, has_order, history, spans
@@ -211,10 +211,10 @@ def test_only_reads_have_to_say_what_they_returned() -> None:
     ok = [replace(e, value=None) if e.type == "ok" and e.f == W else e for e in history([write, read]).events]
     assert check_model(History({"format": 1}, tuple(ok)), "register").valid is True
     with pytest.raises(
-        ModelError, match="o0: expected a result of the form \\[key, value\\] with the key 'a', found 7"
+        UnfitHistory, match="o0: expected a result of the form \\[key, value\\] with the key 'a', found 7"
     ):
         check_model(history([read._replace(result=7)]), "register", keyed=True)
-    with pytest.raises(ModelError, match="o0: expected a value of the form \\[key, value\\], found 1"):
+    with pytest.raises(UnfitHistory, match="o0: expected a value of the form \\[key, value\\], found 1"):
         check_model(history([write._replace(value=1)]), "register", keyed=True)
 
 
@@ -281,7 +281,7 @@ def test_a_model_may_begin_elsewhere() -> None:
     ],
 )  # fmt: skip
 def test_a_history_of_another_model_is_an_error(model: str, ops: list[Op], message: str) -> None:
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(UnfitHistory, match=message):
         check_model(history(ops), model, keyed=False)
 
 

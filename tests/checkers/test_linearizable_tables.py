@@ -15,7 +15,7 @@ from checkers.evidence.replace import replace
 from checkers.judge.check import check
 from checkers.judge.runfolder import Promises
 from checkers.linearizable import Limits, Linearizable
-from checkers.linearizable.checker import MOST
+from checkers.linearizable.checker import MOST_OF_A_TABLE
 from checkers.linearizable.rows import SeenRows, rows_of
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Checker, Verdict
@@ -348,7 +348,7 @@ def test_beyond_the_anomalies_that_are_reported_no_id_is_judged() -> None:
     t.did("s", "insert", ids=[*range(300)])
     t.read("r")
     v = t.verdict()
-    assert len(v.anomalies) == MOST == v.stats["tables"]["t"]["ids"]
+    assert len(v.anomalies) == MOST_OF_A_TABLE == v.stats["tables"]["t"]["ids"]
     assert v.notes == ("t: not all ids were judged: 100 anomalies are reported, at most",)
 
 

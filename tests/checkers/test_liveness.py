@@ -17,7 +17,7 @@ from checkers.evidence.history import Event, History
 from checkers.evidence.replace import replace
 from checkers.judge.runfolder import load_evidence
 from checkers.liveness import TIMEOUT, Liveness
-from checkers.timeline.fault_windows import Window, merged, outside, windows
+from checkers.timeline.fault_windows import FaultWindow, merged, outside, windows
 from checkers.verdict import Verdict
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
@@ -204,11 +204,11 @@ def test_no_progress_at_the_end_of_a_run_that_was_cut_short_is_unknown() -> None
 )  # fmt: skip
 def test_a_fault_lasts_from_its_start_to_its_heal(lines: list[tuple[Any, ...]], found: list[tuple[Any, ...]]) -> None:
     drawn = events(*((at, "nemesis", type, f, value) for at, type, f, value in lines))
-    assert windows(drawn) == tuple(Window(n, a * S, b * S, healed) for n, a, b, healed in found)
+    assert windows(drawn) == tuple(FaultWindow(n, a * S, b * S, healed) for n, a, b, healed in found)
 
 
 def test_windows_merge_and_leave_the_rest() -> None:
-    found = [Window("a", 2, 5, True), Window("b", 4, 7, True), Window("c", 9, 10, True)]
+    found = [FaultWindow("a", 2, 5, True), FaultWindow("b", 4, 7, True), FaultWindow("c", 9, 10, True)]
     assert merged(found) == [(2, 7), (9, 10)]
     assert outside(0, 12, merged(found)) == [(0, 2), (7, 9), (10, 12)]
     assert outside(3, 6, merged(found)) == []

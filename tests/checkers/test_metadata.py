@@ -18,9 +18,9 @@ from checkers.evidence.history import Event, History
 from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, MissingFile, ObjectSize, RowChange, TableLog
-from checkers.formats.iceberg.metadata.checker import MOST
-from checkers.formats.iceberg.metadata.checker import Metadata as Checker
-from checkers.formats.iceberg.metadata.rules import RULES
+from checkers.formats.iceberg.metadata.checker import MOST_OF_A_NAME
+from checkers.formats.iceberg.metadata.checker import MetadataRules as Checker
+from checkers.formats.iceberg.metadata.rules import SPEC_RULES
 from checkers.formats.iceberg.metadata.summaries import measures
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
@@ -1567,7 +1567,7 @@ def test_a_broken_rule_is_named_and_no_other(name: str, drawing: Callable[[], Dr
     assert set(d.names()) - ALSO.get(drawing.__name__, set()) == {name}
     a = next(a for a in v.anomalies if a.name == name)
     assert a.checker == "metadata" and a.table == "t"
-    assert RULES[name].promise in a.explanation and RULES[name].section in a.explanation
+    assert SPEC_RULES[name].promise in a.explanation and SPEC_RULES[name].section in a.explanation
     assert a.snapshots or a.files
     assert set(a.ops) <= {e.op for e in d.events} | {"op-50"}
 
@@ -1606,7 +1606,7 @@ def test_every_rule_has_a_test() -> None:
     of_creation = {"not-as-created", "listed-twice", "unknown-type", "unknown-format-version"}  # in test_creation
     of_statistics = {"pruned-rows", "column-count"}  # in test_statistics
     elsewhere = read_by_the_reader | of_entries | said_twice | of_tables | of_creation | of_statistics
-    assert {n for n, _ in BROKEN} | elsewhere == set(RULES)
+    assert {n for n, _ in BROKEN} | elsewhere == set(SPEC_RULES)
 
 
 @pytest.mark.parametrize(("name", "drawing"), [*CONTENTS, *LOGS], ids=lambda d: getattr(d, "__name__", d))
@@ -1812,10 +1812,10 @@ def test_what_cannot_be_decided_is_unknown_never_false(why: str) -> None:
 
 def test_many_anomalies_of_one_name_are_cut_and_counted() -> None:
     d = Drawing()
-    for id in range(1, MOST + 11):
+    for id in range(1, MOST_OF_A_NAME + 11):
         d.commit(id, add=[data(f"data/{id}")], operation="append", summary={"added-records": "9"})
     v = d.check()
-    assert len(v.anomalies) == MOST
+    assert len(v.anomalies) == MOST_OF_A_NAME
     assert any("10 more summary-count" in n for n in v.notes)
 
 

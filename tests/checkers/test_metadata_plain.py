@@ -20,14 +20,14 @@ from checkers.formats.iceberg.metadata.numbers import Numbers
 from checkers.formats.iceberg.metadata.partitions import Partitions
 from checkers.formats.iceberg.metadata.plain import UNCHANGED, PlainVersions
 from checkers.formats.iceberg.metadata.seen import VersionSeen
-from checkers.formats.iceberg.metadata.summaries import Measured
+from checkers.formats.iceberg.metadata.summaries import FileMeasures
 from checkers.formats.iceberg.metadata.versions import check_versions
 from checkers.formats.iceberg.metadata.walk import FileWalk
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.selftest import recorded
 from checkers.timeline.timelines import timelines
-from checkers.timeline.version_order import Chain, Step
+from checkers.timeline.version_order import Chain, VersionStep
 from tests.support.simulator import ALTERING, MIX, WITH_EQUALITY, simulate
 from workloads.tables import TableSpec
 
@@ -438,7 +438,7 @@ def test_after_a_wrong_version_all_are_looked_at(monkeypatch: pytest.MonkeyPatch
     asked: list[int] = []
     plain = PlainVersions.__call__
 
-    def noted(self: PlainVersions, step: Step) -> bool:
+    def noted(self: PlainVersions, step: VersionStep) -> bool:
         asked.append(step.after.n)
         return plain(self, step)
 
@@ -483,7 +483,7 @@ def walked(*live: FileEntry) -> FileWalk:
     log = TableLog(TABLE, TABLE, "s3://w/t", ("id",), (), (c,), (), True)
     made = Chain(log, (), {})
     entries = Entries(made, lambda _: None, set(), ())
-    walk = FileWalk(made, VersionSeen(), set(), entries, set(), Measured())
+    walk = FileWalk(made, VersionSeen(), set(), entries, set(), FileMeasures())
     walk.run()
     return walk
 

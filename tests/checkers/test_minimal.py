@@ -10,7 +10,7 @@ import pytest
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.judge.check import ALL, check
-from checkers.judge.minimal import QUESTIONS, Budget, _Search, _shown, minimal, reduced, with_minimal
+from checkers.judge.minimal import QUESTIONS, WorkBudget, _Search, _shown, minimal, reduced, with_minimal
 from checkers.judge.trail import trail
 from checkers.verdict import Anomaly, Checker, MinimalHistory
 from tests.support.drawing import Drawing, row
@@ -33,7 +33,7 @@ def is_minimal(e: Evidence, checker: Checker, a: Anomaly) -> int:
     found = minimal(e, checker, a)
     assert found is not None and found.complete and a.ops[0] in found.ops
     search = _Search(
-        reduced(e, a.table or "", frozenset(o.op for o in e.history.operations()), found.ids), checker, a, Budget()
+        reduced(e, a.table or "", frozenset(o.op for o in e.history.operations()), found.ids), checker, a, WorkBudget()
     )
     assert search.shows(found.ops)
     again = [o for o in e.history.operations() if o.op in found.ops]
@@ -98,7 +98,7 @@ def test_where_the_budget_ends_the_history_is_not_called_minimal() -> None:
     e = undelete()
     (replay,) = [c for c in CHECKERS if c.name == "replay"]
     (a,) = replay.check(e).anomalies
-    found = minimal(e, replay, a, Budget(questions=3))
+    found = minimal(e, replay, a, WorkBudget(questions=3))
     assert found is not None and not found.complete and set(found.ops) >= {"seed", "d", "u"}
 
 
@@ -106,7 +106,7 @@ def test_without_a_question_left_there_is_no_minimal_history() -> None:
     e = undelete()
     replay = next(c for c in CHECKERS if c.name == "replay")
     (a,) = replay.check(e).anomalies
-    for spent in (Budget(questions=0), Budget(operations=0)):
+    for spent in (WorkBudget(questions=0), WorkBudget(operations=0)):
         assert minimal(e, replay, a, spent) is None
         assert spent.short
 
@@ -137,9 +137,9 @@ def test_one_budget_serves_all_anomalies_of_a_name() -> None:
     replay = next(c for c in CHECKERS if c.name == "replay")
     e = several_undeletes(3)
     found = replay.check(e)
-    first = Budget()
+    first = WorkBudget()
     minimal(e, replay, found.anomalies[0], first)
-    verdict = with_minimal(found, replay, e, lambda: Budget(questions=1 + QUESTIONS - first.questions))
+    verdict = with_minimal(found, replay, e, lambda: WorkBudget(questions=1 + QUESTIONS - first.questions))
     assert [a.minimal is not None and a.minimal.complete for a in verdict.anomalies] == [True, False, False]
     (note,) = verdict.notes
     assert "2 of 3 undelete" in note

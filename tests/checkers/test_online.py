@@ -19,16 +19,16 @@ from checkers.evidence.history import NEMESIS, Event
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Growth, TableLog
-from checkers.online import Found, Online
+from checkers.online import Online, OnlineFinding
 from checkers.online.table import AFTER
-from checkers.online.window import TOO_LONG, Window
+from checkers.online.window import TOO_LONG, StateWindow
 from checkers.reads import Reads
 from checkers.replay import Replay
 from checkers.selftest import ALL as PLANTED
 from checkers.selftest import recorded
 from checkers.selftest.plant import Plant
 from checkers.selftest.world import World
-from checkers.timeline.timeline import Changes
+from checkers.timeline.timeline import NetRows
 from checkers.verdict import Anomaly, Checker
 from tests.support.amount import many
 from tests.support.damages import DAMAGES
@@ -68,7 +68,7 @@ def alone(online: Online, anomalies: Iterable[Anomaly]) -> list[str]:
     return [str(f) for f in online.found if as_told(f) not in said and not online.overtaken(f)]
 
 
-def as_told(f: Found) -> tuple[str, str, str]:
+def as_told(f: OnlineFinding) -> tuple[str, str, str]:
     """Name, table, operation."""
     return f.name, f.table, f.op
 
@@ -81,7 +81,7 @@ def set_back(log: TableLog) -> Iterator[int]:
             yield b.n
 
 
-def came_late(e: Evidence, f: Found) -> bool:
+def came_late(e: Evidence, f: OnlineFinding) -> bool:
     """Whether an operation on the table of an anomaly was acknowledged before its commit was made."""
     acknowledged = {
         o.op: o.completed.index for o in e.history.operations() if o.type == "ok" and o.completed is not None
@@ -679,11 +679,11 @@ def test_a_window_knows_each_kept_state_as_if_it_had_copied_it(seed: int, kept: 
     rng = Random(seed)
     d = Drawing()
     c = d.commits[d.commit("a")]
-    window, states, now = Window(kept), [Counter[Row]()], Counter[Row]()
+    window, states, now = StateWindow(kept), [Counter[Row]()], Counter[Row]()
     for _ in range(rng.randrange(12)):
         removed = [r for r in now.elements() if rng.random() < 0.3]
         added = [row(rng.randrange(3), f"v{rng.randrange(3)}") for _ in range(rng.randrange(3))]
-        window.step(c, Changes(tuple(removed), tuple(added)))
+        window.step(c, NetRows(tuple(removed), tuple(added)))
         now = now - Counter(removed) + Counter(added)
         states.append(now)
     assert (window.top, window.base) == (len(states) - 1, max(0, len(states) - 1 - kept))

@@ -17,7 +17,7 @@ from checkers.evidence import tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.judge.check import check
-from checkers.judge.registry import ORDER, find
+from checkers.judge.registry import VERDICT_ORDER, find
 from checkers.judge.runfolder import Promises, load_evidence, write_results
 from checkers.selftest import recorded, trial
 from checkers.verdict import Checker
@@ -72,8 +72,8 @@ def stored(e: Evidence, folder: Path, expect: list[str]) -> Path:
 def test_the_example_is_short_and_found_after_the_checkers_that_there_are(own: tuple[Checker, ...]) -> None:
     assert len(example("my_checker.py").splitlines()) <= 50
     names = [c.name for c in own]
-    guests = {*names} - {*ORDER}
-    assert "clocks" in guests and names == [*ORDER, *sorted(guests)]
+    guests = {*names} - {*VERDICT_ORDER}
+    assert "clocks" in guests and names == [*VERDICT_ORDER, *sorted(guests)]
 
 
 def test_the_example_is_silent_on_clean_runs(own: tuple[Checker, ...]) -> None:

@@ -20,7 +20,7 @@ from checkers.evidence.proxylog import TRANSACTIONS, AcceptedChange, PointerSwap
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
-from checkers.judge.known import Ran
+from checkers.judge.known import RunFacts
 from checkers.pointer import Pointer
 from checkers.selftest.recorded import as_seen
 from checkers.timeline import explain
@@ -473,7 +473,7 @@ def test_a_lost_commit_says_which_request_was_not_carried_out() -> None:
             found = Anomaly("lost-commit", "commits", "t", "rival is lost.", ops=("rival",), evidence={"seen": False})
             return Verdict("commits", False, (found,))
 
-    result = check(asked(e, lost), [Loses(), Pointer()], ran=Ran("mine", "rest", "1.12.0"))
+    result = check(asked(e, lost), [Loses(), Pointer()], ran=RunFacts("mine", "rest", "1.12.0"))
     (told,) = [a for v in result.verdicts for a in v.anomalies if a.name == "lost-commit"]
     assert told.explanation.startswith("rival is lost. Why: the catalog server answered 204") and told.ops == ("rival",)
     (story,) = result.told.stories
@@ -496,11 +496,11 @@ def test_requests_that_one_server_did_not_carry_out_are_one_story_and_known_only
             found = [Anomaly("lost-commit", "commits", "t", "lost.", ops=(op,)) for op in ("rival", "other")]
             return Verdict("commits", False, tuple(found))
 
-    (story,) = check(two, [Loses(), Pointer()], ran=Ran("mine", "my.yaml", "1.12.0")).told.stories
+    (story,) = check(two, [Loses(), Pointer()], ran=RunFacts("mine", "my.yaml", "1.12.0")).told.stories
     assert [s.count for s in story.steps] == [2, 2] and "did not make these 2 commits" in story.steps[0].text
     assert [k.scenario for k in story.known] == ["rest-lost-transaction"], "on any REST catalog"
     by_table = replace(two, accepted={"t": tuple(replace(c, what="POST /v1/x") for c in two.accepted["t"])})
-    (story,) = check(by_table, [Loses(), Pointer()], ran=Ran("mine", "my.yaml", "1.12.0")).told.stories
+    (story,) = check(by_table, [Loses(), Pointer()], ran=RunFacts("mine", "my.yaml", "1.12.0")).told.stories
     assert story.known == ()
 
 

@@ -13,8 +13,8 @@ import pytest
 from checkers.evidence import tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.tablelog import TableLogError
-from checkers.formats.iceberg.metadata.checker import Metadata
-from checkers.formats.iceberg.metadata.rules import RULES
+from checkers.formats.iceberg.metadata.checker import MetadataRules
+from checkers.formats.iceberg.metadata.rules import SPEC_RULES
 from checkers.selftest import ALL, recorded, trial
 from checkers.selftest.redundancies import REDUNDANCIES, Redundancy
 from checkers.selftest.world import World
@@ -35,10 +35,10 @@ def test_no_pair_is_listed_twice() -> None:
 @pytest.mark.parametrize("x", HELD, ids=lambda x: f"{x.one} {x.other}")
 def test_a_pair_is_held_by_rules_that_a_planted_bug_shows(x: Redundancy, runs: dict[str, Evidence]) -> None:
     rules, bugs = {*x.rules.split()}, x.bugs.split()
-    assert rules <= RULES.keys() and bugs and {*bugs} <= BUGS.keys()
+    assert rules <= SPEC_RULES.keys() and bugs and {*bugs} <= BUGS.keys()
     worlds = [World(e, Random(0)) for e in runs.values()]
     for name in bugs:
-        score = trial.try_plant(BUGS[name], Metadata(), worlds, placements=2, seed=8)
+        score = trial.try_plant(BUGS[name], MetadataRules(), worlds, placements=2, seed=8)
         assert score.passed and rules & score.names.keys(), score.misses
 
 

@@ -18,7 +18,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.problem import problem_of
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, Commit, MissingFile, RowChange, TableLog
-from checkers.formats.iceberg.metadata import Metadata
+from checkers.formats.iceberg.metadata import MetadataRules
 from checkers.judge.check import ALL, check
 from checkers.replay.walk import Replay
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
@@ -625,7 +625,7 @@ def test_metadata_that_the_catalog_points_at_and_nobody_can_read_is_a_missing_fi
     assert (a.name, a.files) == ("missing-file", ("s3://w/t/metadata/gone.metadata.json",))
 
 
-@pytest.mark.parametrize("checker", [REPLAY, Metadata()])
+@pytest.mark.parametrize("checker", [REPLAY, MetadataRules()])
 def test_a_missing_manifest_is_of_the_commit_whose_uuid_its_name_has(checker: Checker) -> None:
     d, _, _ = seeded()
     d.did("a", "insert", ids=[7], add=[row(7, "a")])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, FileEntry, RowChange
-from checkers.formats.iceberg.metadata.checker import Metadata
+from checkers.formats.iceberg.metadata.checker import MetadataRules
 from checkers.verdict import Anomaly
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
@@ -28,7 +28,7 @@ def run(seed: int) -> Evidence:
 
 
 def shared(e: Evidence) -> list[Anomaly]:
-    return [a for a in Metadata().check(e).anomalies if a.name == "shared-file"]
+    return [a for a in MetadataRules().check(e).anomalies if a.name == "shared-file"]
 
 
 def renamed(e: Evidence, table: str, old: str, new: str) -> Evidence:
@@ -66,7 +66,7 @@ def with_property(e: Evidence, table: str, **properties: str) -> Evidence:
 @given(st.integers(0, 50))
 def test_a_data_file_of_another_table_is_told_of_the_operation_that_took_it(seed: int) -> None:
     rng, e = Random(seed), run(seed % 7)
-    assert shared(e) == [] and Metadata().check(e).valid is True
+    assert shared(e) == [] and MetadataRules().check(e).valid is True
     taker, owner = rng.sample(NAMES, 2)
     mine, theirs = (
         rng.choice(
@@ -82,11 +82,11 @@ def test_a_data_file_of_another_table_is_told_of_the_operation_that_took_it(seed
     place = e.logs[owner].location
     for root in (place, place.replace("s3://", "s3a://")):
         taken = renamed(e, taker, mine[1].path, f"{root}/{theirs[1].path}")
-        (a,) = Metadata().check(taken).anomalies
+        (a,) = MetadataRules().check(taken).anomalies
         assert (a.name, a.table, a.ops[0]) == ("shared-file", taker, mine[0].op)
         assert set(a.ops) == {mine[0].op, theirs[0].op} and a.snapshots == (mine[0].snapshot_id, theirs[0].snapshot_id)
         assert f"added it to table {owner}: whichever of the tables drops its snapshots first" in a.explanation
-        assert Metadata().check(taken).stats["tables"][taker]["found"] == {"shared-file": 1}
+        assert MetadataRules().check(taken).stats["tables"][taker]["found"] == {"shared-file": 1}
     for kept in (taker, owner):
         assert shared(with_property(taken, kept, **{"gc.enabled": "false"})) == [], "it says that it may share files"
 
@@ -100,11 +100,11 @@ def test_two_tables_of_one_uuid_are_told_and_accuse_nobody() -> None:
         return replace(e, logs={**e.logs, table: replace(log, metadata=metadata)})
 
     one = known_as(known_as(e, "a", "0a"), "c", "0A")
-    (a,) = (a for a in Metadata().check(one).anomalies if a.name == "shared-uuid")
+    (a,) = (a for a in MetadataRules().check(one).anomalies if a.name == "shared-uuid")
     assert (a.table, a.ops) == ("c", ()) and a.explanation.startswith("the tables a and c both have the table-uuid 0a.")
-    assert not [a for a in Metadata().check(e).anomalies if a.name == "shared-uuid"]
+    assert not [a for a in MetadataRules().check(e).anomalies if a.name == "shared-uuid"]
     none = known_as(known_as(e, "a", None), "c", None)
-    assert not [a for a in Metadata().check(none).anomalies if a.name == "shared-uuid"]
+    assert not [a for a in MetadataRules().check(none).anomalies if a.name == "shared-uuid"]
 
 
 def test_what_only_has_an_equal_name_is_not_shared() -> None:

@@ -70,7 +70,7 @@ def with_columns(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def worlds() -> list[World]:
-    return [World(recorded.load(name), Random(0)) for name in (*recorded.names(), *recorded.names(recorded.DELTA))]
+    return [World(recorded.load(name), Random(0)) for name in (*recorded.names(), *recorded.names(recorded.DELTA_RUNS))]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from checkers.evidence.history import NEMESIS, Event
 from checkers.evidence.replace import replace
 from checkers.judge.causes import events
 from checkers.judge.check import ANOMALIES, check
-from checkers.judge.known import CATALOG_TYPES, CatalogType, Ran, known_defects
+from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, known_defects
 from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, tell, who
 from checkers.names import Harm, meaning
 from checkers.selftest import recorded
@@ -26,7 +26,7 @@ from reports.run.results import told_from_json
 from tests.support.unreadable import broken
 from workloads.file import suite as suites
 
-JDBC = Ran("mine", "jdbc", "1.12.0")
+JDBC = RunFacts("mine", "jdbc", "1.12.0")
 
 
 def with_fault(e: Evidence, verb: str, *, after: bool = False) -> Evidence:
@@ -70,14 +70,14 @@ def test_a_good_run_has_no_story(name: str) -> None:
     ("ran", "verb", "named"),
     [
         (JDBC, "drop-reply", True),
-        (Ran("mine", "rest", "1.12.0"), "drop-reply", False),  # those of rest need another fault
-        (Ran("mine", "nessie", "1.12.0"), "drop-reply", False),
+        (RunFacts("mine", "rest", "1.12.0"), "drop-reply", False),  # those of rest need another fault
+        (RunFacts("mine", "nessie", "1.12.0"), "drop-reply", False),
         (JDBC, "cut", False),
-        (Ran("jdbc-unreadable", "jdbc", "1.12.0"), "drop-reply", False),
+        (RunFacts("jdbc-unreadable", "jdbc", "1.12.0"), "drop-reply", False),
         (None, "drop-reply", False),
     ],
 )
-def test_a_defect_is_named_for_its_catalog_and_its_fault(ran: Ran | None, verb: str, named: bool) -> None:
+def test_a_defect_is_named_for_its_catalog_and_its_fault(ran: RunFacts | None, verb: str, named: bool) -> None:
     told = check(with_fault(broken().evidence, verb), ran=ran).told
     assert any(s.known for s in told.stories) is named
 
@@ -100,7 +100,7 @@ def test_a_fault_that_was_not_on_while_its_operation_ran_explains_nothing() -> N
 def test_a_defect_is_named_for_a_catalog_of_its_type_whatever_it_is_called(
     own: CatalogType | None, named: bool
 ) -> None:
-    told = check(with_fault(broken().evidence, "drop-reply"), ran=Ran("mine", "ours", "1.12.0", own)).told
+    told = check(with_fault(broken().evidence, "drop-reply"), ran=RunFacts("mine", "ours", "1.12.0", own)).told
     assert any(s.known for s in told.stories) is named
 
 
@@ -120,7 +120,7 @@ def test_what_the_one_rule_knows_no_suite_of_the_library_repeats(
     """A file that is missing without the failure that explains it is known to a suite alone."""
     b = broken()
     found = [Anomaly(n.partition("/")[2], n.partition("/")[0], b.table, "seen", ops=(b.culprit.op,)) for n in names]
-    assert known_defects(Ran("mine", catalog, "1.12.0"), found, with_fault(b.evidence, verb))
+    assert known_defects(RunFacts("mine", catalog, "1.12.0"), found, with_fault(b.evidence, verb))
     for path in sorted(suites.LIBRARY.glob("*.yaml")):
         suite, _ = suites.parse(path.read_text())
         cell = suites.Cell("contention", catalog, faults, "1.12.0", "3")
@@ -150,7 +150,7 @@ def test_a_defect_is_named_for_operations_of_its_engine_alone() -> None:
     """``undelete`` is a defect of Spark's statements: what DuckDB does by that name is another one."""
     found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=("w0-1",))]
     e = recorded.load("quick-120")
-    ran = Ran("mine", "rest", "1.12.0")
+    ran = RunFacts("mine", "rest", "1.12.0")
     assert [k.scenario for k in known_defects(ran, found, e)] == ["undelete"]
     events = tuple(
         replace(x, extra={**x.extra, "engine": "duckdb"}) if x.op == "w0-1" and x.type == "invoke" else x
@@ -163,7 +163,7 @@ def test_a_story_that_no_defect_explains_whole_is_not_known() -> None:
     found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=("w0-1",))]
     more = Anomaly("summary-count", "metadata", "orders", "It is wrong.", ops=("w0-1",))
     seen = Anomaly("stale-read", "reads", "orders", "It is old.", ops=("w0-1",))
-    e, ran = recorded.load("quick-120"), Ran("mine", "rest", "1.12.0")
+    e, ran = recorded.load("quick-120"), RunFacts("mine", "rest", "1.12.0")
     assert known_defects(ran, [*found, seen], e), "what clients saw of it follows from it"
     assert known_defects(ran, [*found, more], e) == ()
 
@@ -174,7 +174,7 @@ def test_a_story_that_no_defect_explains_whole_is_not_known() -> None:
 def test_a_defect_is_named_for_the_releases_that_have_it(version: str, named: bool) -> None:
     evidence = with_fault(broken().evidence, "drop-reply")
     alone = [Anomaly("missing-file", "replay", broken().table, "gone")]
-    found = known_defects(Ran("mine", "jdbc", version), alone, evidence)
+    found = known_defects(RunFacts("mine", "jdbc", version), alone, evidence)
     assert ("jdbc-no-rival" in [k.scenario for k in found]) is named
 
 
@@ -183,7 +183,7 @@ def test_a_defect_of_a_special_operation_needs_that_operation() -> None:
     b = broken()
     alone = [Anomaly("missing-file", "replay", b.table, "gone")]
     assert "orphan-files-in-flight" not in [
-        k.scenario for k in known_defects(Ran("m", "rest", "1.12.0"), alone, b.evidence)
+        k.scenario for k in known_defects(RunFacts("m", "rest", "1.12.0"), alone, b.evidence)
     ]
     events = tuple(
         replace(e, f="remove-orphan-files")
@@ -192,26 +192,32 @@ def test_a_defect_of_a_special_operation_needs_that_operation() -> None:
         for e in b.evidence.history.events
     )
     removed = replace(b.evidence, history=replace(b.evidence.history, events=events))
-    assert [k.scenario for k in known_defects(Ran("m", "rest", "1.12.0"), alone, removed)] == ["orphan-files-in-flight"]
+    assert [k.scenario for k in known_defects(RunFacts("m", "rest", "1.12.0"), alone, removed)] == [
+        "orphan-files-in-flight"
+    ]
 
 
 @pytest.mark.parametrize(("checker", "named"), [("pointer", ["hadoop-lost-update"]), ("isolation", []), ("replay", [])])
 def test_a_defect_is_named_for_the_checker_that_finds_it(checker: str, named: list[str]) -> None:
     both = [Anomaly("lost-commit", "commits", "orders", "gone"), Anomaly("lost-update", checker, "orders", "gone")]
-    found = known_defects(Ran("m", "hadoop", "1.12.0"), both, recorded.load("quick-120"))
+    found = known_defects(RunFacts("m", "hadoop", "1.12.0"), both, recorded.load("quick-120"))
     assert [k.scenario for k in found] == named
 
 
 def test_a_single_anomaly_is_a_story_with_its_known_defect() -> None:
     found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=(op,)) for op in ("w0-1", "w0-2")]
-    told = tell(recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], Ran("mine", "rest", "1.12.0"))
+    told = tell(
+        recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], RunFacts("mine", "rest", "1.12.0")
+    )
     assert len(told.stories) == 2 and [k.scenario for k in told.known] == ["undelete"]
-    elsewhere = tell(recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], Ran("mine", "my.yaml", "1"))
+    elsewhere = tell(
+        recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], RunFacts("mine", "my.yaml", "1")
+    )
     assert elsewhere.known == told.known, "it is Iceberg's, on any catalog"
 
 
 def test_the_scenarios_are_read_once_for_all_stories(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, ran = (anomaly("undelete", "w0-1", checker="replay", table="orders"),), Ran("mine", "rest", "1.12.0")
+    found, ran = (anomaly("undelete", "w0-1", checker="replay", table="orders"),), RunFacts("mine", "rest", "1.12.0")
     before = told_of(*found, ran=ran)
     monkeypatch.setattr(yaml, "load", None)
     assert before[0].known and told_of(*found, ran=ran) == before
@@ -260,12 +266,12 @@ def test_a_lost_commit_and_the_lost_swap_of_it_count_once() -> None:
         "lost-swap", "w0-2", checker="pointer", table="events", evidence={"lost": ["w0-2"], "answer": "200"}
     )
     verdicts = [Verdict("commits", False, (lost,)), Verdict("pointer", False, (swap, alone))]
-    told = tell(recorded.load("quick-120"), verdicts, Ran("mine", "rest", "1.12.0"))
+    told = tell(recorded.load("quick-120"), verdicts, RunFacts("mine", "rest", "1.12.0"))
     assert {s.table: s.count for s in told.stories} == {"orders": 1, "events": 1}
     assert who(told.stories) == {"the catalog server": 2}
 
 
-def told_of(*found: Anomaly, ran: Ran | None = None) -> tuple[Story, ...]:
+def told_of(*found: Anomaly, ran: RunFacts | None = None) -> tuple[Story, ...]:
     """The stories of anomalies of a recorded run."""
     return tell(recorded.load("quick-120"), [Verdict("x", False, found)], ran).stories
 
@@ -307,7 +313,7 @@ def test_who_never_ran_at_once_is_not_told_to_keep_apart() -> None:
 
 def test_what_to_do_is_what_the_known_defect_says() -> None:
     found = anomaly("undelete", "w0-1", checker="replay", table="orders", keys=(7,))
-    (story,) = told_of(found, ran=Ran("mine", "rest", "1.12.0"))
+    (story,) = told_of(found, ran=RunFacts("mine", "rest", "1.12.0"))
     assert story.known[0].remedy and story.remedy == story.known[0].remedy
 
 
@@ -571,7 +577,7 @@ def test_who_did_it_is_the_engine_of_the_operation_at_fault_unless_the_catalog_a
     found: Anomaly, catalog: str, who_did_it: str
 ) -> None:
     verdict = Verdict(found.checker, False, (found,))
-    (story,) = tell(recorded.load("quick-120"), [verdict], Ran("mine", catalog, "1.12.0")).stories
+    (story,) = tell(recorded.load("quick-120"), [verdict], RunFacts("mine", catalog, "1.12.0")).stories
     assert story.who == who_did_it
     assert story.engine == ("spark" if who_did_it == "Spark" else "")
 
@@ -593,7 +599,7 @@ def test_who_accepts_a_commit_and_what_guards_it_are_words_of_the_tables_format(
 ) -> None:
     e = recorded.load(run)
     lost = anomaly("lost-commit", "w0-1", table=table or next(iter(e.logs)), evidence={"culprit": "server"})
-    (story,) = tell(e, [Verdict("commits", False, (lost,))], Ran("mine", "rest", "1.12.0")).stories
+    (story,) = tell(e, [Verdict("commits", False, (lost,))], RunFacts("mine", "rest", "1.12.0")).stories
     assert story.who == who_did_it and story.remedy.startswith(remedy)
 
 

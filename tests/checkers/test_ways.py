@@ -16,7 +16,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.check import Results, check
 from checkers.judge.runfolder import write_results
-from checkers.lake.rows import Told, rows_of
+from checkers.lake.rows import RunContents, rows_of
 from checkers.unit import TableChecker
 from tests.checkers.test_unit import elsewhere
 from tests.support.bugs import broken_runs
@@ -64,7 +64,7 @@ def test_the_lake_has_the_anomalies_of_results_json(broken: Broken, tmp_path: Pa
         write_results(exact, tmp_path / "results.json")
         written = [a for v in json.loads((tmp_path / "results.json").read_text())["checkers"] for a in v["anomalies"]]
         folder = RunFolder(run)
-        told = Told(run, folder.read_plan(), folder.state(), e, exact, None)
+        told = RunContents(run, folder.read_plan(), folder.state(), e, exact, None)
         rows = rows_of(told, datetime(2026, 1, 3, tzinfo=UTC))["anomalies"].to_pylist()
         assert [{k: x[k] for k in keys} for x in rows] == [{k: x.get(k) or empty(k) for k in keys} for x in written], (
             run

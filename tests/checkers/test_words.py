@@ -112,8 +112,11 @@ def test_a_valid_history_is_never_said_to_be_not_even_something() -> None:
 
 def test_a_value_of_any_length_is_cut_and_only_what_is_shown_is_worded() -> None:
     long = "x" * 11_000_000
-    assert explain.row((1, long, 0, "a", 1)) == f"(id 1, val '{long[: explain.LONGEST - 1]}…, cnt 0, log 'a', part 1)"
-    assert explain.arguments({"a": long}) == f"with a = {long[: explain.LONGEST]}…"
+    assert (
+        explain.row((1, long, 0, "a", 1))
+        == f"(id 1, val '{long[: explain.LONGEST_VALUE - 1]}…, cnt 0, log 'a', part 1)"
+    )
+    assert explain.arguments({"a": long}) == f"with a = {long[: explain.LONGEST_VALUE]}…"
     worded: list[int] = []
 
     def word(n: int) -> str:

@@ -56,7 +56,7 @@ def test_a_set_up_that_was_cut_off_after_the_first_call_is_completed(server: tup
 def test_a_warehouse_at_another_place_is_not_taken(server: tuple[Lakekeeper, str]) -> None:
     _, uri = server
     set_up(uri)
-    with pytest.raises(bootstrap.Refused, match="a warehouse icequake at another place than s3://other/place"):
+    with pytest.raises(bootstrap.UnexpectedAnswer, match="a warehouse icequake at another place than s3://other/place"):
         set_up(uri, "s3://other/place")
 
 
@@ -71,7 +71,7 @@ def test_a_warehouse_at_another_place_is_not_taken(server: tuple[Lakekeeper, str
 def test_another_answer_is_said(server: tuple[Lakekeeper, str], path: str, says: str) -> None:
     specified, uri = server
     specified.broken[f"/management/v1/{path}"] = 500
-    with pytest.raises(bootstrap.Refused, match=says):
+    with pytest.raises(bootstrap.UnexpectedAnswer, match=says):
         set_up(uri)
 
 
@@ -94,7 +94,7 @@ def test_the_program_of_the_compose_file_makes_the_catalog(server: tuple[Lakekee
     assert len(specified.warehouses) == 1
 
 
-@pytest.mark.parametrize("name", bootstrap.SERVERS)
+@pytest.mark.parametrize("name", bootstrap.BOOTSTRAPPED)
 def test_the_compose_file_gives_the_program_all_that_it_needs(name: str) -> None:
     given = {**composefile.read({})[f"{name}-setup"].environment, "URI": "http://127.0.0.1:1", "START_SECONDS": "0"}
     done = program(name, **given)

@@ -52,4 +52,4 @@ def test_where_none_can_be_had_one_line_says_so(tmp_path: Path, apt: str | None)
     if apt is not None:
         program(tmp_path / "apt-get", apt)
     done = asked(tmp_path)
-    assert (done.returncode, done.stdout.splitlines()) == (0, [browser.REMEDY])
+    assert (done.returncode, done.stdout.splitlines()) == (0, [browser.BROWSER_REMEDY])

@@ -22,7 +22,7 @@ from compose.processes.service import ServiceError
 from compose.servers.postgres import DATABASE, USER
 from tests.support.runs import ROOT, environment
 
-CONTENT = yaml.safe_load(composefile.FILE.read_text())["services"]
+CONTENT = yaml.safe_load(composefile.COMPOSE_FILE.read_text())["services"]
 PROFILES = tuple(profile for profile in composefile.profiles() if profile != "spark")
 """Those of catalogs."""
 
@@ -70,7 +70,7 @@ def test_each_profile_is_a_catalog_with_all_its_servers() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_each_profile_has_a_catalog_file_that_leads_to_its_published_ports(profile: str) -> None:
-    found = user_file.load(composefile.FILE.parent / "catalogs" / f"{profile}.yaml")
+    found = user_file.load(composefile.COMPOSE_FILE.parent / "catalogs" / f"{profile}.yaml")
     specs = composefile.read({})
     published = {port for spec in specs.values() if profile in spec.profiles for _, port in spec.ports.values()}
     uri = urlsplit(found.spark["uri"].removeprefix("jdbc:"))
@@ -86,7 +86,7 @@ def test_the_metastore_in_a_container_gives_locks_back_as_the_local_one_does() -
         ("hive", "hive.txn.timeout", "hive.timedout.txn.reaper.interval"),
         ("hive4", "metastore.txn.timeout", "metastore.acid.housekeeper.interval"),
     ):
-        site = ElementTree.parse(composefile.FILE.parent / folder / "hive-site.xml")
+        site = ElementTree.parse(composefile.COMPOSE_FILE.parent / folder / "hive-site.xml")
         values = {p.findtext("name"): p.findtext("value") for p in site.getroot()}
         assert values[key] == f"{hive.LOCK_TIMEOUT_S}s"
         for looks in how_often:  # by default it looks so seldom that a lock may last for minutes
@@ -136,7 +136,7 @@ def test_what_a_run_would_not_do_as_compose_does_is_refused(tmp_path: Path, keys
 
 
 def test_every_stand_in_names_a_variable_of_the_file_and_has_a_dockerfile() -> None:
-    text = composefile.FILE.read_text()
+    text = composefile.COMPOSE_FILE.read_text()
     for one in images.STAND_INS:
         assert f"${{{one.variable}:-" in text or one.variable == packets.VARIABLE, "a run's, not a service"
         assert (images.HERE / one.name / "Dockerfile").read_text().count("FROM ${BASE}") == 1

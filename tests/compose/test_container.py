@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from compose.install.installation import Installation
-from compose.processes.container import KEEPER, LABEL, Container, engine
+from compose.processes.container import CONTAINER_LABEL, KEEPER, Container, engine
 from compose.processes.ports import LOOPBACK, Ports
 from compose.processes.process import NotReady, http_get
 from compose.processes.service import Service, ServiceError
@@ -86,7 +86,7 @@ def service(tmp_path: Path, image: str) -> Iterator[Store]:
 
 
 def containers(client: Any) -> list[Any]:
-    return list(client.containers.list(all=True, filters={"label": f"{LABEL}={RUN}"}))
+    return list(client.containers.list(all=True, filters={"label": f"{CONTAINER_LABEL}={RUN}"}))
 
 
 def eventually(condition: Callable[[], bool]) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from compose.install import doctor, flink, jars
 from compose.install.cache import SetupError
 from compose.install.flink import Lock, Member
-from compose.install.progress import Lines
+from compose.install.progress import ProgressLines
 
 
 def member(name: str, content: bytes) -> Member:
@@ -40,7 +40,9 @@ def test_the_lock_names_a_package_and_its_jars() -> None:
 
 
 def test_iceberg_s_runtime_is_the_one_for_this_flink() -> None:
-    (runtime,) = [j for j in jars.of([flink.CONF], jars.read_lock()) if j.artifact.startswith("iceberg-flink-runtime")]
+    (runtime,) = [
+        j for j in jars.of([flink.JAR_CONF], jars.read_lock()) if j.artifact.startswith("iceberg-flink-runtime")
+    ]
     assert runtime.artifact == f"iceberg-flink-runtime-{flink.read_lock().version.rpartition('.')[0]}"
 
 
@@ -96,7 +98,7 @@ def test_without_the_package_one_line_says_what_is_needed_and_nothing_is_left(
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     folder = tmp_path / "flink"
     with pytest.raises(SetupError) as error:
-        flink._fetch(flink.read_lock(), folder, Lines(io.StringIO()))
+        flink._fetch(flink.read_lock(), folder, ProgressLines(io.StringIO()))
     message = str(error.value)
     assert message.startswith("cannot download apache-flink-libraries==") and "\n" not in message
     assert "which Flink writers need" in message and message.endswith("then run the same command again")

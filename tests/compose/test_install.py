@@ -30,7 +30,7 @@ from compose.install import (
     releases,
 )
 from compose.install.cache import SetupError
-from compose.install.progress import Lines, Step, for_stream, sizes
+from compose.install.progress import ProgressLines, Step, for_stream, sizes
 
 CHECKOUT = Path(__file__).parents[2]
 SPARKS = [f"compose/install/{lock.name}" for lock in sorted((CHECKOUT / "compose" / "install").glob("pyspark-*.lock"))]
@@ -72,8 +72,8 @@ class Registry:
 
 
 @pytest.fixture
-def silent() -> Lines:
-    return Lines(io.StringIO())
+def silent() -> ProgressLines:
+    return ProgressLines(io.StringIO())
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_an_unknown_configuration_is_named() -> None:
 # --- jars ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_jar_with_another_hash_is_refused_by_name(home: Path, silent: Lines) -> None:
+def test_a_jar_with_another_hash_is_refused_by_name(home: Path, silent: ProgressLines) -> None:
     with pytest.raises(SetupError) as refused:
         jars.provide(LOCKED, home, Registry(one=OTHER), silent)
     message = str(refused.value)
@@ -143,7 +143,7 @@ def test_a_jar_with_another_hash_is_refused_by_name(home: Path, silent: Lines) -
     assert not LOCKED[0].path(home).exists()
 
 
-def test_a_torn_jar_is_refused_and_the_next_attempt_asks_for_it_alone(home: Path, silent: Lines) -> None:
+def test_a_torn_jar_is_refused_and_the_next_attempt_asks_for_it_alone(home: Path, silent: ProgressLines) -> None:
     with pytest.raises(SetupError, match="expected 28 bytes, got 5 bytes"):
         jars.provide(LOCKED, home, Registry(two=b"secon"), silent)
     registry = Registry()
@@ -152,19 +152,19 @@ def test_a_torn_jar_is_refused_and_the_next_attempt_asks_for_it_alone(home: Path
     assert [one.path(home).read_bytes() for one in LOCKED] == list(JARS.values())
 
 
-def test_a_jar_that_was_not_delivered_is_named(home: Path, silent: Lines) -> None:
+def test_a_jar_that_was_not_delivered_is_named(home: Path, silent: ProgressLines) -> None:
     with pytest.raises(SetupError, match=r"org\.example:one:1\.0 was not delivered"):
         jars.provide(LOCKED, home, Registry(one=None), silent)
 
 
-def test_jars_in_place_are_not_fetched_again(home: Path, silent: Lines) -> None:
+def test_jars_in_place_are_not_fetched_again(home: Path, silent: ProgressLines) -> None:
     registry = Registry()
     for _ in range(3):
         jars.provide(LOCKED, home, registry, silent)
     assert len(registry.asked) == 1
 
 
-def test_a_touched_jar_is_read_again_and_a_damaged_one_fetched_again(home: Path, silent: Lines) -> None:
+def test_a_touched_jar_is_read_again_and_a_damaged_one_fetched_again(home: Path, silent: ProgressLines) -> None:
     registry = Registry()
     jars.provide(LOCKED, home, registry, silent)
     one, two = (jar.path(home) for jar in LOCKED)
@@ -208,13 +208,15 @@ def ivy(home: Path) -> jars.Ivy:
     return jars.Ivy(jdk.pick().java, installation.spark_home(), home, attempts=1)
 
 
-def test_pysparks_ivy_fetches_by_the_users_settings(home: Path, silent: Lines, repository: LocalRepository) -> None:
+def test_pysparks_ivy_fetches_by_the_users_settings(
+    home: Path, silent: ProgressLines, repository: LocalRepository
+) -> None:
     jars.provide(LOCKED, home, ivy(home), silent)
     assert [one.path(home).read_bytes() for one in LOCKED] == list(JARS.values())
     assert not jars.ivy_cache(home).exists()  # every jar is kept once
 
 
-def test_ivy_also_fetches_an_archive(home: Path, silent: Lines, repository: LocalRepository) -> None:
+def test_ivy_also_fetches_an_archive(home: Path, silent: ProgressLines, repository: LocalRepository) -> None:
     content = b"no matter what"
     (repository.folder / "three-3.0-bin.tar.gz").write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
@@ -224,7 +226,7 @@ def test_ivy_also_fetches_an_archive(home: Path, silent: Lines, repository: Loca
     assert [one.path(home).read_bytes() for one in LOCKED] == list(JARS.values())
 
 
-def test_a_wrong_file_is_not_remembered_by_ivy(home: Path, silent: Lines, repository: LocalRepository) -> None:
+def test_a_wrong_file_is_not_remembered_by_ivy(home: Path, silent: ProgressLines, repository: LocalRepository) -> None:
     repository.hold(two=OTHER + b"!")
     with pytest.raises(SetupError, match=r"two-2\.0-tests\.jar"):
         jars.provide(LOCKED, home, ivy(home), silent)
@@ -233,13 +235,15 @@ def test_a_wrong_file_is_not_remembered_by_ivy(home: Path, silent: Lines, reposi
     assert all(jars.in_place(one, home) for one in LOCKED)
 
 
-def test_a_jar_that_no_repository_has_is_named(home: Path, silent: Lines, repository: LocalRepository) -> None:
+def test_a_jar_that_no_repository_has_is_named(home: Path, silent: ProgressLines, repository: LocalRepository) -> None:
     (repository.folder / "two-2.0-tests.jar").unlink()
     with pytest.raises(SetupError, match=r"could not fetch org\.example:two:2\.0:tests; the reason is in .*ivy\.log"):
         jars.provide(LOCKED, home, ivy(home), silent)
 
 
-def test_settings_that_do_not_exist_are_named(home: Path, silent: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_do_not_exist_are_named(
+    home: Path, silent: ProgressLines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ICEQUAKE_IVYSETTINGS", "/no/such/ivysettings.xml")
     with pytest.raises(SetupError, match=r"\$ICEQUAKE_IVYSETTINGS names /no/such/ivysettings.xml"):
         jars.provide(LOCKED, home, ivy(home), silent)
@@ -350,7 +354,9 @@ def test_go_is_taken_from_the_path_if_new_enough(
     assert (minio_build.go_tool() is not None) == usable
 
 
-def test_a_build_that_fails_leaves_no_binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: Lines) -> None:
+def test_a_build_that_fails_leaves_no_binary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: ProgressLines
+) -> None:
     (tmp_path / "source").mkdir()
     go = fake_go(
         tmp_path,
@@ -433,7 +439,7 @@ def test_the_first_minio_is_begun_before_the_packages_are_there(slow_go: Path, h
 
 
 def test_a_build_of_minio_that_failed_in_the_background_is_tried_again(
-    slow_go: Path, home: Path, silent: Lines
+    slow_go: Path, home: Path, silent: ProgressLines
 ) -> None:
     fake_go(slow_go, "case $1 in env) echo go1.26.8;; *) exit 1;; esac")
     with bootstrap.begin_minio(home) as child:
@@ -506,7 +512,7 @@ def machine(home: Path, tmp_path: Path, repository: LocalRepository, monkeypatch
 
 
 @pytest.mark.slow
-def test_ensure_makes_everything_once(machine: list[str], silent: Lines) -> None:
+def test_ensure_makes_everything_once(machine: list[str], silent: ProgressLines) -> None:
     first = ensure.ensure(progress=silent)
     assert (first.rest_classes / "Hello.class").is_file()
     assert all(path.is_file() for conf in ("spark", "rest") for path in first.jars[conf])
@@ -518,7 +524,7 @@ def test_ensure_makes_everything_once(machine: list[str], silent: Lines) -> None
 
 
 @pytest.mark.slow
-def test_two_calls_at_once_wait_for_each_other(machine: list[str], silent: Lines) -> None:
+def test_two_calls_at_once_wait_for_each_other(machine: list[str], silent: ProgressLines) -> None:
     results: list[installation.Installation] = []
     threads = [threading.Thread(target=lambda: results.append(ensure.ensure(progress=silent))) for _ in range(3)]
     for thread in threads:
@@ -530,7 +536,7 @@ def test_two_calls_at_once_wait_for_each_other(machine: list[str], silent: Lines
 
 
 @pytest.mark.slow
-def test_what_a_killed_set_up_left_is_swept_away(machine: list[str], silent: Lines, home: Path) -> None:
+def test_what_a_killed_set_up_left_is_swept_away(machine: list[str], silent: ProgressLines, home: Path) -> None:
     for scrap in (home / "jars" / ".arriving-x", home / ".arriving-classes-y"):
         scrap.mkdir(parents=True)
     (home / "bin").mkdir()
@@ -621,7 +627,7 @@ def test_the_doctor_looks_at_every_part_and_changes_nothing(home: Path, tmp_path
     assert not home.exists() and not (tmp_path / "store").exists()
 
 
-def test_the_doctor_finds_a_damaged_jar(home: Path, silent: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_finds_a_damaged_jar(home: Path, silent: ProgressLines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jars, "read_lock", lambda: LOCKED)
     jars.provide(LOCKED, home, Registry(), silent)
     assert [finding.state for finding in doctor.jar_configurations(home)] == ["ok", "ok"]

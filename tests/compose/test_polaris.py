@@ -12,7 +12,7 @@ from pyiceberg.catalog import load_catalog
 
 from compose.catalogs import polaris, user, user_file
 from compose.catalogs.registry import CATALOGS
-from compose.docker.composefile import FILE
+from compose.docker.composefile import COMPOSE_FILE
 from compose.endpoints import Endpoints
 from compose.processes.container import engine
 from compose.processes.process import NotReady
@@ -77,7 +77,10 @@ def files() -> dict[str, str]:
     """The text of each file that describes a Polaris to a user: the example of the page, and the file for containers."""
     page = (ROOT / "docs" / "own-catalog.md").read_text(encoding="utf-8")
     (example,) = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "name: polaris\n" in text]
-    return {"page": example, "containers": (FILE.parent / "catalogs" / "polaris.yaml").read_text(encoding="utf-8")}
+    return {
+        "page": example,
+        "containers": (COMPOSE_FILE.parent / "catalogs" / "polaris.yaml").read_text(encoding="utf-8"),
+    }
 
 
 def asked(tmp_path: Path, text: str, uri: str) -> str | None:

@@ -13,7 +13,7 @@ from compose.docker.spark import SparkMasterContainer, SparkWorkerContainer, dri
 from compose.install.installation import Installation
 from compose.processes.ports import LOOPBACK, Ports
 from compose.processes.service import ServiceError
-from compose.processes.watchdog import MARK
+from compose.processes.watchdog import RUN_VARIABLE
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_it_runs_the_same_program_with_the_java_of_the_image(installed: Installa
     assert (how["network_mode"], how["user"]) == ("host", f"{os.getuid()}:{os.getgid()}")
     words, environment = how["command"], how["environment"]
     assert words[words.index("--host") + 1] == LOOPBACK and str(made.work_dir) in words
-    assert environment[MARK] == "r" and environment["SPARK_LOCAL_IP"] == LOOPBACK
+    assert environment[RUN_VARIABLE] == "r" and environment["SPARK_LOCAL_IP"] == LOOPBACK
     assert not {"JAVA_HOME", "PATH", "LD_LIBRARY_PATH", "USER"} & environment.keys()
     assert environment["SPARK_LOCAL_DIRS"] == made.disk and "tmpfs" not in how
 

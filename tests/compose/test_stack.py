@@ -27,7 +27,7 @@ from compose.install.installation import Installation
 from compose.processes.ports import FIRST, LAST, LOOPBACK, PortInUse, Ports, in_use
 from compose.processes.process import LocalProcess, NotReady, http_get
 from compose.processes.service import Service, ServiceError, last_meaningful_line
-from compose.processes.watchdog import MARK, Watchdog, marked_environment, of_run
+from compose.processes.watchdog import RUN_VARIABLE, Watchdog, marked_environment, of_run
 from compose.servers import classdata
 from compose.stack.pointers import table_pointer
 from compose.stack.sparkconf import FAST, spark_conf, writer_environment
@@ -325,7 +325,7 @@ class TestWriterSettings:
         assert f"-Dderby.system.home={tmp_path}" in conf["spark.driver.extraJavaOptions"]
 
     def test_nothing_of_the_users_shell_reaches_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("AWS_PROFILE", "SPARK_CONF_DIR", "JAVA_TOOL_OPTIONS", "HTTP_PROXY", "PYTHONPATH", MARK):
+        for name in ("AWS_PROFILE", "SPARK_CONF_DIR", "JAVA_TOOL_OPTIONS", "HTTP_PROXY", "PYTHONPATH", RUN_VARIABLE):
             monkeypatch.setenv(name, "/of/the/user")
         environment = writer_environment(plain_installation(), ENDPOINTS)
         assert "/of/the/user" not in environment.values()
@@ -462,7 +462,7 @@ def writer(installation: Installation, running: Stack, tmp_path_factory: pytest.
 
 def _run_id(stack: Stack) -> str:
     pid = _process(stack, "minio").pid
-    return str(psutil.Process(pid).environ()[MARK])
+    return str(psutil.Process(pid).environ()[RUN_VARIABLE])
 
 
 def _process(stack: Stack, name: str) -> LocalProcess:

@@ -447,13 +447,13 @@ S3_DENIED = b"<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message></Er
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Whoever asks waits: a busy machine is slow, and no broken part."""
-    monkeypatch.setattr(preflight_module, "START_SECONDS", 300.0)
+    monkeypatch.setattr(preflight_module, "PROBE_SECONDS", 300.0)
     monkeypatch.setattr(preflight_module, "ANSWER_SECONDS", 300.0)
     return monkeypatch
 
 
 def test_all_parts_are_asked_within_30_s() -> None:
-    assert preflight_module.START_SECONDS + preflight_module.ANSWER_SECONDS < 30
+    assert preflight_module.PROBE_SECONDS + preflight_module.ANSWER_SECONDS < 30
     assert preflight_module.MASTERS_SECONDS < 30
 
 

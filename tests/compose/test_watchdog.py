@@ -237,7 +237,7 @@ def test_a_watchdog_that_was_killed_is_noticed_and_its_work_is_done_all_the_same
 def test_a_slow_look_over_all_processes_does_not_skip_sigterm(
     monkeypatch: pytest.MonkeyPatch, sleeper: Callable[[str], subprocess.Popen[bytes]]
 ) -> None:
-    def slow(run_id: str) -> list[watchdog_module.Found]:
+    def slow(run_id: str) -> list[watchdog_module.ProcessIdentity]:
         time.sleep(watchdog_module.TERM_SECONDS + 0.1)
         return of_run(run_id)
 

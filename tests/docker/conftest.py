@@ -14,7 +14,7 @@ import pytest
 from compose.docker import local, packets, services
 from compose.external.external import External
 from compose.install.installation import Installation
-from compose.processes.container import LABEL, engine
+from compose.processes.container import CONTAINER_LABEL, engine
 from compose.processes.service import ServiceError
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
@@ -96,6 +96,6 @@ def stack(
 
 def left(client: Any, run_id: str) -> list[str]:
     """The names of everything that a run has in the engine."""
-    filters = {"label": f"{LABEL}={run_id}"}
+    filters = {"label": f"{CONTAINER_LABEL}={run_id}"}
     found = [c.name for c in client.containers.list(all=True, filters=filters, ignore_removed=True)]
     return found + [one.name for kind in (client.volumes, client.networks) for one in kind.list(filters=filters)]

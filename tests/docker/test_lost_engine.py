@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compose.processes.container import Kept, address, sweep
+from compose.processes.container import KeptContainer, address, sweep
 from compose.processes.service import ServiceError
 from tests.docker.conftest import Make, left
 
@@ -71,7 +71,7 @@ def test_a_lost_engine_is_said_in_one_line(
     monkeypatch.setenv("DOCKER_HOST", line.address)
     stack = make()
     store = stack.services["minio"]
-    assert isinstance(store, Kept)
+    assert isinstance(store, KeptContainer)
     run_id = store.container.removeprefix("icequake-").removesuffix("-minio")
     try:
         stack.start()

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from compose.docker import packets
-from compose.processes.container import HARNESS, HOST, KEEPER, LABEL, address, host, lives
+from compose.processes.container import CONTAINER_LABEL, HARNESS, HOST, KEEPER, address, host, lives
 from tests.support.peers import eventually
 from tests.support.runs import environment, icequake
 
@@ -62,7 +62,7 @@ def of_others(labels: Mapping[str, str] | None) -> bool:
     """Whether a thing of the engine belongs to a run that goes on, to ``docker compose`` or to testcontainers."""
     labels = labels or {}
     foreign = "com.docker.compose.project" in labels or "org.testcontainers" in labels
-    if LABEL not in labels:
+    if CONTAINER_LABEL not in labels:
         return foreign
     return labels.get(HOST) != host() or lives(labels.get(KEEPER, labels.get(HARNESS, "")))
 
@@ -75,14 +75,14 @@ def in_the_engine(client: Any, images: Iterable[str]) -> dict[str, set[str]]:
     containers = client.api.containers(all=True)
     unused = client.volumes.list(filters={"dangling": True})
     volumes = [
-        one for one in unused if LABEL in (one.attrs.get("Labels") or {}) or len(one.name) == 64
+        one for one in unused if CONTAINER_LABEL in (one.attrs.get("Labels") or {}) or len(one.name) == 64
     ]  # 64: no name given
     return {
         "containers": {
             name
             for one in containers
             for name in one["Names"]
-            if not of_others(one["Labels"]) and (LABEL in one["Labels"] or one["Image"] in images)
+            if not of_others(one["Labels"]) and (CONTAINER_LABEL in one["Labels"] or one["Image"] in images)
         },
         "networks": {one.name for one in client.networks.list() if not of_others(one.attrs.get("Labels"))},
         "volumes": {one.name for one in volumes if not of_others(one.attrs.get("Labels"))},

@@ -18,7 +18,7 @@ import yaml
 
 from checkers.evidence import history
 from checkers.evidence.plan import Plan
-from compose.processes.container import LABEL, SERVICE, address
+from compose.processes.container import CONTAINER_LABEL, SERVICE, address
 from tests.docker.conftest import left
 from tests.support.runs import ROOT, command, environment, icequake
 
@@ -149,7 +149,7 @@ def test_a_run_whose_harness_is_killed_leaves_nothing(client: Any, images: dict[
             assert harness.poll() is None
             run = run_of((store / "contained" / "latest").resolve())
             services = {"minio", "postgres", "rest", "spark-master", "spark-worker-1", "spark-worker-2", "w0"}
-            there = client.containers.list(filters={"label": f"{LABEL}={run}"})
+            there = client.containers.list(filters={"label": f"{CONTAINER_LABEL}={run}"})
             assert {one.labels[SERVICE] for one in there} == services
             assert len(left(client, run)) == len(services) + 1, "a network, too"
         finally:

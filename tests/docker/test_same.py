@@ -20,7 +20,7 @@ from compose.install.installation import Installation
 from harness.campaign.campaign import JobAttempt
 from harness.experiments.prove import prove_once
 from harness.run.bench import Bench
-from harness.run.judged import Judged, judge_run
+from harness.run.judged import JudgedRun, judge_run
 from harness.run.run import Run
 from harness.run.settings import Settings
 from reports.run import bands
@@ -91,7 +91,7 @@ def benches(
         yield get
 
 
-def ran(bench: Bench, spec: Mapping[str, Any], into: Path) -> Judged[None]:
+def ran(bench: Bench, spec: Mapping[str, Any], into: Path) -> JudgedRun[None]:
     """A run of a workload, and its verdicts."""
     parsed = workload.parse(yaml.safe_dump(dict(spec)))
     folder = runfolder.create(into, parsed.workload)
@@ -99,17 +99,17 @@ def ran(bench: Bench, spec: Mapping[str, Any], into: Path) -> Judged[None]:
     return judge_run(folder, lambda *_: None)
 
 
-def found(judged: Judged[None]) -> set[str]:
+def found(judged: JudgedRun[None]) -> set[str]:
     """The names of the anomalies that no other checker had found before."""
     return {a.name for a in own_findings([a for v in judged.results.verdicts for a in v.anomalies])}
 
 
-def planned(judged: Judged[None]) -> dict[str, tuple[Any, ...]]:
+def planned(judged: JudgedRun[None]) -> dict[str, tuple[Any, ...]]:
     """Operation → who was to do what."""
     return {o.op: (o.process, o.f, o.table, o.value) for o in judged.evidence.history.operations()}
 
 
-def contained(installation: Installation, spec: Mapping[str, Any], into: Path) -> Judged[None]:
+def contained(installation: Installation, spec: Mapping[str, Any], into: Path) -> JudgedRun[None]:
     """A run of a workload with all services, Spark and the writers in containers of its own, and its verdicts."""
     parsed = workload.parse(yaml.safe_dump(dict(spec)))
     folder = runfolder.create(into, parsed.workload)

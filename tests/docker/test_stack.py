@@ -24,11 +24,11 @@ from pyarrow import fs
 
 from compose.docker import packets
 from compose.docker.services import PostgresContainer, RestContainer
-from compose.processes.container import HARNESS, HOST, LABEL, Kept, identity, others, owned, sweep
+from compose.processes.container import CONTAINER_LABEL, HARNESS, HOST, KeptContainer, identity, others, owned, sweep
 from compose.processes.ports import LOOPBACK, PortInUse
 from compose.processes.process import NotReady, http_get
 from compose.processes.service import Service, ServiceError
-from compose.processes.watchdog import MARK
+from compose.processes.watchdog import RUN_VARIABLE
 from compose.servers.postgres import DATABASE, USER, Postgres
 from compose.stack.stack import Stack
 from nemesis.faults.packets import Packets
@@ -47,7 +47,7 @@ def eventually(condition: Callable[[], bool], seconds: float = 60) -> bool:
 
 
 def answers(service: Service, seconds: float = 2) -> bool:
-    assert isinstance(service, Kept)
+    assert isinstance(service, KeptContainer)
     try:
         service.probe(seconds)
     except (NotReady, OSError):
@@ -55,9 +55,9 @@ def answers(service: Service, seconds: float = 2) -> bool:
     return True
 
 
-def contained(stack: Stack, name: str) -> Kept:
+def contained(stack: Stack, name: str) -> KeptContainer:
     service = stack.services[name]
-    assert isinstance(service, Kept)
+    assert isinstance(service, KeptContainer)
     return service
 
 
@@ -67,7 +67,7 @@ def test_it_answers_on_loopback_only_and_leaves_nothing(client: Any, make: Make)
         run_id = contained(stack, "minio").container.removeprefix("icequake-").removesuffix("-minio")
         assert list(stack.services) == ["minio", "postgres", "rest"]
         assert all(isinstance(service, Service) and answers(service) for service in stack.services.values())
-        for container in client.containers.list(filters={"label": f"{LABEL}={run_id}"}):
+        for container in client.containers.list(filters={"label": f"{CONTAINER_LABEL}={run_id}"}):
             published = [one for ports in container.ports.values() for one in ports or ()]
             assert published and {one["HostIp"] for one in published} == {LOOPBACK}
             assert container.attrs["HostConfig"]["Memory"] > 0 and container.attrs["HostConfig"]["PidsLimit"] > 0
@@ -259,7 +259,7 @@ def test_lost_packets_are_sent_again(client: Any, stack: Stack) -> None:
     assert isinstance(store, Contained)
 
     def lost() -> bool:
-        return packets.run(client, name, f"{LOST} || exit {packets.NO_NETEM}", {LABEL: name}) == 0
+        return packets.run(client, name, f"{LOST} || exit {packets.NO_NETEM}", {CONTAINER_LABEL: name}) == 0
 
     assert not lost()
     store.hamper(Packets(dropped=0.2))
@@ -377,11 +377,11 @@ def test_a_harness_that_is_killed_while_its_containers_are_stopped_leaves_nothin
     spec.write_text(json.dumps({"name": f"icequake-{run_id}", "labels": labels, "keeps": True, "how": how}))
     keeper = subprocess.Popen([sys.executable, "-m", "compose.processes.container", str(spec)], env=environment())
     try:
-        running = {"label": f"{LABEL}={run_id}", "status": "running"}
+        running = {"label": f"{CONTAINER_LABEL}={run_id}", "status": "running"}
         assert eventually(lambda: bool(client.containers.list(filters=running)))
         began = time.time()
         keeper.terminate()
-        wanted = {"label": f"{LABEL}={run_id}", "event": "kill"}
+        wanted = {"label": f"{CONTAINER_LABEL}={run_id}", "event": "kill"}
         with contextlib.closing(client.events(since=int(began), filters=wanted, decode=True)) as events:
             next(events)  # the engine has been asked to stop it
         harness.kill()
@@ -414,7 +414,7 @@ def test_down_removes_what_is_left_of_a_run_of_which_every_process_was_killed_an
         assert done.returncode == 0 and f"icequake-{dead}-minio" in done.stdout
         assert left(client, dead) == []
         assert left(client, alive) == theirs and alive not in done.stdout
-        running = client.containers.list(filters={"label": f"{LABEL}={alive}"})
+        running = client.containers.list(filters={"label": f"{CONTAINER_LABEL}={alive}"})
         assert {one.labels["icequake.service"] for one in running} == {"postgres", "rest"}
     assert eventually(lambda: left(client, alive) == []) and eventually(lambda: volumes(client) <= before)
 
@@ -429,7 +429,7 @@ def of_run(run_id: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(MARK) == run_id or (
+            if process.environ().get(RUN_VARIABLE) == run_id or (
                 "watchdog" in " ".join(process.cmdline()) and run_id in process.cmdline()
             ):
                 found.append(process)
@@ -441,7 +441,7 @@ def left_behind(client: Any, image: str, runs: Mapping[str, Mapping[str, str]]) 
     """A container, a network and a volume of each run, with these labels besides that of the run; gone after the block."""
     try:
         for run_id, more in runs.items():
-            labels = {LABEL: run_id, **more}
+            labels = {CONTAINER_LABEL: run_id, **more}
             client.networks.create(f"icequake-{run_id}", labels=labels)
             client.volumes.create(f"icequake-{run_id}", labels=labels)
             client.containers.create(image, name=f"icequake-{run_id}", labels=labels)
@@ -458,7 +458,7 @@ GONE = "1/1.0"
 def test_what_nobody_ended_goes_at_icequake_down_and_what_lives_stays(client: Any, images: dict[str, str]) -> None:
     dead, alive = {**owned("x"), HARNESS: GONE}, owned("x")
     runs = {
-        f"test-down-{name}": {k: v for k, v in of.items() if k != LABEL}
+        f"test-down-{name}": {k: v for k, v in of.items() if k != CONTAINER_LABEL}
         for name, of in (("dead", dead), ("alive", alive))
     }
     with left_behind(client, images["minio"], runs):

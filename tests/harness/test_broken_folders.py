@@ -15,7 +15,7 @@ import pytest
 
 from checkers.selftest import recorded
 from tests.support.runs import inside
-from workloads.file.opened import DEPTH, MOST
+from workloads.file.opened import DEPTH, MOST_BYTES
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
@@ -71,7 +71,7 @@ def long_line(path: Path) -> None:
     """A last line of zeros that takes no place on the disk."""
     lines = path.read_bytes().count(b"\n")
     assert lines == 271
-    os.truncate(path, path.stat().st_size + MOST + (2 << 20))
+    os.truncate(path, path.stat().st_size + MOST_BYTES + (2 << 20))
 
 
 def deep(levels: int) -> Any:

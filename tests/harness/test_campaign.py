@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from checkers.evidence import runfolder
-from checkers.evidence.journal import Form, Journal
+from checkers.evidence.journal import Journal, JournalFormat
 from checkers.evidence.runfolder import StoreError
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction
@@ -23,7 +23,7 @@ from tests.support.soaks import Heard
 SECRET = "geheim-12345"
 Line = tuple[int, str | None]
 """A number, and why it could not be made."""
-FORM: Form[Line] = Form(
+FORM: JournalFormat[Line] = JournalFormat(
     "a count", "a number", lambda v: (v["n"], v["why"]), lambda x: {"n": x[0], "why": x[1]}, ValueError
 )
 WAIT_S = 60.0

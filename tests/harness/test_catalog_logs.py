@@ -10,7 +10,7 @@ from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
 from checkers.evidence.tablelog import TableLog
-from checkers.formats.iceberg.metadata.checker import Metadata
+from checkers.formats.iceberg.metadata.checker import MetadataRules
 from checkers.judge.check import check
 from compose.objectstore import ObjectStore
 from harness.tablefiles.iceberg.reader import TableReader
@@ -145,7 +145,7 @@ def test_a_snapshot_that_is_committed_again_is_found_and_nothing_is_made_of_its_
     assert log.committed_again == {first}
     spec = TableSpec(name="t", partitioned=False)
     evidence = Evidence(History({}, (), ()), {"t": log}, {"t": spec})
-    commits, metadata = check(evidence, [Commits(), Metadata()]).verdicts
+    commits, metadata = check(evidence, [Commits(), MetadataRules()]).verdicts
     assert commits.valid == "unknown" and str(first) in commits.notes[0]
     assert metadata.valid is False and "snapshot-changed" in {a.name for a in metadata.anomalies}
     assert not {a.name for a in metadata.anomalies} & {"foreign-file", "summary-count", "wrong-operation"}

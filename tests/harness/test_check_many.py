@@ -169,7 +169,7 @@ Caused by: java.io.IOException: No space left on device
 
 def test_the_worst_verdict_decides() -> None:
     def code(*valid: object) -> int:
-        return many.worst_code([many.Told("r", v, "", {}) for v in valid])  # type: ignore[arg-type]
+        return many.worst_code([many.RunResult("r", v, "", {}) for v in valid])  # type: ignore[arg-type]
 
     assert [code(), code(True), code(True, "unknown"), code("unjudged", True), code("unknown", False, True)] == [
         0,

@@ -23,12 +23,12 @@ from compose.install.installation import Installation
 from compose.processes.process import base_environment
 from harness.writers.committers import CommitterPool
 from harness.writers.slot import Writer, WriterDied
-from workloads.backoff import Backoff, Retries
+from workloads.backoff import Backoff, RetryLimits
 from workloads.engines.committer import Committer
 from workloads.tables import TableSpec
 
 ANSWER_S = 60.0
-NOW = Backoff("none", Retries(num_retries=100))
+NOW = Backoff("none", RetryLimits(num_retries=100))
 """Tries again at once: two committers of one table need few attempts."""
 COLUMNS = pa.schema(
     [("id", pa.int64()), ("val", pa.string()), ("cnt", pa.int64()), ("log", pa.string()), ("part", pa.int32())]
@@ -246,7 +246,7 @@ def test_retries_end(place: Place) -> None:
     """With no retries a refused append fails, and its row is not there."""
     table = place.table(TableSpec(name="t", partitioned=False), **{"commit.retry.num-retries": "0"})
     writers = [place.committer() for _ in range(4)]
-    never = Backoff("none", Retries(num_retries=0))
+    never = Backoff("none", RetryLimits(num_retries=0))
     answers: list[dict[str, Any]] = []
 
     def append(writer: Writer, i: int) -> None:
@@ -285,7 +285,7 @@ def hang_up(place: Place) -> None:
 
     def ask() -> None:
         try:
-            waits = Backoff("linear", Retries(num_retries=1000, min_wait_ms=1000))
+            waits = Backoff("linear", RetryLimits(num_retries=1000, min_wait_ms=1000))
             while True:
                 place.ask(writers[0], "insert", {"ids": [2]}, table, waits)
         except WriterDied:

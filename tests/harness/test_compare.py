@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from checkers.costs.comparison import Comparison, Contender, Ran, Score, Spread, apart, chance
+from checkers.costs.comparison import Comparison, Contender, ContenderRun, ContenderScore, Spread, apart, chance
 from checkers.costs.measures import FIGURES, FaultMeasured, Measures, measure
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
@@ -250,9 +250,9 @@ REST, JDBC = Contender("rest", "1.12.0"), Contender("jdbc", "1.12.0")
 EMPTY = Measures(True, {}, (), 60.0, 100, 40, {"insert": (40, 5, 1), "read": (54, 0, 0)}, {})
 
 
-def ran(contender: Contender, seed: int, measures: Measures = EMPTY, **figures: float) -> Ran:
+def ran(contender: Contender, seed: int, measures: Measures = EMPTY, **figures: float) -> ContenderRun:
     started = f"2026-01-01T00:00:{seed:02d}+00:00"
-    return Ran(
+    return ContenderRun(
         contender,
         seed,
         started,
@@ -262,7 +262,7 @@ def ran(contender: Contender, seed: int, measures: Measures = EMPTY, **figures: 
     )
 
 
-def comparison(*runs: Ran, nemesis: bool = True, parallel: int = 1) -> Comparison:
+def comparison(*runs: ContenderRun, nemesis: bool = True, parallel: int = 1) -> Comparison:
     spec: dict[str, Any] = {"workload": "w", "tables": [{"name": "t"}], **({"nemesis": {}} if nemesis else {})}
     if nemesis:
         spec["nemesis"] = {"packages": ["crashes"]}
@@ -271,7 +271,7 @@ def comparison(*runs: Ran, nemesis: bool = True, parallel: int = 1) -> Compariso
     return Comparison({"format": 1, "workload": spec, "parallel": parallel}, contenders, seeds, runs)
 
 
-def three(contender: Contender, key: str, *values: float) -> list[Ran]:
+def three(contender: Contender, key: str, *values: float) -> list[ContenderRun]:
     return [ran(contender, seed, **{key: v}) for seed, v in enumerate(values, 1)]
 
 
@@ -295,7 +295,7 @@ def test_a_number_is_held_against_the_first_contenders(
     c = comparison(*three(REST, key, *first), *three(JDBC, key, *mine))
     assert c.cell(figure(key), JDBC).against == says
     assert c.cell(figure(key), REST).against == "first"
-    assert c.cell(figure("unknown"), JDBC) == Score(None, "missing")
+    assert c.cell(figure("unknown"), JDBC) == ContenderScore(None, "missing")
 
 
 def test_what_chance_alone_gives_is_counted_over_all_pairs_of_numbers() -> None:
@@ -318,7 +318,7 @@ BROKEN = replace(EMPTY, valid=False, anomalies={"lost-commit": 2})
 def test_the_verdict_is_the_worst_and_what_could_not_run_is_unknown() -> None:
     assert comparison(ran(REST, 1), ran(JDBC, 1)).verdict is True
     assert comparison(ran(REST, 1), ran(JDBC, 1, measures=BROKEN)).verdict is False
-    missing = Ran(JDBC, 1, reason="no Java")
+    missing = ContenderRun(JDBC, 1, reason="no Java")
     assert comparison(ran(REST, 1), missing).verdict == "unknown"
     assert comparison(ran(REST, 1, measures=BROKEN), missing).verdict is False
 
@@ -335,11 +335,11 @@ SPEC = Workload.model_validate(
 )
 
 
-def order(contenders: Sequence[Contender], seeds: Sequence[int], spec: Workload = SPEC) -> compare.Order:
-    return compare.Order(spec, tuple(contenders), tuple(seeds), lambda c, s: f"icequake run {c.catalog} {s}")
+def order(contenders: Sequence[Contender], seeds: Sequence[int], spec: Workload = SPEC) -> compare.ComparisonPlan:
+    return compare.ComparisonPlan(spec, tuple(contenders), tuple(seeds), lambda c, s: f"icequake run {c.catalog} {s}")
 
 
-def whole(into: Path, o: compare.Order) -> compare.Compare:
+def whole(into: Path, o: compare.ComparisonPlan) -> compare.Compare:
     return compare.Compare(o, into, into / "store", Silent(), publish)
 
 
@@ -348,7 +348,7 @@ def test_the_order_of_contenders_is_turned_round_from_seed_to_seed() -> None:
     assert turns == [(REST, 5), (JDBC, 5), (JDBC, 6), (REST, 6), (REST, 7), (JDBC, 7)]
 
 
-def kept(into: Path, *runs: Ran, spec: Workload = SPEC, tail: str = "") -> None:
+def kept(into: Path, *runs: ContenderRun, spec: Workload = SPEC, tail: str = "") -> None:
     into.mkdir(exist_ok=True)
     lines = [json.dumps({"format": 1, **order([], [], spec).header()}), *(json.dumps(r.to_json()) for r in runs)]
     (into / "runs.jsonl").write_text("\n".join(lines) + "\n" + tail)
@@ -484,7 +484,10 @@ def test_what_was_not_tested_follows_from_what_ran() -> None:
 
 def test_the_page_links_every_run_and_lets_nothing_from_outside_break_out() -> None:
     bad = Contender(HOSTILE, HOSTILE)
-    runs = [*told().runs, Ran(bad, 1, HOSTILE, HOSTILE, reason=HOSTILE, command=HOSTILE, versions={HOSTILE: HOSTILE})]
+    runs = [
+        *told().runs,
+        ContenderRun(bad, 1, HOSTILE, HOSTILE, reason=HOSTILE, command=HOSTILE, versions={HOSTILE: HOSTILE}),
+    ]
     text = html(page.of(comparison(*runs), HOSTILE))
     assert "<img" not in text and "\u202e" not in text and "{{ 7 * 7 }}" in text
     assert 'href="../w/jdbc-2/report.html"' in text and "✕ 2" in text
@@ -614,7 +617,7 @@ def test_engines_are_told_apart_and_what_to_expect_of_each_pair_is_said() -> Non
     contenders = tuple(Contender("rest", "1.12.0", team) for team in teams)
     spec = SPEC.model_copy(update={"tables": (TableSpec(name="t", mode="merge-on-read"),)})
     runs = tuple(ran(x, 1, measures) for x in contenders)
-    assert [Ran.from_json(json.loads(json.dumps(r.to_json()))).contender for r in runs] == list(contenders)
+    assert [ContenderRun.from_json(json.loads(json.dumps(r.to_json()))).contender for r in runs] == list(contenders)
     c = Comparison(order(contenders, [1], spec).header(), contenders, (1,), runs)
     assert [c.label(x) for x in contenders] == ["spark", "duckdb", "spark + duckdb"]
     said = words.of_engines(c)

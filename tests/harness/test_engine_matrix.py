@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from checkers.conflicts.measured import CELLS, Cells, Ended, MatrixError, Measured, read
+from checkers.conflicts.measured import CELLS, MatrixError, MeasuredCells, MeasuredResult, OperationEnd, read
 from checkers.conflicts.predicted import (
     ENGINE_KINDS,
-    Cell,
+    MatrixCell,
     engine_cells,
     engine_kinds,
     predict,
@@ -33,7 +33,7 @@ from reports.matrix import engines as engines_page
 from reports.matrix import page
 from workloads.engines import engines
 from workloads.engines.duckdb import MOVED
-from workloads.engines.engine import Commit, Engine, Promise, Rule
+from workloads.engines.engine import CommitRules, Engine, Promise, Rule
 from workloads.engines.engines import ENGINES
 
 MOR = "merge-on-read"
@@ -41,10 +41,10 @@ WAIT = 60.0
 """Seconds after which a test gives up on what never comes."""
 
 
-def cell(first: str, second: str, placement: str = "same row", mode: str = MOR) -> Cell:
+def cell(first: str, second: str, placement: str = "same row", mode: str = MOR) -> MatrixCell:
     """``first`` and ``second`` are such as ``duckdb delete``."""
     (engine, kind), (other, other_kind) = first.split(), second.split()
-    return Cell(kind, other_kind, mode, 2, "serializable", placement, engine, other)  # type: ignore[arg-type]
+    return MatrixCell(kind, other_kind, mode, 2, "serializable", placement, engine, other)  # type: ignore[arg-type]
 
 
 # --- what the code says -----------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class Drawn(Engine):
     title = "Drawn"
 
 
-def drawn(monkeypatch: pytest.MonkeyPatch, commits: Mapping[str, Commit]) -> None:
+def drawn(monkeypatch: pytest.MonkeyPatch, commits: Mapping[str, CommitRules]) -> None:
     """Make it the engine ``drawn``."""
     own = type("Own", (Drawn,), {"commits": commits, "promises": dict.fromkeys(commits, Promise())})
     both = {**ENGINES, "drawn": own()}
@@ -112,18 +112,18 @@ RULES: dict[Rule, str] = {
 def test_each_rule_is_broken_by_what_it_names(
     second: str, placement: str, mode: str, broken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn(monkeypatch, {"delete": Commit("rewritten files", RULES, source="s")})
+    drawn(monkeypatch, {"delete": CommitRules("rewritten files", RULES, source="s")})
     said = predict(cell("drawn delete", second, placement, mode))
     assert (said.reasons, said.outcome) == (broken, "aborted" if broken else "retried")
 
 
 def test_an_engine_that_validates_nothing_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn(monkeypatch, {"upsert": Commit("equality deletes", source="s")})
+    drawn(monkeypatch, {"upsert": CommitRules("equality deletes", source="s")})
     assert predict(cell("drawn upsert", "spark update-counter")).outcome == "retried"
 
 
 def test_equality_deletes_have_bounds_of_the_key_and_a_compaction_ignores_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn(monkeypatch, {"upsert": Commit("equality deletes")})
+    drawn(monkeypatch, {"upsert": CommitRules("equality deletes")})
     update, upsert = "spark update-counter", "drawn upsert"
     assert predict(cell(update, upsert)).reasons == [CONFLICTING_FILES, CONFLICTING_DELETES]
     assert predict(cell(update, upsert, "other partition")).outcome == "retried"
@@ -135,7 +135,7 @@ def test_what_an_engine_does_not_say_is_not_predicted(monkeypatch: pytest.Monkey
     drawn(monkeypatch, {})
     for pair in (("drawn insert", "spark insert"), ("spark insert", "drawn insert")):
         assert predict(cell(*pair)).outcome == "open"
-        assert Measured(cell(*pair), Ended("aborted"), Ended("committed"), True).as_predicted
+        assert MeasuredResult(cell(*pair), OperationEnd("aborted"), OperationEnd("committed"), True).as_predicted
 
 
 def test_every_engine_says_how_it_commits_what_the_matrix_measures() -> None:
@@ -231,25 +231,25 @@ def test_each_first_commit_is_held_until_the_second_operation_is_done() -> None:
 
 RUN = "runs/matrix/20260101T000000.000Z"
 MEASURED = [
-    Measured(
+    MeasuredResult(
         cell("duckdb insert", "spark insert"),
-        Ended("aborted", None, "TransactionException", f"Failed to commit … {MOVED}4…): <&>"),
-        Ended("committed", 1),
+        OperationEnd("aborted", None, "TransactionException", f"Failed to commit … {MOVED}4…): <&>"),
+        OperationEnd("committed", 1),
         True,
         run=RUN,
     ),
-    Measured(
+    MeasuredResult(
         cell("spark insert", "duckdb insert"),
-        Ended("retried", 2),
-        Ended("committed", 1),
+        OperationEnd("retried", 2),
+        OperationEnd("committed", 1),
         True,
         ("lost-commit",),
         run=RUN,
     ),
-    Measured(
+    MeasuredResult(
         cell("duckdb delete", "duckdb delete"),
-        Ended("retried", 2),
-        Ended("committed", 1),
+        OperationEnd("retried", 2),
+        OperationEnd("committed", 1),
         True,
         (),
         (),
@@ -292,7 +292,7 @@ def test_the_page_has_outcome_prediction_code_and_run_of_each_cell(tmp_path: Pat
     url, label = engines_page.code(ENGINES["duckdb"].commits["insert"].source)
     assert f'<a href="{url}">{label}</a>' in html and url.startswith("https://github.com/duckdb/")
     assert engines_page.code("SnapshotProducer.commit") == ("", "SnapshotProducer.commit")
-    said = str(render.terminal(page.of({"of": "engines"}, Cells(MEASURED, {})))[0])
+    said = str(render.terminal(page.of({"of": "engines"}, MeasuredCells(MEASURED, {})))[0])
     assert "3 cells: 1 retried, 1 aborted, 1 anomaly" in said and "1 cell not as the engines' code says" in said
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from checkers.clients import jepsen
-from checkers.clients.derived import FORMS
+from checkers.clients.derived import HISTORY_FORMS
 from checkers.clients.models import ModelError, judge
 from checkers.evidence import history
 from checkers.judge.runfolder import load_evidence
@@ -44,7 +44,7 @@ def test_what_is_wrong_in_the_history_is_wrong_in_its_file(recorded_run: Path, t
     assert done.returncode == 1 and "nonlinearizable" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", HISTORY_FORMS)
 def test_a_form_of_other_tools_is_written_and_can_be_checked(form: str, recorded_run: Path, tmp_path: Path) -> None:
     file = tmp_path / f"{form}.edn"
     done = inside("export", recorded_run, "--as", form, "-o", file, cwd=tmp_path)

@@ -14,7 +14,7 @@ from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
 from harness.run.context import RunContext, context_of
-from harness.run.phases import Phases, Progress
+from harness.run.phases import PhaseProgress, Phases
 from harness.run.settings import Settings
 from harness.tablefiles.follower import Follower
 from tests.harness.test_stop_when import Heard, slots
@@ -59,7 +59,7 @@ def readers(folder: Path, writers: str, f: str, error: list[list[str]] | None = 
     good = 99 if error is None else 0
     with slots(folder, good, json.dumps(error), run.writers) as all_, Recorder(run.folder.history, {}) as told:
         follower = Follower({}, lambda table: None, told.now, None)
-        phases = Phases(run, told, follower, all_, None, watchdog, Progress(Heard(), run.workload))
+        phases = Phases(run, told, follower, all_, None, watchdog, PhaseProgress(Heard(), run.workload))
         try:
             for phase in run.workload.resolved_phases():
                 phases.phase(phase)

@@ -29,7 +29,7 @@ from harness.lake.spark import failed
 from harness.run import disk
 from harness.run.settings import RunError
 from nemesis.proxy.board import Board
-from reports.serve.server import Server
+from reports.serve.server import StoreServer
 from tests.checkers.test_check import stored
 from tests.checkers.test_dataset import SPECS
 from tests.harness.test_stop_when import executed
@@ -183,7 +183,7 @@ def test_a_store_on_a_full_disk_can_be_browsed(small: Path, tmp_path: Path) -> N
     assert inside("check", folder.path, cwd=tmp_path).returncode == 0
     fill(small)
     said: list[str] = []
-    with Server(small / "store", say=said.append) as server:
+    with StoreServer(small / "store", say=said.append) as server:
         thread = Thread(target=server.serve)
         thread.start()
         try:

@@ -11,7 +11,7 @@ import pytest
 
 from checkers.conflicts import predicted
 from checkers.conflicts.measured import MatrixError
-from checkers.conflicts.predicted import Cell
+from checkers.conflicts.predicted import MatrixCell
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from compose import setup
@@ -116,7 +116,7 @@ def unversioned(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cells_that_cannot_be_measured_are_lines_and_are_measured_again(
     error: BaseException, tmp_path: Path, unversioned: None
 ) -> None:
-    def act(cells: Sequence[Cell]) -> None:
+    def act(cells: Sequence[MatrixCell]) -> None:
         if CELLS[0] in cells:
             raise error
 
@@ -126,8 +126,10 @@ def test_cells_that_cannot_be_measured_are_lines_and_are_measured_again(
     one = whole()
     one.act = act
     found = one.measure()
-    assert {m.cell for m in found.measured} == {*CELLS[matrix.BATCH :]}
-    assert {*found.could_not} == {*CELLS[: matrix.BATCH]} and all(str(error) in w for w in found.could_not.values())
+    assert {m.cell for m in found.measured} == {*CELLS[matrix.CELLS_PER_RUN :]}
+    assert {*found.could_not} == {*CELLS[: matrix.CELLS_PER_RUN]} and all(
+        str(error) in w for w in found.could_not.values()
+    )
     assert [m.cell for m in whole().measure().measured][-1] in CELLS and not whole().measure().could_not
 
 
@@ -220,7 +222,7 @@ COMPARED = ("--seed", "1", "--seeds", "2", "--lake", "no", "--into", "c")
 def test_a_command_of_which_one_job_failed_says_so_by_its_exit_code(
     words: tuple[str, ...], code: int, run: Path, tmp_path: Path, unversioned: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def one_batch(cells: Sequence[Cell]) -> None:
+    def one_batch(cells: Sequence[MatrixCell]) -> None:
         if CELLS[0] in cells:
             raise BUG
 

@@ -23,8 +23,8 @@ from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.judge.runfolder import load_evidence
 from checkers.lake import rows as lakerows
 from checkers.lake.rows import NotARun, night_of, requests_of
-from checkers.lake.tables import BY_NAME, RUNS, TABLES, VERSION, documented
-from checkers.nights.record import Line, _encoded
+from checkers.lake.tables import BY_NAME, LAKE_TABLES, LAKE_VERSION, RUNS_TABLE, documented
+from checkers.nights.record import NightRun, _encoded
 from compose.install.installation import Installation
 from compose.processes.ports import Ports
 from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
@@ -241,9 +241,9 @@ def test_a_run_that_is_added_again_is_there_once(one_run: Path, tmp_path: Path) 
     folder = copied(one_run, tmp_path)
     keep(embedded(tmp_path), folder)
     with opened(embedded(tmp_path)) as lake:
-        before = {t.name: content(lake, t.name, "added") for t in TABLES}
+        before = {t.name: content(lake, t.name, "added") for t in LAKE_TABLES}
         lake.add([read(folder)])
-        assert {t.name: content(lake, t.name, "added") for t in TABLES} == before
+        assert {t.name: content(lake, t.name, "added") for t in LAKE_TABLES} == before
         assert [r["run"] for r in before["runs"]] == ["quick/20261120T223951.000Z"]
 
 
@@ -266,14 +266,14 @@ def test_a_crash_between_two_tables_leaves_no_run_and_is_repaired_by_adding_it_a
     rows = read(folder)
     with opened(embedded(tmp_path), make=True) as lake:
         lake.add([rows])
-        whole = {t.name: content(lake, t.name) for t in TABLES}
-        for table in (RUNS.name, TABLES[0].name, TABLES[-2].name):  # runs: after its row is removed
+        whole = {t.name: content(lake, t.name) for t in LAKE_TABLES}
+        for table in (RUNS_TABLE.name, LAKE_TABLES[0].name, LAKE_TABLES[-2].name):  # runs: after its row is removed
             dying_after = [table]
             with pytest.raises(Crash):
                 Dying(lake.place, lake.catalog).add([rows])
             assert lake.held() == {}
             lake.add([rows])
-            assert {t.name: content(lake, t.name) for t in TABLES} == whole
+            assert {t.name: content(lake, t.name) for t in LAKE_TABLES} == whole
 
 
 def test_processes_that_add_runs_at_once_lose_none_and_double_none(one_run: Path, tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_processes_that_add_runs_at_once_lose_none_and_double_none(one_run: Path
     expected = read(RunFolder(shared))
     with opened(embedded(tmp_path)) as lake:
         assert {*lake.held()} == {f"quick/{s}" for s in STAMPS[:7]}
-        for t in TABLES:
+        for t in LAKE_TABLES:
             rows = content(lake, t.name)
             assert len(rows) == 7 * expected[t.name].num_rows, t.name
 
@@ -334,14 +334,14 @@ def several(one_run: Path, tmp_path: Path) -> tuple[Path, list[RunFolder]]:
 def test_compaction_keeps_every_row(several: tuple[Path, list[RunFolder]]) -> None:
     store, _ = several
     with opened(embedded(store)) as lake:
-        before = {t.name: content(lake, t.name) for t in TABLES}
+        before = {t.name: content(lake, t.name) for t in LAKE_TABLES}
         assert [summary(lake)[name][1] for name in ("operations", "runs")] == [5, 5]
         assert upkeep.tend(lake, {DAY}, most_files=5).days == 0
         assert upkeep.tend(lake, upkeep.every_day(lake), most_files=4).days == sum(
             bool(rows) for rows in before.values()
         )
         assert [summary(lake)[name][1] for name in ("operations", "runs")] == [1, 1]
-        assert {t.name: content(lake, t.name) for t in TABLES} == before
+        assert {t.name: content(lake, t.name) for t in LAKE_TABLES} == before
 
 
 def test_a_day_that_is_too_big_for_memory_is_left_alone(
@@ -349,7 +349,7 @@ def test_a_day_that_is_too_big_for_memory_is_left_alone(
 ) -> None:
     """Files of many like rows are small, and huge in memory."""
     with opened(embedded(several[0])) as lake:
-        rows = {t.name: len(content(lake, t.name)) for t in TABLES}
+        rows = {t.name: len(content(lake, t.name)) for t in LAKE_TABLES}
         monkeypatch.setattr(upkeep, "MOST_ROWS", max(rows.values()) - 1)
         small = sum(0 < n < max(rows.values()) for n in rows.values())
         assert upkeep.tend(lake, {DAY}, most_files=1).days == small
@@ -565,7 +565,7 @@ def test_a_path_that_is_no_store_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (str(VERSION + 1), "made by a newer icequake; this one knows version"),
+        (str(LAKE_VERSION + 1), "made by a newer icequake; this one knows version"),
         ("0", "made by an older icequake; this one knows version"),
         (None, "icequake.runs is no table of a lake"),
     ],
@@ -724,7 +724,7 @@ def test_a_store_is_added_by_one_command_and_shown_by_another(one_run: Path, tmp
     code, said = typed("lake", "add", "--store", str(tmp_path), "--quiet")
     assert (code, said.strip()) == (0, f"{tmp_path / 'lake'}: 1 added, 0 already there, 0 skipped")
     code, said = typed("lake", "show", "--store", str(tmp_path))
-    assert code == 0 and f"version {VERSION}" in said
+    assert code == 0 and f"version {LAKE_VERSION}" in said
     code, said = typed("lake", "compact", "--store", str(tmp_path))
     assert (code, said.strip()) == (0, f"0 days of tables rewritten in {tmp_path / 'lake'}")
 
@@ -735,7 +735,7 @@ def test_a_night_that_was_made_without_a_lake_is_added_and_what_it_kept_no_folde
     night = tmp_path / "soak" / "night"
     copied(one_run, night / "runs")
     cell = Cell("quick", "rest", "none", "1.12.0", "2")
-    lines = [_encoded(Line(cell, n, n, "2026-11-22T01:00:00Z", "valid")) for n in range(3)]
+    lines = [_encoded(NightRun(cell, n, n, "2026-11-22T01:00:00Z", "valid")) for n in range(3)]
     header = {"format": 1, "suite": "night", "seed": 1, "length": 30.0, "cells": [cell.to_json()]}
     (night / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
     with pytest.MonkeyPatch.context() as patch:
@@ -757,7 +757,7 @@ def test_a_night_is_added_whole_with_the_runs_whose_folders_it_removed(one_run: 
     typed("lake", "add", str(gone.path), "--store", str(tmp_path / "direct"), "--quiet")
     shutil.rmtree(gone.path)
     cell = Cell("quick", "rest", "none", "1.12.0", "2")
-    lines = [_encoded(Line(cell, n, n, "2026-11-22T01:00:00Z", "valid")) for n in range(2)]
+    lines = [_encoded(NightRun(cell, n, n, "2026-11-22T01:00:00Z", "valid")) for n in range(2)]
     header = {"format": 1, "suite": "night", "seed": 1, "length": 30.0, "cells": [cell.to_json()]}
     (night / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
     for added, there in ((2, 0), (0, 2)):
@@ -818,10 +818,10 @@ def test_a_lake_that_cannot_be_written_takes_nothing_from_the_verdict(one_run: P
 
 
 def test_the_tables_have_the_columns_that_they_say() -> None:
-    for t in TABLES:
+    for t in LAKE_TABLES:
         assert [c.name for c in t.columns[:2]] == ["run", "day"] and t.schema.names == [c.name for c in t.columns]
         assert len({*t.schema.names}) == len(t.columns)
-    assert TABLES[-1] is RUNS
+    assert LAKE_TABLES[-1] is RUNS_TABLE
 
 
 def test_the_document_has_every_table_as_the_code_has_it() -> None:
@@ -867,7 +867,7 @@ def test_a_run_that_is_in_the_lake_is_said_to_be_there_when_only_the_upkeep_fail
     mine, last = embedded(tmp_path), copied(one_run, tmp_path)
     said: list[str] = []
     with opened(mine, make=True) as lake:
-        for stamp in STAMPS[: upkeep.MOST_FILES + 1]:
+        for stamp in STAMPS[: upkeep.MOST_SMALL_FILES + 1]:
             lake.add([read(copied(one_run, tmp_path, stamp))])
         (oldest, *_) = [task.file.file_path for task in lake.table(COMMITS.name).scan().plan_files()]
         with folders_in_place_of([Path(oldest)]):  # the upkeep reads it, because there are many small files

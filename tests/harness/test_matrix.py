@@ -13,14 +13,22 @@ import pytest
 from rich.console import Console
 
 from checkers.conflicts import plan
-from checkers.conflicts.measured import Cells, Ended, MatrixError, Measured, NotMeasured, differences, read
+from checkers.conflicts.measured import (
+    MatrixError,
+    MeasuredCells,
+    MeasuredResult,
+    NotMeasured,
+    OperationEnd,
+    differences,
+    read,
+)
 from checkers.conflicts.predicted import (
-    COLUMNS,
-    FILES,
-    KINDS,
+    KEYS_OF_FILE,
+    MATRIX_KINDS,
     ON_REQUEST,
-    Cell,
+    SCHEMA_KINDS,
     Compares,
+    MatrixCell,
     cells,
     effect,
     keys,
@@ -52,11 +60,11 @@ from workloads.operations.kinds import KINDS as OPERATIONS
 COW, MOR = "copy-on-write", "merge-on-read"
 
 
-def cell(first: str, second: str, make: str, placement: str = "same row") -> Cell:
+def cell(first: str, second: str, make: str, placement: str = "same row") -> MatrixCell:
     """``make`` is such as ``cow2-ser``, ``mor3-snap``."""
     mode = COW if make.startswith("cow") else MOR
     isolation = "serializable" if make.endswith("-ser") else "snapshot"
-    return Cell(first, second, mode, int(make[3]), isolation, placement)  # type: ignore[arg-type]
+    return MatrixCell(first, second, mode, int(make[3]), isolation, placement)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -166,8 +174,8 @@ def test_a_schema_change_hinders_what_the_catalog_compares(
 
 def test_what_is_measured_on_request_is_drawn_and_written_as_it_is(tmp_path: Path) -> None:
     at = replace(cell("insert", "add-column", "cow2-ser"), compares="location")
-    measured = Measured(at, Ended("retried", 2), Ended("committed"), True)
-    assert Measured.from_json(measured.to_json()) == measured
+    measured = MeasuredResult(at, OperationEnd("retried", 2), OperationEnd("committed"), True)
+    assert MeasuredResult.from_json(measured.to_json()) == measured
     text = shown(written(tmp_path / "jdbc", [measured]))
     assert 'id="insert-after-add-column"' in text and "compares the location of the metadata" in text
     elsewhere = replace(measured, cell=replace(at, compares="requirements", held="refresh"))
@@ -178,8 +186,8 @@ def test_what_is_measured_on_request_is_drawn_and_written_as_it_is(tmp_path: Pat
 
 def test_a_schema_change_is_compared_with_that_on_another_catalog() -> None:
     at = cell("add-column", "insert", "cow2-ser")
-    rest = Measured(at, Ended("committed", 1), Ended("committed", 1), True)
-    jdbc = Measured(replace(at, compares="location"), Ended("aborted"), Ended("committed", 1), True)
+    rest = MeasuredResult(at, OperationEnd("committed", 1), OperationEnd("committed", 1), True)
+    jdbc = MeasuredResult(replace(at, compares="location"), OperationEnd("aborted"), OperationEnd("committed", 1), True)
     assert [(c, other["first"]["outcome"]) for c, _, other in differences([rest], [jdbc])] == [(at, "aborted")]
     assert differences([rest], [replace(rest, cell=jdbc.cell)]) == []
 
@@ -244,7 +252,7 @@ def test_what_the_code_says_of_the_further_dimensions(
 
 
 def test_a_refresh_makes_no_other_difference_to_any_cell_but_where_an_attempt_before_dropped_delete_files() -> None:
-    for c in plan.chosen(["held=refresh", *KINDS, *ON_REQUEST]).cells():
+    for c in plan.chosen(["held=refresh", *MATRIX_KINDS, *ON_REQUEST]).cells():
         here, there = predict(c), predict(replace(c, held="commit"))
         assert here.requests == (0 if here.reasons else 1)
         if c.second == POSITION_DELETES and c.first in (*COMPACTIONS, "overwrite-where-validated"):
@@ -262,9 +270,9 @@ def test_an_abort_at_another_check_is_not_as_predicted() -> None:
 def test_cells_from_before_the_further_dimensions_are_read() -> None:
     known = MEASURED[1].to_json()
     assert set(known["cell"]) == {"first", "second", "mode", "format_version", "isolation", "placement"}
-    assert Measured.from_json(known) == MEASURED[1]
+    assert MeasuredResult.from_json(known) == MEASURED[1]
     more = replace(MEASURED[1], cell=replace(MEASURED[1].cell, held="refresh", second_mode="merge-on-read"), requests=0)
-    assert Measured.from_json(more.to_json()) == more
+    assert MeasuredResult.from_json(more.to_json()) == more
 
 
 class Nobody:
@@ -290,13 +298,13 @@ def test_a_cell_is_held_at_its_commit_or_at_its_first_load_after_a_write() -> No
 def test_the_matrix_has_every_pair_on_every_make_of_table_once() -> None:
     every = list(cells())
     assert len(every) == len(set(every)) > 1000
-    assert {(c.first, c.second) for c in every} == {(a, b) for a in KINDS for b in KINDS}
+    assert {(c.first, c.second) for c in every} == {(a, b) for a in MATRIX_KINDS for b in MATRIX_KINDS}
     assert len({(c.mode, c.format_version, c.isolation) for c in every}) == 8
     assert len({c.name for c in every}) == len(every)
 
 
 def test_every_cell_is_operations_that_exist_on_keys_that_are_where_they_should_be() -> None:
-    in_files = {k for ids in FILES.values() for k in ids}
+    in_files = {k for ids in KEYS_OF_FILE.values() for k in ids}
     for c in [*cells(), *cells(REQUESTED)]:
         (table,) = workload([c]).tables
         for kind, key in zip((c.first, c.second), keys(c), strict=True):
@@ -309,10 +317,14 @@ def test_every_cell_is_operations_that_exist_on_keys_that_are_where_they_should_
 
 
 def test_effects_stay_within_the_table() -> None:
-    for kind in (*KINDS, *ON_REQUEST):
+    for kind in (*MATRIX_KINDS, *ON_REQUEST):
         for writes in get_args(Writes):
             done = effect(kind, 0, writes, has_deletes=True)
-            assert done.removed <= set(FILES) and done.deletes <= set(FILES) and done.merged <= set(FILES)
+            assert (
+                done.removed <= set(KEYS_OF_FILE)
+                and done.deletes <= set(KEYS_OF_FILE)
+                and done.merged <= set(KEYS_OF_FILE)
+            )
             assert not effect(kind, 0, writes).merged
 
 
@@ -335,19 +347,19 @@ def test_cells_on_request_are_those_in_which_the_operations_have_something_to_do
 
 def test_a_table_has_what_its_operations_need_before_they_begin() -> None:
     """Each operation that works on a column finds it, unless it adds it; a compaction of delete files finds one for each data file."""
-    of = [c for c in cells(REQUESTED) if {c.first, c.second} & {*COLUMNS, POSITION_DELETES}]
+    of = [c for c in cells(REQUESTED) if {c.first, c.second} & {*SCHEMA_KINDS, POSITION_DELETES}]
     chosen = of[:: len(of) // 60]
     tables = workload(chosen).tables
     fills = every_file(chosen, tables)
     for c, table in zip(chosen, tables, strict=True):
         made = [o for of_writer in fills for o in of_writer if o.table is table]
         assert {k for o in made if o.f == "insert" for k in o.value["ids"]} == {
-            k for ids in FILES.values() for k in ids
+            k for ids in KEYS_OF_FILE.values() for k in ids
         }
         there = {o.value["column"] for o in made if o.f == "add-column"}
         for kind, key in zip((c.first, c.second), keys(c), strict=True):
             value = planned(kind, key, table).value
-            assert kind not in COLUMNS or (value["column"] in there) == (kind != "add-column")
+            assert kind not in SCHEMA_KINDS or (value["column"] in there) == (kind != "add-column")
             assert kind != "rename-column" or value["to"] not in there
         gone = [o.value["ids"][0] for o in made if o.f == "delete"]
         assert gone == ([2, 6, 11] if c.has_deletes else [])
@@ -358,20 +370,22 @@ def test_a_table_has_what_its_operations_need_before_they_begin() -> None:
 UNDELETE = cell("delete", "update-register", "mor2-snap")
 UNTRIED = cell("insert", "insert", "mor2-ser")
 MEASURED = [
-    Measured(UNDELETE, Ended("retried", 2), Ended("committed", 1), True, ("undelete",)),
-    Measured(
+    MeasuredResult(UNDELETE, OperationEnd("retried", 2), OperationEnd("committed", 1), True, ("undelete",)),
+    MeasuredResult(
         cell("delete", "update-register", "mor2-ser"),
-        Ended(
+        OperationEnd(
             "aborted", None, "ValidationException", "Found conflicting files that can contain records matching … <&>"
         ),
-        Ended("committed", 1),
+        OperationEnd("committed", 1),
         True,
     ),
-    Measured(cell("insert", "insert", "cow3-ser"), Ended("committed", 1), Ended("committed", 1), False),
+    MeasuredResult(
+        cell("insert", "insert", "cow3-ser"), OperationEnd("committed", 1), OperationEnd("committed", 1), False
+    ),
 ]
 
 
-def written(folder: Path, measured: Sequence[Measured | NotMeasured], tail: str = "") -> Path:
+def written(folder: Path, measured: Sequence[MeasuredResult | NotMeasured], tail: str = "") -> Path:
     import json
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -421,14 +435,14 @@ def test_as_predicted_means_outcome_and_reason() -> None:
     assert undelete.as_predicted and aborted.as_predicted and not early.as_predicted
     other_reason = replace(aborted, first=replace(aborted.first, message="Missing required files to delete: …"))
     assert not other_reason.as_predicted
-    assert not replace(undelete, second=Ended("unknown")).as_predicted
+    assert not replace(undelete, second=OperationEnd("unknown")).as_predicted
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"first": Ended("retried", 3)},
-        {"second": Ended("retried", 2)},
+        {"first": OperationEnd("retried", 3)},
+        {"second": OperationEnd("retried", 2)},
         {"anomalies": ()},
         {"allowed": ("G2-item",)},
     ],
@@ -450,7 +464,7 @@ def test_the_page_shows_rules_results_code_and_runs_escaped(tmp_path: Path) -> N
     assert f'href="{core}MergingSnapshotProducer.java">MergingSnapshotProducer.validateAddedDataFiles' in text
     assert 'class="pair differs" href="#insert-after-insert"' in text  # it was not held
     assert "isolation (serializable, snapshot)" in text
-    lines = on_terminal(page.of({}, Cells(MEASURED, {}), differences(MEASURED, MEASURED), 3))
+    lines = on_terminal(page.of({}, MeasuredCells(MEASURED, {}), differences(MEASURED, MEASURED), 3))
     assert "3 cells: 1 committed, 1 aborted, 1 anomaly" in lines
     assert re.search(r"isolation \(serializable, snapshot\) +1 +1 +1 *\n", lines), lines
     rules = r"delete after update-register *\n\nwhen +the first +cells *\nsnapshot +commits, undelete +1 *\notherwise +aborts +1 *\n"
@@ -460,8 +474,8 @@ def test_the_page_shows_rules_results_code_and_runs_escaped(tmp_path: Path) -> N
 
 def test_the_rules_of_many_pairs_are_left_to_the_page() -> None:
     chosen = [c for c in cells() if c.placement == "same row"]
-    found = [Measured(c, Ended("retried", 2), Ended("committed", 1), True) for c in chosen]
-    made = page.of({}, Cells(found, {}))
+    found = [MeasuredResult(c, OperationEnd("retried", 2), OperationEnd("committed", 1), True) for c in chosen]
+    made = page.of({}, MeasuredCells(found, {}))
     assert "and these are 64; --only chooses some" in html(made) and "insert after insert" not in on_terminal(made)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from checkers.conflicts import plan, predicted
 from checkers.conflicts.plan import chosen, value
-from checkers.conflicts.predicted import KINDS, TWO_FILES, Cell
+from checkers.conflicts.predicted import MATRIX_KINDS, TWO_FILES, MatrixCell
 from harness.experiments.matrix import CellScript, planned, workload
 from nemesis.proxy.board import Board
 from workloads.ddl import table_properties
@@ -30,8 +30,8 @@ def test_the_default_matrix_has_the_ordinary_cells_first_and_every_further_dimen
 
 def test_further_dimensions_do_not_grow_with_the_kinds_that_are_added() -> None:
     more = len(list(plan.further()))
-    assert len(list(plan.further((*KINDS, "update-counter", "delete-where")))) == more
-    assert more < len(list(predicted.cells(plan.CORE)))
+    assert len(list(plan.further((*MATRIX_KINDS, "update-counter", "delete-where")))) == more
+    assert more < len(list(predicted.cells(plan.CORE_KINDS)))
 
 
 def test_every_further_cell_can_be_executed_on_rows_that_are_where_it_says() -> None:
@@ -80,7 +80,7 @@ def test_overlapping_ranges_have_no_row_in_common_and_their_rest_still_overlaps(
     assert x not in predicted.OVERLAPPING["B"] and min(left) < x < max(left)
 
 
-def names(*only: str) -> set[Cell]:
+def names(*only: str) -> set[MatrixCell]:
     return set(chosen(only).cells())
 
 
@@ -124,25 +124,25 @@ def test_a_further_cell_of_the_default_matrix_can_be_asked_for_by_its_values() -
 
 
 def test_what_writes_nothing_before_its_refresh_is_not_held_there() -> None:
-    for kind in ("delete-partition", *predicted.COLUMNS):
+    for kind in ("delete-partition", *predicted.SCHEMA_KINDS):
         assert names(f"first={kind}", "held=refresh") == set()
         assert names(f"second={kind}", "held=refresh")
     assert {c.mode for c in names("first=delete-where", "held=refresh")} == {"merge-on-read"}
 
 
 def test_kinds_on_request_have_the_dimensions_that_can_matter_to_them() -> None:
-    every = (*KINDS, *predicted.ON_REQUEST)
+    every = (*MATRIX_KINDS, *predicted.ON_REQUEST)
     held = {(c.first, c.second) for c in names("held=refresh", "version=2", "isolation=snapshot", *every)}
     mixed = {c.first for c in names("mode=mixed", *every)}
     overlapping = {c.first for c in names("ranges=overlapping", *every)}
     for kind in predicted.ON_REQUEST:
-        assert {y for x, y in held if x == kind} == (set() if kind in predicted.COLUMNS else {*every}), kind
+        assert {y for x, y in held if x == kind} == (set() if kind in predicted.SCHEMA_KINDS else {*every}), kind
         assert (kind in mixed) == (kind in plan.BY_COMMAND) and kind not in overlapping
     assert names("second=add-column", "predicate=id and part") == set()
 
 
 def test_a_cell_of_a_kind_on_request_in_a_further_dimension_can_be_executed() -> None:
-    every = (*KINDS, *predicted.ON_REQUEST)
+    every = (*MATRIX_KINDS, *predicted.ON_REQUEST)
     for further in ("held=refresh", "mode=mixed", "predicate=id and part"):
         cells = [c for c in chosen([further, *every]).cells() if {c.first, c.second} & {*predicted.ON_REQUEST}]
         for c in cells[:: len(cells) // 40]:
@@ -194,14 +194,14 @@ def test_the_page_of_the_matrix_says_how_many_cells_there_are() -> None:
         (row,) = (x for x in page.splitlines() if x.startswith(f"| `{dimension}` |") and x.count("|") == 5)
         assert re.match(rf"{number}\b", row.split("|")[4].strip()), row
     assert f"**{len(plan.default()):,} cells**" in page and f"{len(list(predicted.cells())):,}" in page
-    requested = len(list(predicted.cells((*KINDS, *predicted.ON_REQUEST)))) - len(list(predicted.cells()))
+    requested = len(list(predicted.cells((*MATRIX_KINDS, *predicted.ON_REQUEST)))) - len(list(predicted.cells()))
     assert f"All pairs with these kinds would be {requested:,} cells" in page
 
 
 def test_the_commands_of_the_page_select_as_many_cells_as_it_says() -> None:
     page = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
     commands = re.findall(r"^(icequake matrix .*--into store/matrix) +(\d+)$", page, re.MULTILINE)
-    found: set[Cell] = set()
+    found: set[MatrixCell] = set()
     for command, number in commands:
         words = shlex.split(command)
         cells = chosen([value for option, value in pairwise(words) if option == "--only"]).cells()

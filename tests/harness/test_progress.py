@@ -12,7 +12,7 @@ from rich.console import Console
 from compose.install.progress import Bars, clock
 from harness.cli import terminal
 from harness.cli.terminal import Voice, amount
-from harness.run.phases import Progress
+from harness.run.phases import PhaseProgress
 from workloads.file.workload import Workload
 
 OPS, TIME = {"ops": 3}, {"time": "90s"}
@@ -45,7 +45,7 @@ def told(*lengths: dict[str, Any]) -> list[tuple[Any, ...]]:
         }
     )
     watcher = Noting()
-    progress = Progress(watcher, workload)
+    progress = PhaseProgress(watcher, workload)
     progress.one_more("setup")
     for phase in workload.resolved_phases():
         progress.begins(phase)

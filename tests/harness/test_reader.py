@@ -30,7 +30,7 @@ from harness.tablefiles.iceberg import manifests
 from harness.tablefiles.iceberg import vectors as vectors_module
 from harness.tablefiles.iceberg.decoded import TableFiles
 from harness.tablefiles.iceberg.live_files import in_scope
-from harness.tablefiles.iceberg.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile, Partition
+from harness.tablefiles.iceberg.manifests import ADDED, DELETED, EXISTING, ManifestEntry, ManifestFile, Partition
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 from harness.tablefiles.iceberg.reader import TableReader
 from harness.tablefiles.iceberg.snapshot_tree import net
@@ -188,9 +188,11 @@ def test_the_attempt_is_in_the_name_of_the_manifest_list(name: str) -> None:
 # --- which deletes apply ----------------------------------------------------------------------------------------------
 
 
-def entry(content: str, seq: int, *, spec_id: int = 0, part: int | None = 0, unpartitioned: bool = False) -> Entry:
+def entry(
+    content: str, seq: int, *, spec_id: int = 0, part: int | None = 0, unpartitioned: bool = False
+) -> ManifestEntry:
     partition: Partition = () if part is None else (("part", part),)
-    return Entry("f", content, None, seq, spec_id, partition, unpartitioned, ADDED, 1, seq, "parquet", 1, 1)  # type: ignore[arg-type]
+    return ManifestEntry("f", content, None, seq, spec_id, partition, unpartitioned, ADDED, 1, seq, "parquet", 1, 1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -1106,7 +1108,7 @@ def test_metadata_records_that_say_only_differences_say_everything(
     back: Metadata | None = None
     for m in chain:
         record = json.loads(tablelog_file.dump(tablelog_file.metadata_to_json(m, previous)))
-        version = tablelog_file.Lines().explained(record)
+        version = tablelog_file.LogLines().explained(record)
         assert isinstance(version, tableformat.MetadataRecord)
         back = version.after(back)
         assert back == m

@@ -22,7 +22,7 @@ from harness.run.ordering import Prioritised, Replaying, expected, ordering_of
 from harness.run.recorded import recording_at, recording_of
 from harness.run.settings import RunError, Settings, StandingStack
 from nemesis.faults.fault import Fault
-from nemesis.order.policy import Held
+from nemesis.order.policy import HeldRequest
 from tests.support.runs import inside
 from workloads.file.recording import Recording
 from workloads.file.workload import parse
@@ -487,7 +487,7 @@ def test_a_recording_whose_workload_has_no_nemesis_begins_no_fault_and_waits_for
     replaying = Replaying(without, threading.Event())
     assert list(replaying.schedule()) == [] and goes(follows(replaying))
     assert replaying.outcome(run.folder)["unforced"][-1].endswith(f"none of these began: {MAINTAIN.name}")
-    held = Held(1, 0, replace(without.order[-1], op="w0-7"), 0.0)
+    held = HeldRequest(1, 0, replace(without.order[-1], op="w0-7"), 0.0)
     replaying.policy.invoked(0, "w0-7", 0.0)
     replaying.policy.arrives(held)
     assert replaying.policy.decide(0.0) == [held], "no fence is before it"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.columns.screen import DEFINITE
+from checkers.columns.screen import ANOMALY_AT_EVERY_LEVEL
 from checkers.judge.check import ALL, ANOMALIES
 from checkers.selftest import ALL as PLANTED
 from checkers.verdict import Checker
@@ -241,7 +241,7 @@ def named_in(path: Path) -> set[str]:
 def test_a_checker_declares_every_name_that_its_source_has(checker: Checker) -> None:
     found = set[str]().union(*map(named_in, sources(checker)))
     if checker.name not in NAMED_BY_A_TABLE:
-        found |= {reason for reason, whose in DEFINITE.items() if whose == checker.name}
+        found |= {reason for reason, whose in ANOMALY_AT_EVERY_LEVEL.items() if whose == checker.name}
         assert checker.names <= found
     assert found & ANOMALIES <= checker.names
     assert bool(checker.names) == (checker.name not in ("retries", "load"))
@@ -255,7 +255,7 @@ def test_a_checker_declares_every_name_that_a_planted_bug_is_found_by(bug: objec
 
 def test_a_checker_declares_what_is_found_on_columns() -> None:
     declared = {c.name: c.names for c in ALL}
-    assert not [reason for reason, whose in DEFINITE.items() if reason not in declared[whose]]
+    assert not [reason for reason, whose in ANOMALY_AT_EVERY_LEVEL.items() if reason not in declared[whose]]
 
 
 def test_what_says_that_an_anomaly_is_not_there_cannot_be_expected() -> None:

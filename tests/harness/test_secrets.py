@@ -26,7 +26,7 @@ from compose.install.installation import Installation
 from compose.redaction import HIDDEN, Redaction, is_secret, masked, secrets_of
 from harness.cli.crash import Crash, details_in
 from harness.cli.failures import explain
-from harness.experiments.compare import Order, _written_down
+from harness.experiments.compare import ComparisonPlan, _written_down
 from harness.run import standing
 from harness.run.context import context_of
 from harness.run.run import Run
@@ -302,7 +302,7 @@ def test_a_property_that_was_masked_is_asked_for_again(tmp_path: Path) -> None:
 
 def test_a_comparison_keeps_no_secret_property(tmp_path: Path) -> None:
     spec = schema.load(workload(tmp_path, PROPERTIES))
-    order = Order(spec, (Contender("rest", "1"), Contender("jdbc", "1")), (1,), lambda *_: "", 1, False)
+    order = ComparisonPlan(spec, (Contender("rest", "1"), Contender("jdbc", "1")), (1,), lambda *_: "", 1, False)
     text = json.dumps(order.header())
     assert TOKEN not in text and WRITTEN not in text and '"token"' in text
     assert _written_down(order.header()["workload"]) == order.header()["workload"]

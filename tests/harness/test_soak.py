@@ -32,7 +32,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.nights import finds, record
 from checkers.nights.night import Night
-from checkers.nights.record import Line, NightError
+from checkers.nights.record import NightError, NightRun
 from checkers.selftest import recorded
 from harness.campaign.stacks import STACK_RUNS
 from harness.experiments import soakfolder
@@ -45,13 +45,13 @@ from harness.experiments.soakfolder import (
     NEW,
     RUNS_FOLDER,
     WITHOUT_VERDICT,
-    Kept,
+    Removable,
     firsts,
     surplus,
 )
 from harness.experiments.soakorder import seed_of
 from harness.lake.folders import folders_in
-from harness.run.judged import Judged, Publish
+from harness.run.judged import JudgedRun, Publish
 from harness.run.settings import RunError, Watcher
 from tests.support.files import disk_of, fill
 from tests.support.planted import forms_in, planted
@@ -94,7 +94,7 @@ def folders(into: Path) -> list[RunFolder]:
 
 
 def test_every_cell_has_its_turn_each_stack_is_started_once_and_nothing_stays_up(good: Path, tmp_path: Path) -> None:
-    stacks, heard, said = Recorded(good), Heard(), list[Line]()
+    stacks, heard, said = Recorded(good), Heard(), list[NightRun]()
     night = went(tmp_path / "night", stacks, 8, heard, SUITE, said=said.append)
     assert {*of(stacks.told, "run")} == {f"{c.name} 0" for c in night.cells} and len(night.cells) == 8
     assert len(of(stacks.told, "start")) == 2 == len(of(stacks.told, "close")) and stacks.up == 0
@@ -466,7 +466,7 @@ def test_a_run_of_the_session_before_that_cannot_be_judged_holds_nothing_up(good
     ended, killed = half(into, good, first, 0, "complete"), half(into, good, second, 0, "running")
     over = threading.Event()
 
-    def judge(folder: RunFolder, publish: Publish[object]) -> Judged[object]:
+    def judge(folder: RunFolder, publish: Publish[object]) -> JudgedRun[object]:
         if folder.path in (ended.path, killed.path):
             over.wait(ENOUGH)
         return judged_once(folder, publish)
@@ -533,7 +533,7 @@ def test_a_line_that_names_a_folder_outside_removes_nothing_there(good: Path, tm
         (place / "thesis").write_text("x" * 5000)
     file = suite_file(tmp_path, SMALL)
     with soak(file, into, Recorded(good), runs=2, keep=1) as whole:
-        line = Line(file.cells[0], 0, 1, "2026-01-01", "error", folder=folder.format(tmp_path))
+        line = NightRun(file.cells[0], 0, 1, "2026-01-01", "error", folder=folder.format(tmp_path))
         whole._journal.append(line)
         whole.go()
     assert (precious / "thesis").exists() and (into / "precious" / "thesis").exists()
@@ -732,9 +732,9 @@ KEPT = st.lists(
 )
 
 
-def kept_of(drawn: list[tuple[int, int, Cell, frozenset[str], int]]) -> list[Kept]:
+def kept_of(drawn: list[tuple[int, int, Cell, frozenset[str], int]]) -> list[Removable]:
     return [
-        Kept(Path(f"r{n}"), size, f"{at:02}", cell, names, rank if names else WITHOUT_VERDICT)
+        Removable(Path(f"r{n}"), size, f"{at:02}", cell, names, rank if names else WITHOUT_VERDICT)
         for n, (size, at, cell, names, rank) in enumerate(drawn)
     ]
 
@@ -772,9 +772,9 @@ def test_of_each_anomaly_of_each_cell_the_first_run_stays_and_of_the_others_the_
 
 def test_columns_and_runs_without_a_verdict_go_before_anomalies() -> None:
     cell = Cell("a", "rest", "none", "1.12.0", "")
-    old = [Kept(Path(f"new{n}"), 10, f"{n}", cell, frozenset({"undelete"}), NEW) for n in range(3)]
-    unknown = Kept(Path("unknown"), 10, "8", cell, rank=WITHOUT_VERDICT)
-    columns_ = Kept(Path("columns"), 10, "9", rank=COLUMNS)
+    old = [Removable(Path(f"new{n}"), 10, f"{n}", cell, frozenset({"undelete"}), NEW) for n in range(3)]
+    unknown = Removable(Path("unknown"), 10, "8", cell, rank=WITHOUT_VERDICT)
+    columns_ = Removable(Path("columns"), 10, "9", rank=COLUMNS)
     assert surplus([*old, unknown, columns_], 50, 21) == [columns_, unknown, old[1]]
 
 

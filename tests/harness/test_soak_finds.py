@@ -18,13 +18,13 @@ from checkers.judge import known
 from checkers.nights import finds
 from checkers.nights.finds import Find, due
 from checkers.nights.night import Night
-from checkers.nights.record import Line
+from checkers.nights.record import NightRun
 from harness.cli.experiments import ProveOptions
 from harness.cli.run import RunOptions
 from harness.cli.shrink import ShrinkOptions
 from harness.cli.soak import after_shrink, repeating
 from harness.experiments.shrink.shrink import failed
-from harness.experiments.shrink.trials import Ran
+from harness.experiments.shrink.trials import CandidateRun
 from harness.experiments.soak import Soak
 from harness.experiments.soakfinds import Job
 from harness.run.recorded import recordable
@@ -60,7 +60,7 @@ class Runner(ByRule):
 
     before: Callable[[int], object] = lambda n: None
 
-    def replay(self, r: Recording) -> Ran:
+    def replay(self, r: Recording) -> CandidateRun:
         type(self).before(self.runs)
         return super().replay(r)
 
@@ -135,7 +135,7 @@ def test_a_find_is_shown_again_by_the_line_that_its_command_types(failing: Path,
     into = tmp_path / "night"
     (found,) = went(failing, into, runs=1).finds
     assert found.command == ProveOptions(names=[str(into / str(found.scenario))], iceberg="1.12.0").again()
-    line = Line(found.cell, 1, found.seed, "t", "invalid", folder=found.run)
+    line = NightRun(found.cell, 1, found.seed, "t", "invalid", folder=found.run)
     job = Job(into, line, found.anomaly, "rest", 60, 2, after_shrink())
     shrinks = ShrinkOptions(run=into / found.run, anomaly="undelete", catalog="rest").again()
     assert job.commands.shrink(job) == shrinks and " --anomaly undelete --catalog rest" in shrinks
@@ -146,8 +146,8 @@ def test_a_find_is_shown_again_by_the_line_that_its_command_types(failing: Path,
 
 def test_what_cannot_be_shrunk_is_tried_with_another_run_and_then_no_more(failing: Path, tmp_path: Path) -> None:
     night = went(failing, tmp_path / "night", shows=lambda r: False, runs=4)
-    assert [f.became for f in night.finds] == ["not shown"] * finds.TRIES and len(night.lines) == 4
-    assert len({f.run for f in night.finds}) == finds.TRIES
+    assert [f.became for f in night.finds] == ["not shown"] * finds.MOST_SHRUNK and len(night.lines) == 4
+    assert len({f.run for f in night.finds}) == finds.MOST_SHRUNK
     assert night.finds[0].replays == "0 of 2"
     assert "shows again in 0 of 2 replays; not shrunk: nothing showed it again" in find_of(night.finds[0])
     assert night.verdict is False
@@ -299,7 +299,7 @@ def test_the_runs_of_a_find_whose_run_has_no_line_can_make_room(failing: Path, t
         assert into / str(night.finds[0].folder) / "runs" in [k.path for k in whole.room.removable()]
 
 
-LINE = Line(Cell("w", "rest", "none", "1.12.0", ""), 0, 1, "t", "invalid", folder="runs/w/1")
+LINE = NightRun(Cell("w", "rest", "none", "1.12.0", ""), 0, 1, "t", "invalid", folder="runs/w/1")
 
 
 @pytest.mark.parametrize(

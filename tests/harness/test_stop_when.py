@@ -21,7 +21,7 @@ from checkers.timeline.unreadable import NO_SUCH_KEY
 from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
 from harness.run.context import RunContext, context_of
-from harness.run.phases import Phases, Progress
+from harness.run.phases import PhaseProgress, Phases
 from harness.run.settings import Settings
 from harness.tablefiles.follower import Follower
 from harness.writers.slot import Writer, WriterSlot
@@ -122,7 +122,7 @@ def executed(
     watchdog = Watchdog(run.run_id, remove=[])
     with slots(folder, good, then) as writers, Recorder(run.folder.history, {}) as recorder:
         follower = Follower({}, lambda table: None, recorder.now, None)
-        phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, run.workload))
+        phases = Phases(run, recorder, follower, writers, None, watchdog, PhaseProgress(heard, run.workload))
         try:
             for phase in run.workload.resolved_phases():
                 phases.phase(phase)
@@ -153,7 +153,7 @@ def test_a_writer_that_invokes_nothing_more_closes_its_stream_at_once(tmp_path: 
     watchdog = Watchdog(run.run_id, remove=[])
     with slots(tmp_path, 3) as writers, Recorder(run.folder.history, {}) as recorder:
         follower = Follower({}, lambda table: None, recorder.now, None)
-        phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, run.workload))
+        phases = Phases(run, recorder, follower, writers, None, watchdog, PhaseProgress(heard, run.workload))
         try:
             phases.phase(run.workload.resolved_phases()[0])
         finally:
@@ -188,7 +188,7 @@ def test_a_load_that_is_ended_invokes_no_further_operation_and_the_final_reads_f
     watchdog = Watchdog(run.run_id, remove=[])
     with slots(tmp_path, 99) as writers, Recorder(run.folder.history, {}) as recorder:
         follower = Follower({}, lambda table: (None, None), recorder.now, None)
-        phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, run.workload))
+        phases = Phases(run, recorder, follower, writers, None, watchdog, PhaseProgress(heard, run.workload))
         recorder._heard = lambda e: phases.end_load(f"enough: {e.op}") if e.index == 9 else None
         try:
             for phase in run.workload.resolved_phases():

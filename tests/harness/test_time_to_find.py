@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from checkers.costs import timetofind
-from checkers.costs.timetofind import Search
+from checkers.costs.timetofind import DefectSearch
 from checkers.coverage.pair import Pair
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
@@ -21,7 +21,7 @@ from checkers.selftest import recorded
 from checkers.verdict import Anomaly
 from compose.processes.service import ServiceError
 from harness.experiments import timetofind as finding
-from harness.experiments.timetofind import FindError, Order, TimeToFind
+from harness.experiments.timetofind import FindError, SearchPlan, TimeToFind
 from harness.run.resolve import read_defect, read_scenario
 from harness.run.settings import RunError, Watcher
 from reports import timetofind as page
@@ -105,14 +105,14 @@ class Stacks:
 def measurement(
     into: Path, stacks: Stacks, *defects: Defect, orders: tuple[str, ...] = ("free",), seeds: int = 1
 ) -> TimeToFind:
-    order = Order(defects, orders, tuple(range(1, seeds + 1)), BUDGET, lambda d, s, o: f"find {d.defect} {s} {o}")
+    order = SearchPlan(defects, orders, tuple(range(1, seeds + 1)), BUDGET, lambda d, s, o: f"find {d.defect} {s} {o}")
     return TimeToFind(order, into, Heard(), page_alone, stacks.start, judged_once)
 
 
 BUDGET = 1e6
 
 
-def made(whole: TimeToFind) -> list[Search]:
+def made(whole: TimeToFind) -> list[DefectSearch]:
     return whole.measure()
 
 
@@ -229,8 +229,10 @@ def test_what_was_spent_counts_up_to_the_end_of_the_operations_of_the_first_anom
     assert timetofind.found_in(evidence, [anomaly("a", "t")], entries_of("a"), ["t"]) == timetofind.spent(evidence)
 
 
-def search(seed: int, operations: int, found: bool = True, order: str = "free", reason: str | None = None) -> Search:
-    return Search("one", order, seed, found, 1, operations, operations / 10, 20.0, 3, {}, reason=reason)
+def search(
+    seed: int, operations: int, found: bool = True, order: str = "free", reason: str | None = None
+) -> DefectSearch:
+    return DefectSearch("one", order, seed, found, 1, operations, operations / 10, 20.0, 3, {}, reason=reason)
 
 
 def test_a_search_that_found_nothing_counts_as_endless() -> None:

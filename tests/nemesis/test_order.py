@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from nemesis.faults.fault import Fault
 from nemesis.order.moment import Moment
-from nemesis.order.policy import Held, Policy
+from nemesis.order.policy import HeldRequest, Policy
 from nemesis.order.priority import Expected, Priority
-from nemesis.order.replay import Fence, Forced, Replay, first_difference
+from nemesis.order.replay import Fence, Forced, ReplayOrder, first_difference
 from nemesis.proxy.board import Board
 from nemesis.proxy.listener import Listener, Proxies
 from nemesis.wires.wire import Message, Request
@@ -160,7 +160,7 @@ def held(catalog: Catalog, count: int, works: Sequence[threading.Thread]) -> boo
 
 
 def writer(
-    catalog: Catalog, n: int, ops: Sequence[tuple[str, Sequence[str]]], replay: Replay | None = None
+    catalog: Catalog, n: int, ops: Sequence[tuple[str, Sequence[str]]], replay: ReplayOrder | None = None
 ) -> threading.Thread:
     """A thread that performs operations: (id, the kinds of its requests)."""
 
@@ -204,7 +204,7 @@ def interleavings(seed: int) -> list[str]:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_replay_forces_the_recorded_order_on_clients_that_arrive_in_another(catalog: Catalog, seed: int) -> None:
     order = interleavings(seed)
-    replay = Replay(moments(*order))
+    replay = ReplayOrder(moments(*order))
     catalog.board.follow(replay)
     with together([writer(catalog, n, OPERATIONS[n], replay) for n in range(3)]):
         pass
@@ -213,7 +213,7 @@ def test_a_replay_forces_the_recorded_order_on_clients_that_arrive_in_another(ca
 
 
 def test_the_log_numbers_each_operations_requests_and_says_how_long_they_waited(catalog: Catalog) -> None:
-    replay = Replay(moments("w1-1 load 1", "w0-1 load 1", "w0-1 load 2", "w0-1 commit 1"))
+    replay = ReplayOrder(moments("w1-1 load 1", "w0-1 load 1", "w0-1 load 2", "w0-1 commit 1"))
     catalog.board.follow(replay)
     first = writer(catalog, 0, [("w0-1", ("load", "load", "commit"))], replay)
     with together([first]):
@@ -226,7 +226,7 @@ def test_the_log_numbers_each_operations_requests_and_says_how_long_they_waited(
 
 
 def test_a_request_that_waits_blocks_no_other_connection(catalog: Catalog) -> None:
-    replay = Replay(moments("w1-1 commit 1", "w0-1 commit 1"))
+    replay = ReplayOrder(moments("w1-1 commit 1", "w0-1 commit 1"))
     catalog.board.follow(replay)
     first = writer(catalog, 0, [("w0-1", ("commit",))], replay)
     with together([first]):
@@ -245,7 +245,7 @@ def test_a_replay_also_orders_the_requests_to_the_store_that_the_recording_has(
 ) -> None:
     ops = {"delete": ("w0-1", ("load", "read", "delete")), "read": ("w1-1", ("load", "read", "read"))}
     places = {"delete": "w0-1 store delete 1", "read": "w1-1 store read 2"}
-    replay = Replay(moments("w0-1 load 1", "w1-1 load 1", *(places[o] for o in order)))
+    replay = ReplayOrder(moments("w0-1 load 1", "w1-1 load 1", *(places[o] for o in order)))
     catalog.board.follow(replay)
     last = writer(catalog, ("delete", "read").index(order[1]), [ops[order[1]]], replay)
     with together([last]):
@@ -259,7 +259,7 @@ def test_a_replay_also_orders_the_requests_to_the_store_that_the_recording_has(
 
 def test_a_request_that_never_comes_is_given_up_and_said(catalog: Catalog) -> None:
     order = moments("w1-1 load 1", "w1-1 commit 1", "w0-1 load 1", "w2-1 load 1")
-    replay = Replay(order, patience=0.2, soon=0.1)
+    replay = ReplayOrder(order, patience=0.2, soon=0.1)
     catalog.board.follow(replay)
     works = [writer(catalog, 0, [("w0-1", ("load",))], replay), writer(catalog, 1, [("w1-1", ("load",))], replay)]
     with together(works):
@@ -275,11 +275,11 @@ def test_a_request_that_never_comes_is_given_up_and_said(catalog: Catalog) -> No
 @pytest.mark.parametrize("by", ["replay", "priority"])
 def test_heal_lets_everything_go(catalog: Catalog, by: str) -> None:
     policy: Policy = (
-        Replay(moments("w2-1 load 1", "w0-1 load 1", "w1-1 load 1"))
+        ReplayOrder(moments("w2-1 load 1", "w0-1 load 1", "w1-1 load 1"))
         if by == "replay"
         else Priority(3, 1, Expected(steps=10), 0, grace=PATIENCE, longest=PATIENCE)
     )
-    replay = policy if isinstance(policy, Replay) else None
+    replay = policy if isinstance(policy, ReplayOrder) else None
     catalog.board.follow(policy)
     works = [writer(catalog, n, [(f"w{n}-1", ("load",))], replay) for n in (0, 1)]
     with together(works):
@@ -294,7 +294,7 @@ def test_a_fault_strikes_the_recorded_request_and_no_other(catalog: Catalog) -> 
     struck: list[tuple[int, str]] = []
     forced = Forced(4, Fault(verb="drop-reply"), moments("w0-1 commit 2"))
     order = moments("w0-1 commit 1", "w1-1 commit 1", "w0-1 commit 2", "w1-1 commit 2")
-    replay = Replay(order, [forced], struck=lambda n, m: struck.append((n, str(m))))
+    replay = ReplayOrder(order, [forced], struck=lambda n, m: struck.append((n, str(m))))
     catalog.board.follow(replay)
     with together([writer(catalog, n, [(f"w{n}-1", ("commit", "commit"))], replay) for n in (1, 0)]):
         pass
@@ -306,7 +306,7 @@ def test_a_fault_strikes_the_recorded_request_and_no_other(catalog: Catalog) -> 
 def test_what_a_fault_sent_late_reaches_the_service_in_its_recorded_place(catalog: Catalog) -> None:
     late = Forced(0, Fault(verb="late", status=504, seconds=1.0), moments("w0-1 commit 1"))
     order = moments("w0-1 commit 1", "w1-1 load 1", "w1-1 commit 1", "w0-1 commit 1", "w1-1 load 2")
-    replay = Replay(order, [late])
+    replay = ReplayOrder(order, [late])
     catalog.board.follow(replay)
     works = [
         writer(catalog, 0, [("w0-1", ("commit",))], replay),
@@ -322,7 +322,7 @@ def test_nobody_waits_for_what_would_be_sent_late_if_its_writer_left_in_the_midd
     late = Forced(0, Fault(verb="late", status=504, seconds=1.0), moments("w0-1 commit 1"))
     struck: list[int] = []
     order = moments("w0-1 commit 1", "w0-1 commit 1", "w1-1 load 1")
-    replay = Replay(order, [late], struck=lambda n, m: struck.append(n))
+    replay = ReplayOrder(order, [late], struck=lambda n, m: struck.append(n))
     catalog.board.follow(replay)
     last = writer(catalog, 1, [("w1-1", ("load",))], replay)
     with together([last]):
@@ -340,7 +340,7 @@ def test_nobody_waits_for_what_would_be_sent_late_if_its_writer_left_in_the_midd
 
 def test_a_fault_that_cannot_strike_is_said(catalog: Catalog) -> None:
     stale = Forced(0, Fault(verb="stale", request="load"), moments("w0-1 load 1", "w0-1 load 2"))
-    replay = Replay(moments("w0-1 load 1"), [stale])
+    replay = ReplayOrder(moments("w0-1 load 1"), [stale])
     catalog.board.follow(replay)
     with together([writer(catalog, 0, [("w0-1", ("load",))], replay)]):
         pass
@@ -392,8 +392,8 @@ class Simulation:
             for n, of in ops.items()
         }
         ready = dict.fromkeys(todo, 0.0)
-        waits: dict[int, Held] = {}
-        answered: list[tuple[float, int, Held]] = []
+        waits: dict[int, HeldRequest] = {}
+        answered: list[tuple[float, int, HeldRequest]] = []
         begun: set[str] = set()
         while any(todo.values()) or waits or answered:
             for at, n, held in [*answered]:
@@ -406,13 +406,13 @@ class Simulation:
                     op, m = todo[n].pop(0)
                     if m is not None:
                         number += 1
-                        waits[n] = Held(number, n, m, now)
+                        waits[n] = HeldRequest(number, n, m, now)
                         policy.arrives(waits[n])
                     elif op in begun:
                         policy.completed(n, op, now)
                     else:
                         begun.add(op)
-                        if isinstance(policy, Replay):
+                        if isinstance(policy, ReplayOrder):
                             policy.expects(n, op)
                         policy.invoked(n, op, now)
                 if not todo[n] and n not in waits and all(n != a[1] for a in answered):
@@ -447,7 +447,7 @@ def random_operations(rng: Random) -> tuple[dict[int, list[tuple[str, list[Momen
 def test_a_replay_forces_any_order_that_keeps_each_writers_own(seed: int) -> None:
     rng = Random(seed)
     ops, order = random_operations(rng)
-    replay = Replay(order)
+    replay = ReplayOrder(order)
     assert Simulation(replay, ops, rng, computes=3.0).went == order
     assert (replay.forced, replay.expected, replay.unforced()) == (len(order), len(order), ())
 
@@ -457,7 +457,7 @@ def test_a_replay_of_which_requests_are_missing_ends_and_counts_them(seed: int) 
     rng = Random(seed)
     ops, order = random_operations(rng)
     gone = frozenset(m for m in order if rng.random() < 0.2)
-    replay = Replay(order, patience=100.0, soon=1.0, longest=1000.0)
+    replay = ReplayOrder(order, patience=100.0, soon=1.0, longest=1000.0)
     went = Simulation(replay, ops, rng, computes=0.5, leaves_out=gone).went
     assert went == [m for m in order if m not in gone]
     assert replay.forced == len(went)
@@ -513,8 +513,8 @@ def test_a_moment_is_of_the_operation_that_the_request_names_else_of_its_writers
 
 
 def test_nothing_behind_a_fence_goes_before_it_is_opened() -> None:
-    replay = Replay(moments("w0-1 load 1", "w1-1 load 1"), fences=[Fence("a kill", 1)])
-    held = [Held(n, n, moment(f"w{n}-1 load 1"), 0.0) for n in range(2)]
+    replay = ReplayOrder(moments("w0-1 load 1", "w1-1 load 1"), fences=[Fence("a kill", 1)])
+    held = [HeldRequest(n, n, moment(f"w{n}-1 load 1"), 0.0) for n in range(2)]
     for h in held:
         replay.expects(h.writer, h.moment.op)
         replay.invoked(h.writer, h.moment.op, 0.0)
@@ -527,8 +527,8 @@ def test_nothing_behind_a_fence_goes_before_it_is_opened() -> None:
 
 
 def test_nobody_waits_for_a_request_of_an_operation_that_will_not_be_invoked() -> None:
-    replay = Replay(moments("w2-0 load 1", "w2-0 commit 1", "w0-1 load 1"))
-    load = Held(1, 0, moment("w0-1 load 1"), 0.0)
+    replay = ReplayOrder(moments("w2-0 load 1", "w2-0 commit 1", "w0-1 load 1"))
+    load = HeldRequest(1, 0, moment("w0-1 load 1"), 0.0)
     replay.expects(0, "w0-1")
     replay.invoked(0, "w0-1", 0.0)
     replay.arrives(load)
@@ -539,7 +539,7 @@ def test_nobody_waits_for_a_request_of_an_operation_that_will_not_be_invoked() -
 
 
 def test_places_of_operations_that_are_over_are_done_with_though_no_request_comes() -> None:
-    replay = Replay(moments("w2-0 load 1", "w2-0 commit 1", "w0-1 load 1"))
+    replay = ReplayOrder(moments("w2-0 load 1", "w2-0 commit 1", "w0-1 load 1"))
     assert not replay.has_passed(1)
     replay.not_invoked("w2-0")
     assert replay.has_passed(2) and not replay.has_passed(3)
@@ -548,7 +548,7 @@ def test_places_of_operations_that_are_over_are_done_with_though_no_request_come
 
 
 def test_what_was_expected_and_is_not_invoked_is_no_other_operation() -> None:
-    replay = Replay(moments("w2-0 load 1"))
+    replay = ReplayOrder(moments("w2-0 load 1"))
     replay.expects(2, "w2-0")
     replay.not_invoked("w2-0")
     replay.invoked(2, "w2-5", 0.0)
@@ -557,10 +557,10 @@ def test_what_was_expected_and_is_not_invoked_is_no_other_operation() -> None:
 
 @pytest.mark.parametrize("counted", [False, True])
 def test_a_request_behind_a_fence_is_dropped_though_the_reply_before_it_is_not_counted_yet(counted: bool) -> None:
-    replay = Replay(moments("w0-1 load 1", "w1-1 load 1"), fences=[Fence("a kill", 1)])
+    replay = ReplayOrder(moments("w0-1 load 1", "w1-1 load 1"), fences=[Fence("a kill", 1)])
     replay.expects(0, "w0-1")
     replay.invoked(0, "w0-1", 0.0)
-    load, commit = (Held(n, 0, moment(f"w0-1 {kind} 1"), 0.0) for n, kind in enumerate(("load", "commit")))
+    load, commit = (HeldRequest(n, 0, moment(f"w0-1 {kind} 1"), 0.0) for n, kind in enumerate(("load", "commit")))
     replay.arrives(load)
     assert replay.decide(0.0) == [load]
     if counted:
@@ -576,7 +576,7 @@ def test_a_request_behind_a_fence_is_dropped_though_the_reply_before_it_is_not_c
 
 
 def test_a_request_that_a_killed_writer_had_not_made_in_the_recording_is_dropped(catalog: Catalog) -> None:
-    replay = Replay(moments("w0-1 load 1", "w1-1 load 1"), fences=[Fence("a kill", 1)])
+    replay = ReplayOrder(moments("w0-1 load 1", "w1-1 load 1"), fences=[Fence("a kill", 1)])
     catalog.board.follow(replay)
     works = [
         writer(catalog, 0, [("w0-1", ("load", "commit"))], replay),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nemesis.order.coverage import LOADS, Phase, Rarest
 from nemesis.order.moment import Moment
-from nemesis.order.policy import Held
+from nemesis.order.policy import HeldRequest
 
 
 class Rare:
@@ -50,7 +50,7 @@ class World:
         self.script: list[list[str]] = [[] for _ in programs]
         self.nth: list[Counter[str]] = [Counter() for _ in programs]
         self.due: list[float] = [0.0] * len(programs)
-        self.held: dict[int, tuple[int, Held]] = {}
+        self.held: dict[int, tuple[int, HeldRequest]] = {}
         self.commits: list[str] = []
         self.waited = 0.0
 
@@ -88,11 +88,11 @@ class World:
             kind = self.script[w].pop(0)
             self.nth[w][kind] += 1
             self.number += 1
-            held = Held(self.number, w, Moment.parse(f"{self.op[w]} {kind} {self.nth[w][kind]}"), self.now)
+            held = HeldRequest(self.number, w, Moment.parse(f"{self.op[w]} {kind} {self.nth[w][kind]}"), self.now)
             self.held[w] = (self.number, held)
             self.policy.arrives(held)
 
-    def _serve(self, held: Held) -> None:
+    def _serve(self, held: HeldRequest) -> None:
         w = held.writer
         assert self.held.pop(w)[1] == held, "a request goes once, and one that came"
         self.waited = max(self.waited, self.now - held.since)
@@ -159,7 +159,7 @@ def test_one_run_after_the_other_makes_what_is_missing() -> None:
 def test_a_read_waits_for_nobody() -> None:
     policy = Rarest(2, Rare(), 1)
     policy.invoked(0, "read-0", 0.0)
-    held = Held(1, 0, Moment.parse("read-0 load 1"), 0.0)
+    held = HeldRequest(1, 0, Moment.parse("read-0 load 1"), 0.0)
     policy.arrives(held)
     assert policy.decide(0.0) == [held]
 
@@ -171,11 +171,11 @@ def test_a_commit_that_loses_a_rare_moment_waits_for_a_statement_that_computes_b
     policy.invoked(0, "delete-0", 0.0)
     policy.invoked(1, "update-1", 0.0)
     for n, kind in enumerate(("load", "load"), 1):
-        held = Held(n, 0, Moment.parse(f"delete-0 {kind} {n}"), 0.0)
+        held = HeldRequest(n, 0, Moment.parse(f"delete-0 {kind} {n}"), 0.0)
         policy.arrives(held)
         assert policy.decide(3.0 * n) == [held]
         policy.passed(held, 3.0 * n)
-    commit = Held(3, 0, Moment.parse("delete-0 commit 1"), 6.0)
+    commit = HeldRequest(3, 0, Moment.parse("delete-0 commit 1"), 6.0)
     policy.arrives(commit)
     assert policy.decide(6.5) == () and policy.decide(7.9) == ()
     assert policy.decide(8.1)[0].number == commit.number and policy.blind

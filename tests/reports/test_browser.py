@@ -12,19 +12,19 @@ import yaml
 
 from checkers.nights import trend
 from checkers.verdict import MinimalHistory, Verdict
-from compose.install.browser import REMEDY
+from compose.install.browser import BROWSER_REMEDY
 from reports.coverage import page as coverage_page
 from reports.drawing.render import html
 from reports.run import page
 from reports.serve import pages as serve_pages
-from reports.serve.index import Filter
+from reports.serve.index import RunFilter
 from reports.soak import page as night_page
 from tests.reports import test_soak
 from tests.reports.test_coverage_page import SOME
 from tests.reports.test_report import many, undelete, with_proxies, write_results, write_run
 from tests.support.browser import CHROMIUM, Browser
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=REMEDY)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=BROWSER_REMEDY)
 WIDTHS = (420, 1000, 1600)
 
 LOW_CONTRAST = """
@@ -86,7 +86,7 @@ def pages(written: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     found = {
         "soak": html(night_page.of(test_soak.a_night(folder, test_soak.NEW, test_soak.OLD), test_soak.AGAIN)),
         "coverage": html(coverage_page.of(SOME, "a store", ["run 1: cannot be read"])),
-        "runs": serve_pages.runs([], Filter(), 1, "store"),
+        "runs": serve_pages.runs([], RunFilter(), 1, "store"),
     }
     for name, text in found.items():
         (folder / f"{name}.html").write_text(text)
@@ -101,7 +101,7 @@ def test_no_table_of_a_night_is_cut(browser: Browser, tmp_path: Path, width: int
     runs = [replace(x, cell=c, command=again) for x, c in zip((test_soak.NEW, test_soak.OLD), fast, strict=True)]
     night = test_soak.a_night(tmp_path, *runs, cells=tuple(fast))
     names = {"false-failure": 2, "missing-file": 5, "lost-commit": 1, "lost-update": 1}
-    before = trend.Past("before", "2026-11-21T18:00:00", tuple(replace(x, anomalies=names) for x in runs))
+    before = trend.EarlierNight("before", "2026-11-21T18:00:00", tuple(replace(x, anomalies=names) for x in runs))
     (tmp_path / "soak.html").write_text(html(night_page.of(night, test_soak.AGAIN, [before] * 3)))
     cut = (
         "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"

@@ -25,7 +25,7 @@ from checkers.evidence.tablelog import Capture, RowChange, TableLog
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
-from checkers.judge.stories import Step, Story, Told
+from checkers.judge.stories import Stories, Story, StoryStep
 from checkers.names import Harm, meaning
 from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
@@ -742,10 +742,10 @@ def test_the_timeline_shows_anomalies_with_their_neighbours_and_says_what_it_lea
     shown = timeline.choose(operations, {"w0-4000", "w1-4501"}, most=100)
     assert len(shown) == 100 and {4000, 4501, 3999, 4001, 0} <= set(shown)
     lanes = timeline.timeline(operations, 4, {"w0-4000"}, {})
-    assert lanes is not None and lanes.shown == timeline.MOST and lanes.total == 5000
+    assert lanes is not None and lanes.shown == timeline.MOST_DRAWN and lanes.total == 5000
     assert len(lanes.lanes) == 4 and [b.op for b in lanes.boxes if b.marked] == ["w0-4000"]
     skipped = sum(int(c.text.replace("\u202f", "").split()[0]) for c in lanes.cuts)
-    assert skipped == 5000 - timeline.MOST
+    assert skipped == 5000 - timeline.MOST_DRAWN
 
 
 def test_a_process_after_an_unknown_outcome_stays_in_its_writers_lane(run: Path) -> None:
@@ -948,7 +948,7 @@ def lost(n: int, table: str = "orders") -> Story:
         snapshots=(),
         keys=(n,),
         count=1,
-        steps=(Step("lost-commit", ("commits",), 1, (f"w9-{n}",), f"insert w9-{n}: gone"),),
+        steps=(StoryStep("lost-commit", ("commits",), 1, (f"w9-{n}",), f"insert w9-{n}: gone"),),
         anomalies=(("commits", n), ("linearizable", n)),
     )
 
@@ -957,7 +957,7 @@ def test_an_event_is_one_card_and_after_the_third_of_a_shape_there_is_a_line_for
     found = tuple(undelete(name="lost-commit", checker="commits", ops=(f"w9-{n}",), keys=(n,)) for n in range(5))
     again = tuple(replace(a, name="nonlinearizable", checker="linearizable", same_as="lost-commit") for a in found)
     verdicts = (Verdict("commits", False, found), Verdict("linearizable", False, again))
-    told = Told((), tuple(map(lost, range(5))))
+    told = Stories((), tuple(map(lost, range(5))))
     html = page.render(replace(stored.load(run), verdicts=verdicts, told=told))
     seen = read(html)
     assert [i for i in seen.ids if i.startswith("anomaly-")] == ["anomaly-1", "anomaly-2", "anomaly-3"]
@@ -989,7 +989,9 @@ def raced(run: Path, minimal: tuple[str, ...] = (), **changes: Any) -> str:
         remedy="Beware.",
         **changes,
     )
-    html = page.render(replace(stored.load(run), verdicts=(Verdict("commits", False, (a,)),), told=Told((), (story,))))
+    html = page.render(
+        replace(stored.load(run), verdicts=(Verdict("commits", False, (a,)),), told=Stories((), (story,)))
+    )
     read(html)
     return html[html.index('id="anomaly-1"') : html.index('id="plan"')]
 
@@ -1018,7 +1020,7 @@ def test_a_card_says_first_who_did_it_what_to_do_now_and_how_to_avoid_it(run: Pa
 def test_the_first_screen_says_which_rows_are_wrong_who_did_it_and_what_to_do_now(run: Path) -> None:
     found = tuple(undelete(name="lost-commit", checker="commits", ops=(f"w9-{n}",), keys=(n,)) for n in range(2))
     told = tuple(replace(lost(n, t), repair=f"Run w9-{n} again.") for n, t in enumerate(("orders", "people")))
-    html = page.render(replace(stored.load(run), verdicts=(Verdict("commits", False, found),), told=Told((), told)))
+    html = page.render(replace(stored.load(run), verdicts=(Verdict("commits", False, found),), told=Stories((), told)))
     top = html.partition("</header>")[0]
     assert "<dt>rows lost or wrong</dt><dd>orders: id 0; people: id 1</dd>" in top
     assert "<dt>who did it</dt><dd>DuckDB (2 findings)</dd>" in top
@@ -1046,7 +1048,7 @@ def test_a_minimal_history_of_one_operation_is_not_shown_unless_another_took_its
 
 def test_a_step_counts_what_the_headline_counts(run: Path) -> None:
     def times(count: int, most: int) -> str:
-        step = Step("missing-file", ("replay",), count, ("w1-0",), "it is gone", most)
+        step = StoryStep("missing-file", ("replay",), count, ("w1-0",), "it is gone", most)
         return re.sub("<[^>]+>", "", raced(run, steps=(step, step)).partition("<ol>")[2].partition("</li>")[0])
 
     assert times(2, 1) == "missing-file it is gone", "two checkers found one event"
@@ -1057,8 +1059,8 @@ def test_a_step_counts_what_the_headline_counts(run: Path) -> None:
 def test_a_name_whose_rows_the_headline_counts_says_how_many_they_are(run: Path) -> None:
     def chip(rows: int) -> str:
         found = undelete(name="resurrected-row", documented=None)
-        step = Step("resurrected-row", ("replay",), 1, ("w1-0",), "they came back", rows)
-        told = Told((), (replace(lost(0), name="resurrected-row", steps=(step,), anomalies=(("replay", 0),)),))
+        step = StoryStep("resurrected-row", ("replay",), 1, ("w1-0",), "they came back", rows)
+        told = Stories((), (replace(lost(0), name="resurrected-row", steps=(step,), anomalies=(("replay", 0),)),))
         html = page.render(replace(stored.load(run), verdicts=(Verdict("replay", False, (found,)),), told=told))
         return re.sub("<[^>]+>", "", html.partition('<ul class="names">')[2].partition("</ul>")[0])
 
@@ -1074,14 +1076,14 @@ def test_the_versions_of_a_run_are_those_of_its_tables_formats(run: Path) -> Non
 
 
 def test_the_harm_of_a_table_that_nobody_can_read_is_said_first(run: Path) -> None:
-    gone = Step("unreadable", (), 1, ("w1-0",), "unreadable since 9.0 s")
+    gone = StoryStep("unreadable", (), 1, ("w1-0",), "unreadable since 9.0 s")
     html = raced(run, steps=(*lost(0).steps, gone))
     assert "<dt>harm</dt><dd>table unreadable; rows lost or wrong</dd>" in html
 
 
 def test_the_ids_of_snapshots_are_short_wherever_a_card_names_one(run: Path) -> None:
     whole = "7953581547370397458"
-    step = Step("lost-commit", ("commits",), 2, ("w1-0",), f"snapshot {whole} is gone")
+    step = StoryStep("lost-commit", ("commits",), 2, ("w1-0",), f"snapshot {whole} is gone")
     html = raced(run, consequence=f"Nobody can read snapshot {whole}.", steps=(step, step))
     seen = re.sub("<i>[^<]*</i>|<[^>]+>", "", html)
     assert whole not in seen and seen.count("snapshot 795358 ") == 2 and "snapshot 795358." in seen
@@ -1089,9 +1091,9 @@ def test_the_ids_of_snapshots_are_short_wherever_a_card_names_one(run: Path) -> 
 
 def test_what_each_engine_did_is_on_the_first_screen_of_a_run_of_several(run: Path) -> None:
     loaded = stored.load(run)
-    assert "By engine" not in read(page.render(replace(loaded, told=Told()))).text, (
+    assert "By engine" not in read(page.render(replace(loaded, told=Stories()))).text, (
         "one engine, and nobody else is blamed"
     )
-    text = read(page.render(replace(loaded, told=Told((), (lost(0),))))).text
+    text = read(page.render(replace(loaded, told=Stories((), (lost(0),))))).text
     assert text.index("By engine") < text.index("Run it again")
     assert "Spark Spark 4.1.4, Iceberg 1.12.0 5 2 1 2 0" in text

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from reports.serve import files, index, pages
 from reports.serve.answer import SECURITY
 from reports.serve.files import Outside, within
-from reports.serve.index import Filter, Index
-from reports.serve.server import Server
+from reports.serve.index import Index, RunFilter
+from reports.serve.server import StoreServer
 from tests.reports.test_coverage_page import Tags
 from tests.support.runs import ROOT, command, environment, inside
 
@@ -76,8 +76,8 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(store: Path) -> Iterator[Server]:
-    with Server(store) as server:
+def server(store: Path) -> Iterator[StoreServer]:
+    with StoreServer(store) as server:
         thread = threading.Thread(target=server.serve)
         thread.start()
         try:
@@ -88,7 +88,7 @@ def server(store: Path) -> Iterator[Server]:
             assert not thread.is_alive()
 
 
-def ask(server: Server, target: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+def ask(server: StoreServer, target: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
     """Status, headers (lower case) and body; the target is sent as it is."""
     wire = http.client.HTTPConnection("127.0.0.1", server.port, timeout=ENOUGH)
     try:
@@ -106,7 +106,7 @@ def listed(text: str) -> list[str]:
     return re.findall(r'name="run" value="([^"]+)"', text)
 
 
-def test_the_list_has_every_run_the_newest_first(server: Server) -> None:
+def test_the_list_has_every_run_the_newest_first(server: StoreServer) -> None:
     status, headers, text = ask(server, "/")
     assert status == 200 and headers["content-type"] == "text/html; charset=utf-8"
     assert listed(text) == [
@@ -136,12 +136,12 @@ def test_the_list_has_every_run_the_newest_first(server: Server) -> None:
         ({"workload": "mixed", "catalog": "jdbc"}, []),
     ],
 )
-def test_a_filter_shows_the_runs_that_it_names(server: Server, query: dict[str, str], shown: list[str]) -> None:
+def test_a_filter_shows_the_runs_that_it_names(server: StoreServer, query: dict[str, str], shown: list[str]) -> None:
     status, _, text = ask(server, "/?" + urlencode(query))
     assert status == 200 and listed(text) == shown
 
 
-def test_a_broken_run_is_shown_as_broken_with_the_reason(server: Server) -> None:
+def test_a_broken_run_is_shown_as_broken_with_the_reason(server: StoreServer) -> None:
     text = ask(server, "/?verdict=broken")[2]
     assert "results.json:1: not JSON from here on" in text and "! broken" in text
     assert ask(server, "/store/quick/20260103T000000.000Z/")[0] == 200
@@ -170,7 +170,7 @@ def test_what_is_missing_or_no_record_makes_a_run_broken(
     assert (e.status, e.broken) == ("broken", (why,))
 
 
-def test_a_run_shows_its_page_and_its_files(server: Server) -> None:
+def test_a_run_shows_its_page_and_its_files(server: StoreServer) -> None:
     status, headers, text = ask(server, f"/store/{RUN}/")
     assert (status, text) == (200, f"<p>page of {RUN}</p>")
     assert headers["content-type"] == "text/html; charset=utf-8"
@@ -180,7 +180,7 @@ def test_a_run_shows_its_page_and_its_files(server: Server) -> None:
     assert status == 200 and "plan.yaml" in text and ">up<" not in text
 
 
-def test_a_run_without_a_page_says_how_to_make_one(server: Server) -> None:
+def test_a_run_without_a_page_says_how_to_make_one(server: StoreServer) -> None:
     text = ask(server, "/store/matrix/20260104T000000.000Z/")[2]
     assert "It has no page" in text and "tablelog/" in text
 
@@ -199,7 +199,9 @@ def test_a_run_without_a_page_says_how_to_make_one(server: Server) -> None:
         ("plain", "application/octet-stream"),
     ],
 )
-def test_a_file_has_its_content_type_and_its_bytes(server: Server, store: Path, name: str, content_type: str) -> None:
+def test_a_file_has_its_content_type_and_its_bytes(
+    server: StoreServer, store: Path, name: str, content_type: str
+) -> None:
     path = store / RUN / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("<x/>")
@@ -211,7 +213,7 @@ def test_a_file_has_its_content_type_and_its_bytes(server: Server, store: Path, 
     assert ("allow-scripts" in sandbox) == name.endswith(".html") and "allow-same-origin" not in sandbox
 
 
-def test_every_answer_has_the_security_headers(server: Server) -> None:
+def test_every_answer_has_the_security_headers(server: StoreServer) -> None:
     for target in (
         "/",
         "/nowhere",
@@ -259,7 +261,7 @@ OUT = (
 
 
 @pytest.mark.parametrize("address", OUT)
-def test_no_address_leads_out_of_the_store(server: Server, store: Path, address: str) -> None:
+def test_no_address_leads_out_of_the_store(server: StoreServer, store: Path, address: str) -> None:
     absolute = str(store.parent / "secret.txt")
     for target in (f"/store/{address}", f"/store//{address}", f"/store/./{address}"):
         status, headers, text = ask(server, target)
@@ -280,7 +282,7 @@ def test_a_link_within_the_store_is_followed(store: Path) -> None:
     assert within(store.resolve(), "") == store.resolve()
 
 
-def test_links_out_of_the_store_are_not_listed(server: Server, store: Path) -> None:
+def test_links_out_of_the_store_are_not_listed(server: StoreServer, store: Path) -> None:
     text = ask(server, "/store/")[2]
     assert "mixed/" in text and "latest/" in text
     assert not any(f">{name}" in text for name in ("out", "file-out", ".hidden", "circle"))
@@ -306,7 +308,7 @@ def test_only_a_regular_file_is_opened(store: Path) -> None:
     ],
 )
 def test_a_page_that_is_a_link_is_followed_within_the_store_only(
-    server: Server, store: Path, target: str, shown: str
+    server: StoreServer, store: Path, target: str, shown: str
 ) -> None:
     page = store / RUN / "report.html"
     (store / RUN / "page.html").write_text("<p>another page</p>")
@@ -320,7 +322,7 @@ def test_a_page_that_is_a_link_is_followed_within_the_store_only(
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"])
-def test_nothing_but_get_and_head_is_answered(server: Server, store: Path, method: str) -> None:
+def test_nothing_but_get_and_head_is_answered(server: StoreServer, store: Path, method: str) -> None:
     before = sorted(p.name for p in store.rglob("*"))
     status, headers, _ = ask(server, "/", method)
     assert (status, headers["allow"]) == (405, "GET, HEAD")
@@ -328,7 +330,7 @@ def test_nothing_but_get_and_head_is_answered(server: Server, store: Path, metho
     assert sorted(p.name for p in store.rglob("*")) == before
 
 
-def test_head_is_get_without_a_body(server: Server) -> None:
+def test_head_is_get_without_a_body(server: StoreServer) -> None:
     for target in ("/", f"/store/{RUN}/", f"/store/{RUN}/run.json", "/nowhere"):
         got, head = ask(server, target), ask(server, target, "HEAD")
         assert head[0] == got[0] and head[2] == "" and head[1]["content-length"] == got[1]["content-length"]
@@ -344,7 +346,7 @@ def test_head_is_get_without_a_body(server: Server) -> None:
         ("127.0.0.1.evil.example", 421),
     ],
 )
-def test_another_name_is_not_answered_on_loopback(server: Server, host: str, status: int) -> None:
+def test_another_name_is_not_answered_on_loopback(server: StoreServer, host: str, status: int) -> None:
     assert ask(server, "/", Host=host)[0] == status
 
 
@@ -363,7 +365,7 @@ def test_another_name_is_not_answered_on_loopback(server: Server, host: str, sta
     ],
 )
 def test_on_all_addresses_only_names_of_this_machine_are_answered(store: Path, host: str, status: int) -> None:
-    with Server(store, "0.0.0.0", names=["Lab.example.org"]) as server:
+    with StoreServer(store, "0.0.0.0", names=["Lab.example.org"]) as server:
         thread = threading.Thread(target=server.serve)
         thread.start()
         try:
@@ -378,11 +380,11 @@ def test_on_all_addresses_only_names_of_this_machine_are_answered(store: Path, h
 @pytest.mark.parametrize(
     "target", ["/?page=x", "/?page=-1", "/?q=%ff", "/?q=" + "a" * 5_000, "/?" + "a=1&" * 40, "/compare?run=x"]
 )
-def test_a_query_that_is_none_is_refused(server: Server, target: str) -> None:
+def test_a_query_that_is_none_is_refused(server: StoreServer, target: str) -> None:
     assert ask(server, target)[0] == 400
 
 
-def test_what_is_no_request_is_refused_with_a_page(server: Server) -> None:
+def test_what_is_no_request_is_refused_with_a_page(server: StoreServer) -> None:
     for line in (b"GET\r\n\r\n", b"nonsense that is no request\r\n\r\n", b"GET relative HTTP/1.1\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", server.port), timeout=ENOUGH) as wire:
             wire.sendall(line)
@@ -393,7 +395,7 @@ def test_what_is_no_request_is_refused_with_a_page(server: Server) -> None:
         assert SECRET.encode() not in text
 
 
-def test_two_runs_stand_side_by_side(server: Server) -> None:
+def test_two_runs_stand_side_by_side(server: StoreServer) -> None:
     other = "quick/20260102T000000.000Z"
     status, _, text = ask(server, "/compare?" + urlencode([("run", RUN), ("run", other)]))
     assert status == 200
@@ -415,7 +417,7 @@ def test_a_real_run_has_its_tables_and_versions_beside_another(store: Path) -> N
     assert (keys.one, keys.other) == ("space=16 skew=0.0", "–")
 
 
-def test_names_from_the_store_are_escaped(store: Path, server: Server) -> None:
+def test_names_from_the_store_are_escaped(store: Path, server: StoreServer) -> None:
     made(store, "<script>alert(1)<script>/20260105T000000.000Z", catalog='"<img src=x>"')
     for target in ("/", "/store/", "/?q=%3Cscript%3E"):
         text = ask(server, target)[2]
@@ -426,7 +428,7 @@ def test_a_run_is_read_again_only_when_a_file_of_it_changed(store: Path, monkeyp
     read: list[str] = []
     real = index.entry
 
-    def counted(folder: Path, path: str) -> index.Entry:
+    def counted(folder: Path, path: str) -> index.RunEntry:
         read.append(path)
         return real(folder, path)
 
@@ -459,17 +461,17 @@ def test_thousands_of_runs_are_shown_page_by_page(tmp_path: Path) -> None:
     assert len(entries) == 1_200
     seen: list[str] = []
     for number in range(1, 13):
-        text = pages.runs(entries, Filter(), number, "many")
+        text = pages.runs(entries, RunFilter(), number, "many")
         assert len(listed(text)) == pages.EACH and f"page {number} of 12" in text
         seen += listed(text)
     assert sorted(seen) == sorted(e.path for e in entries)
-    assert listed(pages.runs(entries, Filter(), 999, "many")) == seen[-pages.EACH :]
-    some = pages.runs(entries, Filter(workload="w3"), 2, "many")
+    assert listed(pages.runs(entries, RunFilter(), 999, "many")) == seen[-pages.EACH :]
+    some = pages.runs(entries, RunFilter(workload="w3"), 2, "many")
     assert "workload=w3" in some and "page 2 of 2" in some and {p.split("/")[0] for p in listed(some)} == {"w3"}
 
 
 def test_a_connection_that_says_nothing_does_not_hold_up_the_end(store: Path) -> None:
-    server = Server(store)
+    server = StoreServer(store)
     thread = threading.Thread(target=server.serve)
     thread.start()
     with socket.create_connection(("127.0.0.1", server.port), timeout=ENOUGH) as silent:
@@ -487,7 +489,7 @@ def test_a_connection_that_says_nothing_does_not_hold_up_the_end(store: Path) ->
 
 
 def test_a_port_that_is_taken_is_said(store: Path, tmp_path: Path) -> None:
-    with Server(store) as taken:
+    with StoreServer(store) as taken:
         done = inside("serve", "--store", str(store), "--port", str(taken.port), cwd=tmp_path)
     assert done.returncode == 254
     assert f"--port {taken.port}: something listens on 127.0.0.1:{taken.port} already" in done.stderr
@@ -556,4 +558,4 @@ def test_any_content_of_a_runs_files_is_shown(tmp_path_factory: pytest.TempPathF
         (folder / "results.json").write_text(json.dumps(rest))
     a, b = Index(store).entries()
     assert pages.side_by_side(a, b) and pages.folder(a.path, [], a)
-    assert len(listed(pages.runs([a, b], Filter(), 1, "any"))) == 2
+    assert len(listed(pages.runs([a, b], RunFilter(), 1, "any"))) == 2

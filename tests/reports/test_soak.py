@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.costs.measures import BY_KEY
-from checkers.judge.accepted import NOTHING_ACCEPTED, Accepted
+from checkers.judge.accepted import NOTHING_ACCEPTED, AcceptedAnomalies
 from checkers.judge.runfolder import Results
 from checkers.nights import record, trend
 from checkers.nights.finds import Find
 from checkers.nights.happened import Happened
 from checkers.nights.night import Night
-from checkers.nights.record import Ended, Line, Sample, Seen
+from checkers.nights.record import AnomalyCount, Ended, NightRun, Sample
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.drawing.page import Fold, Page, Table
 from reports.drawing.render import html, junit, terminal
@@ -48,8 +48,8 @@ def line(
     commits_per_s: float | None = 2.0,
     retried: float | None = 0.25,
     **more: object,
-) -> Line:
-    found = Line(
+) -> NightRun:
+    found = NightRun(
         cell,
         number,
         None if number is None else 7,
@@ -68,7 +68,7 @@ def line(
     return replace(found, **more)  # type: ignore[arg-type]
 
 
-def a_night(folder: Path, *lines: Line, **more: object) -> Night:
+def a_night(folder: Path, *lines: NightRun, **more: object) -> Night:
     found = Night(folder, TINY, 1, CELLS, tuple(lines), (Sample(10, 10**8, 3 * 10**9, 10**6, 5 * 10**10),))
     return replace(found, **more)  # type: ignore[arg-type]
 
@@ -104,7 +104,7 @@ GIVEN_UP = {"given_up": {JDBC.stack: "the stack of jdbc 1.12.0 does not come up:
     ],
 )
 def test_the_verdict_of_a_night(
-    tmp_path: Path, lines: list[Line], more: dict[str, object], verdict: Validity, code: int, headline: str
+    tmp_path: Path, lines: list[NightRun], more: dict[str, object], verdict: Validity, code: int, headline: str
 ) -> None:
     night = a_night(tmp_path, *lines, **more)
     assert (night.verdict, night.code, banner(night).headline) == (verdict, code, headline)
@@ -162,14 +162,14 @@ TOLD = replace(NEW, happened=(LOST,), folder="runs/1", headline=("2 acknowledged
 SEEN_AGAIN = replace(
     OLD,
     anomalies={"false-failure": 1, "missing-file": 2},
-    seen=tuple(Seen(n, "commits", "orders", known=KNOWN_LINK) for n in UNREAD.names),
+    seen=tuple(AnomalyCount(n, "commits", "orders", known=KNOWN_LINK) for n in UNREAD.names),
     happened=(UNREAD,),
     folder="runs/2",
     used=70.0,
 )
 
 
-def kept(folder: Path, *lines: Line) -> None:
+def kept(folder: Path, *lines: NightRun) -> None:
     """The folders of runs with their pages."""
     for x in lines:
         assert x.folder is not None
@@ -330,7 +330,7 @@ def test_the_page_says_what_happened_how_bad_on_which_table_and_by_whom(tmp_path
         NEW,
         headline=("2 acknowledged commits lost",),
         who="the catalog server 2",
-        seen=(Seen("stale-read", "reads", "ledger"), Seen("lost-commit", "commits", "orders", count=2)),
+        seen=(AnomalyCount("stale-read", "reads", "ledger"), AnomalyCount("lost-commit", "commits", "orders", count=2)),
         folder="runs/1",
     )
     night = a_night(tmp_path, told)
@@ -352,8 +352,10 @@ def test_a_suite_of_ones_own_starts_with_what_the_library_shows(tmp_path: Path) 
     """Its file names nothing as known; the line has where the defect is discussed, which the run's page and terminal name, too."""
     link = "https://github.com/apache/iceberg/pull/7569"
     mine = suites.parse(SUITE)[0].model_copy(update={"known": ()})
-    of_story = line(REST, "invalid", anomalies={"lost-commit": 1}, seen=(Seen("lost-commit", "commits", known=link),))
-    stranger = line(REST, "invalid", anomalies={"lost-commit": 1}, seen=(Seen("lost-commit", "commits"),))
+    of_story = line(
+        REST, "invalid", anomalies={"lost-commit": 1}, seen=(AnomalyCount("lost-commit", "commits", known=link),)
+    )
+    stranger = line(REST, "invalid", anomalies={"lost-commit": 1}, seen=(AnomalyCount("lost-commit", "commits"),))
     night = a_night(tmp_path, of_story, suite=mine)
     assert night.verdict is True and night.showed(of_story) == "known"
     assert "lost-commit (known: iceberg#7569)" in words.findings(night, of_story)
@@ -460,7 +462,7 @@ def test_what_came_from_outside_is_shown_and_not_obeyed(tmp_path: Path) -> None:
     hostile = Cell(HOSTILE, "rest", "none", "1.12.0", "")
     bad = line(hostile, "invalid", anomalies={HOSTILE: 1}, reason=HOSTILE, command=HOSTILE, folder=HOSTILE)
     night = a_night(tmp_path, bad, cells=(*CELLS, hostile), stopped=HOSTILE, left_out={hostile: HOSTILE})
-    text = html(page.of(night, HOSTILE, [trend.Past(HOSTILE, HOSTILE, (bad,))]))
+    text = html(page.of(night, HOSTILE, [trend.EarlierNight(HOSTILE, HOSTILE, (bad,))]))
     assert HOSTILE not in text and "<script>alert" not in text and "<img" not in text
     validate(ET.fromstring(in_junit(page.of(night, HOSTILE))))
     assert all("\x1b" not in part for part in terminal(page.of(night, HOSTILE)) if isinstance(part, str))
@@ -469,7 +471,7 @@ def test_what_came_from_outside_is_shown_and_not_obeyed(tmp_path: Path) -> None:
 # --- the trend --------------------------------------------------------------------------------------------------------
 
 
-def stored(store: Path, name: str, started: str, *lines: Line) -> Path:
+def stored(store: Path, name: str, started: str, *lines: NightRun) -> Path:
     folder = store / name
     folder.mkdir(parents=True)
     header = {"format": 1, **suites.as_header(TINY, CELLS), "seed": 1, "started": started}
@@ -495,7 +497,7 @@ def test_the_trend_has_the_last_nights_of_the_store_before_this_one(tmp_path: Pa
 
 
 def test_a_cell_is_better_or_worse_by_the_rule_of_the_trend(tmp_path: Path) -> None:
-    def point(*values: float) -> trend.Point:
+    def point(*values: float) -> trend.CellNight:
         found = trend.point([line(REST, commits_per_s=v, retried=v / 10) for v in values], REST)
         assert found is not None
         return found
@@ -542,10 +544,10 @@ def test_what_fails_a_run_is_what_is_neither_allowed_nor_only_confirms_another()
         Verdict("b", False, (found("nonlinearizable", same_as="lost-commit"), found("stale-read", same_as="gone"))),
     ]
     every = tuple(verdicts)
-    allowed = Accepted(allow=entries_of("lost-commit"))
+    allowed = AcceptedAnomalies(allow=entries_of("lost-commit"))
 
     def failing(
-        verdicts: tuple[Verdict, ...], valid: Validity, accepted: Accepted = NOTHING_ACCEPTED
+        verdicts: tuple[Verdict, ...], valid: Validity, accepted: AcceptedAnomalies = NOTHING_ACCEPTED
     ) -> dict[str, int]:
         return record.tally(record.failing(Results(verdicts, valid, accepted=accepted)))
 
@@ -563,7 +565,7 @@ def test_a_line_and_a_sample_are_stored_as_they_are() -> None:
         assert form.decode(json.loads(json.dumps(form.encode(one)))) == one
 
 
-@pytest.mark.parametrize("key", [f.name for f in fields(Line)])
+@pytest.mark.parametrize("key", [f.name for f in fields(NightRun)])
 def test_a_line_that_lacks_a_key_has_its_default_or_is_refused(tmp_path: Path, key: str) -> None:
     folder = stored(tmp_path, "n", "2026-11-01T00:00:00", NEW)
     lacks = {k: v for k, v in asdict(NEW).items() if k != key}
@@ -573,7 +575,7 @@ def test_a_line_that_lacks_a_key_has_its_default_or_is_refused(tmp_path: Path, k
         with pytest.raises(record.NightError, match=rf"runs\.jsonl:3: .*`{key}`"):
             record.read(folder)
     else:
-        default = Line(NEW.cell, NEW.number, NEW.seed, NEW.started, NEW.ended)
+        default = NightRun(NEW.cell, NEW.number, NEW.seed, NEW.started, NEW.ended)
         assert record.read(folder)[1] == [NEW, replace(NEW, **{key: getattr(default, key)})]
 
 

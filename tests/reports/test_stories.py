@@ -18,13 +18,13 @@ from checkers.evidence.history import History
 from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
-from checkers.judge.accepted import Accepted
-from checkers.judge.known import Known
-from checkers.judge.runfolder import Outcome, Results, write_results
-from checkers.judge.stories import Step, Story, Told, tell
+from checkers.judge.accepted import AcceptedAnomalies
+from checkers.judge.known import KnownDefect
+from checkers.judge.runfolder import Results, ScenarioOutcome, write_results
+from checkers.judge.stories import Stories, Story, StoryStep, tell
 from checkers.names import Harm
 from checkers.selftest import recorded
-from checkers.timeline.unreadable import Unreadable
+from checkers.timeline.unreadable import UnreadableTable
 from checkers.verdict import Anomaly, Validity, Verdict
 from harness.cli.check import publish
 from harness.run.judged import judge_run
@@ -38,7 +38,7 @@ from workloads.file.anomalies import entries_of
 UNDELETE = Anomaly("undelete", "replay", "t", "Id 1 is still there.", ops=("w0-1",), documented="https://a.org/x")
 LATER = replace(UNDELETE, name="nonlinearizable", checker="linearizable", same_as="undelete")
 STALE = Anomaly("stale-read", "reads", "t", "It is old.", ops=("w1-1",))
-EXPECTED, ALLOWED = Accepted(entries_of("undelete")), Accepted(allow=entries_of("undelete"))
+EXPECTED, ALLOWED = AcceptedAnomalies(entries_of("undelete")), AcceptedAnomalies(allow=entries_of("undelete"))
 UNMET = Anomaly("expected-not-found", "expect", None, "Not there.", evidence={"expected": "undelete"})
 
 
@@ -90,7 +90,7 @@ def test_what_is_neither_expected_nor_allowed_fails_beside_what_is(tmp_path: Pat
 
 def test_page_terminal_and_junit_say_what_each_entry_covered_and_what_to_write(tmp_path: Path) -> None:
     swap = Anomaly("lost-update", "pointer", "t", "Two swaps of one version.", ops=("w1-1",))
-    accepted = Accepted(entries_of("undelete"), entries_of("lost-update"))
+    accepted = AcceptedAnomalies(entries_of("undelete"), entries_of("lost-update"))
     note = accepted.too_little([swap])[0]
     assert note.endswith("write pointer/lost-update")
     folder = run(tmp_path, said(UNDELETE, UNDELETE, LATER, swap, valid=False, accepted=accepted, notes=(note,)))
@@ -195,8 +195,10 @@ STORY = Story(
     count=2,
     anomalies=(("commits", 0), ("replay", 0)),
     steps=(
-        Step("false-failure", ("commits",), 1, ("w0-1",), "insert w0-1: reported as failed, but the commit is on main"),
-        Step(
+        StoryStep(
+            "false-failure", ("commits",), 1, ("w0-1",), "insert w0-1: reported as failed, but the commit is on main"
+        ),
+        StoryStep(
             "missing-file",
             ("replay",),
             2,
@@ -204,7 +206,7 @@ STORY = Story(
             "insert w0-1: the client that believed this failure deleted 1 file that main needs",
             2,
         ),
-        Step(
+        StoryStep(
             "unreadable",
             (),
             1,
@@ -213,14 +215,16 @@ STORY = Story(
         ),
     ),
     known=(
-        Known("jdbc-unreadable", "https://github.com/apache/iceberg/pull/10140", ("false-failure", "missing-file")),
+        KnownDefect(
+            "jdbc-unreadable", "https://github.com/apache/iceberg/pull/10140", ("false-failure", "missing-file")
+        ),
     ),
 )
 
 
 def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> None:
-    end = Unreadable("t", 9_000_000_000, "s3://b/t/metadata/a.avro", "w1-2", 565)
-    folder = run(tmp_path, said(STALE, GONE, FALSE, valid=False, told=Told((end,), (STORY,))))
+    end = UnreadableTable("t", 9_000_000_000, "s3://b/t/metadata/a.avro", "w1-2", 565)
+    folder = run(tmp_path, said(STALE, GONE, FALSE, valid=False, told=Stories((end,), (STORY,))))
     lines = [x.strip() for x in summary.lines(folder, width=160, colour=False)]
     assert lines[1] == ("✕ mine: 1 table that nobody can read; 1 operation reported as failed, though the table has it")
     at = lines.index("Nobody can read t from 9.0 s on. By Spark, on t.")
@@ -247,14 +251,14 @@ def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> N
 
 def test_the_terminal_says_what_to_do_now_and_how_to_avoid_it(tmp_path: Path) -> None:
     story = replace(STORY, repair="Run `y` again.", remedy="Set `x`.")
-    text = terminal(run(tmp_path, said(GONE, FALSE, valid=False, told=Told((), (story,)))))
+    text = terminal(run(tmp_path, said(GONE, FALSE, valid=False, told=Stories((), (story,)))))
     assert text.index("    do now: Run y again.") < text.index("    avoid it: Set x.")
 
 
 def test_an_unreadable_table_without_an_anomaly_is_said(tmp_path: Path) -> None:
-    end = Unreadable("accounts", 9_040_000_000, "s3://b/accounts/metadata/a.avro", "w1-2", 1)
+    end = UnreadableTable("accounts", 9_040_000_000, "s3://b/accounts/metadata/a.avro", "w1-2", 1)
     story = tell(Evidence(History({}, ()), {}, {}), [], None, (end,)).stories
-    folder = run(tmp_path, said(valid="unknown", told=Told((end,), story)))
+    folder = run(tmp_path, said(valid="unknown", told=Stories((end,), story)))
     line = "accounts: unreadable since 9.0 s (file metadata/a.avro); the next operation did not succeed"
     assert line in page.render(folder) and "nobody can read accounts" in terminal(folder)
 
@@ -282,7 +286,7 @@ def test_a_damaged_real_run_is_judged_and_shown_as_one_story(tmp_path: Path) -> 
 # --- scenarios --------------------------------------------------------------------------------------------------------
 
 
-def shown(folder: Path, name: str, outcome: Outcome, valid: Validity, *found: Anomaly) -> Path:
+def shown(folder: Path, name: str, outcome: ScenarioOutcome, valid: Validity, *found: Anomaly) -> Path:
     """The run of a scenario of the library."""
     (s,) = scenario.find([name])
     plan = {
@@ -291,11 +295,11 @@ def shown(folder: Path, name: str, outcome: Outcome, valid: Validity, *found: An
         "tables": [t.model_dump() for t in s.tables],
         "scenario": s.model_dump(mode="json", exclude_defaults=True),
     }
-    return run(folder, said(*found, valid=valid, accepted=Accepted(s.anomalies), scenario=outcome), plan)
+    return run(folder, said(*found, valid=valid, accepted=AcceptedAnomalies(s.anomalies), scenario=outcome), plan)
 
 
 def test_a_reproduced_scenario_is_headed_by_what_it_shows(tmp_path: Path) -> None:
-    folder = shown(tmp_path, "undelete", Outcome("reproduced"), True, UNDELETE, LATER)
+    folder = shown(tmp_path, "undelete", ScenarioOutcome("reproduced"), True, UNDELETE, LATER)
     html = page.render(folder)
     assert "<h1>Reproduced: a deleted row came back</h1>" in html and '<div class="banner reproduced">' in html
     facts = [
@@ -313,13 +317,13 @@ def test_a_reproduced_scenario_is_headed_by_what_it_shows(tmp_path: Path) -> Non
 
 
 def test_the_facts_of_a_scenario_are_in_the_words_of_its_tables_format(tmp_path: Path) -> None:
-    html = page.render(shown(tmp_path, "delta-lost-commit", Outcome("reproduced"), True))
+    html = page.render(shown(tmp_path, "delta-lost-commit", ScenarioOutcome("reproduced"), True))
     assert "<dt>table</dt><dd>Delta, copy-on-write, partitioned</dd>" in html
     assert (
         "Iceberg 1.12.0" not in html.partition("</header>")[0]
         and "format version" not in html.partition("</header>")[0]
     )
-    iceberg = page.render(shown(tmp_path / "iceberg", "undelete", Outcome("reproduced"), True))
+    iceberg = page.render(shown(tmp_path / "iceberg", "undelete", ScenarioOutcome("reproduced"), True))
     assert "<dt>this release</dt><dd>Iceberg 1.12.0</dd>" in iceberg
 
 
@@ -328,35 +332,35 @@ def test_the_facts_of_a_scenario_are_in_the_words_of_its_tables_format(tmp_path:
     [
         (
             "undelete-v3",
-            Outcome("reproduced"),
+            ScenarioOutcome("reproduced"),
             True,
             "valid",
             "Reproduced: a DELETE whose row was updated meanwhile was refused",
         ),
         (
             "jdbc-unreadable",
-            Outcome("reproduced"),
+            ScenarioOutcome("reproduced"),
             "unknown",
             "reproduced",
             "Reproduced: an UPDATE reported as failed was committed, and its files were deleted",
         ),
         (
             "jdbc-no-rival",
-            Outcome("fixed", ("did not find missing-file",)),
+            ScenarioOutcome("fixed", ("did not find missing-file",)),
             False,
             "valid",
             "Fixed in this version, not reproduced: an acknowledged INSERT lost its manifest list",
         ),
         (
             "jdbc-no-rival",
-            Outcome("back", ("it is fixed since 1.11.0, and this 1.12.0 shows it",)),
+            ScenarioOutcome("back", ("it is fixed since 1.11.0, and this 1.12.0 shows it",)),
             True,
             "invalid",
             "Reproduced, although it was fixed before: an acknowledged INSERT lost its manifest list",
         ),
         (
             "undelete",
-            Outcome("not reproduced", ("delete ended fail, not ok",)),
+            ScenarioOutcome("not reproduced", ("delete ended fail, not ok",)),
             False,
             "invalid",
             "Not reproduced: a deleted row came back",
@@ -364,7 +368,7 @@ def test_the_facts_of_a_scenario_are_in_the_words_of_its_tables_format(tmp_path:
     ],
 )
 def test_the_headline_of_a_scenario(
-    tmp_path: Path, name: str, outcome: Outcome, valid: Validity, status: str, headline: str
+    tmp_path: Path, name: str, outcome: ScenarioOutcome, valid: Validity, status: str, headline: str
 ) -> None:
     found = banner.banner(stored.load(shown(tmp_path, name, outcome, valid)))
     assert (found.status, found.headline) == (status, headline)
@@ -372,7 +376,7 @@ def test_the_headline_of_a_scenario(
 
 
 def test_a_scenario_that_ended_early_is_incomplete(tmp_path: Path) -> None:
-    folder = shown(tmp_path, "undelete", Outcome("not reproduced"), "unknown")
+    folder = shown(tmp_path, "undelete", ScenarioOutcome("not reproduced"), "unknown")
     (folder / "run.json").write_text(json.dumps({"state": "failed"}))
     assert banner.banner(stored.load(folder)).headline == "Incomplete"
 

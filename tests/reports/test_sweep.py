@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from checkers.costs import curves
-from checkers.costs.comparison import Comparison, Contender, Ran
-from checkers.costs.curves import Line, Predicted
+from checkers.costs.comparison import Comparison, Contender, ContenderRun
+from checkers.costs.curves import Curve, Predicted
 from checkers.costs.measures import BY_KEY, FIGURES, Measures
 from harness.experiments import compare
 from reports.drawing.render import html, terminal, write
@@ -26,7 +26,7 @@ from tests.support.committers import Committers, attempt, point, simulated
 WRITERS, BACKOFF = ("1", "2", "8"), ("none", "exponential+jitter")
 
 
-def swept(*runs: Ran, seeds: tuple[int, ...] = (1, 2, 3), **header: Any) -> Comparison:
+def swept(*runs: ContenderRun, seeds: tuple[int, ...] = (1, 2, 3), **header: Any) -> Comparison:
     spec = {"workload": "race", "tables": [{"name": "t"}]}
     contenders = tuple(dict.fromkeys(r.contender for r in runs))
     return Comparison({"format": 1, "workload": spec, "parallel": 1, **header}, contenders, seeds, runs)
@@ -79,7 +79,7 @@ def test_every_link_within_the_page_has_its_target_and_every_run_is_linked(race:
 def test_the_page_is_self_contained_and_nothing_from_outside_breaks_out(race: Comparison, what: str) -> None:
     c = race if what == "race" else names(race)
     bad = Contender(HOSTILE, HOSTILE, (), (("writers", HOSTILE), ("backoff", HOSTILE)))
-    hostile = Ran(bad, 1, HOSTILE, HOSTILE, race.runs[0].measures, None, {HOSTILE: HOSTILE}, HOSTILE)
+    hostile = ContenderRun(bad, 1, HOSTILE, HOSTILE, race.runs[0].measures, None, {HOSTILE: HOSTILE}, HOSTILE)
     text = html(page.of(replace(c, contenders=(*c.contenders, bad), runs=(*c.runs, hostile)), HOSTILE))
     assert "<img" not in text and "\u202e" not in text and "{{ 7 * 7 }}" in text
     assert "http" not in text.replace("http-equiv", "")
@@ -193,7 +193,7 @@ def test_the_json_has_everything(race: Comparison, tmp_path: Path) -> None:
     for line in rates:
         assert line["x"] == [1, 2, 8] and line["knee"]["shape"] in ("grows", "knee", "flat")
         assert all(a <= b <= c for a, b, c in zip(line["low"], line["median"], line["high"], strict=True))
-    again = [Ran.from_json(r) for r in found["runs"]]
+    again = [ContenderRun.from_json(r) for r in found["runs"]]
     assert [r.measures for r in again] == [r.measures for r in race.runs]
     assert [r.contender for r in again] == [r.contender for r in race.runs]
 
@@ -208,7 +208,7 @@ def test_the_page_of_a_large_sweep_stays_small(race: Comparison) -> None:
 # --- the words --------------------------------------------------------------------------------------------------------
 
 
-def along(*medians: float, parameter: str = "writers") -> tuple[Comparison, Line]:
+def along(*medians: float, parameter: str = "writers") -> tuple[Comparison, Curve]:
     """Commits a second at x = 1, 2, …, three seeds each without noise."""
     runs = [
         point(s, replace(OLD, figures={"commits_per_s": v}), (parameter, str(n)))
@@ -433,4 +433,4 @@ def test_what_a_sweep_varies_is_kept_with_its_runs(race: Comparison, tmp_path: P
 
 def test_every_figure_of_the_glance_and_of_the_plots_exists() -> None:
     known = {f.key for f in FIGURES}
-    assert {*tables.GLANCE} <= known and set(tables.PLOTTED) <= known and set(words.COMPARED) <= known
+    assert {*tables.SWEPT_FIGURES} <= known and set(tables.PLOTTED) <= known and set(words.COMPARED) <= known

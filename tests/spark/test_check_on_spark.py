@@ -15,7 +15,7 @@ import pytest
 
 from bench import columns as made
 from bench import files
-from checkers.columns import Frame, Unordinary, dataset, frame_of
+from checkers.columns import TableFrame, Unordinary, dataset, frame_of
 from checkers.columns.spark import check_frames
 from checkers.judge import by_table
 from checkers.judge.check import ALL, check
@@ -70,7 +70,7 @@ out.write_text(json.dumps([line.to_json(), tables.to_json(), told, *verdicts]))
 """
 
 
-def tables() -> Iterator[tuple[str, Frame]]:
+def tables() -> Iterator[tuple[str, TableFrame]]:
     """Ordinary tables, clean and broken, a long one, a run of two tables that is none, and tables that lost an operation of a commit."""
     for seed in range(FRAMES):
         e = simulate(seed, SPECS, ops=20, defects=PLANTED[seed % len(PLANTED)]).evidence()

@@ -16,7 +16,7 @@ from checkers.evidence.runfolder import RunFolder, find
 from compose.external.external import External
 from compose.install.installation import Installation
 from compose.objectstore import ObjectStore
-from compose.processes.watchdog import MARK
+from compose.processes.watchdog import RUN_VARIABLE
 from compose.stack.pointers import table_pointer
 from compose.stack.stack import Stack
 from tests.support.planted import forms_in
@@ -82,7 +82,7 @@ def marked() -> dict[int, str]:
     found = {}
     for process in psutil.process_iter():
         try:
-            run = process.environ().get(MARK)
+            run = process.environ().get(RUN_VARIABLE)
         except psutil.Error:
             continue
         if run is not None:

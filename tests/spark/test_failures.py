@@ -21,7 +21,7 @@ import pytest
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import load_evidence, load_promises
 from compose.install.installation import Installation
-from compose.processes.watchdog import MARK
+from compose.processes.watchdog import RUN_VARIABLE
 from harness.run.bench import Bench
 from harness.run.settings import RunError
 from tests.support.runs import ROOT, command, environment, execute, icequake
@@ -38,7 +38,7 @@ def ours(mark: str) -> list[str]:
     found = []
     for p in psutil.process_iter():
         try:
-            if p.status() != psutil.STATUS_ZOMBIE and (p.environ().get(MARK) == mark or mark in p.cmdline()):
+            if p.status() != psutil.STATUS_ZOMBIE and (p.environ().get(RUN_VARIABLE) == mark or mark in p.cmdline()):
                 found.append(" ".join(p.cmdline())[:120])
         except psutil.Error:
             continue
@@ -301,7 +301,7 @@ def test_a_writer_that_dies_is_noticed_recorded_as_unknown_and_replaced(
             for p in psutil.process_iter()
             if "harness.writers.session" in _arguments(p)
             and "/w1/" in " ".join(_arguments(p))
-            and mark in (p.environ().get(MARK) or "")
+            and mark in (p.environ().get(RUN_VARIABLE) or "")
         ]
         for p in [driver, *driver.children(recursive=True)]:
             p.kill()

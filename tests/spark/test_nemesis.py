@@ -115,7 +115,7 @@ def test_a_few_knownof_the_matrix_are_measured_and_an_interrupted_one_goes_on(
     tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
     chosen = ("matrix", "--only", "delete", "--only", "update-register", "--into", tmp_path / "matrix")
-    cells = list(predicted.cells(tuple(k for k in predicted.KINDS if k in chosen)))[:4]
+    cells = list(predicted.cells(tuple(k for k in predicted.MATRIX_KINDS if k in chosen)))[:4]
     at = {"held": "refresh", "mode": "merge-on-read", "version": "2", "isolation": "snapshot", "placement": "same row"}
     pair = {"first": "delete", "second": "update-register"}
     undelete = plan.chosen([f"{dimension}={value}" for dimension, value in (pair | at).items()]).cells()
@@ -129,7 +129,7 @@ def test_a_few_knownof_the_matrix_are_measured_and_an_interrupted_one_goes_on(
     assert back.anomalies == ("undelete",) and (back.first.attempts, back.requests) == (1, 1)
     assert (tmp_path / "matrix" / str(back.run) / "report.html").is_file()
     before = (tmp_path / "matrix" / "cells.jsonl").read_text()
-    more = list(predicted.cells(tuple(k for k in predicted.KINDS if k in chosen)))[:6]
+    more = list(predicted.cells(tuple(k for k in predicted.MATRIX_KINDS if k in chosen)))[:6]
     found = matrix.Matrix(more, tmp_path / "matrix", installation, Silent(), on=bench).measure().measured
     assert {m.cell for m in found} == {*more}
     assert len(measured.read(tmp_path / "matrix" / "cells.jsonl")[1].measured) == 7

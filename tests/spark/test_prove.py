@@ -11,7 +11,7 @@ import pytest
 from checkers.judge.releases import newer
 from compose.install.installation import Installation
 from harness.cli.check import publish
-from harness.experiments.prove import GROUPS, alone, prove
+from harness.experiments.prove import SCENARIOS_AT_ONCE, alone, prove
 from harness.run.bench import Bench
 from tests.support.runs import Silent, icequake
 from workloads.file import scenario
@@ -66,7 +66,7 @@ def test_all_known_defects_of_the_rest_and_jdbc_catalogs_are_shown_two_at_a_time
     library = scenario.find([])
     assert "polaris" not in {s.catalog for s in library}, "nobody shows it"
     mine = [s for s in library if s.catalog in CATALOGS and not s.engines and s.workload().delta_guard is None]
-    assert len(bench.groups) == GROUPS and {alone(s) for s in mine} == {True, False}
+    assert len(bench.groups) == SCENARIOS_AT_ONCE and {alone(s) for s in mine} == {True, False}
     proofs, _ = prove(mine, installation, tmp_path / "store", Silent(), publish, on=bench)
     fixed = {s.scenario for s in mine if s.fixed and newer(bench.versions["iceberg"], s.fixed)}
     assert {p.scenario: p.state for p in proofs} == {

@@ -18,7 +18,7 @@ from compose.install import ensure
 from compose.install.engines import installed
 from compose.install.installation import Installation
 from compose.install.releases import DEFAULT
-from reports.reproduction.exportable import CATALOGS, DUCKDB, why_not
+from reports.reproduction.exportable import DUCKDB, EXPORTABLE_CATALOGS, why_not
 from reports.reproduction.script import release_for, script
 from tests.support.runs import ROOT
 from workloads.file.scenario import LIBRARY, Scenario, load
@@ -35,7 +35,11 @@ LONGEST = 300
 
 def _runnable(scenario: Scenario) -> bool:
     """Whether a script needs only what the set-up brings: a catalog that it starts itself, and the newest release's Spark."""
-    return why_not(scenario) is None and not CATALOGS[scenario.catalog] and release_for(scenario).spark == DEFAULT.spark
+    return (
+        why_not(scenario) is None
+        and not EXPORTABLE_CATALOGS[scenario.catalog]
+        and release_for(scenario).spark == DEFAULT.spark
+    )
 
 
 def _drawn() -> list[str]:

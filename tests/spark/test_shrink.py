@@ -11,7 +11,7 @@ from compose.install.installation import Installation
 from harness.cli.check import publish
 from harness.experiments.shrink.log import journal_of, trials
 from harness.experiments.shrink.shrink import Shrink, failed
-from harness.experiments.shrink.trials import RUNS, Budget, OnBench, Trials
+from harness.experiments.shrink.trials import RUNS, Budget, TrialBench, Trials
 from harness.run.bench import Bench
 from tests.harness.shrink.failedrun import failed_run
 from tests.support.runs import Silent
@@ -26,7 +26,7 @@ def test_an_undelete_is_shrunk_to_a_scenario_that_is_reproduced(
     run, into = failed(RunFolder(failed_run(tmp_path)), None), tmp_path / "into"
     with (
         journal_of(into, {"run": "undelete"}) as log,
-        OnBench(into / RUNS, into / "logs", installation, Silent(), publish, catalog="rest", bench=bench) as runner,
+        TrialBench(into / RUNS, into / "logs", installation, Silent(), publish, catalog="rest", bench=bench) as runner,
     ):
         asked = Trials(runner, log, into, run.name, Budget(runs=4), Silent())
         left, _, found = Shrink(run, into, asked, Silent(), tries=1, times=1).shrink()

@@ -19,8 +19,8 @@ from harness.cli.soak import repeating
 from harness.experiments.shrink import rare, shrink
 from harness.experiments.soak import Soak
 from harness.experiments.soakfolder import RUNS_FOLDER
-from harness.experiments.soakorder import Order
-from harness.experiments.soakstacks import OnBench
+from harness.experiments.soakorder import SoakPlan
+from harness.experiments.soakstacks import SoakBench
 from harness.run.bench import Bench
 from tests.support.forgetful import AGAIN, forgetful
 from tests.support.runs import Silent
@@ -39,9 +39,9 @@ free: 1MB
 
 def test_runs_of_a_cell_share_a_stack_and_leave_their_lines(bench: Bench, tmp_path: Path) -> None:
     file = suite_file(tmp_path, ONE)
-    order = Order(file, file.suite, 3, repeating(file), runs=2)
+    order = SoakPlan(file, file.suite, 3, repeating(file), runs=2)
     into = tmp_path / "night"
-    with Soak(order, into, Silent(), publish, start=lambda *_: OnBench(bench, contextlib.ExitStack())) as whole:
+    with Soak(order, into, Silent(), publish, start=lambda *_: SoakBench(bench, contextlib.ExitStack())) as whole:
         night = whole.go()
     assert (
         [x.number for x in night.lines] == [0, 1] and night.stopped is None and len({x.seed for x in night.lines}) == 2
@@ -91,12 +91,12 @@ def test_a_night_finds_and_shrinks_what_a_catalog_forgets_once_in_many_commits(
         mine.write_text(f"name: mine\nspark: {{type: rest, uri: '{address}'}}\ncommit: {{wire: http}}\n")
         (tmp_path / "forgets.yaml").write_text(FORGETS)
         file = suite_file(tmp_path, NIGHT)
-        order = Order(file, file.suite, 3, repeating(file, records=True), runs=40)
+        order = SoakPlan(file, file.suite, 3, repeating(file, records=True), runs=40)
         own = Bench(installation, 1, tmp_path / "logs", Silent(), external=External(user_file.load(mine)), on=bench)
         with (
             own,
             Soak(
-                order, tmp_path / "night", Silent(), publish, start=lambda *_: OnBench(own, contextlib.ExitStack())
+                order, tmp_path / "night", Silent(), publish, start=lambda *_: SoakBench(own, contextlib.ExitStack())
             ) as whole,
         ):
             night = whole.go()

@@ -9,7 +9,7 @@ from random import Random
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.tablelog import TableLogError
 from checkers.judge.runfolder import load_evidence
-from checkers.selftest import TABLES, recorded
+from checkers.selftest import PLANT_TABLES, recorded
 from checkers.selftest.world import World
 from tests.checkers.test_check import stored
 
@@ -20,7 +20,7 @@ def broken_runs(folder: Path, *, each: int = 1) -> Iterator[tuple[Path, Evidence
     A run whose files the reader refuses is left out: no way judges it.
     """
     world = World(recorded.load("quick-120"), Random(0))
-    for n, subject in enumerate(TABLES):
+    for n, subject in enumerate(PLANT_TABLES):
         rng = Random(f"ways/{n}")
         for plant in rng.sample(subject.PLANTS, min(each, len(subject.PLANTS))):
             bug = plant.plant(world.again(rng))

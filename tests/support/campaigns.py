@@ -20,7 +20,7 @@ from unittest import mock
 import yaml
 
 from checkers.conflicts import predicted
-from checkers.conflicts.measured import Ended, Measured, NotMeasured
+from checkers.conflicts.measured import MeasuredResult, NotMeasured, OperationEnd
 from checkers.costs.comparison import Contender
 from checkers.evidence.runfolder import RunFolder
 from checkers.selftest import recorded
@@ -31,7 +31,7 @@ from harness.campaign.stacks import Key, WarmStacks
 from harness.experiments import compare, matrix, prove, sweep, timetofind
 from harness.experiments.shrink.log import journal_of
 from harness.experiments.shrink.shrink import Shrink, failed
-from harness.experiments.shrink.trials import Budget, Ran, Runner, Trials
+from harness.experiments.shrink.trials import Budget, CandidateRun, Runner, Trials
 from harness.experiments.soakfinds import Job
 from harness.run.resolve import read_defect, read_scenario
 from harness.run.settings import Settings, Watcher
@@ -94,8 +94,8 @@ def run_of(source: Path, folder: RunFolder, catalog: str, seed: int) -> None:
     put(source, folder, Cell("quick", catalog, "none", "1.12.0", ""), 0, seed, "icequake run quick", "complete")
 
 
-def order(contenders: tuple[Contender, ...] = (REST, JDBC), seeds: int = 4) -> compare.Order:
-    return compare.Order(SPEC, contenders, tuple(range(seeds)), lambda c, s: f"icequake run {c.catalog} {s}")
+def order(contenders: tuple[Contender, ...] = (REST, JDBC), seeds: int = 4) -> compare.ComparisonPlan:
+    return compare.ComparisonPlan(SPEC, contenders, tuple(range(seeds)), lambda c, s: f"icequake run {c.catalog} {s}")
 
 
 @dataclass
@@ -170,12 +170,12 @@ class OnFake:
     inner: Runner
     stacks: WarmStacks[None]
 
-    def replay(self, r: Recording) -> Ran:
+    def replay(self, r: Recording) -> CandidateRun:
         """A run of a recording."""
         with self.stacks.lease(("rest",)):
             return self.inner.replay(r)
 
-    def prove(self, s: Scenario) -> Ran:
+    def prove(self, s: Scenario) -> CandidateRun:
         """A run of a scenario."""
         with self.stacks.lease(("rest",)):
             return self.inner.prove(s)
@@ -187,12 +187,12 @@ class Slow:
 
     inner: ByRule
 
-    def replay(self, r: Recording) -> Ran:
+    def replay(self, r: Recording) -> CandidateRun:
         """A run of a recording."""
         time.sleep(RUN_S)
         return self.inner.replay(r)
 
-    def prove(self, s: Scenario) -> Ran:
+    def prove(self, s: Scenario) -> CandidateRun:
         """A run of a scenario."""
         time.sleep(RUN_S)
         return self.inner.prove(s)
@@ -279,16 +279,18 @@ class Unscripted:
 class FakeMatrix(matrix.Matrix):
     """A matrix on such a bench, of which all operations commit; ``act`` may raise."""
 
-    act: Callable[[Sequence[predicted.Cell]], None] = staticmethod(lambda cells: None)
+    act: Callable[[Sequence[predicted.MatrixCell]], None] = staticmethod(lambda cells: None)
 
     def _start(self, key: Key, logs: Path, below: Any) -> Any:
         return FakeBench(Path())
 
-    def _run(self, cells: Sequence[predicted.Cell], attempt: JobAttempt) -> Done[Measured | NotMeasured]:
+    def _run(self, cells: Sequence[predicted.MatrixCell], attempt: JobAttempt) -> Done[MeasuredResult | NotMeasured]:
         with self._stacks.lease(self._key):
             time.sleep(RUN_S)
             self.act(cells)
-        return Done([Measured(c, Ended("committed", 1), Ended("committed", 1), True) for c in cells])
+        return Done(
+            [MeasuredResult(c, OperationEnd("committed", 1), OperationEnd("committed", 1), True) for c in cells]
+        )
 
 
 # --- one session of each kind, and what it came to --------------------------------------------------------------------
@@ -352,7 +354,7 @@ def searched(source: Path, into: Path) -> object:
         inside.enter_context(marked_process())
         return OnMarked(source, inside)
 
-    asked = timetofind.Order(tuple(sought), ("free", "coverage"), (1, 2, 3), 1e6, lambda d, s, o: f"find {s}")
+    asked = timetofind.SearchPlan(tuple(sought), ("free", "coverage"), (1, 2, 3), 1e6, lambda d, s, o: f"find {s}")
     whole = timetofind.TimeToFind(asked, into, Silent(), page_alone, start, judged_once)
     return [(s.defect, s.order, s.seed, s.found, s.runs, s.operations, s.reason) for s in whole.measure()]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from checkers.costs.comparison import Contender, Ran
+from checkers.costs.comparison import Contender, ContenderRun
 from checkers.costs.measures import Measures, measure
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History
@@ -196,8 +196,8 @@ def simulated(seed: int, writers: int, commits: int, *, swap: float = 8, budget:
     return Simulated(run, retries, beaten)
 
 
-def point(seed: int, measures: Measures | None, *varied: tuple[str, str], **more: Any) -> Ran:
+def point(seed: int, measures: Measures | None, *varied: tuple[str, str], **more: Any) -> ContenderRun:
     """A run of one point of a sweep on the catalog ``rest``."""
     contender = Contender("rest", "1.12.0", (), varied)
     name = "-".join(v for _, v in varied).replace("+", "-")
-    return Ran(contender, seed, f"2026-01-01T00:00:{seed:02d}+00:00", f"../w/{name}-{seed}", measures, **more)
+    return ContenderRun(contender, seed, f"2026-01-01T00:00:{seed:02d}+00:00", f"../w/{name}-{seed}", measures, **more)

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.coverage.phases import Load
-from checkers.coverage.requests import Asked, Requests
+from checkers.coverage.phases import MetadataLoad
+from checkers.coverage.requests import CommitRequest, CommitRequests
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.tablelog import Capture, RowChange, TableLog
@@ -86,21 +86,21 @@ class Drawing:
         log = self._log(int((max(x[0] for x in lines) + 1) * MS) if lines else 0)
         return Evidence(History({"writers": 64}, tuple(events)), {"t": log}, {"t": self.spec})
 
-    def requests(self) -> dict[str, Requests]:
+    def requests(self) -> dict[str, CommitRequests]:
         """What proxies saw."""
         if not self.proxied:
             return {}
         versions = {op: n for n, op in enumerate(self._committed(), 2)}
-        loads = {w["op"]: [Load(int(t * MS) - HALF, int(t * MS)) for t in w["loads"]] for w in self.writes}
+        loads = {w["op"]: [MetadataLoad(int(t * MS) - HALF, int(t * MS)) for t in w["loads"]] for w in self.writes}
         asked = {
             w["op"]: [
-                Asked(int(t * MS) - HALF, int(t * MS), ok, f"{versions[w['op']]}.metadata.json" if ok else None)
+                CommitRequest(int(t * MS) - HALF, int(t * MS), ok, f"{versions[w['op']]}.metadata.json" if ok else None)
                 for t, ok in w["asked"]
             ]
             for w in self.writes
             if w["asked"]
         }
-        return {"t": Requests(loads, asked)}
+        return {"t": CommitRequests(loads, asked)}
 
     def _committed(self) -> list[str]:
         at = {w["op"]: t for w in self.writes for t, ok in w["asked"] if ok}

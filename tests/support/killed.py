@@ -23,7 +23,7 @@ from pathlib import Path
 
 import psutil
 
-from compose.processes.watchdog import MARK
+from compose.processes.watchdog import RUN_VARIABLE
 from tests.harness.shrink.failedrun import failed_run
 from tests.support.campaigns import KINDS, OF_SCENARIOS, PREFIX, recorded_in
 
@@ -36,7 +36,7 @@ def left() -> list[int]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(MARK, "").startswith(PREFIX):
+            if process.environ().get(RUN_VARIABLE, "").startswith(PREFIX):
                 found.append(process.pid)
     return found
 

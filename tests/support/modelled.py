@@ -16,16 +16,16 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, RowChange
-from checkers.formats.iceberg.model.explore import Bound, Entry, Log
+from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry
 from checkers.formats.iceberg.model.operations import Work, committed, work
 from checkers.formats.iceberg.model.scenario import argument, kind_of
-from checkers.formats.iceberg.model.table import DataFile, EqualityDelete, PositionDeletes, seeded
-from checkers.formats.iceberg.model.table import Table as Version
+from checkers.formats.iceberg.model.table import DataFile, EqualityDeleteFile, PositionDeletes, seeded
+from checkers.formats.iceberg.model.table import TableVersion as Version
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from tests.support.simulator import WALL_MS, Place, Table, _measures, _operation, _summary
 from workloads.engines.engines import SPARK
-from workloads.file.modelled import COMPACTION, REWRITES
+from workloads.file.modelled import COMPACTION, REWRITE_KINDS
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
@@ -98,17 +98,17 @@ class ModelledTable(Table):
             self.rows[name] = KINDS["insert"].writeset(State(), ids, SEED, self.spec).added
         self._put(0, SEED, Version({}, {}, sequence=0), start, "append")
 
-    def arguments(self, entry: Entry) -> dict[str, Any]:
+    def arguments(self, entry: LogEntry) -> dict[str, Any]:
         """As a workload draws them."""
         return argument(entry.operation, self.spec.partitions)
 
-    def follow(self, n: int, entry: Entry) -> None:
+    def follow(self, n: int, entry: LogEntry) -> None:
         """Commit n of a log."""
         o, base = entry.operation, self.versions[-1]
         scanned = base if o.at_base else self.versions[entry.scan]
         done = work(o, scanned, n, self.spec.partitions)
         assert done is not None, "a log has only commits"
-        if o.kind not in REWRITES:
+        if o.kind not in REWRITE_KINDS:
             state = State(self._visible(scanned).values())
             made = KINDS[kind_of(o)].writeset(state, self.arguments(entry), f"w{n}-0", self.spec).added
         for name, f in done.added.items():
@@ -195,7 +195,7 @@ class ModelledTable(Table):
         self.entries[name] = replace(entry, offset=4, length=40) if vector else entry
         return self.entries[name]
 
-    def _equality(self, n: int, e: EqualityDelete, snapshot: int) -> FileEntry:
+    def _equality(self, n: int, e: EqualityDeleteFile, snapshot: int) -> FileEntry:
         path = f"data/{n}-equality.parquet"
         return self._entry(path, "equality-deletes", 1, e.part, e.sequence, snapshot)
 

@@ -18,15 +18,15 @@ from checkers.coverage.pair import Pair
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder, identity
 from checkers.judge.runfolder import write_results
-from checkers.nights.record import Line
+from checkers.nights.record import NightRun
 from compose.endpoints import Endpoints
 from compose.processes.service import ServiceError
 from harness.cli.check import publish
 from harness.cli.soak import after_shrink, repeating
 from harness.experiments.soak import Soak
-from harness.experiments.soakexecution import Bounds
-from harness.experiments.soakorder import Order
-from harness.run.judged import Judged, Publish, judge_run
+from harness.experiments.soakexecution import TimeLimits
+from harness.experiments.soakorder import SoakPlan
+from harness.run.judged import JudgedRun, Publish, judge_run
 from harness.run.resolve import SuiteFile, read_suite
 from harness.run.settings import Watcher
 from workloads.file.suite import Cell
@@ -48,7 +48,7 @@ free: 1MB
 shrink: false
 """
 
-QUICKLY = Bounds(around=30, ending=5, killed=5, judging=120, interrupted=20, retry=0.01, sample=0.05)
+QUICKLY = TimeLimits(around=30, ending=5, killed=5, judging=120, interrupted=20, retry=0.01, sample=0.05)
 
 
 def suite_file(folder: Path, text: str = SUITE) -> SuiteFile:
@@ -187,11 +187,11 @@ def page_alone(folder: RunFolder, evidence: Evidence) -> object:
     return None
 
 
-_JUDGED: dict[tuple[str, str], Judged[object]] = {}
+_JUDGED: dict[tuple[str, str], JudgedRun[object]] = {}
 """History and state of a run → what the checkers said of it: they say the same of the same bytes."""
 
 
-def judged_once(folder: RunFolder, publish: Publish[object]) -> Judged[object]:
+def judged_once(folder: RunFolder, publish: Publish[object]) -> JudgedRun[object]:
     """As ``judge_run``, which judges the recorded run once in each of its states instead of once in each run of a night."""
     key = (hashlib.sha256(folder.history.read_bytes()).hexdigest(), str(folder.state().get("state")))
     if key not in _JUDGED:
@@ -213,13 +213,13 @@ def soak(
     heard: Watcher | None = None,
     whole_page: bool = False,
     clock: Callable[[], float] = time.monotonic,
-    said: Callable[[Line], None] = lambda line: None,
-    bounds: Bounds = QUICKLY,
+    said: Callable[[NightRun], None] = lambda line: None,
+    bounds: TimeLimits = QUICKLY,
     **changed: Any,
 ) -> Soak:
     """A soak on such stacks."""
     suite = file.suite.model_copy(update={"shrink": None, **changed})
-    order = Order(file, suite, seed, repeating(file), lasts, runs, commands=after_shrink())
+    order = SoakPlan(file, suite, seed, repeating(file), lasts, runs, commands=after_shrink())
     made = publish if whole_page else page_alone
     judge = judge_run if whole_page else judged_once
     return Soak(order, into, heard or Heard(), made, stacks.start, judge, bounds, clock, said)

@@ -36,7 +36,7 @@ def wrong(words: object) -> str | None:
 def test_a_file_is_read_as_it_is_written() -> None:
     found, lines = claims.parse(GOOD, "f.yaml", wrong)
     (claim,) = found.claims
-    assert claim.commands == (claims.Command(words=("prove", "undelete", "--times", "3")),)
+    assert claim.commands == (claims.ClaimCommand(words=("prove", "undelete", "--times", "3")),)
     assert claim.measured is not None and claim.measured.date.isoformat() == "2026-11-22"
     assert lines["claims", 0, "verdict"] == 8
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compose.install.engines import EXTRAS
-from workloads.engines.delta_rs import RELEASE, RELEASES, DeltaRs, translated
+from workloads.engines.delta_rs import RELEASE_PROPERTY, RELEASES, DeltaRs, translated
 from workloads.engines.engines import ENGINES
 from workloads.tables import TableSpec
 
@@ -23,9 +23,11 @@ def test_each_engine_beside_spark_knows_the_tables_of_one_format() -> None:
 
 def test_each_release_can_be_installed_and_no_other() -> None:
     engine = DeltaRs()
-    assert [EXTRAS[engine.needs_with({RELEASE: r})].title for r in RELEASES] == [f"delta-rs {r}" for r in RELEASES]
+    assert [EXTRAS[engine.needs_with({RELEASE_PROPERTY: r})].title for r in RELEASES] == [
+        f"delta-rs {r}" for r in RELEASES
+    ]
     assert engine.needs_with({}) == engine.needs
-    assert engine.needs_with({RELEASE: "0.1"}) not in EXTRAS
+    assert engine.needs_with({RELEASE_PROPERTY: "0.1"}) not in EXTRAS
 
 
 @pytest.mark.parametrize(

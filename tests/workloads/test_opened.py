@@ -28,7 +28,7 @@ def test_lines_are_those_of_the_file_whatever_the_blocks(
 
 def test_a_line_and_a_document_that_are_too_long_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opened, "BLOCK", 8)
-    monkeypatch.setattr(opened, "MOST", 10)
+    monkeypatch.setattr(opened, "MOST_BYTES", 10)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"12345\n12345\n" + b"1" * 9 + b"\n" + b"1" * 30 + b"\n")
     with pytest.raises(UnusableFile, match=r"a\.jsonl:4: the line is longer than 10 bytes"):

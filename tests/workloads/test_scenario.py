@@ -15,7 +15,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import PLANNED, PROBLEMS, Proof, decide, proof_of
 from checkers.judge.releases import newer, surely_has
-from checkers.judge.runfolder import Outcome, Results
+from checkers.judge.runfolder import Results, ScenarioOutcome
 from checkers.verdict import Anomaly, Validity, Verdict
 from harness.experiments.prove import ScenarioScript, alone
 from harness.run.settings import RunError
@@ -195,10 +195,12 @@ def test_a_run_folder_tells_what_came_of_its_scenario(tmp_path: Path) -> None:
     plan = {"workload": "undelete", "versions": {"iceberg": "1.12.0"}}
     folder.write_plan(Plan.model_validate({**plan, PLANNED: s.model_dump(mode="json", exclude_defaults=True)}))
     folder.write_state({"state": "complete"})
-    assert proof_of(folder, history, found("undelete")) == Outcome("reproduced")
-    assert proof_of(folder, history, found(valid=True)) == Outcome("not reproduced", ("did not find undelete",))
+    assert proof_of(folder, history, found("undelete")) == ScenarioOutcome("reproduced")
+    assert proof_of(folder, history, found(valid=True)) == ScenarioOutcome("not reproduced", ("did not find undelete",))
     folder.write_state({"state": "complete", PROBLEMS: ["delete never reached the gate"]})
-    assert proof_of(folder, history, found("undelete")) == Outcome("not reproduced", ("delete never reached the gate",))
+    assert proof_of(folder, history, found("undelete")) == ScenarioOutcome(
+        "not reproduced", ("delete never reached the gate",)
+    )
     folder.write_plan(Plan.model_validate(plan))
     assert proof_of(folder, history, found("undelete")) is None, "the run of a workload"
 

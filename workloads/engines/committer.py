@@ -13,20 +13,20 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, ClassVar, Literal
 
-from workloads.backoff import OWN, Backoff
-from workloads.engines.engine import Commit, ErrorChain, Pooled, Promise
+from workloads.backoff import ICEBERGS_POLICY, Backoff
+from workloads.engines.engine import CommitRules, ErrorChain, Pooled, Promise
 from workloads.operations.kind import Arguments, new_rows
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
-ICEBERG = "org.apache.iceberg."
+ICEBERG_PACKAGE = "org.apache.iceberg."
 OPEN = frozenset(
     {
-        f"{ICEBERG}exceptions.CommitStateUnknownException",
-        f"{ICEBERG}exceptions.RESTException",
-        f"{ICEBERG}exceptions.ServiceFailureException",
-        f"{ICEBERG}jdbc.UncheckedSQLException",
-        f"{ICEBERG}jdbc.UncheckedInterruptedException",
+        f"{ICEBERG_PACKAGE}exceptions.CommitStateUnknownException",
+        f"{ICEBERG_PACKAGE}exceptions.RESTException",
+        f"{ICEBERG_PACKAGE}exceptions.ServiceFailureException",
+        f"{ICEBERG_PACKAGE}jdbc.UncheckedSQLException",
+        f"{ICEBERG_PACKAGE}jdbc.UncheckedInterruptedException",
     }
 )
 """Classes anywhere in a chain that leave the commit's outcome open, whatever else is there."""
@@ -49,9 +49,9 @@ class Committer(Pooled):
         ),
         **dict.fromkeys(("read", "read-key"), Promise(source="reads one snapshot: IcebergGenerics")),
     }
-    commits: ClassVar[Mapping[str, Commit]] = {
-        "insert": Commit("appends", source="iceberg-core, FastAppend and MergeAppend: no validation"),
-        "update-counter": Commit(
+    commits: ClassVar[Mapping[str, CommitRules]] = {
+        "insert": CommitRules("appends", source="iceberg-core, FastAppend and MergeAppend: no validation"),
+        "update-counter": CommitRules(
             "position deletes",
             {
                 "added data": "Found conflicting files that can contain records matching",
@@ -60,7 +60,7 @@ class Committer(Pooled):
             },
             source="Committer.java, change: newRowDelta with the validations of SparkPositionDeltaWrite",
         ),
-        "delete": Commit(
+        "delete": CommitRules(
             "position deletes",
             {
                 "added data": "Found conflicting files that can contain records matching",
@@ -68,7 +68,7 @@ class Committer(Pooled):
             },
             source="Committer.java, change: newRowDelta with the validations of SparkPositionDeltaWrite for a DELETE",
         ),
-        "rewrite-data-files": Commit(
+        "rewrite-data-files": CommitRules(
             "rewritten files",
             {
                 "replaced files": "Missing required files to delete",
@@ -79,7 +79,7 @@ class Committer(Pooled):
     }
     """On the merge-on-read tables of the engine matrix."""
     definite = frozenset(
-        f"{ICEBERG}exceptions.{name}"
+        f"{ICEBERG_PACKAGE}exceptions.{name}"
         for name in (
             "CommitFailedException",
             "ValidationException",
@@ -91,7 +91,9 @@ class Committer(Pooled):
             "ServiceUnavailableException",
         )
     )
-    conflicts = frozenset({f"{ICEBERG}exceptions.CommitFailedException", f"{ICEBERG}exceptions.ValidationException"})
+    conflicts = frozenset(
+        {f"{ICEBERG_PACKAGE}exceptions.CommitFailedException", f"{ICEBERG_PACKAGE}exceptions.ValidationException"}
+    )
 
     def can(self, f: str, table: TableSpec) -> bool:
         """It writes no deletion vectors, so it changes rows of version-3 tables by copy-on-write only."""
@@ -117,7 +119,7 @@ class Committer(Pooled):
         said: dict[str, Any] = {"op": op, "table": ".".join(identifier)}
         if f in ("read", "read-key"):
             return {**said, "do": "read", "ids": [value["id"]] if f == "read-key" else None}
-        said["waits_ms"] = None if backoff.policy == OWN else [w * 1000 for w in backoff.waits(rng)]
+        said["waits_ms"] = None if backoff.policy == ICEBERGS_POLICY else [w * 1000 for w in backoff.waits(rng)]
         if f == "insert":
             rows = [row._asdict() for row in new_rows(value, op, table)]
             return {**said, "do": "append", "rows": rows, "merges": self.merges}

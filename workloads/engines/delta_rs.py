@@ -21,12 +21,12 @@ from workloads.tables import DELTA, TableSpec
 
 CODE = "https://github.com/delta-io/delta-rs/blob/006a9e232c3af8f1c549d944d7d6e2ea9c4a7bcd/crates/core/src"
 CHECKS = f"{CODE}/kernel/transaction/conflict_checker.rs (ConflictChecker)"
-MARK = "userMetadata"
+USER_METADATA = "userMetadata"
 """The key of ``commitInfo`` by which Delta's own clients name an operation, too."""
 
 RELEASES = ("1.6.6", "1.6.3")
 """The releases of deltalake that can be installed, the default first."""
-RELEASE = "delta-rs.release"
+RELEASE_PROPERTY = "delta-rs.release"
 """The catalog property that chooses one."""
 
 
@@ -42,14 +42,14 @@ READS = ("read", "read-key", "read-snapshot")
 _UPDATE = re.compile(r"UPDATE \{table\} SET (?P<column>\w+) = (?P<value>.+?) WHERE (?P<where>.+)")
 _DELETE = re.compile(r"DELETE FROM \{table\} WHERE (?P<where>.+)")
 _PMOD = re.compile(r"\bpmod\((\w+), (\d+)\)")
-REFUSED = re.compile(
+CONFLICT_MESSAGE = re.compile(
     r"Commit failed: a concurrent|Metadata changed since|Protocol changed since|Concurrent transaction failed"
 )
 """How the messages of ``CommitConflictError`` begin."""
 DEFINITE = frozenset({"DeltaProtocolError", "SchemaMismatchError", "TableNotFoundError"})
 
 
-class Opened:
+class DeltaTables:
     """The tables of a run, as deltalake opens them."""
 
     def __init__(self, access: Access) -> None:
@@ -70,7 +70,7 @@ class Opened:
         opened = self._library.DeltaTable(place, storage_options=self._options)
         if f in READS:
             return self._read(opened, f, value)
-        named = self._library.CommitProperties(custom_metadata={MARK: op})
+        named = self._library.CommitProperties(custom_metadata={USER_METADATA: op})
         if f == "insert":
             self._library.write_deltalake(opened, _frame(value, op, table), mode="append", commit_properties=named)
         elif f == "optimize":
@@ -163,16 +163,16 @@ class DeltaRs(Guest):
     conflicts = frozenset({"CommitFailedError"})
 
     def needs_with(self, properties: Mapping[str, str]) -> str:
-        return needed(properties.get(RELEASE, RELEASES[0]))
+        return needed(properties.get(RELEASE_PROPERTY, RELEASES[0]))
 
-    def open(self, access: Access) -> Opened:
-        return Opened(access)
+    def open(self, access: Access) -> DeltaTables:
+        return DeltaTables(access)
 
     def outcome(self, f: str, error: ErrorChain) -> Literal["fail", "info"]:
         """By a conflict it says that it did not commit. Any other error may come after a commit of which it got no answer."""
-        refused = any(REFUSED.search(text) for _, text in error)
+        refused = any(CONFLICT_MESSAGE.search(text) for _, text in error)
         early = error[0][0].rpartition(".")[2] in DEFINITE
         return "fail" if refused or early else super().outcome(f, error)
 
     def conflict(self, error: ErrorChain) -> str | None:
-        return next((name.rpartition(".")[2] for name, text in error if REFUSED.search(text)), None)
+        return next((name.rpartition(".")[2] for name, text in error if CONFLICT_MESSAGE.search(text)), None)

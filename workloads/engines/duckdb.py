@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 from urllib.request import urlopen
 
-from workloads.engines.engine import Access, Commit, ErrorChain, Guest, Promise
+from workloads.engines.engine import Access, CommitRules, ErrorChain, Guest, Promise
 from workloads.operations.kind import ROWS, Arguments
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -26,8 +26,8 @@ CATALOG = "c"
 ATTACH, SET = "duckdb.attach.", "duckdb.set."
 """Catalog properties that are options of ATTACH, or settings."""
 _CODE = "https://github.com/duckdb/duckdb-iceberg/blob/45163a28/src/catalog/rest"
-COMMITS = f"{_CODE}/transaction/iceberg_transaction.cpp (IcebergTransaction::GetTransactionRequest)"
-READS = f"{_CODE}/catalog_entry/table/iceberg_table_information.cpp (IcebergTableInformation::GetSnapshotLookup)"
+COMMIT_CODE = f"{_CODE}/transaction/iceberg_transaction.cpp (IcebergTransaction::GetTransactionRequest)"
+READ_CODE = f"{_CODE}/catalog_entry/table/iceberg_table_information.cpp (IcebergTableInformation::GetSnapshotLookup)"
 
 CAN = (
     *("insert", "insert-select", "update-register", "update-counter", "update-append"),
@@ -174,10 +174,12 @@ class DuckDB(Guest):
     several = True
     catalogs = frozenset({"rest"})
     promises: ClassVar[Mapping[str, Promise]] = {
-        name: Promise("serializable", source=COMMITS if KINDS[name].commits else READS) for name in CAN
+        name: Promise("serializable", source=COMMIT_CODE if KINDS[name].commits else READ_CODE) for name in CAN
     }
-    commits: ClassVar[Mapping[str, Commit]] = {
-        name: Commit("appends" if name in APPENDS else "position deletes", {"main": MOVED}, False, source=COMMITS)
+    commits: ClassVar[Mapping[str, CommitRules]] = {
+        name: CommitRules(
+            "appends" if name in APPENDS else "position deletes", {"main": MOVED}, False, source=COMMIT_CODE
+        )
         for name in CAN
         if KINDS[name].writes and not KINDS[name].two_tables
     }

@@ -86,7 +86,7 @@ Rule = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitRules:
     """How an engine commits operations of one kind, on a table that other writers change meanwhile.
 
     The engine matrix predicts from it what a concurrent commit does to the operation (``checkers.conflicts.predicted``).
@@ -167,7 +167,7 @@ class Engine:
     """What it consists of → its name among the versions of a run's plan; the engine itself first."""
     promises: ClassVar[Mapping[str, Promise]] = {}
     """Kind → what it promises: the kinds that it can do."""
-    commits: ClassVar[Mapping[str, Commit]] = {}
+    commits: ClassVar[Mapping[str, CommitRules]] = {}
     """Kind → how it commits it. A kind without an entry is measured by the engine matrix, but not predicted. Spark's depends on the table:
     ``checkers.conflicts.predicted``."""
     formats: ClassVar[frozenset[TableFormatName]] = frozenset({ICEBERG})

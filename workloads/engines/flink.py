@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from workloads.engines.engine import Access, Commit, Guest, GuestError, Promise
+from workloads.engines.engine import Access, CommitRules, Guest, GuestError, Promise
 from workloads.operations.kind import Arguments, new_rows
 from workloads.tables import TableSpec
 
 LABEL = "icequake-op"
-HEAP_MB = 512
+FLINK_HEAP_MB = 512
 RESOLVE_S = 40
 """Seconds within which a job that Flink restarts must have committed, before the operation's outcome is unknown."""
 RESTART_MS = 500
@@ -74,7 +74,7 @@ class _Worker:
         command = [
             *(
                 access.files["java"],
-                f"-Xmx{HEAP_MB}m",
+                f"-Xmx{FLINK_HEAP_MB}m",
                 "-XX:+UseSerialGC",
                 "-XX:TieredStopAtLevel=1",
                 "-XX:-UsePerfData",
@@ -157,9 +157,11 @@ class Flink(Guest):
             "deletes apply to all data of smaller sequence numbers",
         ),
     }
-    commits: ClassVar[Mapping[str, Commit]] = {
-        "insert": Commit("appends", source="apache-iceberg-1.11.0, IcebergFilesCommitter.commitDeltaTxn: newAppend"),
-        "upsert": Commit(
+    commits: ClassVar[Mapping[str, CommitRules]] = {
+        "insert": CommitRules(
+            "appends", source="apache-iceberg-1.11.0, IcebergFilesCommitter.commitDeltaTxn: newAppend"
+        ),
+        "upsert": CommitRules(
             "equality deletes",
             source="apache-iceberg-1.11.0, IcebergFilesCommitter.commitDeltaTxn: newRowDelta without validations",
         ),

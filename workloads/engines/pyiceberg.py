@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from workloads.engines.engine import Access, Commit, ErrorChain, Guest, Level, Promise, Rule
+from workloads.engines.engine import Access, CommitRules, ErrorChain, Guest, Level, Promise, Rule
 from workloads.operations.kind import Arguments, id_list, new_rows
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
@@ -20,8 +20,8 @@ from workloads.tables import COLUMNS, Row, State, TableSpec
 if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
 
-RELEASE = "https://github.com/apache/iceberg-python/blob/pyiceberg-0.12.0/pyiceberg/"
-VALIDATES = f"{RELEASE}table/update/snapshot.py#L462"
+RELEASE_CODE = "https://github.com/apache/iceberg-python/blob/pyiceberg-0.12.0/pyiceberg/"
+VALIDATES = f"{RELEASE_CODE}table/update/snapshot.py#L462"
 """``_SnapshotProducer._validate_concurrency``."""
 RULES: Mapping[Rule, str] = {
     "added data": "Added data files were found matching the filter",
@@ -39,7 +39,7 @@ CHANGES = (
 """PyIceberg's filters have no arithmetic, so a DELETE by parity is a change like an UPDATE."""
 NO_CONNECTION = re.compile(r"connection to server at .* failed|Failed to establish a new connection")
 """psycopg2, urllib3: there was no connection on which a commit could have gone."""
-OWN = "pyiceberg."
+OWN_PREFIX = "pyiceberg."
 """Catalog properties that begin so are for PyIceberg alone: the rest of the name is a property of ``load_catalog``."""
 REFUSED = tuple(f"pyiceberg.exceptions.{name}" for name in ("CommitFailedException", "ValidationException"))
 """By these it says that the commit was not made."""
@@ -59,7 +59,7 @@ class _Client:
         store |= {"access-key-id": access.access_key, "secret-access-key": access.secret_key}
         # A row of the JDBC catalog names its catalog.
         properties = {**{f"s3.{k}": v for k, v in store.items()}, **(access.pyiceberg or {})}
-        properties |= {k.removeprefix(OWN): v for k, v in access.properties.items() if k.startswith(OWN)}
+        properties |= {k.removeprefix(OWN_PREFIX): v for k, v in access.properties.items() if k.startswith(OWN_PREFIX)}
         self._catalog = load_catalog(next(own, access.catalog), **properties)
 
     def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> Any:
@@ -155,14 +155,14 @@ class PyIceberg(Guest):
     several = True
     catalogs = frozenset({"rest", "jdbc", "hive"})
     promises: ClassVar[Mapping[str, Promise]] = {
-        "insert": Promise("serializable", source=f"{RELEASE}table/update/snapshot.py#L683"),
+        "insert": Promise("serializable", source=f"{RELEASE_CODE}table/update/snapshot.py#L683"),
         **{kind: Promise(source=VALIDATES) for kind in (*DELETES, *CHANGES, "overwrite-where", "overwrite-partitions")},
-        "upsert": Promise(blind_append=True, source=f"{RELEASE}table/__init__.py#L842"),
-        **{kind: Promise("serializable", source=f"{RELEASE}table/__init__.py#L2397") for kind in READS},
+        "upsert": Promise(blind_append=True, source=f"{RELEASE_CODE}table/__init__.py#L842"),
+        **{kind: Promise("serializable", source=f"{RELEASE_CODE}table/__init__.py#L2397") for kind in READS},
     }
-    commits: ClassVar[Mapping[str, Commit]] = {
-        "insert": Commit("appends", source=f"{RELEASE}table/update/snapshot.py#L683"),
-        **{kind: Commit("rewritten files", RULES, source=VALIDATES) for kind in ("delete", "upsert", *CHANGES)},
+    commits: ClassVar[Mapping[str, CommitRules]] = {
+        "insert": CommitRules("appends", source=f"{RELEASE_CODE}table/update/snapshot.py#L683"),
+        **{kind: CommitRules("rewritten files", RULES, source=VALIDATES) for kind in ("delete", "upsert", *CHANGES)},
     }
     definite = frozenset({f"{__name__}.{Unstaged.__qualname__}", *REFUSED, *DEFINITE})
     conflicts = frozenset(REFUSED)

@@ -20,14 +20,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from workloads.engines.engine import Access, Commit, Guest, Promise
+from workloads.engines.engine import Access, CommitRules, Guest, Promise
 from workloads.operations.kind import Arguments, new_rows
 from workloads.tables import SQL_COLUMNS, TableSpec
 
 SINK = "org.apache.iceberg.spark.source.SparkWrite"
 """It logs each epoch that it commits or skips, at level INFO."""
 
-MARK = "icequake-op"
+OPERATION_PROPERTY = "icequake-op"
 """The key of the operation's id in a snapshot's summary."""
 
 SET = "stream.set."
@@ -75,7 +75,7 @@ class _Client:
             query = self._running(name)
         except Exception as e:
             raise NotFed(f"the query of {name} did not get to these rows") from e
-        self._context.put(MARK, op)
+        self._context.put(OPERATION_PROPERTY, op)
         draft = self._scratch / name / "draft"
         draft.write_text("".join(json.dumps(row._asdict()) + "\n" for row in new_rows(value, op, table)))
         draft.rename(self._input(name) / f"{op}.json")
@@ -115,7 +115,7 @@ class _Client:
     def _start(self, name: str) -> Any:
         self._input(name).mkdir(parents=True, exist_ok=True)
         for left in self._input(name).iterdir():  # one at most: rows are given to a query that has none left
-            self._context.put(MARK, left.stem)
+            self._context.put(OPERATION_PROPERTY, left.stem)
         place = (self._scratch / name).as_uri()
         rows = self._spark.readStream.schema(SQL_COLUMNS).option("maxFilesPerTrigger", 1).json(f"{place}/input")
         query = (
@@ -173,8 +173,10 @@ class Stream(Guest):
         ),
     }
 
-    commits: ClassVar[Mapping[str, Commit]] = {
-        "insert": Commit("appends", source="apache-iceberg-1.12.0, SparkWrite$StreamingAppend.doCommit: newFastAppend"),
+    commits: ClassVar[Mapping[str, CommitRules]] = {
+        "insert": CommitRules(
+            "appends", source="apache-iceberg-1.12.0, SparkWrite$StreamingAppend.doCommit: newFastAppend"
+        ),
     }
 
     def open(self, access: Access) -> _Client:

@@ -20,12 +20,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_serial
 from workloads.file.meant import unknown
 from workloads.file.yamlfile import Problem
 
-FORMS = "a name, CHECKER/NAME, or {name: NAME, checker: CHECKER, tables: [TABLE]}"
+ENTRY_FORMS = "a name, CHECKER/NAME, or {name: NAME, checker: CHECKER, tables: [TABLE]}"
 CHECKER, TABLES = "checker", "tables"
 """The keys that make an entry say more than a name."""
 
 
-class Found(Protocol):
+class AnomalyFacts(Protocol):
     """What an entry looks at in an anomaly (:class:`checkers.verdict.Anomaly`); an older record may lack the checker."""
 
     @property
@@ -40,7 +40,7 @@ class Found(Protocol):
     def same_as(self) -> str | None: ...
 
 
-class Entry(BaseModel):
+class AnomalyEntry(BaseModel):
     """Some anomalies.
 
     Attributes:
@@ -57,17 +57,17 @@ class Entry(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: object) -> object:
-        if isinstance(value, Entry):
+        if isinstance(value, AnomalyEntry):
             return value
         said = {"name": value} if isinstance(value, str) else value
         if not isinstance(said, Mapping):
-            raise ValueError(f"must be {FORMS}, not {value!r}")
+            raise ValueError(f"must be {ENTRY_FORMS}, not {value!r}")
         name = said.get("name")
         if not isinstance(name, str) or "/" not in name:
             return said
         checker, _, rest = name.partition("/")
         if not checker or not rest or "/" in rest:
-            raise ValueError(f"must be {FORMS}, not {name!r}")
+            raise ValueError(f"must be {ENTRY_FORMS}, not {name!r}")
         if said.get("checker", checker) != checker:
             raise ValueError(f"{name} names another checker than checker: does; leave one of them out")
         return {**said, "name": rest, "checker": checker}
@@ -87,15 +87,15 @@ class Entry(BaseModel):
         """What it says besides a name: :data:`CHECKER`, :data:`TABLES`."""
         return frozenset(k for k, v in ((CHECKER, self.checker), (TABLES, self.tables)) if v is not None)
 
-    def named(self, a: Found) -> bool:
+    def named(self, a: AnomalyFacts) -> bool:
         """Whether an anomaly is one of these, whatever its table."""
         return self.name == a.name and (self.checker is None or a.checker in (None, self.checker))
 
-    def finds(self, a: Found) -> bool:
+    def finds(self, a: AnomalyFacts) -> bool:
         """Whether an anomaly is one of these."""
         return self._on(a.table) and self.named(a)
 
-    def means(self, a: Found) -> bool:
+    def means(self, a: AnomalyFacts) -> bool:
         """Whether an anomaly, or the one that it confirms (``same_as``), is one of these; the other one says itself who found it."""
         return self._on(a.table) and (self.named(a) or self.name == a.same_as)
 
@@ -108,16 +108,16 @@ def _listed(value: object) -> object:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-Entries = tuple[Entry, ...]
-SomeEntries = Annotated[tuple[Entry, ...], Field(min_length=1), BeforeValidator(_listed)]
+Entries = tuple[AnomalyEntry, ...]
+SomeEntries = Annotated[tuple[AnomalyEntry, ...], Field(min_length=1), BeforeValidator(_listed)]
 
 
 def entries_of(*written: str | Mapping[str, Any]) -> Entries:
     """Entries from what a file says. Raises ValueError if one has another form."""
-    return tuple(Entry.model_validate(w) for w in written)
+    return tuple(AnomalyEntry.model_validate(w) for w in written)
 
 
-def tables_problems(key: str, entries: Iterable[Entry], tables: Iterable[str]) -> Iterator[Problem]:
+def tables_problems(key: str, entries: Iterable[AnomalyEntry], tables: Iterable[str]) -> Iterator[Problem]:
     """The tables of entries under a key that there are not."""
     there = list(tables)
     for i, entry in enumerate(entries):

@@ -50,7 +50,7 @@ class Document(_Model):
     link: Annotated[str, Field(pattern=r"^https://\S+$")]
 
 
-class Command(_Model):
+class ClaimCommand(_Model):
     """A command that measures a claim.
 
     Attributes:
@@ -66,7 +66,7 @@ def _command(value: object) -> object:
     return {"words": value} if isinstance(value, list) else value
 
 
-class Measured(_Model):
+class Measurement(_Model):
     """When a claim was measured, and with which versions."""
 
     date: datetime.date
@@ -92,11 +92,11 @@ class Claim(_Model):
     claim: Annotated[str, Field(min_length=1, max_length=200)]
     section: Text
     also: dict[str, str] = {}
-    commands: tuple[Annotated[Command, BeforeValidator(_command)], ...] = ()
+    commands: tuple[Annotated[ClaimCommand, BeforeValidator(_command)], ...] = ()
     looked_up: str = ""
     verdict: Verdict
     outcome: str = ""
-    measured: Measured | None = None
+    measured: Measurement | None = None
     why: str = ""
     see: tuple[Annotated[str, Field(pattern=r"^[\w/.-]+\.(md|py)(#[\w-]+)?$")], ...] = ()
 
@@ -137,7 +137,7 @@ def counts(claims: Iterable[Claim]) -> dict[Verdict, int]:
     return {verdict: given.count(verdict) for verdict in VERDICTS}
 
 
-NAMED: dict[str, tuple[str, str]] = {
+NAMES_OF_COMMAND: dict[str, tuple[str, str]] = {
     "prove": ("scenario", "scenarios"),
     "run": ("workload", ""),
     "compare": ("workload", ""),
@@ -157,9 +157,9 @@ def _wrong(words: object, wrong_command: WrongCommand) -> Iterator[str]:
     if message := wrong_command(words):
         yield f"commands: {message}"
         return
-    if words[0] not in NAMED:
+    if words[0] not in NAMES_OF_COMMAND:
         return
-    what, folder = NAMED[words[0]]
+    what, folder = NAMES_OF_COMMAND[words[0]]
     for word in words[1:]:
         if word.startswith("-"):
             return

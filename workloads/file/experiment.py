@@ -29,7 +29,7 @@ from workloads.file.yamlfile import Lines, Problem
 
 LIBRARY = WORKLOADS / "experiments"
 """The folder of the experiments that come with icequake."""
-KEYS = ("vary", "seeds", "catalogs")
+EXPERIMENT_KEYS = ("vary", "seeds", "catalogs")
 MOST_VALUES = 64
 
 
@@ -109,4 +109,4 @@ def is_experiment(text: str) -> bool:
         data: Any = plainyaml.value_of(text)
     except (yaml.YAMLError, ValueError, RecursionError):  # such as a date that does not exist
         return False
-    return isinstance(data, dict) and any(key in data for key in KEYS)
+    return isinstance(data, dict) and any(key in data for key in EXPERIMENT_KEYS)

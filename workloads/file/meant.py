@@ -106,7 +106,7 @@ def suggest(word: object, allowed: Iterable[str]) -> str:
     return "" if near is None else f" (did you mean {near}?)"
 
 
-MOST_NAMES = 60
+MOST_CHOICES = 60
 """Of more names than these, a message that knows what was probably meant does not list all."""
 
 
@@ -114,6 +114,6 @@ def unknown(what: str, word: object, allowed: Iterable[str]) -> str:
     """That ``word`` is no ``what``, what it was probably meant to be, and what is allowed."""
     names = list(allowed)
     meant = suggest(word, names)
-    if meant and len(names) > MOST_NAMES:
+    if meant and len(names) > MOST_CHOICES:
         return f"unknown {what} {word!r}{meant}"
     return f"unknown {what} {word!r}{meant}; allowed: {', '.join(names)}"

@@ -51,9 +51,9 @@ VALIDATED_OVERWRITES = ("overwrite-partitions-validated", "overwrite-where-valid
 UPSERT = "upsert"
 """Flink's kind: an equality delete and a new row, on the base of its commit. Spark has no statement for it."""
 COMPACTION = "rewrite-data-files"
-REWRITES = (COMPACTION, "rewrite-position-delete-files", "rewrite-manifests")
+REWRITE_KINDS = (COMPACTION, "rewrite-position-delete-files", "rewrite-manifests")
 """Kinds that change no row, and work on the whole table."""
-ONE_WAY = (*AT_COMMIT, *VALIDATED_OVERWRITES, *REWRITES, "merge-insert")
+ONE_WAY = (*AT_COMMIT, *VALIDATED_OVERWRITES, *REWRITE_KINDS, "merge-insert")
 BOTH_WAYS = ("update-register", "delete", "merge-upsert")
 """Kinds of operations that the model knows: those that write in one way, and those whose mode the table says."""
 KINDS_OF_ENGINES = ("insert", "update-register", "delete")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-MOST = 1 << 28
+MOST_BYTES = 1 << 28
 """Bytes of a document that is parsed as a whole, and of a line of any other file: 256 MiB.
 
 Legal runs have long lines: the commit of an insert of 100,000 rows (``seed_rows``, at most) is 25 MB of a table log, and the read of a table of
@@ -79,7 +79,7 @@ def whole(path: Path) -> bytes:
         return file.read()
 
 
-def document(path: Path, most: int = MOST) -> bytes:
+def document(path: Path, most: int = MOST_BYTES) -> bytes:
     """The content of a file that is parsed as a whole; ``most``: bytes that it may have.
 
     Raises:
@@ -97,17 +97,19 @@ def blocks(path: Path) -> Iterator[bytes]:
     """The lines of a file, some thousand at a time. The last one has no end if it is torn.
 
     Raises:
-        UnusableFile: it is no regular file, or a line, which it names, is longer than :data:`MOST`.
+        UnusableFile: it is no regular file, or a line, which it names, is longer than :data:`MOST_BYTES`.
         OSError: it cannot be read.
     """
     number = 0
     with opened(path) as file:
         while block := file.read(BLOCK):
             if block[-1] != _END:
-                block += file.readline(MOST)
-                if block[-1] != _END and len(block) > MOST:
+                block += file.readline(MOST_BYTES)
+                if block[-1] != _END and len(block) > MOST_BYTES:
                     number += block.count(b"\n") + 1
-                    raise UnusableFile(path, f"the line is longer than {MOST:,} bytes, the most that is read", number)
+                    raise UnusableFile(
+                        path, f"the line is longer than {MOST_BYTES:,} bytes, the most that is read", number
+                    )
             number += block.count(b"\n")
             yield block
 

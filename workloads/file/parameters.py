@@ -12,7 +12,7 @@ from itertools import cycle, islice
 from typing import Any, get_args
 
 from nemesis.faults.lengths import seconds
-from workloads.backoff import OWN, POLICIES
+from workloads.backoff import ICEBERGS_POLICY, POLICIES
 from workloads.engines.committer import Committer, MergingCommitter
 from workloads.file import tableproperties
 from workloads.file.changes import ChangeError, of_format, only
@@ -149,13 +149,13 @@ def _backoff(w: Workload, value: str) -> Workload:
     """Number of retries, base and cap stay what they are, whoever waits: Iceberg by the table's properties, or the committer."""
     name = _among(value, POLICIES)
     given = w.backoff
-    if given.policy == OWN and name != OWN:
+    if given.policy == ICEBERGS_POLICY and name != ICEBERGS_POLICY:
         first = w.tables[0].properties
         update: dict[str, Any] = {"policy": name}
         update |= {k: int(first[p]) / 1000 for p, k in WAITS.items() if p in first}
         w = w.model_copy(update={"backoff": given.model_copy(update=update)})
         return _properties(w, lambda t: {MIN_WAIT: "0"})
-    if name != OWN or given.policy == OWN:
+    if name != ICEBERGS_POLICY or given.policy == ICEBERGS_POLICY:
         return w.model_copy(update={"backoff": given.model_copy(update={"policy": name})})
     own = given.of({}).retries
     w = w.model_copy(update={"backoff": type(given)()})
@@ -236,7 +236,7 @@ PARAMETERS: Mapping[str, Parameter] = {
 def _property(w: Workload, name: str, value: str) -> Workload:
     if wrong := [message for _, message in tableproperties.problems({name: value}, None)]:
         raise ParameterError(wrong[0].removeprefix(f"{name}: "))
-    if name in WAITS and w.backoff.policy != OWN:
+    if name in WAITS and w.backoff.policy != ICEBERGS_POLICY:
         return w.model_copy(update={"backoff": w.backoff.model_copy(update={WAITS[name]: int(value) / 1000})})
     return _properties(w, lambda t: {name: value})
 

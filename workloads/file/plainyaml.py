@@ -9,10 +9,10 @@ import yaml
 
 from workloads.file.opened import DEPTH
 
-MOST_TEXT = 1 << 20
+LONGEST_TEXT = 1 << 20
 """Characters of a text. A workload file has some thousand, a plan with all tables and phases that there can be 300,000."""
-MOST_VALUES = 600_000
-"""Keys and values of a text, those that aliases repeat counted each time. A text of :data:`MOST_TEXT` without aliases has fewer."""
+MOST_NODES = 600_000
+"""Keys and values of a text, those that aliases repeat counted each time. A text of :data:`LONGEST_TEXT` without aliases has fewer."""
 
 _NESTED = 1_000
 _INDENTED = re.compile(rf"^[ ?:-]{{{_NESTED // 2}}}", re.MULTILINE)
@@ -58,8 +58,8 @@ def _loader(text: str, words: bool) -> Any:
 
 
 def _not_too_long(text: str) -> None:
-    if len(text) > MOST_TEXT:
-        raise TooMuch(f"longer than {MOST_TEXT:,} characters, the most that is read as YAML")
+    if len(text) > LONGEST_TEXT:
+        raise TooMuch(f"longer than {LONGEST_TEXT:,} characters, the most that is read as YAML")
 
 
 def reader_of(text: str) -> yaml.SafeLoader:
@@ -102,9 +102,9 @@ def _size(node: yaml.Node, depth: int, known: dict[int, int | None]) -> int:
     size = 1
     for part in parts:
         size += _size(part, depth + 1, known)
-        if size > MOST_VALUES:
+        if size > MOST_NODES:
             raise TooMuch(
-                f"stands for more than {MOST_VALUES:,} values, because aliases (*) repeat each other; write them out",
+                f"stands for more than {MOST_NODES:,} values, because aliases (*) repeat each other; write them out",
                 part.start_mark,
             )
     known[id(node)] = size

@@ -44,7 +44,7 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Outcome(_Model):
+class ExpectedEnd(_Model):
     """How an operation must end: its type, and for an error a class in its chain (last part) and a part of its message."""
 
     type: Literal["ok", "fail", "info"] = "ok"
@@ -66,7 +66,7 @@ AT_A_GATE = frozenset(name for name, verb in VERBS.items() if verb.one_request)
 When = Annotated[dict[str, Moment], Field(min_length=1)]
 
 
-class Step(_Model):
+class ScenarioStep(_Model):
     """One operation. A writer invokes its operations in the order of the file.
 
     Attributes:
@@ -98,7 +98,7 @@ class Step(_Model):
     at: RequestKind = "commit"
     nth: Annotated[int, Field(ge=1, le=100)] = 1
     service: Service = "catalog"
-    expect: Annotated[Outcome, BeforeValidator(_outcome)] = Outcome()
+    expect: Annotated[ExpectedEnd, BeforeValidator(_outcome)] = ExpectedEnd()
 
     @property
     def gated(self) -> bool:
@@ -145,7 +145,7 @@ class Scenario(_Model):
     fixed: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
     engines: dict[Annotated[int, Field(ge=0, le=7)], str] = {}
-    operations: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
+    operations: Annotated[tuple[ScenarioStep, ...], Field(min_length=1, max_length=50)]
     anomalies: Entries = ()
     allow: Entries = ()
     final: Annotated[dict[str, tuple[int, ...] | Literal["unreadable", "unchecked"]], Field(min_length=1)]
@@ -175,7 +175,7 @@ class Scenario(_Model):
         """Its headline; the first sentence of its description if it has none."""
         return self.headline or self.description.partition(". ")[0].rstrip(".")
 
-    def table(self, step: Step) -> TableSpec:
+    def table(self, step: ScenarioStep) -> TableSpec:
         """The table of a step."""
         return next((t for t in self.tables if t.name == step.table), self.tables[0])
 

@@ -188,7 +188,7 @@ class Condition(_Model):
         return all(wanted is None or getattr(cell, d) in wanted for d in DIMENSIONS for wanted in (getattr(self, d),))
 
 
-class Known(_Model):
+class KnownAnomalies(_Model):
     """Anomalies that are known, and do not fail a night, on the cells that the other keys describe; all cells if there are none.
 
     Attributes:
@@ -316,7 +316,7 @@ class Suite(_Model):
     length: Seconds = 60.0
     turns: Literal["drawn", "listed", "rare"] = "drawn"
     cells: Cells
-    known: tuple[Known, ...] = ()
+    known: tuple[KnownAnomalies, ...] = ()
     keep: Bytes = 20 * 10**9
     free: Bytes = 2 * 10**9
     stop_on_anomaly: bool = False

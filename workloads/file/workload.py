@@ -21,7 +21,7 @@ from nemesis.faults.fault import Fault
 from nemesis.faults.fields import OF_A_CLUSTER
 from nemesis.faults.lengths import Seconds, WholeSeconds
 from nemesis.faults.packages import PACKAGES
-from workloads.backoff import OWN, POLICIES, Backoff, Retries
+from workloads.backoff import ICEBERGS_POLICY, POLICIES, Backoff, RetryLimits
 from workloads.engines.engine import Pooled
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import own_kinds, tableproperties
@@ -206,16 +206,16 @@ class BackoffSpec(_Model):
         base, cap: seconds; as ``commit.retry.min-wait-ms`` and ``max-wait-ms``.
     """
 
-    policy: str = OWN
+    policy: str = ICEBERGS_POLICY
     base: Seconds | None = None
     cap: Seconds | None = None
 
     def of(self, properties: Mapping[str, str]) -> Backoff:
         """The policy on a table with these properties."""
-        said = Retries.of(properties)
-        if self.policy == OWN:
-            return Backoff(OWN, said)
-        own = Retries()
+        said = RetryLimits.of(properties)
+        if self.policy == ICEBERGS_POLICY:
+            return Backoff(ICEBERGS_POLICY, said)
+        own = RetryLimits()
         wait = own.min_wait_ms if self.base is None else self.base * 1000
         most = own.max_wait_ms if self.cap is None else self.cap * 1000
         return Backoff(self.policy, replace(said, min_wait_ms=wait, max_wait_ms=most))
@@ -578,7 +578,7 @@ def _backoff_problems(w: Workload) -> Iterator[Problem]:
     if given.policy not in POLICIES:
         yield (("backoff",), f"backoff: {unknown('policy', given.policy, POLICIES)}")
         return
-    if given.policy == OWN:
+    if given.policy == ICEBERGS_POLICY:
         for key in ("base", "cap"):
             if getattr(given, key) is not None:
                 yield (

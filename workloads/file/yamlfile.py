@@ -212,7 +212,7 @@ def line_of(location: KeyPath, lines: Lines) -> int:
 
 M = TypeVar("M", bound=BaseModel)
 
-KINDS: Mapping[str, tuple[str, str]] = {
+FILE_KINDS: Mapping[str, tuple[str, str]] = {
     "workload": ("a workload file", "`icequake run {}` runs it"),
     "suite": ("a suite file", "`icequake soak {}` runs it"),
     "scenario": ("a scenario file", "`icequake prove {}` runs it"),
@@ -285,11 +285,11 @@ def validated(
 
 def _another_kind(data: Mapping[str, Any], root: type[BaseModel], file: str) -> None:
     """Raises FileError: the file is of another kind than ``root``. All of its keys would be unknown, and none of them is the mistake."""
-    wanted = [key for key in KINDS if key in root.model_fields]
+    wanted = [key for key in FILE_KINDS if key in root.model_fields]
     if wanted and not any(key in data for key in wanted):
-        for key, (title, use) in KINDS.items():
+        for key, (title, use) in FILE_KINDS.items():
             if key in data:
-                raise FileError(f"{file}: this is {title}, not {KINDS[wanted[-1]][0]}; {use.format(file)}")
+                raise FileError(f"{file}: this is {title}, not {FILE_KINDS[wanted[-1]][0]}; {use.format(file)}")
 
 
 def read_text(path: Path) -> str:

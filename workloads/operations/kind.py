@@ -82,7 +82,7 @@ class Touches(NamedTuple):
         return self.parts if self.predicate is None else self.parts | {self.predicate[0]}
 
 
-class Claims(NamedTuple):
+class ProcedureResult(NamedTuple):
     """What a procedure's result says that it did to the table. Sizes are in bytes; None: the result does not say.
 
     Attributes:
@@ -311,7 +311,7 @@ class Kind(ABC):
         """
         return ()
 
-    def claims(self, value: Arguments, result: Any) -> Claims | None:
+    def claims(self, value: Arguments, result: Any) -> ProcedureResult | None:
         """What the result of a procedure says that it did; None if it says nothing, or has another form."""
         return None
 

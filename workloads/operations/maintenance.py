@@ -10,9 +10,9 @@ from workloads.operations.kind import (
     NOTHING,
     PARTS,
     Arguments,
-    Claims,
     Draw,
     Kind,
+    ProcedureResult,
     Statement,
     Touches,
     WriteSet,
@@ -73,7 +73,7 @@ class RewriteDataFiles(_Maintenance):
             )
         ]
 
-    def claims(self, value: Arguments, result: Any) -> Claims | None:
+    def claims(self, value: Arguments, result: Any) -> ProcedureResult | None:
         """https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files, table *Output*.
 
         With partial progress a commit that failed is ignored, also one of unknown outcome (``BaseCommitService``).
@@ -82,7 +82,9 @@ class RewriteDataFiles(_Maintenance):
         if row is None:
             return None
         deletes = row[4] if len(row) > 4 else None
-        return Claims(row[0], row[1], row[2], removed_deletes=deletes, at_least=bool(value.get("partial_progress")))
+        return ProcedureResult(
+            row[0], row[1], row[2], removed_deletes=deletes, at_least=bool(value.get("partial_progress"))
+        )
 
 
 class RewritePositionDeleteFiles(_Maintenance):
@@ -103,10 +105,14 @@ class RewritePositionDeleteFiles(_Maintenance):
             )
         ]
 
-    def claims(self, value: Arguments, result: Any) -> Claims | None:
+    def claims(self, value: Arguments, result: Any) -> ProcedureResult | None:
         """https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_position_delete_files, table *Output*."""
         row = numbers_of(result, least=self.counts)
-        return None if row is None else Claims(removed_deletes=row[0], added_deletes=row[1], added_delete_bytes=row[3])
+        return (
+            None
+            if row is None
+            else ProcedureResult(removed_deletes=row[0], added_deletes=row[1], added_delete_bytes=row[3])
+        )
 
 
 class RewriteManifests(_Maintenance):
@@ -121,10 +127,10 @@ class RewriteManifests(_Maintenance):
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [Statement("CALL {catalog}.system.rewrite_manifests(table => '{identifier}')", result=True)]
 
-    def claims(self, value: Arguments, result: Any) -> Claims | None:
+    def claims(self, value: Arguments, result: Any) -> ProcedureResult | None:
         """https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_manifests, table *Output*."""
         row = numbers_of(result, least=self.counts)
-        return None if row is None else Claims(replaced_manifests=row[0], created_manifests=row[1])
+        return None if row is None else ProcedureResult(replaced_manifests=row[0], created_manifests=row[1])
 
 
 class ExpireSnapshots(_Maintenance):
@@ -150,13 +156,13 @@ class ExpireSnapshots(_Maintenance):
             )
         ]
 
-    def claims(self, value: Arguments, result: Any) -> Claims | None:
+    def claims(self, value: Arguments, result: Any) -> ProcedureResult | None:
         """https://iceberg.apache.org/docs/latest/spark-procedures/#expire_snapshots, table *Output*.
 
         Every snapshot has one manifest list, so the lists that it deleted are the snapshots that it dropped.
         """
         row = numbers_of(result, least=self.counts)
-        return None if row is None else Claims(dropped_snapshots=row[4], deleted_files=sum(row))
+        return None if row is None else ProcedureResult(dropped_snapshots=row[4], deleted_files=sum(row))
 
 
 class ReplaceTable(_Maintenance):

@@ -1,8 +1,8 @@
 """What would so many writers cost? A simulation of optimistic commits, calibrated on measured runs.
 
 =============== ====================================================================================================
-load            who commits what, how often, for how long, and from where: :class:`Load`, :class:`Conflicts`, :class:`Length`
-service         what an attempt needs of cores, catalog and time: :class:`Service`, :class:`Demand`
+load            who commits what, how often, for how long, and from where: :class:`ClosedLoop`, :class:`ConflictOdds`, :class:`RunLength`
+service         what an attempt needs of cores, catalog and time: :class:`ServiceTimes`, :class:`Demand`
 commits         :func:`simulate` (load, service, seed) → figures; events and resources are in ``machine``
 measured        what runs recorded, as points: :func:`recorded`, :func:`measured`
 calibration     :func:`calibrate` (measured points) → service; the closed form that it uses is in ``mva``
@@ -12,21 +12,21 @@ prediction      :func:`predictions` (measured points, further points) → figure
 
 from checkers.costs.simulated.calibration import Calibrated, calibrate
 from checkers.costs.simulated.commits import Simulated, simulate
-from checkers.costs.simulated.load import Conflicts, Length, Load
-from checkers.costs.simulated.measured import Measured, Operation, measured, recorded
+from checkers.costs.simulated.load import ClosedLoop, ConflictOdds, RunLength
+from checkers.costs.simulated.measured import MeasuredOperation, MeasuredPoint, measured, recorded
 from checkers.costs.simulated.prediction import Predictions, predictions
-from checkers.costs.simulated.service import Demand, Service
+from checkers.costs.simulated.service import Demand, ServiceTimes
 
 __all__ = [
     "Calibrated",
-    "Conflicts",
+    "ClosedLoop",
+    "ConflictOdds",
     "Demand",
-    "Length",
-    "Load",
-    "Measured",
-    "Operation",
+    "MeasuredOperation",
+    "MeasuredPoint",
     "Predictions",
-    "Service",
+    "RunLength",
+    "ServiceTimes",
     "Simulated",
     "calibrate",
     "measured",

@@ -34,21 +34,31 @@ from math import inf
 from statistics import median
 
 from checkers.costs.simulated.commits import simulated_run
-from checkers.costs.simulated.load import Length
-from checkers.costs.simulated.measured import Measured, measured
+from checkers.costs.simulated.load import RunLength
+from checkers.costs.simulated.measured import MeasuredPoint, measured
 from checkers.costs.simulated.mva import network
-from checkers.costs.simulated.service import BETWEEN, COLD, HOT, PHASES, RETRY, SORTED, Demand, Service, shape
+from checkers.costs.simulated.service import (
+    BETWEEN,
+    COLD,
+    HOT,
+    OPERATION_PHASES,
+    RETRY,
+    SORTED,
+    Demand,
+    ServiceTimes,
+    shape,
+)
 from checkers.evidence.replace import replace
 
 ENOUGH = 20
 """Samples of each of two sorts of attempts at a point that their ratio needs."""
-QUANTILES = 64
+SHAPE_QUANTILES = 64
 """Of the times of a phase, as its shape."""
-ROUNDS = 400
+MOST_TURNS = 400
 """At most so many times in turn."""
 REFINEMENTS = 4
 """How often simulated runs correct the closed form."""
-SEEDS = (1, 2)
+CALIBRATION_SEEDS = (1, 2)
 """Of these runs."""
 STEADY = 100
 """Operations of each writer in such a run, where the measured point has no length."""
@@ -76,12 +86,12 @@ class Calibrated:
         notes: what the points could not tell.
     """
 
-    service: Service
+    service: ServiceTimes
     error: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def calibrate(points: Sequence[Measured], like: Service) -> Calibrated:
+def calibrate(points: Sequence[MeasuredPoint], like: ServiceTimes) -> Calibrated:
     """The demands that explain the mean times of all phases at all points.
 
     Args:
@@ -93,7 +103,7 @@ def calibrate(points: Sequence[Measured], like: Service) -> Calibrated:
     """
     like = replace(like, factors=_factors(points))
     times = [_times(m, like) for m in points]
-    phases = [p for p in PHASES if any(p in t for t in times)]
+    phases = [p for p in OPERATION_PHASES if any(p in t for t in times)]
     if not phases:
         raise ValueError("there is nothing to calibrate on: no point has a measured attempt")
     fewest = min(points, key=lambda m: m.load.writers)
@@ -119,7 +129,7 @@ def calibrate(points: Sequence[Measured], like: Service) -> Calibrated:
     return Calibrated(service, _errors(points, final, service), tuple(_disturbed(points, times)))
 
 
-def _disturbed(points: Sequence[Measured], times: Sequence[Mapping[str, float]]) -> Iterator[str]:
+def _disturbed(points: Sequence[MeasuredPoint], times: Sequence[Mapping[str, float]]) -> Iterator[str]:
     """A sentence if attempts got much shorter with more writers, which no number of writers explains."""
     attempts = sorted(
         (m.load.writers, sum(t for p, t in by.items() if p != BETWEEN)) for m, by in zip(points, times, strict=True)
@@ -136,15 +146,15 @@ def _disturbed(points: Sequence[Measured], times: Sequence[Mapping[str, float]])
             return
 
 
-def _times(m: Measured, like: Service) -> dict[str, float]:
+def _times(m: MeasuredPoint, like: ServiceTimes) -> dict[str, float]:
     """Phase → its mean in ms, as if every attempt were hot; without those that were not measured."""
-    return {p: t for p in PHASES if (t := m.mean_ms(p, like.factors.get(p, {})))}
+    return {p: t for p in OPERATION_PHASES if (t := m.mean_ms(p, like.factors.get(p, {})))}
 
 
-def _weights(m: Measured, like: Service) -> dict[str, float]:
+def _weights(m: MeasuredPoint, like: ServiceTimes) -> dict[str, float]:
     """Phase → the weight of its mean, 1 at most: less if it is the mean of few times that vary."""
     out = {}
-    for p in PHASES:
+    for p in OPERATION_PHASES:
         found = m.as_if_hot(p, like.factors.get(p, {}))
         if mean := _mean(found):
             variance = sum((t - mean) ** 2 for t in found) / max(1, len(found) - 1) / mean**2 if len(found) > 1 else 1.0
@@ -152,34 +162,36 @@ def _weights(m: Measured, like: Service) -> dict[str, float]:
     return out
 
 
-def _seen(m: Measured, service: Service) -> dict[str, float]:
+def _seen(m: MeasuredPoint, service: ServiceTimes) -> dict[str, float]:
     """The same of simulated runs of that point."""
     found: dict[str, list[float]] = {}
-    for seed in SEEDS:
-        length = m.length or Length(operations=STEADY * m.load.writers)
+    for seed in CALIBRATION_SEEDS:
+        length = m.length or RunLength(operations=STEADY * m.load.writers)
         _, ended = simulated_run(m.load, service, seed, length)
         for p, t in _times(measured(m.load, [e.operation for e in ended], {}), service).items():
             found.setdefault(p, []).append(t)
     return {p: _mean(t) for p, t in found.items()}
 
 
-def _best(points: Sequence[Measured], times: Sequence[Mapping[str, float]], like: Service) -> Service:
+def _best(points: Sequence[MeasuredPoint], times: Sequence[Mapping[str, float]], like: ServiceTimes) -> ServiceTimes:
     fits = (_fit(points, times, like, start) for start in STARTS)
     return min(fits, key=lambda s: sum(e * e for e in _relative(points, times, s)))
 
 
-def _fit(points: Sequence[Measured], times: Sequence[Mapping[str, float]], like: Service, start: float) -> Service:
+def _fit(
+    points: Sequence[MeasuredPoint], times: Sequence[Mapping[str, float]], like: ServiceTimes, start: float
+) -> ServiceTimes:
     """From a first guess of the share of computing."""
     least = [t for _, t in sorted(zip(points, times, strict=True), key=lambda mt: mt[0].load.writers)]
-    phases = [p for p in PHASES if any(p in t for t in times)]
+    phases = [p for p in OPERATION_PHASES if any(p in t for t in times)]
     weights = [_weights(m, like) for m in points]
     demands: dict[str, Demand] = {}
     for p in phases:
         alone = next(t[p] for t in least if p in t) / 1000
         demands[p] = Demand(cpu_s=alone * start, wait_s=alone * (1 - start))
-    for n in range(ROUNDS):
+    for n in range(MOST_TURNS):
         found = [_stretches(m, demands, like) for m in points]
-        damping = 0.5 if n < ROUNDS // 2 else 0.1
+        damping = 0.5 if n < MOST_TURNS // 2 else 0.1
         change = 0.0
         together = [
             (s, k, sum(t.values()) / 1000, min(w.values()))
@@ -198,7 +210,7 @@ def _fit(points: Sequence[Measured], times: Sequence[Mapping[str, float]], like:
     return replace(like, phases=demands)
 
 
-def _factors(points: Sequence[Measured]) -> dict[str, dict[str, float]]:
+def _factors(points: Sequence[MeasuredPoint]) -> dict[str, dict[str, float]]:
     """Phase → sort → how many times longer than a hot attempt."""
     out: dict[str, dict[str, float]] = {}
     for p in SORTED:
@@ -218,7 +230,7 @@ def _parts(d: Demand) -> tuple[float, float, float]:
     return d.cpu_s, d.wait_s, d.catalog_s
 
 
-def _stretches(m: Measured, demands: Mapping[str, Demand], like: Service) -> tuple[float, float]:
+def _stretches(m: MeasuredPoint, demands: Mapping[str, Demand], like: ServiceTimes) -> tuple[float, float]:
     """σ and κ at a point."""
     cpu, wait, catalog = (
         sum(m.visits_as_if_hot(p, like.factors.get(p, {})) * _parts(d)[i] for p, d in demands.items()) for i in range(3)
@@ -273,13 +285,15 @@ def _solve(matrix: list[list[float]], right: list[float]) -> list[float] | None:
     return [rows[i][n] / rows[i][i] for i in range(n)]
 
 
-def _expected(m: Measured, service: Service) -> dict[str, float]:
+def _expected(m: MeasuredPoint, service: ServiceTimes) -> dict[str, float]:
     """Phase → its mean length in ms at a point, queueing included."""
     s, k = _stretches(m, service.phases, service)
     return {p: (d.cpu_s * s + d.wait_s + d.catalog_s * k) * 1000 for p, d in service.phases.items()}
 
 
-def _errors(points: Sequence[Measured], times: Sequence[Mapping[str, float]], service: Service) -> dict[str, float]:
+def _errors(
+    points: Sequence[MeasuredPoint], times: Sequence[Mapping[str, float]], service: ServiceTimes
+) -> dict[str, float]:
     out: dict[str, float] = {}
     for m, by in zip(points, times, strict=True):
         expected = _expected(m, service)
@@ -288,18 +302,20 @@ def _errors(points: Sequence[Measured], times: Sequence[Mapping[str, float]], se
     return out
 
 
-def _relative(points: Sequence[Measured], times: Sequence[Mapping[str, float]], service: Service) -> Iterator[float]:
+def _relative(
+    points: Sequence[MeasuredPoint], times: Sequence[Mapping[str, float]], service: ServiceTimes
+) -> Iterator[float]:
     for m, by in zip(points, times, strict=True):
         expected = _expected(m, service)
         yield from ((expected[p] - t) / t for p, t in by.items())
 
 
 def _quantiles(values: Sequence[float]) -> list[float]:
-    """At most :data:`QUANTILES` values that stand for all, each for as many; they keep the mean."""
+    """At most :data:`SHAPE_QUANTILES` values that stand for all, each for as many; they keep the mean."""
     ordered = sorted(values)
-    if len(ordered) <= QUANTILES:
+    if len(ordered) <= SHAPE_QUANTILES:
         return ordered
-    cuts = [len(ordered) * n // QUANTILES for n in range(QUANTILES + 1)]
+    cuts = [len(ordered) * n // SHAPE_QUANTILES for n in range(SHAPE_QUANTILES + 1)]
     return [_mean(ordered[a:b]) for a, b in pairwise(cuts)]
 
 

@@ -9,8 +9,8 @@ A writer goes round like this; *v* is the version of its table::
                        └──────────────────── backoff ─────────────────────────────┴─ retries used up: failed ── …
 
 * The scan sees the version at the start of ``prepare``, an attempt the version when its refresh begins at the catalog; the swap compares
-  when the catalog has done its work, or before as well (``Service.first_check``). In between lies the window in which another commit wins.
-* ``Service`` says which parts of a phase share the cores, which only pass, and which stand in the catalog's queue.
+  when the catalog has done its work, or before as well (``ServiceTimes.first_check``). In between lies the window in which another commit wins.
+* ``ServiceTimes`` says which parts of a phase share the cores, which only pass, and which stand in the catalog's queue.
 * Without a length, it is the steady state: writers start at random within one round, so that they do not march in step, and what happens
   until each of them has finished an operation on average and a fifth of all operations are done is cut off. With a length, it is a run: all
   start together, and everything counts.
@@ -25,13 +25,13 @@ from math import inf
 from random import Random
 from typing import Any
 
-from checkers.costs.simulated.load import Length, Load
+from checkers.costs.simulated.load import ClosedLoop, RunLength
 from checkers.costs.simulated.machine import CPU, DELAY, SEIZE, Machine, Need, Process, Station
-from checkers.costs.simulated.measured import Operation
-from checkers.costs.simulated.service import BETWEEN, COLD, CONSTANT, HOT, ONCE, PHASES, RETRY, Service
+from checkers.costs.simulated.measured import MeasuredOperation
+from checkers.costs.simulated.service import BETWEEN, COLD, CONSTANT, HOT, ONCE, OPERATION_PHASES, RETRY, ServiceTimes
 from checkers.timeline.metrics import quantile
 
-MANY = 8
+MANY_RETRIES = 8
 """Retries of a commit that count as many."""
 WARM_UP = 0.2
 """The share of the operations that is cut off."""
@@ -61,7 +61,7 @@ class Simulated:
 
 
 def simulate(
-    load: Load, service: Service, seed: int, *, commits: int = 4000, length: Length | None = None
+    load: ClosedLoop, service: ServiceTimes, seed: int, *, commits: int = 4000, length: RunLength | None = None
 ) -> Simulated:
     """One simulation; the same arguments give the same result.
 
@@ -73,7 +73,9 @@ def simulate(
     return simulation.steady(max(commits, load.writers)) if length is None else simulation.whole()
 
 
-def simulated_run(load: Load, service: Service, seed: int, length: Length) -> tuple[Simulated, list[Ended]]:
+def simulated_run(
+    load: ClosedLoop, service: ServiceTimes, seed: int, length: RunLength
+) -> tuple[Simulated, list[EndedOperation]]:
     """The simulation of a run, and its operations in the order in which they ended."""
     simulation = _Simulation(load, service, seed, length)
     found = simulation.whole()
@@ -81,7 +83,7 @@ def simulated_run(load: Load, service: Service, seed: int, length: Length) -> tu
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedOperation:
     """An operation that ended.
 
     Attributes:
@@ -100,9 +102,9 @@ class Ended:
     recorded: list[dict[str, Any]]
 
     @property
-    def operation(self) -> Operation:
+    def operation(self) -> MeasuredOperation:
         """As a run would have recorded it."""
-        return Operation((self.end - self.start) * 1000, self.outcome == "ok", self.recorded)
+        return MeasuredOperation((self.end - self.start) * 1000, self.outcome == "ok", self.recorded)
 
 
 @dataclass(slots=True)
@@ -112,13 +114,13 @@ class _Table:
 
 @dataclass(slots=True)
 class _Simulation:
-    load: Load
-    service: Service
+    load: ClosedLoop
+    service: ServiceTimes
     seed: int
-    length: Length | None
+    length: RunLength | None
     machine: Machine = field(init=False)
     rng: Random = field(init=False)
-    done: list[Ended] = field(default_factory=list)
+    done: list[EndedOperation] = field(default_factory=list)
     first: list[tuple[float, float]] = field(default_factory=list)
     again: list[tuple[float, float]] = field(default_factory=list)
     spent: dict[str, list[tuple[float, float]]] = field(init=False)
@@ -126,7 +128,7 @@ class _Simulation:
     def __post_init__(self) -> None:
         self.machine = Machine(self.service.cores)
         self.rng = Random(self.seed)
-        self.spent = {p: [] for p in PHASES}
+        self.spent = {p: [] for p in OPERATION_PHASES}
 
     def steady(self, count: int) -> Simulated:
         """Until so many operations ended after the warm-up."""
@@ -209,7 +211,7 @@ class _Simulation:
                     break
                 wait = load.backoff.wait(attempt, wait, self.rng)
                 yield DELAY, wait
-            self.done.append(Ended(writer, start, machine.now, outcome, attempt, retries, recorded))
+            self.done.append(EndedOperation(writer, start, machine.now, outcome, attempt, retries, recorded))
             if BETWEEN in present:
                 yield from self._timed(BETWEEN, self._work(BETWEEN))
             # A process that needs no time at all would never let the others go on.
@@ -304,7 +306,7 @@ class _Simulation:
             "retried": _share(retried, n),
             "retry_success": _share(retried, retried + failed),
             "retries_mean": _share(sum(retries), n),
-            "retries_8": _share(sum(r >= MANY for r in retries), n),
+            "retries_8": _share(sum(r >= MANY_RETRIES for r in retries), n),
             "retries_of_retried": _share(sum(retries), retried),
             "fairness": _share(n**2, self.load.writers * sum(c * c for c in each.values())),
             "attempt_ms": quantile([took for at, took in self.first if at > begin], 0.5),

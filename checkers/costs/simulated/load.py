@@ -12,7 +12,7 @@ Isolation = Literal["snapshot", "serializable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Conflicts:
+class ConflictOdds:
     """The probability (0 … 1) that a commit that came in between makes an operation invalid (``ValidationException``), by isolation level.
 
     Both are 0 for appends, and for writers that have a partition each and filter by it: nothing is validated, or nothing is found.
@@ -33,7 +33,7 @@ class Conflicts:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ClosedLoop:
     """Writers in a closed loop: each works on one operation at a time and pauses after it.
 
     Attributes:
@@ -58,7 +58,7 @@ class Load:
     interval_s: float = 0.0
     pace_s: float = 0.0
     backoff: Backoff = field(default_factory=Backoff)
-    conflicts: Conflicts = field(default_factory=Conflicts)
+    conflicts: ConflictOdds = field(default_factory=ConflictOdds)
     isolation: Isolation = "serializable"
     swap_latency_s: float = 0.0
     round_trips_s: tuple[float, ...] = (0.0,)
@@ -74,7 +74,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
+class RunLength:
     """How long a run lasts: until its writers did so many operations, in equal shares, or invoke none any more after so many seconds.
 
     Raises:

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.costs.simulated.load import Length, Load
-from checkers.costs.simulated.service import BETWEEN, COLD, HOT, ONCE, PHASES, RETRY, SORTED
+from checkers.costs.simulated.load import ClosedLoop, RunLength
+from checkers.costs.simulated.service import BETWEEN, COLD, HOT, ONCE, OPERATION_PHASES, RETRY, SORTED
 from checkers.evidence import history
 
 NS_IN_MS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class MeasuredOperation:
     """What a run recorded of one operation.
 
     Attributes:
@@ -33,7 +33,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredPoint:
     """One point that was measured.
 
     Attributes:
@@ -46,12 +46,12 @@ class Measured:
         varied: the parameters of the point as typed.
     """
 
-    load: Load
+    load: ClosedLoop
     figures: Mapping[str, float]
     samples_ms: Mapping[str, Mapping[str, Sequence[float]]]
     visits: Mapping[str, Mapping[str, float]]
     backoff_s: float = 0.0
-    length: Length | None = None
+    length: RunLength | None = None
     varied: tuple[tuple[str, str], ...] = ()
 
     def mean_ms(self, phase: str, factors: Mapping[str, float] | None = None) -> float | None:
@@ -68,7 +68,7 @@ class Measured:
         return sum(n * factors.get(sort, 1.0) for sort, n in self.visits.get(phase, {}).items())
 
 
-def recorded(operations: Iterable[history.Operation], *, paced: bool = False) -> list[Operation]:
+def recorded(operations: Iterable[history.Operation], *, paced: bool = False) -> list[MeasuredOperation]:
     """The operations of one run's history that recorded attempts.
 
     Args:
@@ -84,26 +84,26 @@ def recorded(operations: Iterable[history.Operation], *, paced: bool = False) ->
         free[writer] = o.completed.time
         if isinstance(attempts := o.completed.extra.get("attempts"), list):
             latency = (o.completed.time - o.start) / NS_IN_MS
-            out.append(Operation(latency, o.completed.type == "ok", attempts, max(0, before) / NS_IN_MS))
+            out.append(MeasuredOperation(latency, o.completed.type == "ok", attempts, max(0, before) / NS_IN_MS))
     return out
 
 
 def measured(
-    load: Load,
-    operations: Iterable[Operation],
+    load: ClosedLoop,
+    operations: Iterable[MeasuredOperation],
     figures: Mapping[str, float],
     *,
-    length: Length | None = None,
+    length: RunLength | None = None,
     varied: tuple[tuple[str, str], ...] = (),
-) -> Measured:
+) -> MeasuredPoint:
     """A point from what its runs recorded. Operations without attempts are left out.
 
     Time on the wire (round trips, swap latency) belongs to the load, so it is taken off the phases that it is part of.
     """
     trip = sum(load.round_trips_s) / len(load.round_trips_s)
     wire_ms = {"refresh": trip * 1000, "swap": (trip + load.swap_latency_s) * 1000}
-    samples: dict[str, dict[str, list[float]]] = {p: defaultdict(list) for p in PHASES}
-    whole: dict[str, dict[str, float]] = {p: defaultdict(float) for p in PHASES}
+    samples: dict[str, dict[str, list[float]]] = {p: defaultdict(list) for p in OPERATION_PHASES}
+    whole: dict[str, dict[str, float]] = {p: defaultdict(float) for p in OPERATION_PHASES}
     backoff, count = 0.0, 0
     for o in operations:
         if not o.attempts:
@@ -115,7 +115,7 @@ def measured(
             backoff += _ms(attempt, "wait_ms")
             inside += _ms(attempt, "wait_ms")
             kind = RETRY if n else COLD if attempt.get("parent") == "cold" else HOT
-            for phase in PHASES:
+            for phase in OPERATION_PHASES:
                 took = 0.0 if phase in (BETWEEN, ONCE) else _ms(attempt, f"{phase}_ms")
                 if not took:
                     continue
@@ -137,7 +137,7 @@ def measured(
         for p, by in whole.items()
         if any(by.values())
     }
-    return Measured(
+    return MeasuredPoint(
         load,
         figures,
         {p: {sort: tuple(samples[p][sort]) for sort in by} for p, by in visits.items()},

@@ -9,9 +9,9 @@ from statistics import median
 from checkers.costs.curves import Predicted
 from checkers.costs.simulated.calibration import STEADY, Calibrated, calibrate
 from checkers.costs.simulated.commits import simulate, simulated_run
-from checkers.costs.simulated.load import Length, Load
-from checkers.costs.simulated.measured import Measured, measured
-from checkers.costs.simulated.service import PHASES, Service
+from checkers.costs.simulated.load import ClosedLoop, RunLength
+from checkers.costs.simulated.measured import MeasuredPoint, measured
+from checkers.costs.simulated.service import OPERATION_PHASES, ServiceTimes
 
 COMPARED = ("commits_per_s", "retries_mean", "aborted")
 """The figures in which a prediction must be near what was measured."""
@@ -23,7 +23,7 @@ MATTERS = 0.03
 """A phase can explain a difference if it is off by this share of all phases together."""
 FEW_WRITERS = 8
 """Points with so many writers at most are calibrated on, unless the caller says otherwise."""
-SEEDS = (1, 2, 3, 4, 5)
+PREDICTION_SEEDS = (1, 2, 3, 4, 5)
 """A prediction is the median of a simulation with each."""
 MANY_SEEDS = range(1, 21)
 """How far runs of a point differ by chance is told by a simulation with each."""
@@ -47,9 +47,9 @@ class Predictions:
 
 
 def predictions(
-    measured: Sequence[Measured],
-    further: Sequence[tuple[Load, tuple[tuple[str, str], ...]]],
-    like: Service,
+    measured: Sequence[MeasuredPoint],
+    further: Sequence[tuple[ClosedLoop, tuple[tuple[str, str], ...]]],
+    like: ServiceTimes,
     *,
     calibrate_on: Sequence[int] | None = None,
     commits: int = 4000,
@@ -71,14 +71,18 @@ def predictions(
     points: list[Predicted] = []
     reasons: dict[int, str] = {}
     for n, m in enumerate(measured):
-        runs = [simulate(m.load, calibrated.service, seed, commits=commits, length=m.length) for seed in SEEDS]
+        runs = [
+            simulate(m.load, calibrated.service, seed, commits=commits, length=m.length) for seed in PREDICTION_SEEDS
+        ]
         figures = _medians([r.figures for r in runs])
         error = {k: (figures[k] - v) / v for k, v in m.figures.items() if v and k in figures}
         points.append(Predicted(m.varied, figures, True, error))
         if why := _reason(m, figures, calibrated.service):
             reasons[n] = why
     for load, varied in further:
-        figures = _medians([simulate(load, calibrated.service, seed, commits=commits).figures for seed in SEEDS])
+        figures = _medians(
+            [simulate(load, calibrated.service, seed, commits=commits).figures for seed in PREDICTION_SEEDS]
+        )
         points.append(Predicted(varied, figures, False, {}))
     return Predictions(tuple(points), reasons, calibrated, chosen)
 
@@ -92,20 +96,20 @@ def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {k: median(f[k] for f in found if k in f) for k in dict.fromkeys(k for f in found for k in f)}
 
 
-def _reason(m: Measured, figures: Mapping[str, float], service: Service) -> str | None:
+def _reason(m: MeasuredPoint, figures: Mapping[str, float], service: ServiceTimes) -> str | None:
     """Where the prediction of a point goes wrong, in one sentence; None if it is near."""
     wrong = [k for k in COMPARED if k in figures and k in m.figures and far(k, figures[k], m.figures[k])]
     if not wrong:
         return None
     said = ", ".join(f"{k} {figures[k]:.3g} instead of {m.figures[k]:.3g}" for k in wrong)
-    length = m.length or Length(operations=STEADY * m.load.writers)
+    length = m.length or RunLength(operations=STEADY * m.load.writers)
     runs = [simulated_run(m.load, service, seed, length) for seed in MANY_SEEDS]
     spread = {k: [r.figures[k] for r, _ in runs if k in r.figures] for k in wrong}
     if m.length is not None and all(v and min(v) <= m.figures[k] <= max(v) for k, v in spread.items()):
         ranges = ", ".join(f"{k} from {min(v):.3g} to {max(v):.3g}" for k, v in spread.items())
         return f"{said}: by chance alone, simulated runs of this length have {ranges}; longer runs would tell"
     again = measured(m.load, [e.operation for _, ended in runs for e in ended], {})
-    both = {p: (model, real) for p in PHASES if (model := again.mean_ms(p)) and (real := m.mean_ms(p))}
+    both = {p: (model, real) for p in OPERATION_PHASES if (model := again.mean_ms(p)) and (real := m.mean_ms(p))}
     all_ms = sum(real for _, real in both.values())
     off = {
         p: (model, real) for p, (model, real) in both.items() if abs(model - real) > max(NEAR * real, MATTERS * all_ms)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf, log
 
 BETWEEN, ONCE = "between", "prepare"
-PHASES = (BETWEEN, ONCE, "refresh", "validate", "manifests", "metadata", "swap")
+OPERATION_PHASES = (BETWEEN, ONCE, "refresh", "validate", "manifests", "metadata", "swap")
 """The phases of an operation, in order. Two happen once: ``between`` is the time from the end of a writer's operation to its next one that
 nobody asked for (recording, scheduling), ``prepare`` the data files and all that is in no attempt. The others happen in each attempt."""
 HOT, COLD, RETRY = "hot", "cold", "retry"
@@ -54,11 +54,11 @@ def shape(samples: Sequence[float]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceTimes:
     """How writers, catalog and store serve a commit.
 
     Attributes:
-        phases: name of :data:`PHASES` → its demand (of a hot attempt); one that is absent needs nothing.
+        phases: name of :data:`OPERATION_PHASES` → its demand (of a hot attempt); one that is absent needs nothing.
         factors: name of a phase of :data:`SORTED` → sort of attempt → the multiple of the demand that it needs; 1 where nothing is said. A
             cold attempt reads metadata and manifest lists that a hot one knows; a retry of Iceberg's own does not write its manifests again.
         shapes: name of a phase → equally likely multiples of its demand, with mean 1; an absent one is :data:`CONSTANT`.
@@ -83,9 +83,9 @@ class Service:
     late_refusal_s: float = 0.0
 
     def __post_init__(self) -> None:
-        unknown = sorted(({*self.phases} | {*self.shapes} | {*self.factors}) - {*PHASES})
+        unknown = sorted(({*self.phases} | {*self.shapes} | {*self.factors}) - {*OPERATION_PHASES})
         if unknown:
-            raise ValueError(f"there is no phase {unknown[0]!r}; there are {', '.join(PHASES)}")
+            raise ValueError(f"there is no phase {unknown[0]!r}; there are {', '.join(OPERATION_PHASES)}")
         if self.cores < 1 or self.catalog_servers < 1 or self.connections < 1:
             raise ValueError("cores, catalog_servers and connections must be 1 or more")
         if not 0 <= self.first_check <= 1:
@@ -102,7 +102,7 @@ class Service:
     @property
     def attempt_s(self) -> float:
         """One attempt of a writer alone, whose attempts are hot."""
-        return sum(self.demand(p).total_s for p in PHASES if p not in (BETWEEN, ONCE))
+        return sum(self.demand(p).total_s for p in OPERATION_PHASES if p not in (BETWEEN, ONCE))
 
     @property
     def operation_s(self) -> float:

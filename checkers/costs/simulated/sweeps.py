@@ -14,10 +14,10 @@ from statistics import median
 
 from checkers.costs.comparison import Comparison, Contender
 from checkers.costs.curves import Predicted, Varied
-from checkers.costs.simulated.load import Conflicts, Isolation, Length, Load
-from checkers.costs.simulated.measured import Measured, Operation, measured, recorded
+from checkers.costs.simulated.load import ClosedLoop, ConflictOdds, Isolation, RunLength
+from checkers.costs.simulated.measured import MeasuredOperation, MeasuredPoint, measured, recorded
 from checkers.costs.simulated.prediction import Predictions, predictions
-from checkers.costs.simulated.service import Service
+from checkers.costs.simulated.service import ServiceTimes
 from checkers.evidence import history
 from checkers.evidence.replace import replace
 from checkers.timeline.operation_columns import AROUND
@@ -32,8 +32,8 @@ LATE_REFUSAL_S = 0.105
 (``commit.retry.min-wait-ms``) and half of the jitter."""
 
 FIRST_CHECK: Mapping[str, float] = {"rest": 1 / 3, "jdbc": 1 / 2}
-"""``Service.first_check``. A REST server reads the row and the metadata file, compares, writes a metadata file, and updates the row; the JDBC
-catalog reads the row, compares, and updates it."""
+"""``ServiceTimes.first_check``. A REST server reads the row and the metadata file, compares, writes a metadata file, and updates the row; the
+JDBC catalog reads the row, compares, and updates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Group:
 
     catalog: str
     contenders: list[Contender] = field(default_factory=list)
-    points: list[Measured] = field(default_factory=list)
+    points: list[MeasuredPoint] = field(default_factory=list)
     windows: list[tuple[int, bool]] = field(default_factory=list)
 
 
@@ -103,8 +103,8 @@ def predict(
 
 def _predicted(group: _Group, cores: int, further: Sequence[int], commits: int) -> Predictions:
     each = conflict_probability(group.windows)
-    known = [replace(m, load=replace(m.load, conflicts=Conflicts(each, each))) for m in group.points]
-    ahead: dict[Varied, Load] = {}
+    known = [replace(m, load=replace(m.load, conflicts=ConflictOdds(each, each))) for m in group.points]
+    ahead: dict[Varied, ClosedLoop] = {}
     most = max(m.load.writers for m in known)
     for m in known:
         if any(k == "writers" for k, _ in m.varied):
@@ -119,9 +119,9 @@ def _predicted(group: _Group, cores: int, further: Sequence[int], commits: int) 
 
 def _measured(
     sweep: Comparison, c: Contender, into: Path, workload: Workload, several: bool
-) -> tuple[Measured, list[tuple[int, bool]]]:
+) -> tuple[MeasuredPoint, list[tuple[int, bool]]]:
     load, length = load_of(workload), length_of(workload)
-    operations: list[Operation] = []
+    operations: list[MeasuredOperation] = []
     windows: list[tuple[int, bool]] = []
     figures: list[Mapping[str, float | None]] = []
     for run in sweep.of(c):
@@ -158,7 +158,7 @@ def _named(c: Contender, several: bool) -> str:
 # --- a workload as a load ---------------------------------------------------------------------------------------------
 
 
-def load_of(w: Workload) -> Load:
+def load_of(w: Workload) -> ClosedLoop:
     """The load of a workload, without its conflicts.
 
     Raises:
@@ -169,7 +169,7 @@ def load_of(w: Workload) -> Load:
         raise ValueError("it has several phases, and the simulator knows one")
     writers = len(w.members(phase))
     isolation: Isolation = "snapshot" if w.tables[0].isolation == "snapshot" else "serializable"
-    return Load(
+    return ClosedLoop(
         writers,
         len(w.tables),
         pace_s=writers / phase.rate if phase.rate else 0.0,
@@ -179,16 +179,16 @@ def load_of(w: Workload) -> Load:
     )
 
 
-def length_of(w: Workload) -> Length:
+def length_of(w: Workload) -> RunLength:
     """How long its only phase lasts."""
     length = w.resolved_phases()[0].length
-    return Length(operations=length.ops) if length.ops else Length(seconds=length.time)
+    return RunLength(operations=length.ops) if length.ops else RunLength(seconds=length.time)
 
 
-def service_like(catalog: str, cores: int) -> Service:
+def service_like(catalog: str, cores: int) -> ServiceTimes:
     """What is known of a catalog by its code: when it compares versions, and what a late refusal costs."""
     late = LATE_REFUSAL_S if catalog == "rest" else 0.0
-    return Service({}, cores=cores, first_check=FIRST_CHECK.get(catalog, 1.0), late_refusal_s=late)
+    return ServiceTimes({}, cores=cores, first_check=FIRST_CHECK.get(catalog, 1.0), late_refusal_s=late)
 
 
 # --- conflicts --------------------------------------------------------------------------------------------------------

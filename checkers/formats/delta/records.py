@@ -61,7 +61,7 @@ class DeltaCommit(Commit, frozen=True, gc=False, kw_only=True):
         return f"version {self.snapshot_id}"
 
 
-class Derived(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, omit_defaults=True):
+class DerivedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, omit_defaults=True):
     """A file of the log that repeats what the versions up to one say: a checkpoint, a compacted log, a checksum.
 
     Attributes:
@@ -100,7 +100,7 @@ class DeltaMetadata(Metadata, frozen=True, gc=False, kw_only=True):
     version: int
     actions: tuple[Action, ...] = ()
     configuration: dict[str, str] = msgspec.field(default_factory=dict)
-    derived: tuple[Derived, ...] = ()
+    derived: tuple[DerivedFile, ...] = ()
 
     def of(self, name: str) -> Iterator[Mapping[str, Any]]:
         """The fields of its actions of that name."""
@@ -131,14 +131,14 @@ class DeltaRecord(MetadataRecord, frozen=True, gc=False, kw_only=True):
     version: int
     actions: tuple[Action, ...] = ()
     configuration: dict[str, str] = msgspec.field(default_factory=dict)
-    derived: tuple[Derived, ...] = ()
+    derived: tuple[DerivedFile, ...] = ()
 
     def after(self, previous: Metadata | None) -> DeltaMetadata:
         own = {k: getattr(self, k) for k in ("version", "actions", "configuration", "derived")}
         return DeltaMetadata(**self.core(previous), **own)
 
 
-DELTA = Records(DeltaCommit, DeltaRecord)
+DELTA_RECORDS = Records(DeltaCommit, DeltaRecord)
 
 DeltaLog = TableLog[DeltaCommit, DeltaMetadata]
 

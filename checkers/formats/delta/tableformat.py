@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkers.evidence.tableformat import TableFormat
-from checkers.formats.delta.records import DELTA, DeltaCommit, DeltaMetadata
-from workloads.backoff import Retries
+from checkers.formats.delta.records import DELTA_RECORDS, DeltaCommit, DeltaMetadata
+from workloads.backoff import RetryLimits
 
 MOST_ATTEMPTS = 10_000_000
 """``spark.databricks.delta.commitAttempts`` (delta-io/delta v4.4.0, ``DeltaSQLConf.DELTA_MAX_RETRY_COMMIT_ATTEMPTS``)."""
@@ -18,12 +18,12 @@ class Delta(TableFormat[DeltaCommit, DeltaMetadata]):
 
     name = "delta"
     title = "Delta"
-    records = DELTA
+    records = DELTA_RECORDS
     decides = "the object store"
     guard = "Use a log store that writes a version's file only if there is none (put-if-absent; docs/formats.md), for all its clients."
 
-    def backoff(self, properties: Mapping[str, Any]) -> Retries:
-        return Retries(num_retries=MOST_ATTEMPTS, min_wait_ms=0, max_wait_ms=0)
+    def backoff(self, properties: Mapping[str, Any]) -> RetryLimits:
+        return RetryLimits(num_retries=MOST_ATTEMPTS, min_wait_ms=0, max_wait_ms=0)
 
     def set_back(self, c: DeltaCommit, m: DeltaMetadata) -> str:
         return f"`RESTORE TABLE … TO VERSION AS OF {m.n}`"

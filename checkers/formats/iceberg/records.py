@@ -327,7 +327,7 @@ def _raw_after(
     return out
 
 
-ICEBERG = Records(IcebergCommit, IcebergRecord)
+ICEBERG_RECORDS = Records(IcebergCommit, IcebergRecord)
 
 
 IcebergLog = TableLog[IcebergCommit, IcebergMetadata]

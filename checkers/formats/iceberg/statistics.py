@@ -2,8 +2,8 @@
 
 A log has several values for each column of each file, and most of its readers need none of them. So the columns of a file are one text, which
 is parsed when a rule asks for it (:func:`columns`): ``1i,8,0,,0,7;2t,8,1,,'a,'b`` says that the column with field id 1 has eight values, no
-null, an unknown number of NaN, and the bounds 0 and 7. After the id comes how bounds are read, a letter of :data:`KINDS`; none: not known. The
-partition summaries of a manifest (:func:`fields`) are ``i,0,0,0,3``: the letter, whether there are nulls and NaN, and the bounds.
+null, an unknown number of NaN, and the bounds 0 and 7. After the id comes how bounds are read, a letter of :data:`VALUE_KINDS`; none: not
+known. The partition summaries of a manifest (:func:`fields`) are ``i,0,0,0,3``: the letter, whether there are nulls and NaN, and the bounds.
 
 A bound is an integer (``i``, and ``d``: unscaled), a float, 0 or 1 (``o``), a text after ``'``, or else its bytes after ``x`` as hexadecimal
 digits.
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 Kind = str
-"""A letter of :data:`KINDS`; empty: not known."""
-KINDS: Mapping[Kind, str] = {
+"""A letter of :data:`VALUE_KINDS`; empty: not known."""
+VALUE_KINDS: Mapping[Kind, str] = {
     "i": "an integer, date or time",
     "f": "a float",
     "t": "a text",
@@ -90,7 +90,7 @@ def columns(text: str) -> dict[int, ColumnStatistics]:
     out: dict[int, ColumnStatistics] = {}
     for part in text.split(";") if text else ():
         head, values, nulls, nans, lower, upper = part.split(",")
-        kind = head[-1:] if head[-1:] in KINDS else ""
+        kind = head[-1:] if head[-1:] in VALUE_KINDS else ""
         id = int(head.removesuffix(kind))
         out[id] = ColumnStatistics(
             kind, _int(values), _int(nulls), _int(nans), _bound(lower, kind), _bound(upper, kind)

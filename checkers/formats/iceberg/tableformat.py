@@ -9,8 +9,8 @@ from typing import Any
 from checkers.evidence.paths import commit_uuid
 from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import TableFormat
-from checkers.formats.iceberg.records import ICEBERG, IcebergCommit, IcebergMetadata
-from workloads.backoff import Retries
+from checkers.formats.iceberg.records import ICEBERG_RECORDS, IcebergCommit, IcebergMetadata
+from workloads.backoff import RetryLimits
 
 IN_EVERY_VERSION = frozenset({"metadata-log", "snapshot-log", "last-updated-ms", "last-sequence-number", "next-row-id"})
 """What differs from version to version although nothing but a snapshot was added; the log of predecessors is mended."""
@@ -31,16 +31,16 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
     name = "iceberg"
     title = "Iceberg"
     version = "metadata version"
-    records = ICEBERG
+    records = ICEBERG_RECORDS
 
     def joined(self, line: Sequence[IcebergCommit]) -> IcebergCommit:
         return replace(line[-1], violations=tuple(v for c in line for v in c.violations))
 
-    def backoff(self, properties: Mapping[str, Any]) -> Retries:
+    def backoff(self, properties: Mapping[str, Any]) -> RetryLimits:
         """By ``commit.retry.*``; what is no whole number counts as unsaid."""
-        own = Retries().properties()
+        own = RetryLimits().properties()
         said = {k: n for k in own if isinstance(n := properties.get(k), str) and re.fullmatch(r"\d{1,12}", n)}
-        return Retries(*(int(said.get(k, n)) for k, n in own.items()))
+        return RetryLimits(*(int(said.get(k, n)) for k, n in own.items()))
 
     def same_but_time(self, one: IcebergMetadata, other: IcebergMetadata) -> bool:
         if one.format_version != other.format_version:

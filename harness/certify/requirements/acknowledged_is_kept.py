@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from harness.certify.kit import CLIENTS, Kit, Table
-from harness.certify.requirement import Effect, Level, Requirement, keeps_acknowledged
+from harness.certify.kit import CLIENTS, Kit, KitTable
+from harness.certify.requirement import Level, Requirement, Severity, keeps_acknowledged
 
 
 def ask(kit: Kit) -> None:
@@ -15,7 +15,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def _writer(kit: Kit, table: Table, number: int) -> None:
+def _writer(kit: Kit, table: KitTable, number: int) -> None:
     """Append as an engine does: load, commit on what was loaded, and again."""
     for _ in range(kit.rounds):
         table.append(f"append:{number}", *table.tip(f"load:{number}"))
@@ -27,7 +27,7 @@ REQUIREMENT = Requirement(
     sentence="Every commit that the server acknowledged is in all later versions of the table.",
     level=Level.PROMISE,
     source="what a catalog is for",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=partial(keeps_acknowledged, label="append"),
     tries=1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, expect, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -14,7 +14,7 @@ def ask(kit: Kit) -> None:
         table.load(f"load:{n}")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     places = []
     for n in range(5):
         told, loaded = seen[f"commit:{n}"], seen[f"load:{n}"]
@@ -35,7 +35,7 @@ REQUIREMENT = Requirement(
     sentence="The answer to a commit has the metadata and the location that a load has, and no location comes twice.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.5778",
-    effect=Effect.CONFUSES,
+    effect=Severity.CONFUSES,
     ask=ask,
     judge=judge,
 )

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -15,7 +24,7 @@ def ask(kit: Kit) -> None:
     table.load("load")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     applied = {"p", "q"} & seen["load"].metadata.get("properties", {}).keys()
     void = failed("nothing of a bad commit is applied", f"the properties {sorted(applied)} are set", seen["load"])
     return first_failure(
@@ -30,7 +39,7 @@ REQUIREMENT = Requirement(
     sentence="An unknown update or requirement is answered with 400, and nothing of its commit is applied.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1122, l.1559",
-    effect=Effect.BREAKS,
+    effect=Severity.BREAKS,
     ask=ask,
     judge=judge,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, first_failure
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, expect, first_failure
 
 
 def ask(kit: Kit) -> None:
@@ -28,7 +28,7 @@ FALSE = {
 """One false requirement of each kind that the specification has."""
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     return first_failure(*(expect(e, "the requirement does not hold", 409) for name in FALSE for e in seen.all(name)))
 
 
@@ -38,7 +38,7 @@ REQUIREMENT = Requirement(
     sentence="A commit whose requirement does not hold is answered with 409, each time.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1162, l.1591",
-    effect=Effect.BREAKS,
+    effect=Severity.BREAKS,
     ask=ask,
     judge=judge,
     tries=1,

@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.certify import rest
 from harness.certify.kit import CLIENTS, NEW_TABLE, Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -19,7 +19,7 @@ def ask(kit: Kit) -> None:
         kit.race(*[partial(kit.send, f"namespace:{n}", "POST", "namespaces", new)] * CLIENTS)
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     for label in dict.fromkeys(e.label for e in seen.exchanges):
         rivals = seen.all(label)
         made = [e for e in rivals if e.ok]
@@ -37,7 +37,7 @@ REQUIREMENT = Requirement(
     sentence="Of several creations of one table or namespace one is made, and the others get 409.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.610",
-    effect=Effect.BREAKS,
+    effect=Severity.BREAKS,
     ask=ask,
     judge=judge,
     tries=1,

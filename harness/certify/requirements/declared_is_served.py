@@ -5,12 +5,12 @@ from __future__ import annotations
 from harness.certify.kit import NO_ROUTE, Kit
 from harness.certify.requirement import (
     Absent,
-    Effect,
+    Exchanges,
     Judgement,
     Level,
     NotApplicable,
     Requirement,
-    Seen,
+    Severity,
     failed,
     passed,
 )
@@ -35,7 +35,7 @@ def ask(kit: Kit) -> None:
             kit.send(f"probe:{endpoint}", method, path, None if method in ("GET", "HEAD") else {})
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     for e in seen.exchanges:
         absent = e.status in NO_ROUTE and not e.error_type and e.method != "HEAD"
         if e.status in (405, 501) or absent:
@@ -49,7 +49,7 @@ REQUIREMENT = Requirement(
     sentence="The server serves each endpoint that it declares.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2306",
-    effect=Effect.CONFUSES,
+    effect=Severity.CONFUSES,
     ask=ask,
     judge=judge,
     tries=1,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from harness.certify import rest
-from harness.certify.kit import Kit, Table
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, misleads, passed
+from harness.certify.kit import Kit, KitTable
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, misleads, passed
 
 
 def ask(kit: Kit) -> None:
@@ -20,12 +20,12 @@ def ask(kit: Kit) -> None:
         table.load(f"end:{n}")
 
 
-def _drop(kit: Kit, table: Table, n: int) -> None:
+def _drop(kit: Kit, table: KitTable, n: int) -> None:
     kit.send(f"drop:{n}", "DELETE", table.path)
     table.commit(f"after:{n}", rest.properties(q="1"))
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     for drop in (e for e in seen.all("drop") if e.ok):
         n = drop.label.partition(":")[2]
         for e in (seen[f"after:{n}"], seen[f"end:{n}"]):
@@ -40,7 +40,7 @@ REQUIREMENT = Requirement(
     sentence="After a DROP was acknowledged no commit is, and no table comes back.",
     level=Level.PROMISE,
     source="what a catalog is for",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     tries=1,

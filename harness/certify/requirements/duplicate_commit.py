@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -18,7 +27,7 @@ def ask(kit: Kit) -> None:
     table.load("after")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     same = seen["before"].metadata.get("snapshots") == seen["after"].metadata.get("snapshots")
     changed = (
         None
@@ -34,7 +43,7 @@ REQUIREMENT = Requirement(
     sentence="A commit that arrives twice is refused the second time, and nothing is changed or deleted.",
     level=Level.CLIENTS,
     source="ExponentialHttpRequestRetryStrategy: a client may send a request twice",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     any_catalog=True,

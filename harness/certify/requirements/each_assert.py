@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, expect, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -34,7 +34,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     kept = seen["end"].metadata.get("properties", {})
     for e in [*seen.all("true"), *seen.all("false")]:
         (name,) = e.sent["updates"][0]["updates"]
@@ -52,7 +52,7 @@ REQUIREMENT = Requirement(
     sentence="Each kind of requirement passes if it is true; if it is false, the server answers 409 and changes nothing.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.3685–3800",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     any_catalog=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed, soft
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed, soft
 
 
 def ask(kit: Kit) -> None:
@@ -17,7 +17,7 @@ def ask(kit: Kit) -> None:
     table.load("fine")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     for e in seen.exchanges:
         error = e.body.get("error") if isinstance(e.body, dict) else None
         told = error if isinstance(error, dict) else {}
@@ -37,7 +37,7 @@ REQUIREMENT = Requirement(
     sentence="Every answer that is an error has the error model as its body, and no other answer has one.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.5576",
-    effect=Effect.CONFUSES,
+    effect=Severity.CONFUSES,
     ask=ask,
     judge=judge,
 )

@@ -6,12 +6,12 @@ from harness.certify import rest
 from harness.certify.kit import Kit
 from harness.certify.requirement import (
     Absent,
-    Effect,
+    Exchanges,
     Judgement,
     Level,
     NotApplicable,
     Requirement,
-    Seen,
+    Severity,
     failed,
     passed,
     soft,
@@ -31,7 +31,7 @@ def ask(kit: Kit) -> None:
     table.load("recreated", If_None_Match=tag)
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     for label in ("committed", "recreated"):
         if seen[label].status == 304:
             return failed("200 with the new metadata", f"{label}: 304, so a client keeps what is old", seen[label])
@@ -46,7 +46,7 @@ REQUIREMENT = Requirement(
     sentence="A 304 is only answered while the table is the one of the ETag.",
     level=Level.SHOULD,
     source="rest-catalog-open-api.yaml l.2189; RESTTableCache",
-    effect=Effect.CONFUSES,
+    effect=Severity.CONFUSES,
     ask=ask,
     judge=judge,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -21,7 +21,7 @@ def ask(kit: Kit) -> None:
     emptied.load("end:rollback")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     tagged, emptied = seen["end:tag"].metadata, seen["end:rollback"].metadata
     if seen["tag"].ok and "t" not in tagged.get("refs", {}):
         return failed(
@@ -43,7 +43,7 @@ REQUIREMENT = Requirement(
     sentence="An expiry does not take the snapshot of a branch or a tag, nor the current one.",
     level=Level.CLIENTS,
     source="TableMetadata.removeSnapshots drops references that dangle; UpdateRequirements asks nothing for it",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     any_catalog=True,

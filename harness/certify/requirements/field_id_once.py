@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from harness.certify import rest
-from harness.certify.kit import CLIENTS, Kit, Table
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.kit import CLIENTS, Kit, KitTable
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -18,7 +18,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def _add(table: Table, n: int, client: int, now: dict[str, Any]) -> None:
+def _add(table: KitTable, n: int, client: int, now: dict[str, Any]) -> None:
     last = now["last-column-id"]
     schema = max(now["schemas"], key=lambda s: s["schema-id"])
     column = {"id": last + 1, "name": f"c{n}_{client}", "required": False, "type": "int"}
@@ -31,7 +31,7 @@ def _add(table: Table, n: int, client: int, now: dict[str, Any]) -> None:
     )
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     for n in {e.label for e in seen.all("add")}:
         made = [e for e in seen.all(n) if e.ok]
         if len(made) > 1:
@@ -52,7 +52,7 @@ REQUIREMENT = Requirement(
     sentence="Of several ADD COLUMN on one base one is made, and no two columns get one id.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.3733",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     tries=1,

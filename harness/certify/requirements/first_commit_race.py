@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from harness.certify.kit import CLIENTS, Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -16,7 +16,7 @@ def ask(kit: Kit) -> None:
         table.load(f"end:{n}")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     rounds = {e.label.partition(":")[2] for e in seen.all("end")}
     for n in rounds:
         made = [e for e in seen.all(f"round:{n}") if e.ok]
@@ -32,7 +32,7 @@ REQUIREMENT = Requirement(
     sentence="Of several first commits to an empty table, the server applies one.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.3712",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     tries=1,

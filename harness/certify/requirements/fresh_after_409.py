@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -14,7 +23,7 @@ def ask(kit: Kit) -> None:
     table.load("load")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     won = seen["rival"].sent["updates"][0]["snapshot"]["snapshot-id"]
     shown = seen["load"].metadata.get("current-snapshot-id")
     stale = (
@@ -31,7 +40,7 @@ REQUIREMENT = Requirement(
     sentence="After a 409 a load shows the version that won.",
     level=Level.CLIENTS,
     source="SnapshotProducer.refresh: the next try begins with what is loaded",
-    effect=Effect.BREAKS,
+    effect=Severity.BREAKS,
     ask=ask,
     judge=judge,
     any_catalog=True,

@@ -6,7 +6,7 @@ import uuid
 
 from harness.certify import rest
 from harness.certify.kit import NEW_TABLE, Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -20,7 +20,7 @@ def ask(kit: Kit) -> None:
     kit.send("other", "GET", rest.table_path(table.namespace, "other"))
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     if seen["drop"].ok and seen["after"].ok:
         return failed(
             "the table is dropped, or the DROP is refused",
@@ -43,7 +43,7 @@ REQUIREMENT = Requirement(
     sentence="A key that was used for another request never acknowledges what is not done.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2247",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
 )

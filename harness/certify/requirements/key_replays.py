@@ -8,12 +8,12 @@ from harness.certify import rest
 from harness.certify.kit import Kit
 from harness.certify.requirement import (
     Absent,
-    Effect,
+    Exchanges,
     Judgement,
     Level,
     NotApplicable,
     Requirement,
-    Seen,
+    Severity,
     failed,
     passed,
     soft,
@@ -35,7 +35,7 @@ def ask(kit: Kit) -> None:
         kit.send("dropped", "DELETE", table.path, headers=key)
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     for label in ("made", "dropped", "refused"):
         first, again = seen.all(label)
         if first.status // 100 != again.status // 100:
@@ -50,7 +50,7 @@ REQUIREMENT = Requirement(
     sentence="A request that is repeated with its idempotency key gets the same answer and has no second effect.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2235–2241",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
 )

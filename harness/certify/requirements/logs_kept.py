@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 STEPS = 10
 
@@ -15,7 +15,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     end = seen["end"].metadata
     logged = [entry["snapshot-id"] for entry in end.get("snapshot-log", [])]
     if logged != seen.notes["snapshots"]:
@@ -34,7 +34,7 @@ REQUIREMENT = Requirement(
     sentence="Both logs have each step, and sequence numbers only grow.",
     level=Level.PROMISE,
     source="Table spec, metadata-log and snapshot-log",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     tries=1,

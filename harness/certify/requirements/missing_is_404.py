@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, first_failure, passed, soft
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    first_failure,
+    passed,
+    soft,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -21,7 +31,7 @@ def ask(kit: Kit) -> None:
     kit.send("NoSuchNamespaceException:list", "GET", f"{nowhere}/tables")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     wrong = first_failure(*(expect(e, "it is missing", 404) for e in seen.exchanges))
     if wrong.wire:
         return wrong
@@ -37,7 +47,7 @@ REQUIREMENT = Requirement(
     sentence="What is missing is answered with 404 and the right type.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml, the 404 of each operation",
-    effect=Effect.BREAKS,
+    effect=Severity.BREAKS,
     ask=ask,
     judge=judge,
 )

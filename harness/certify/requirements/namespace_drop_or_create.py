@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.certify import rest
 from harness.certify.kit import NEW_TABLE, Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, misleads, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, misleads, passed
 
 
 def ask(kit: Kit) -> None:
@@ -23,7 +23,7 @@ def ask(kit: Kit) -> None:
             return
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     drops = seen.all("drop")
     for e in drops:
         n = e.label.partition(":")[2]
@@ -40,7 +40,7 @@ REQUIREMENT = Requirement(
     sentence="A namespace is dropped or gets a table, never both.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.422",
-    effect=Effect.BREAKS,
+    effect=Severity.BREAKS,
     ask=ask,
     judge=judge,
     tries=1,

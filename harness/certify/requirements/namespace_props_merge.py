@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.certify import rest
 from harness.certify.kit import CLIENTS, Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -19,7 +19,7 @@ def ask(kit: Kit) -> None:
     kit.send("end", "GET", rest.namespace_path(space))
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     made = [e for e in seen.all("set") if e.ok]
     kept = (seen["end"].body or {}).get("properties", {})
     lost = [e for e in made if not e.sent["updates"].keys() <= kept.keys()]
@@ -34,7 +34,7 @@ REQUIREMENT = Requirement(
     sentence="Updates of different properties of a namespace all stay.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.477",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/namespaces/{namespace}/properties",),

@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.certify import rest
 from harness.certify.kit import CLIENTS, Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -16,7 +16,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     kept = seen["end"].metadata.get("properties", {})
     made = [e for e in seen.all("set") if e.ok]
     for e in made:
@@ -31,7 +31,7 @@ REQUIREMENT = Requirement(
     sentence="Commits without requirements that set different properties all stay.",
     level=Level.PROMISE,
     source="what a catalog is for",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     tries=1,

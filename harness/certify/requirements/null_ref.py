@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -17,7 +26,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     kept = seen["end"].metadata.get("properties", {})
     applied = [e for e in seen.all("there") if e.label.partition(":")[2] in kept]
     return first_failure(
@@ -33,7 +42,7 @@ REQUIREMENT = Requirement(
     sentence="The requirement that a branch or tag does not exist holds only if it does not.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.3712",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     any_catalog=True,

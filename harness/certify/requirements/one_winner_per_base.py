@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from harness.certify.kit import CLIENTS, Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -21,7 +21,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     for n in range(len(seen.all("round"))):
         rivals = seen.all(f"round:{n}")
         won = [e for e in rivals if e.ok]
@@ -37,7 +37,7 @@ REQUIREMENT = Requirement(
     sentence="Of several commits on one base, the server applies at most one.",
     level=Level.PROMISE,
     source="rest-catalog-open-api.yaml l.1162",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     tries=1,

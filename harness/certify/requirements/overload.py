@@ -6,24 +6,24 @@ from collections import Counter
 from functools import partial
 
 from harness.certify import rest
-from harness.certify.kit import Kit, Table
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, passed, soft
+from harness.certify.kit import Kit, KitTable
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, passed, soft
 
-MANY = 64
+REQUESTS_AT_ONCE = 64
 
 
 def ask(kit: Kit) -> None:
     table = kit.table()
     table.grown(1)
-    kit.race(*(partial(_writer, kit, table, n) for n in range(MANY)))
+    kit.race(*(partial(_writer, kit, table, n) for n in range(REQUESTS_AT_ONCE)))
 
 
-def _writer(kit: Kit, table: Table, number: int) -> None:
+def _writer(kit: Kit, table: KitTable, number: int) -> None:
     for n in range(kit.rounds // 5):
         table.commit(f"set:{number}", rest.properties(**{f"p{number}": str(n)}))
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     told = Counter(e.status for e in seen.all("set"))
     wrong = [e for e in seen.all("set") if not e.ok and e.status not in (409, 429, 503)]
     shown = ", ".join(f"{s or 'no answer'}: {n}" for s, n in sorted(told.items()))
@@ -38,7 +38,7 @@ REQUIREMENT = Requirement(
     sentence="With 64 clients each answer is 2xx, 409, 429 or 503, and each comes.",
     level=Level.SHOULD,
     source="rest-catalog-open-api.yaml, the 503 of each operation",
-    effect=Effect.BREAKS,
+    effect=Severity.BREAKS,
     ask=ask,
     judge=judge,
     tries=1,

@@ -8,12 +8,12 @@ from harness.certify import rest
 from harness.certify.kit import Kit
 from harness.certify.requirement import (
     Absent,
-    Effect,
+    Exchanges,
     Judgement,
     Level,
     NotApplicable,
     Requirement,
-    Seen,
+    Severity,
     failed,
     passed,
 )
@@ -40,7 +40,7 @@ def ask(kit: Kit) -> None:
             kit.send("drop", "DELETE", rest.table_path(space, names[4 * page]))
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     told = Counter(i["name"] for e in seen.all("page") if e.ok for i in e.body.get("identifiers", []))
     absent = [n for n in seen.notes["kept"] if not told[n]]
     twice = [n for n in seen.notes["kept"] if told[n] > 1]
@@ -59,7 +59,7 @@ REQUIREMENT = Requirement(
     sentence="A list in pages has what is there all the time exactly once, while other tables come and go.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2385–2388",
-    effect=Effect.CONFUSES,
+    effect=Severity.CONFUSES,
     ask=ask,
     judge=judge,
     tries=1,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from harness.certify.kit import CLIENTS, Kit, Table
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, informed
+from harness.certify.kit import CLIENTS, Kit, KitTable
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, informed
 
-TRIES = 4
+COMMITS_EACH = 4
 
 
 def ask(kit: Kit) -> None:
@@ -16,15 +16,15 @@ def ask(kit: Kit) -> None:
     kit.race(*(partial(_writer, table, n) for n in range(CLIENTS)))
 
 
-def _writer(table: Table, number: int) -> None:
-    for _ in range(TRIES):
+def _writer(table: KitTable, number: int) -> None:
+    for _ in range(COMMITS_EACH):
         if table.append(f"writer:{number}", *table.tip(f"load:{number}"))[1].ok:
             return
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     done = sum(e.ok for e in seen.all("writer"))
-    return informed(f"{done} of {CLIENTS} writers are done after {TRIES} tries")
+    return informed(f"{done} of {CLIENTS} writers are done after {COMMITS_EACH} tries")
 
 
 REQUIREMENT = Requirement(
@@ -33,7 +33,7 @@ REQUIREMENT = Requirement(
     sentence="Half of the commits of eight writers end within four tries.",
     level=Level.INFO,
     source="nothing: it is a number",
-    effect=Effect.CONFUSES,
+    effect=Severity.CONFUSES,
     ask=ask,
     judge=judge,
     tries=1,

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -16,7 +25,7 @@ def ask(kit: Kit) -> None:
     kit.send("after", "GET", rest.table_path(table.namespace, "again"))
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     gone = (
         None if seen["register"].ok else failed("its metadata file is there", seen["register"].said(), *seen.exchanges)
     )
@@ -29,7 +38,7 @@ REQUIREMENT = Requirement(
     sentence="A DROP without purge keeps the files: the table can be registered again.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1242",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/namespaces/{namespace}/register",),

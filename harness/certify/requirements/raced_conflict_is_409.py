@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 
 from harness.certify.kit import CLIENTS, Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -17,7 +17,7 @@ def ask(kit: Kit) -> None:
         base = table.load(f"load:{n}").metadata.get("current-snapshot-id", base)
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     lost = [e for e in seen.all("round") if not e.ok]
     wrong = [e for e in lost if e.status != 409]
     if wrong:
@@ -32,7 +32,7 @@ REQUIREMENT = Requirement(
     sentence="Also a commit that loses inside the server is answered with 409.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1162",
-    effect=Effect.BREAKS,
+    effect=Severity.BREAKS,
     ask=ask,
     judge=judge,
     tries=1,

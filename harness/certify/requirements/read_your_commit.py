@@ -6,8 +6,8 @@ import itertools
 from functools import partial
 
 from harness.certify import rest
-from harness.certify.kit import CLIENTS, Kit, Table
-from harness.certify.requirement import Effect, Exchange, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.kit import CLIENTS, Kit, KitTable
+from harness.certify.requirement import Exchange, Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -15,18 +15,18 @@ def ask(kit: Kit) -> None:
     kit.race(partial(_write, kit, table), *(partial(_read, kit, table, n) for n in range(CLIENTS - 1)))
 
 
-def _write(kit: Kit, table: Table) -> None:
+def _write(kit: Kit, table: KitTable) -> None:
     for n in range(4 * kit.rounds):
         table.commit(f"set:{n}", rest.properties(n=str(n)))
         table.load(f"own:{n}")
 
 
-def _read(kit: Kit, table: Table, reader: int) -> None:
+def _read(kit: Kit, table: KitTable, reader: int) -> None:
     for _ in range(4 * kit.rounds):
         table.load(f"reader:{reader}")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     def shown(e: Exchange) -> int:
         return int(e.metadata.get("properties", {}).get("n", -1))
 
@@ -48,7 +48,7 @@ REQUIREMENT = Requirement(
     sentence="After a commit was acknowledged, every load shows it or what came later.",
     level=Level.PROMISE,
     source="RESTTableOperations.reconcileOnSimpleUpdate",
-    effect=Effect.CONFUSES,
+    effect=Severity.CONFUSES,
     ask=ask,
     judge=judge,
     tries=1,

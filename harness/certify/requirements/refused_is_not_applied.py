@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from harness.certify.kit import CLIENTS, Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 
 def ask(kit: Kit) -> None:
@@ -16,7 +16,7 @@ def ask(kit: Kit) -> None:
         base = table.load(f"load:{n}").metadata.get("current-snapshot-id", base)
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     there = {s["snapshot-id"] for e in seen.all("load") for s in e.metadata.get("snapshots", [])}
     refused = [e for e in seen.all("round") if e.refused]
     for e in refused:
@@ -31,7 +31,7 @@ REQUIREMENT = Requirement(
     sentence="Nothing that the server answered with 4xx is in the table later.",
     level=Level.CLIENTS,
     source="SnapshotProducer.commit: after a refusal it deletes the files of its snapshot",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     tries=1,

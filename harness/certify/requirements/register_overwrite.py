@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, informed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, informed
 
 
 def ask(kit: Kit) -> None:
@@ -16,7 +16,7 @@ def ask(kit: Kit) -> None:
     table.load("after")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     kept = "p" in seen["after"].metadata.get("properties", {})
     done = seen["register"].said()
     return informed(f"{done}; the commit before it {'stays' if kept else 'is gone'}", seen["register"])
@@ -28,7 +28,7 @@ REQUIREMENT = Requirement(
     sentence="A registration that overwrites, beside commits.",
     level=Level.INFO,
     source="rest-catalog-open-api.yaml l.4148 says nothing",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/namespaces/{namespace}/register",),

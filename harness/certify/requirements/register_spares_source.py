@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -18,7 +27,7 @@ def ask(kit: Kit) -> None:
     table.commit("commit", rest.properties(p="1"))
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     same = seen["before"].body == seen["after"].body
     changed = None if same else failed("the table is as before", seen["after"].said(), seen["exists"], seen["after"])
     return first_failure(
@@ -35,7 +44,7 @@ REQUIREMENT = Requirement(
     sentence="A registration that is refused leaves the table's metadata as it is.",
     level=Level.PROMISE,
     source="what a catalog is for",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/namespaces/{namespace}/register",),

@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, misleads, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, misleads, passed
 
 
 def ask(kit: Kit) -> None:
@@ -29,7 +29,7 @@ def _rename(kit: Kit, label: str, space: str, old: str, new: str) -> None:
     kit.send(label, "POST", "tables/rename", body)
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     rounds = {e.label.split(":")[1] for e in seen.all("rename")}
     for n in rounds:
         made = [e for e in seen.all(f"rename:{n}") if e.ok]
@@ -54,7 +54,7 @@ REQUIREMENT = Requirement(
     sentence="A commit beside a rename is in the renamed table, or refused; of two renames to one name one is made.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1482",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/tables/rename",),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -19,7 +28,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     current = seen["end"].metadata.get("current-snapshot-id")
     gone = (
         None
@@ -35,7 +44,7 @@ REQUIREMENT = Requirement(
     sentence="A commit that arrives again after another one does not undo that one.",
     level=Level.CLIENTS,
     source="ExponentialHttpRequestRetryStrategy",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     any_catalog=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, failed, informed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, informed
 
 
 def ask(kit: Kit) -> None:
@@ -18,7 +18,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     lives = seen["end"].ok
     if seen.notes["key"] and not lives:
         return failed("with its key, a repeated DROP leaves the new table", "it dropped it", seen["again"], seen["end"])
@@ -33,7 +33,7 @@ REQUIREMENT = Requirement(
     sentence="A DROP that is sent again after the table was created again.",
     level=Level.INFO,
     source="HTTPClient: DELETE is idempotent in HTTP, so a client may send it twice",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
 )

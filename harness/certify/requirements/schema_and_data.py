@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from harness.certify import rest
-from harness.certify.kit import SCHEMA, Kit, Table
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.kit import TABLE_SCHEMA, Kit, KitTable
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -20,8 +29,8 @@ def ask(kit: Kit) -> None:
         table.load(f"end:{order}")
 
 
-def _add_column(table: Table, label: str) -> None:
-    fields = [*SCHEMA["fields"], {"id": 3, "name": "w", "required": False, "type": "int"}]
+def _add_column(table: KitTable, label: str) -> None:
+    fields = [*TABLE_SCHEMA["fields"], {"id": 3, "name": "w", "required": False, "type": "int"}]
     added = {
         "action": "add-schema",
         "schema": {"type": "struct", "schema-id": 1, "fields": fields},
@@ -35,7 +44,7 @@ def _add_column(table: Table, label: str) -> None:
     )
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     for order in ("append", "column"):
         end = seen[f"end:{order}"].metadata
         made = seen[f"{order}:append"].sent["updates"][0]["snapshot"]["snapshot-id"]
@@ -64,7 +73,7 @@ REQUIREMENT = Requirement(
     sentence="An append beside an added column: both are there, in either order.",
     level=Level.PROMISE,
     source="what a catalog is for",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     any_catalog=True,

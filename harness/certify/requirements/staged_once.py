@@ -8,11 +8,11 @@ from typing import Any
 from harness.certify import rest
 from harness.certify.kit import NEW_TABLE, NO_ROUTE, Kit
 from harness.certify.requirement import (
-    Effect,
+    Exchanges,
     Judgement,
     Level,
     Requirement,
-    Seen,
+    Severity,
     expect,
     failed,
     first_failure,
@@ -51,7 +51,7 @@ def _create(kit: Kit, label: str, space: str, staged: Mapping[str, Any]) -> None
     kit.send(f"create:{label}", "POST", rest.table_path(space, "t"), rest.commit(rest.asserted("create"), *parts))
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     unwilling = [expect(e, "a table is staged", 2) for e in seen.all("stage")]
     if any(unwilling) and all(e.status in NO_ROUTE or e.status == 406 for e in seen.all("stage")):
         return informed("tables cannot be staged", *seen.all("stage")[:1])
@@ -73,7 +73,7 @@ REQUIREMENT = Requirement(
     sentence="A staged table is invisible until its first commit, and of two first commits one is made.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.575, l.1133",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
 )

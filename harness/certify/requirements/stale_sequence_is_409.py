@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -15,7 +24,7 @@ def ask(kit: Kit) -> None:
     table.load("load")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     there = "b" in seen["load"].metadata.get("refs", {})
     applied = failed("nothing is applied", "the branch is there", seen["stale"], seen["load"]) if there else None
     return first_failure(applied, expect(seen["stale"], "the sequence number is behind the table's", 409))
@@ -27,7 +36,7 @@ REQUIREMENT = Requirement(
     sentence="A commit with a sequence number that the table has passed is a conflict.",
     level=Level.CLIENTS,
     source="RetryableValidationException; SnapshotProducer",
-    effect=Effect.BREAKS,
+    effect=Severity.BREAKS,
     ask=ask,
     judge=judge,
 )

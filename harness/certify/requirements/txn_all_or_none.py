@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -23,7 +32,7 @@ def ask(kit: Kit) -> None:
         t.load(f"end:{t.name}")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     for e in seen.all("end"):
         half = {"p0", "p1", "p2"} & e.metadata.get("properties", {}).keys()
         if half:
@@ -38,7 +47,7 @@ REQUIREMENT = Requirement(
     sentence="If one change of a transaction fails, none is applied.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1547",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/transactions/commit",),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from harness.certify import rest
-from harness.certify.kit import Kit, Table
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, informed
+from harness.certify.kit import Kit, KitTable
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, informed
 
 
 def ask(kit: Kit) -> None:
@@ -15,19 +15,19 @@ def ask(kit: Kit) -> None:
     kit.race(partial(_write, kit, first, second), partial(_read, kit, first, second))
 
 
-def _write(kit: Kit, *tables: Table) -> None:
+def _write(kit: Kit, *tables: KitTable) -> None:
     for n in range(4 * kit.rounds):
         changes = [t.change(rest.properties(n=str(n))) for t in tables]
         kit.send("transaction", "POST", "transactions/commit", {"table-changes": changes})
 
 
-def _read(kit: Kit, first: Table, second: Table) -> None:
+def _read(kit: Kit, first: KitTable, second: KitTable) -> None:
     for n in range(4 * kit.rounds):
         first.load(f"first:{n}")
         second.load(f"second:{n}")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     pairs = [(e, seen[f"second:{e.label.partition(':')[2]}"]) for e in seen.all("first")]
     at = [tuple(int(e.metadata.get("properties", {}).get("n", -1)) for e in pair) for pair in pairs]
     torn = [pair for pair, (a, b) in zip(pairs, at, strict=True) if b < a]
@@ -42,7 +42,7 @@ REQUIREMENT = Requirement(
     sentence="Who loads one table of a transaction new sees the next one new, too.",
     level=Level.SHOULD,
     source="iceberg#10617: the specification claims no isolation",
-    effect=Effect.CONFUSES,
+    effect=Severity.CONFUSES,
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/transactions/commit",),

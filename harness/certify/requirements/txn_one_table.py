@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from harness.certify import rest
-from harness.certify.kit import CLIENTS, Kit, Table
-from harness.certify.requirement import Effect, Level, Requirement, keeps_acknowledged
+from harness.certify.kit import CLIENTS, Kit, KitTable
+from harness.certify.requirement import Level, Requirement, Severity, keeps_acknowledged
 
 
 def ask(kit: Kit) -> None:
@@ -16,7 +16,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def _transact(kit: Kit, table: Table, n: int, client: int) -> None:
+def _transact(kit: Kit, table: KitTable, n: int, client: int) -> None:
     base, sequence = table.tip(f"load:{n}")
     made = table.snapshot(base, sequence)
     parts = (rest.assert_ref("main", base), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
@@ -29,7 +29,7 @@ REQUIREMENT = Requirement(
     sentence="A transaction over one table that was acknowledged is made.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1547",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=partial(keeps_acknowledged, label="transaction"),
     endpoints=("POST /v1/{prefix}/transactions/commit",),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -18,7 +27,7 @@ def ask(kit: Kit) -> None:
     written.load("end")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     if "p" in seen["end"].metadata.get("properties", {}):
         return failed("nothing is applied", "the other table is changed", seen["transaction"])
     return first_failure(expect(seen["transaction"], "a requirement does not hold", 409))
@@ -30,7 +39,7 @@ REQUIREMENT = Requirement(
     sentence="A table that a transaction only reads is checked, too.",
     level=Level.SHOULD,
     source="rest-catalog-open-api.yaml l.1554",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/transactions/commit",),

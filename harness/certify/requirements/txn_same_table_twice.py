@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -14,7 +23,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     made = {"p", "q"} & seen["end"].metadata.get("properties", {}).keys()
     sent = seen["transaction"]
     if sent.ok and len(made) < 2:
@@ -30,7 +39,7 @@ REQUIREMENT = Requirement(
     sentence="A transaction that names a table twice is refused, or both changes are made.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1547",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/transactions/commit",),

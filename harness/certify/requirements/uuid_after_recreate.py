@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -15,7 +24,7 @@ def ask(kit: Kit) -> None:
     table.load("end")
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     wrote = "p" in seen["end"].metadata.get("properties", {})
     applied = failed("the new table is not changed", "it is", seen["old"]) if wrote else None
     return first_failure(applied, expect(seen["drop"], "dropped", 2), expect(seen["old"], "another table", 409))
@@ -27,7 +36,7 @@ REQUIREMENT = Requirement(
     sentence="After a table was dropped and created again, a commit for the old one is a conflict.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.3696",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     any_catalog=True,

@@ -8,14 +8,23 @@ from dataclasses import replace
 from typing import Any
 
 from harness.certify import rest
-from harness.certify.kit import NEW_TABLE, SCHEMA, Kit
-from harness.certify.requirement import Effect, Judgement, Level, Requirement, Seen, expect, failed, first_failure
+from harness.certify.kit import NEW_TABLE, TABLE_SCHEMA, Kit
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
 
 
 def ask(kit: Kit) -> None:
     space = kit.namespace()
     path = rest.namespace_path(space)
-    body = {"name": "v", "schema": SCHEMA, "properties": {}, "view-version": _version(1, "select 1", space)}
+    body = {"name": "v", "schema": TABLE_SCHEMA, "properties": {}, "view-version": _version(1, "select 1", space)}
     made = kit.send("create", "POST", f"{path}/views", body)
     uuid_of = rest.asserted("view-uuid", uuid=made.metadata.get("view-uuid", ""))
     for label, sql in (("first", "select 2"), ("second", "select 3")):
@@ -43,14 +52,14 @@ def _sql(version: Mapping[str, Any]) -> str:
     return str(version["representations"][0]["sql"])
 
 
-def judge(seen: Seen) -> Judgement:
+def judge(seen: Exchanges) -> Judgement:
     there = {_sql(v) for v in seen["end"].metadata.get("versions", [])}
     made = [e for e in seen.all("replace") if e.ok]
     gone = [e for e in made if _sql(e.sent["updates"][0]["view-version"]) not in there]
     if gone:
         told = failed("each acknowledged version is listed", f"{len(gone)} of {len(made)} are not", *gone, seen["end"])
         # The last one is there: a server that lists the current version alone, as Nessie does, has lost nothing that a reader asks for.
-        return told if made[-1] in gone else replace(told, effect=Effect.CONFUSES)
+        return told if made[-1] in gone else replace(told, effect=Severity.CONFUSES)
     return first_failure(expect(seen["create"], "made", 2), expect(seen["table"], "the name is a view's", 409))
 
 
@@ -60,7 +69,7 @@ REQUIREMENT = Requirement(
     sentence="Two replacements of a view are both listed, or one is refused; a name is a table or a view.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1833, l.610",
-    effect=Effect.LOSS,
+    effect=Severity.LOSS,
     ask=ask,
     judge=judge,
     endpoints=("POST /v1/{prefix}/namespaces/{namespace}/views",),

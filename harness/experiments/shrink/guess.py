@@ -18,7 +18,7 @@ from checkers.timeline.two_tables import tables_of
 from checkers.verdict import Anomaly
 from workloads.operations.kinds import KINDS
 
-MOST = 3
+MOST_GUESSES = 3
 """Anomalies of one name that are guessed from."""
 
 
@@ -33,7 +33,7 @@ class Guess:
 def guesses(evidence: Evidence, found: Sequence[Anomaly]) -> Iterator[Guess]:
     """The guesses for anomalies of one name, each a larger set than those of the same anomaly before it; each set once."""
     known = {o.op: o for o in evidence.history.operations()}
-    ranked = sorted(found, key=lambda a: len(_named(a)))[:MOST]
+    ranked = sorted(found, key=lambda a: len(_named(a)))[:MOST_GUESSES]
     seen: set[frozenset[str]] = set()
     by_step = [list(_of(evidence, a, known)) for a in ranked]
     for step in range(max(map(len, by_step), default=0)):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence import journal
-from checkers.evidence.journal import Form, Journal
+from checkers.evidence.journal import Journal, JournalFormat
 
 FILE = "shrink.jsonl"
 
@@ -62,7 +62,7 @@ def _with_could_not(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 COULD_NOT = "could not run: "
-FORM = Form("a shrink", "a run", journal.as_type(Trial), asdict, ShrinkError, upgrade=_with_could_not)
+FORM = JournalFormat("a shrink", "a run", journal.as_type(Trial), asdict, ShrinkError, upgrade=_with_could_not)
 """``shrink.jsonl``."""
 
 

@@ -14,32 +14,32 @@ from math import ceil
 from checkers.judge.accepted import everything_named
 from harness.experiments.shrink.candidates import tables_of
 from harness.experiments.shrink.log import Trial
-from harness.experiments.shrink.reduction import Pass, Reduced, Spent, Tries, reduced
+from harness.experiments.shrink.reduction import BudgetSpent, Pass, Reduced, Tries, reduced
 from harness.experiments.shrink.translate import catalog_of, step_names
 from harness.experiments.shrink.trials import Trials, scenario_key
 from harness.run.reach import unreachable
 from harness.run.settings import Watcher
 from reports.drawing.words import plural
 from workloads.engines.engines import ENGINES, SPARK
-from workloads.file.anomalies import Entry
+from workloads.file.anomalies import AnomalyEntry
 from workloads.file.recording import RecordedOperation, Recording
 from workloads.file.repeated import repeatable
-from workloads.file.scenario import MOST_REPEATED, Scenario, Step, problems
+from workloads.file.scenario import MOST_REPEATED, Scenario, ScenarioStep, problems
 from workloads.operations.kinds import KINDS
 
 COMMITTER = "committer"
 CHEAP, DEAR = 150, 30
 """Repetitions in a run by committers, and by other engines."""
-RUNS = {True: 5, False: 4}
+RUNS_UNTIL_ABSENT = {True: 5, False: 4}
 """Runs of repetitions until a candidate counts as one that does not show it: cheap ones, others."""
-MOST_OPERATIONS = 4
+MOST_FILLERS = 4
 SURE = 3.0
 """A candidate is repeated so many times as often as the anomaly took to show: at random it is then missed once in twenty times."""
-SEEDS = 8
+SEED_ROWS = 8
 """Rows for operations that change rows of a table without any."""
 
 
-NEVER = Tries()
+NOT_TRIED = Tries()
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Rare:
     minimal: bool
     seen: tuple[int, int]
     shown: Trial
-    tries: Tries = NEVER
+    tries: Tries = NOT_TRIED
 
     @property
     def rate(self) -> str:
@@ -71,14 +71,14 @@ def search(
     """Repeat these operations of a run, or an insert in their place, until the anomaly shows; then make what shows it small.
 
     Raises:
-        Spent: the budget ended before it showed.
+        BudgetSpent: the budget ended before it showed.
     """
-    seen = Seen()
+    seen = Sightings()
     for scenario in _candidates(ops, run, name, link, affected):
         watcher.say(
             f"repeats {plural(len(scenario.operations), 'operation')} {scenario.repeat} times: it may show rarely"
         )
-        trial = _tried(scenario, asked, RUNS[_cheap(scenario)], seen)
+        trial = _tried(scenario, asked, RUNS_UNTIL_ABSENT[_cheap(scenario)], seen)
         if trial is not None:
             watcher.say(f"{name} showed {seen.shown} times in {seen.of} repetitions")
             return _smaller(scenario, seen, trial, asked)
@@ -95,7 +95,7 @@ def settled(rare: Rare, asked: Trials, times: int) -> Rare:
     for n in range(times):
         try:
             trial = asked.scenario_once(s, n)
-        except Spent:
+        except BudgetSpent:
             break
         made += 1
         done += trial.failed
@@ -105,7 +105,7 @@ def settled(rare: Rare, asked: Trials, times: int) -> Rare:
 
 
 @dataclass
-class Seen:
+class Sightings:
     """Anomalies in so many repetitions."""
 
     shown: int = 0
@@ -116,7 +116,7 @@ class Seen:
         return min(MOST_REPEATED, ceil(SURE * self.of / max(1, self.shown)))
 
 
-def _tried(s: Scenario, asked: Trials, runs: int, seen: Seen) -> Trial | None:
+def _tried(s: Scenario, asked: Trials, runs: int, seen: Sightings) -> Trial | None:
     """The first run of repetitions that shows it; None if none does."""
     for n in range(runs):
         trial = asked.repeated_once(s, n)
@@ -127,7 +127,7 @@ def _tried(s: Scenario, asked: Trials, runs: int, seen: Seen) -> Trial | None:
     return None
 
 
-def _smaller(start: Scenario, seen: Seen, trial: Trial, asked: Trials) -> Rare:
+def _smaller(start: Scenario, seen: Sightings, trial: Trial, asked: Trials) -> Rare:
     """The scenario without what it does not need."""
     shown = {scenario_key(start): trial}
 
@@ -152,7 +152,7 @@ def _candidates(ops: Collection[str], run: Recording, name: str, link: str, affe
     """The operations themselves, then an insert into the same table; each by committers if they can, then by the run's engines."""
     mine = [o for o in run.operations if o.op in ops and o.f in KINDS and KINDS[o.f].commits]
     sets: list[list[RecordedOperation]] = []
-    if 0 < len(mine) <= MOST_OPERATIONS and repeatable(o.value for o in mine):
+    if 0 < len(mine) <= MOST_FILLERS and repeatable(o.value for o in mine):
         sets.append(mine[:1] if len({(o.f, o.table) for o in mine}) == 1 else mine)
     if mine and not (len(mine) == 1 and mine[0].f == "insert"):
         first = mine[0]
@@ -181,11 +181,11 @@ def _scenario(
         if "ids" in value:
             value["ids"] = sorted(value["ids"])[:1]  # a run of repetitions takes long: the smallest comes first
         if kind.verb != "insert" and "ids" in value:
-            spec = tables[o.table] = spec if spec.seed_rows else spec.model_copy(update={"seed_rows": SEEDS})
+            spec = tables[o.table] = spec if spec.seed_rows else spec.model_copy(update={"seed_rows": SEED_ROWS})
             value["ids"] = sorted({int(i) % spec.seed_rows for i in value["ids"]})
         if not ENGINES[engines[number[o.writer]]].can(o.f, spec):
             return None
-        steps.append(Step(name=names[o.op], writer=number[o.writer], do=o.f, table=o.table, value=value))
+        steps.append(ScenarioStep(name=names[o.op], writer=number[o.writer], do=o.f, table=o.table, value=value))
     for table in tables:
         if all(o.f == "insert" for o in ops if o.table == table):
             tables[table] = tables[table].model_copy(update={"seed_rows": 0})
@@ -202,7 +202,7 @@ def _scenario(
         tables=tuple(tables.values()),
         engines={i: e for i, e in engines.items() if e != SPARK},
         operations=tuple(steps),
-        anomalies=(Entry(name=name),),
+        anomalies=(AnomalyEntry(name=name),),
         final=dict.fromkeys(tables, "unchecked"),
         op_timeout=run.workload.op_timeout,
         repeat=CHEAP if committers else DEAR,

@@ -19,7 +19,7 @@ from checkers.judge.ddmin import ddmin
 C = TypeVar("C")
 
 
-class Spent(Exception):
+class BudgetSpent(Exception):
     """The budget is spent: nothing more can be tried."""
 
 
@@ -40,7 +40,7 @@ class Tries:
 
 
 Oracle = Callable[[C], Tries]
-"""Tries a candidate. Raises Spent."""
+"""Tries a candidate. Raises BudgetSpent."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def reduced(
             _one_pass(now, passes[turn % len(passes)], tried, keep)
             quiet = quiet + 1 if now is before else 0
             turn += 1
-    except Spent:
+    except BudgetSpent:
         return Reduced(now, minimal=False)
     return Reduced(now, minimal=True)
 

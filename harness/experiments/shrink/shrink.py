@@ -20,14 +20,14 @@ from checkers.evidence.runfolder import RunFolder, replace_file
 from checkers.judge.accepted import least, stricter
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
-from checkers.judge.stories import Told
+from checkers.judge.stories import Stories
 from checkers.verdict import Anomaly, own_findings
 from harness.campaign.errors import TOLD
 from harness.experiments.shrink.candidates import NEMESIS, PASSES, PHASE, only, plain, tables_of
 from harness.experiments.shrink.guess import guesses
 from harness.experiments.shrink.log import Trial
 from harness.experiments.shrink.rare import Rare, search, settled
-from harness.experiments.shrink.reduction import Reduced, Spent, Tries, reduced
+from harness.experiments.shrink.reduction import BudgetSpent, Reduced, Tries, reduced
 from harness.experiments.shrink.translate import (
     CONDITIONS,
     About,
@@ -45,10 +45,10 @@ from harness.run.hidden import revealed
 from harness.run.recorded import recording_of
 from harness.run.settings import RunError, Watcher
 from reports.drawing.words import plural
-from reports.shrunk import Left, Shrunk, Size, Step
+from reports.shrunk import RemainingOperation, ShrinkStep, Shrunk, Size
 from workloads.file.recording import FILE as RECORDING
 from workloads.file.recording import RecordedOperation, Recording
-from workloads.file.scenario import Outcome, Scenario
+from workloads.file.scenario import ExpectedEnd, Scenario
 from workloads.operations.kinds import KINDS
 
 SCENARIO = "scenario.yaml"
@@ -183,15 +183,15 @@ class Shrink:
         self.rare: Rare | None = None
         self.spent = False
         self.smallest: Recording | None = None
-        self._steps: list[Step] = []
+        self._steps: list[ShrinkStep] = []
 
-    def shrink(self) -> tuple[Recording | None, bool | None, Found]:
+    def shrink(self) -> tuple[Recording | None, bool | None, RecordedScenario]:
         """The smallest recording that shows it, whether nothing more can be taken away, and its scenario."""
         start = self._first()
         if start is None and self.rare is not None:
             return self._repeated(self.rare)
         if start is None:
-            return None, None, Found(not_said=(TOO_SHORT if self.spent else NOT_AGAIN,))
+            return None, None, RecordedScenario(not_said=(TOO_SHORT if self.spent else NOT_AGAIN,))
         self._keep(start)
         done: Reduced[Recording] = reduced(start, PASSES, self._tried, self._keep)
         self._watcher.say(f"{self.run.name} is left with {measure(done.candidate)}")
@@ -201,13 +201,13 @@ class Shrink:
             return self._repeated(self.rare)
         return done.candidate, done.minimal, found
 
-    def _always(self, r: Recording, found: Found) -> bool:
+    def _always(self, r: Recording, found: RecordedScenario) -> bool:
         """Whether what is left shows it each time: else chance, which made it rare in the whole run, may have led the reduction."""
         tries = found.tries if found.said is not None else self.replayed(r)
         return tries.fails and tries.failed == tries.of
 
     def _repeats_in_time(self) -> bool:
-        with contextlib.suppress(Spent):
+        with contextlib.suppress(BudgetSpent):
             return self._repeats(next(guesses(self.run.evidence, self.run.found)).ops)
         return False
 
@@ -230,12 +230,12 @@ class Shrink:
                         return candidate
                 if n == (len(every) - 1 if self._often else 0) and self._repeats(every[0].ops):
                     return None
-        except Spent:
+        except BudgetSpent:
             self.spent = True
         return None
 
     def _repeats(self, ops: Collection[str]) -> bool:
-        """Whether operations show it when they are repeated. Raises Spent."""
+        """Whether operations show it when they are repeated. Raises BudgetSpent."""
         if not {o.op for o in self.run.recording.operations} & {*ops}:
             ops = stand_in(self.run)
         release = self.run.versions.get("iceberg", "unknown")
@@ -244,17 +244,17 @@ class Shrink:
         self.rare = search(ops, self.run.recording, self.run.name, link, affected, self._trials, self._watcher)
         return self.rare is not None
 
-    def _repeated(self, found: Rare) -> tuple[Recording | None, bool | None, Found]:
+    def _repeated(self, found: Rare) -> tuple[Recording | None, bool | None, RecordedScenario]:
         """The recording of one repetition, and its scenario."""
         with self._trials.without_limit():
             found = self.rare = settled(found, self._trials, self._times)
         left = recording_of_one(self.run.recording, found.scenario)
-        self._steps.append(Step(len(self.trials), f"{measure(left)}, {found.rate}", found.shown.folder))
+        self._steps.append(ShrinkStep(len(self.trials), f"{measure(left)}, {found.rate}", found.shown.folder))
         self.smallest = left
         replace_file(self.into / RECORDING, left.to_json())
         names = {o.op: s.name for o, s in zip(left.operations, found.scenario.operations, strict=True)}
         untried = () if found.tries.of else ("its scenario was not run as a whole: the time ended first",)
-        return left, found.minimal, Found(Translation(found.scenario, names, untried), left, found.tries)
+        return left, found.minimal, RecordedScenario(Translation(found.scenario, names, untried), left, found.tries)
 
     def _keep(self, r: Recording) -> None:
         """Write the smallest recording so far."""
@@ -262,7 +262,7 @@ class Shrink:
         replace_file(self.into / RECORDING, r.to_json())
         trial = self._shown(r)
         number = next(n for n, t in enumerate(self.trials, 1) if t is trial)
-        self._steps.append(Step(number, str(measure(r)), trial.folder))
+        self._steps.append(ShrinkStep(number, str(measure(r)), trial.folder))
 
     def _shown(self, r: Recording) -> Trial:
         """The run in which a recording showed it."""
@@ -274,14 +274,14 @@ class Shrink:
         return tuple(self._trials.lines)
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[ShrinkStep, ...]:
         """The candidates that showed it, each smaller than the one before it."""
         return tuple(self._steps)
 
     def replayed(self, r: Recording) -> Tries:
         """How often the recording shows it, in so many runs as the result must; the budget does not count."""
         shown = made = 0
-        with self._trials.without_limit(), contextlib.suppress(Spent):  # its runner may have no more time, either
+        with self._trials.without_limit(), contextlib.suppress(BudgetSpent):  # its runner may have no more time, either
             for n in range(self._times):
                 shown += self._trials.once(r, n).failed
                 made += 1
@@ -289,7 +289,7 @@ class Shrink:
 
     # -- the scenario ----------------------------------------------------------------------------------------------------
 
-    def _scenario(self, r: Recording) -> Found:
+    def _scenario(self, r: Recording) -> RecordedScenario:
         """The recording as a scenario that is reproduced, with as few waits as it needs."""
         not_said: list[str] = []
         for source in self._sources(r):
@@ -297,13 +297,13 @@ class Shrink:
                 with self._trials.without_limit():
                     found = self._translated(source)
             except Untranslatable as e:
-                return Found(not_said=(f"there is no scenario file: {e}",))
-            except Spent:
-                return Found(not_said=("there is no scenario file: the time ended before it had run",))
+                return RecordedScenario(not_said=(f"there is no scenario file: {e}",))
+            except BudgetSpent:
+                return RecordedScenario(not_said=("there is no scenario file: the time ended before it had run",))
             if found.tries.fails:
                 return self._fewer(found, source)
             not_said = [f"the scenario file was not reproduced: {found.why}"]
-        return Found(not_said=tuple(not_said))
+        return RecordedScenario(not_said=tuple(not_said))
 
     def _sources(self, r: Recording) -> Iterator[Recording]:
         """The recording with the order that its replay had, which is what showed the anomaly; then as it is."""
@@ -315,7 +315,7 @@ class Shrink:
                     yield again
         yield r
 
-    def _translated(self, r: Recording) -> Found:
+    def _translated(self, r: Recording) -> RecordedScenario:
         """A recording as a scenario, run as often as it must be. What it expects is taken from a run that showed the anomaly."""
         shown = self._shown_by(r)
         first = translate(r, self._about(r, shown))
@@ -326,8 +326,8 @@ class Shrink:
             said = translate(r, self._about(r, RunFolder(self.into / trial.folder), first))
             trial = self._trials.scenario_once(said.scenario)
         if not trial.failed:
-            return Found(said, r, Tries(0, 1), why=trial.problem)
-        return Found(said, r, self._trials.reproduces(said.scenario, self._times))
+            return RecordedScenario(said, r, Tries(0, 1), why=trial.problem)
+        return RecordedScenario(said, r, self._trials.reproduces(said.scenario, self._times))
 
     def _shown_by(self, r: Recording) -> RunFolder:
         assert self.smallest is not None
@@ -336,7 +336,7 @@ class Shrink:
             raise Untranslatable("the run that showed it was not kept")
         return RunFolder(self.into / folder)
 
-    def _fewer(self, found: Found, r: Recording) -> Found:
+    def _fewer(self, found: RecordedScenario, r: Recording) -> RecordedScenario:
         """The scenario without the waits that it does not need; as it is if it is not reproduced each time."""
         assert found.said is not None
         whole = found.said.scenario
@@ -376,19 +376,19 @@ class Shrink:
             ends=ends_of(evidence, r),
         )
 
-    def _link(self, told: Told) -> str:
+    def _link(self, told: Stories) -> str:
         """Where it is discussed: as the known defect that it looks like says, else as the checker says."""
         known = [k for said in (self.run.results.told, told) for k in said.known]
         fitting = [k.link for k in known if self.run.name in k.anomalies]
         return next(iter(fitting), None) or self.run.found[0].documented or NOWHERE
 
 
-NEVER = Tries()
+NOT_TRIED = Tries()
 """Not tried."""
 
 
 @dataclass(frozen=True)
-class Found:
+class RecordedScenario:
     """The scenario of a recording, if there is one.
 
     Attributes:
@@ -401,7 +401,7 @@ class Found:
 
     said: Translation | None = None
     source: Recording | None = None
-    tries: Tries = NEVER
+    tries: Tries = NOT_TRIED
     waits: tuple[int, int] | None = None
     why: str = ""
     not_said: tuple[str, ...] = ()
@@ -441,7 +441,7 @@ def final_rows(evidence: Evidence) -> dict[str, Any]:
     return {t: out.get(t, "unchecked") for t in evidence.tables}
 
 
-def ends_of(evidence: Evidence, r: Recording) -> dict[str, Outcome]:
+def ends_of(evidence: Evidence, r: Recording) -> dict[str, ExpectedEnd]:
     """How the operations of a recording ended in a run of it, or of its scenario."""
     by_writer: dict[int, list[Any]] = {}
     for o in evidence.history.operations():
@@ -452,11 +452,11 @@ def ends_of(evidence: Evidence, r: Recording) -> dict[str, Outcome]:
         mine = [o for o in r.operations if o.writer == writer]
         for a, b in zip(mine, by_writer.get(writer, ()), strict=False):
             name = error_chain.most_specific(b.error)[0].rsplit(".", 1)[-1] if b.error else None
-            out[a.op] = Outcome(type=b.type, error=name)
+            out[a.op] = ExpectedEnd(type=b.type, error=name)
     return out
 
 
-def described_operations(r: Recording, found: Found) -> tuple[Left, ...]:
+def described_operations(r: Recording, found: RecordedScenario) -> tuple[RemainingOperation, ...]:
     """The operations that are left, with what they wait for in the scenario if there is one."""
     steps = {} if found.said is None else {s.name: s for s in found.said.scenario.operations}
     names = {} if found.said is None else found.said.names
@@ -467,7 +467,9 @@ def described_operations(r: Recording, found: Found) -> tuple[Left, ...]:
         waits = sentence(step) if step is not None else "; ".join(struck)
         ended = "" if step is None else step.expect.type + (f" ({step.expect.error})" if step.expect.error else "")
         kind = f"{o.f} (of the nemesis)" if o.phase == NEMESIS else o.f
-        out.append(Left(o.op, names.get(o.op, o.op), o.writer, kind, o.table, dict(o.value), waits, ended))
+        out.append(
+            RemainingOperation(o.op, names.get(o.op, o.op), o.writer, kind, o.table, dict(o.value), waits, ended)
+        )
     return tuple(out)
 
 
@@ -475,7 +477,7 @@ def shrunk(
     s: Shrink,
     left: Recording | None,
     minimal: bool | None,
-    found: Found,
+    found: RecordedScenario,
     *,
     proves: str,
     replays: str,

@@ -19,7 +19,7 @@ from compose.catalogs import user_file
 from harness.experiments import prove
 from harness.experiments.shrink.candidates import NEMESIS, tables_of
 from harness.experiments.shrink.reduction import Pass
-from harness.experiments.shrink.waits import Asked, Gate, Waits, When, waits
+from harness.experiments.shrink.waits import HoldPoint, OrderedRequest, Waits, When, waits
 from harness.run import ordering
 from nemesis.faults.fault import Fault
 from nemesis.faults.verb import AfterService, Delaying, RequestVerb, Throttling
@@ -29,7 +29,7 @@ from workloads.engines.engines import SPARK
 from workloads.file import own_kinds
 from workloads.file.anomalies import Entries
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
-from workloads.file.scenario import AT_A_GATE, Outcome, Scenario, Step, problems
+from workloads.file.scenario import AT_A_GATE, ExpectedEnd, Scenario, ScenarioStep, problems
 from workloads.file.workload import BackoffSpec
 from workloads.operations.kinds import KINDS
 
@@ -56,7 +56,7 @@ class About:
     anomalies: Entries
     allow: Entries
     final: Mapping[str, Any]
-    ends: Mapping[str, Outcome]
+    ends: Mapping[str, ExpectedEnd]
     description: str = ""
 
 
@@ -83,7 +83,7 @@ def translate(r: Recording, about: About) -> Translation:
     _possible(r)
     names = step_names(r)
     inexact: list[str] = []
-    gates: dict[str, Gate] = {}
+    gates: dict[str, HoldPoint] = {}
     faults: dict[str, Fault] = {}
     struck: dict[str, Moment] = {}
     killed: dict[str, Moment] = {}
@@ -161,7 +161,7 @@ def _gate_of(
     r: Recording,
     f: RecordedFault,
     names: Mapping[str, str],
-    gates: dict[str, Gate],
+    gates: dict[str, HoldPoint],
     faults: dict[str, Fault],
     struck: dict[str, Moment],
     killed: dict[str, Moment],
@@ -189,15 +189,15 @@ def _gate_of(
         places = [i for i, m in enumerate(mine) if m == moment]
         if not places:  # it is no load and no commit: its place among them is not known
             before = 0 if moment.kind != "commit" else len(mine)
-            gates[moment.op] = Gate(before, carried_out=False)
+            gates[moment.op] = HoldPoint(before, carried_out=False)
         else:
             late = verb.answers_first
-            gates[moment.op] = Gate(places[-1], isinstance(verb, AfterService), late and len(places) > 1)
+            gates[moment.op] = HoldPoint(places[-1], isinstance(verb, AfterService), late and len(places) > 1)
         faults[moment.op] = at_a_gate(f.fault)
         struck[moment.op] = moment
 
 
-def _killed(r: Recording, f: RecordedFault) -> tuple[str, Gate, Moment]:
+def _killed(r: Recording, f: RecordedFault) -> tuple[str, HoldPoint, Moment]:
     """The operation that died with its writer's driver, where it is held, and the request that it is held at."""
     struck = re.match(r"w(\d+)", str(f.target))
     if struck is None:
@@ -212,9 +212,9 @@ def _killed(r: Recording, f: RecordedFault) -> tuple[str, Gate, Moment]:
     own = _own(r, op)
     passed = sum(m.op == op for m in r.order[:upto])
     if passed < len(own):
-        return op, Gate(passed), own[passed]
+        return op, HoldPoint(passed), own[passed]
     commits = sum(m.kind == "commit" for m in own)
-    return op, Gate(passed), Moment(op, "catalog", "commit", commits + 1)
+    return op, HoldPoint(passed), Moment(op, "catalog", "commit", commits + 1)
 
 
 def at_a_gate(fault: Fault) -> Fault:
@@ -224,7 +224,7 @@ def at_a_gate(fault: Fault) -> Fault:
     return Fault.model_validate({k: v for k, v in said.items() if k in keys})
 
 
-def asked_of(r: Recording) -> list[Asked]:
+def asked_of(r: Recording) -> list[OrderedRequest]:
     """The order of a recording as the waits see it. Loads that come after an operation's last commit change nothing any more, and
     concern no table."""
     tables = {o.op: frozenset(tables_of(o)) for o in r.operations}
@@ -233,7 +233,7 @@ def asked_of(r: Recording) -> list[Asked]:
     out = []
     for i, m in enumerate(r.order):
         idle = m.kind != "commit" and m.op not in struck and i > commits.get(m.op, len(r.order))
-        out.append(Asked(m.op, frozenset() if idle else tables[m.op], m.kind == "commit"))
+        out.append(OrderedRequest(m.op, frozenset() if idle else tables[m.op], m.kind == "commit"))
     return out
 
 
@@ -284,11 +284,15 @@ def _request(m: Moment, names: Mapping[str, str]) -> str:
     return f"{m.kind} {m.nth}{place} of {names[m.op]}"
 
 
-def story(r: Recording, steps: Sequence[Mapping[str, Any] | Step]) -> str:
+def story(r: Recording, steps: Sequence[Mapping[str, Any] | ScenarioStep]) -> str:
     """What the steps of a scenario do, one sentence each."""
     lines = []
     for raw in steps:
-        s = raw if isinstance(raw, Step) else Step.model_validate({k: v for k, v in raw.items() if v is not None})
+        s = (
+            raw
+            if isinstance(raw, ScenarioStep)
+            else ScenarioStep.model_validate({k: v for k, v in raw.items() if v is not None})
+        )
         nemesis = " (maintenance)" if any(o.writer == s.writer and o.phase == NEMESIS for o in r.operations) else ""
         said = f"Writer {s.writer}{nemesis} invokes {s.name}"
         said += f" of {arguments(dict(s.value))}" if s.value else ""
@@ -298,7 +302,7 @@ def story(r: Recording, steps: Sequence[Mapping[str, Any] | Step]) -> str:
     return " ".join(lines)
 
 
-def sentence(s: Step) -> str:
+def sentence(s: ScenarioStep) -> str:
     """What a step waits for and what strikes it, in words; empty if there is nothing."""
     parts = [f"after {_when(s.after)}"] if s.after else []
     if s.gated:

@@ -28,7 +28,7 @@ from harness.experiments.prove import prove_once
 from harness.experiments.replay import replay_once
 from harness.experiments.shrink.candidates import NEMESIS, key, size
 from harness.experiments.shrink.log import Trial
-from harness.experiments.shrink.reduction import Spent, Tries
+from harness.experiments.shrink.reduction import BudgetSpent, Tries
 from harness.experiments.shrink.translate import to_yaml
 from harness.experiments.soakstacks import sparks
 from harness.run.bench import Bench
@@ -42,7 +42,7 @@ from workloads.file.scenario import Scenario
 
 MOST_TRIES = 3
 """So often a candidate is run whose run cannot be made; then it counts, in this session, as one that does not show it."""
-MOST_PROBLEMS = 4
+MOST_FAILURES = 4
 """So many such candidates in succession end the shrink, or one if no run was ever made: the fault is the harness's, not theirs."""
 RUNS = "runs"
 """The folder of the runs, in that of the shrink."""
@@ -69,18 +69,18 @@ class Budget:
     _done: int = 0
 
     def take(self) -> None:
-        """Count one more run. Raises Spent if there may be none."""
+        """Count one more run. Raises BudgetSpent if there may be none."""
         now = self.clock()
         self._began = now if self._began is None else self._began
         if self.seconds is not None and now - self._began >= self.seconds:
-            raise Spent
+            raise BudgetSpent
         if self.runs is not None and self._done >= self.runs:
-            raise Spent
+            raise BudgetSpent
         self._done += 1
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CandidateRun:
     """A run of a candidate.
 
     Attributes:
@@ -99,14 +99,14 @@ class Ran:
 class Runner(Protocol):
     """Runs candidates."""
 
-    def replay(self, r: Recording) -> Ran:
+    def replay(self, r: Recording) -> CandidateRun:
         """Run a recording. Whatever it raises, the run could not be made."""
 
-    def prove(self, s: Scenario) -> Ran:
+    def prove(self, s: Scenario) -> CandidateRun:
         """Run a scenario. The same."""
 
 
-class OnBench:
+class TrialBench:
     """Runs candidates on real Spark. Use in ``with``: the bench is started for the first run and stays up until a run cannot be made.
 
     Args:
@@ -157,21 +157,21 @@ class OnBench:
         hidden = (*secrets, *(() if external is None else external.secrets))
         self._stacks = WarmStacks(self._start, logs, watcher.say, runs=None, secrets=hidden)
 
-    def __enter__(self) -> OnBench:
+    def __enter__(self) -> TrialBench:
         self._stacks.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stacks.close()
 
-    def replay(self, r: Recording) -> Ran:
+    def replay(self, r: Recording) -> CandidateRun:
         """Run and judge a recording."""
         with self._on(writers_of(r), sparks(r.workload)) as bench:
             done = replay_once(bench, r, self._runs, self._publish, command=self._replays, stop=self._stop)
         said = [done.difference] if done.difference else []
-        return Ran(done.folder, names_of(done.results), "; ".join([*said, *done.unforced[:MOST_SAID]]))
+        return CandidateRun(done.folder, names_of(done.results), "; ".join([*said, *done.unforced[:MOST_SAID]]))
 
-    def prove(self, s: Scenario) -> Ran:
+    def prove(self, s: Scenario) -> CandidateRun:
         """Run and judge a scenario."""
         writers = s.writers + (SPARK not in s.by_writer)
         with self._on(writers, max(1, s.by_writer.count(SPARK))) as bench:
@@ -184,7 +184,7 @@ class OnBench:
             (proof,) = made.lines
         found = (*sorted(proof.found), *([REPRODUCED] if proof.as_said else []))
         folder = None if proof.folder is None else Path(proof.folder)
-        return Ran(folder, found, "; ".join(proof.why), {} if folder is None else counts_of(RunFolder(folder)))
+        return CandidateRun(folder, found, "; ".join(proof.why), {} if folder is None else counts_of(RunFolder(folder)))
 
     @contextlib.contextmanager
     def _on(self, writers: int, sparks: int) -> Iterator[Bench]:
@@ -254,35 +254,36 @@ class Trials:
         """Run ``n + 1`` of a recording.
 
         Raises:
-            Spent: it would have to run, and there is no budget left.
+            BudgetSpent: it would have to run, and there is no budget left.
         """
         return self._asked(n, Trial(key(r), size(r), False), self._name, lambda: self._runner.replay(r))
 
     def tried(self, r: Recording, tries: int) -> Tries:
-        """Run a recording until it shows what is looked for, at most ``tries`` times. Raises Spent."""
+        """Run a recording until it shows what is looked for, at most ``tries`` times. Raises BudgetSpent."""
         for n in range(tries):
             if self.once(r, n).failed:
                 return Tries(1, n + 1)
         return Tries(0, tries)
 
     def scenario_once(self, s: Scenario, n: int = 0) -> Trial:
-        """Run ``n + 1`` of a scenario. It counts as failed if it is reproduced exactly as its file says. Raises Spent."""
+        """Run ``n + 1`` of a scenario. It counts as failed if it is reproduced exactly as its file says. Raises BudgetSpent."""
         waits = sum(len(o.after or {}) + len(o.hold or {}) for o in s.operations)
         trial = Trial(scenario_key(s), f"scenario with {plural(waits, 'wait')}", False)
         return self._asked(n, trial, REPRODUCED, lambda: self._runner.prove(s))
 
     def repeated_once(self, s: Scenario, n: int = 0) -> Trial:
-        """Run ``n + 1`` of a scenario whose operations are repeated. It counts as failed if what is looked for shows at all. Raises Spent."""
+        """Run ``n + 1`` of a scenario whose operations are repeated. It counts as failed if what is looked for shows at all. Raises
+        BudgetSpent."""
         what = f"{plural(len(s.operations), 'operation')}, {s.repeat} times"
         trial = Trial(f"repeated {scenario_key(s)}", what, False)
         return self._asked(n, trial, self._name, lambda: self._runner.prove(s))
 
     def reproduces(self, s: Scenario, times: int) -> Tries:
-        """How often a scenario is reproduced in so many runs. Raises Spent."""
+        """How often a scenario is reproduced in so many runs. Raises BudgetSpent."""
         return Tries(sum(self.scenario_once(s, n).failed for n in range(times)), times)
 
     def always(self, s: Scenario, times: int) -> Tries:
-        """The same, ended by the first run in which it is not reproduced: then it counts as if it never was. Raises Spent."""
+        """The same, ended by the first run in which it is not reproduced: then it counts as if it never was. Raises BudgetSpent."""
         for n in range(times):
             if not self.scenario_once(s, n).failed:
                 return Tries(0, n + 1)
@@ -297,7 +298,7 @@ class Trials:
         finally:
             self.budget = before
 
-    def _asked(self, n: int, trial: Trial, shows: str, run: Callable[[], Ran]) -> Trial:
+    def _asked(self, n: int, trial: Trial, shows: str, run: Callable[[], CandidateRun]) -> Trial:
         """Run ``n + 1`` of a candidate: the journal's, or made now and said.
 
         Args:
@@ -305,7 +306,7 @@ class Trials:
             shows: what the run must have found to count as failed.
 
         Raises:
-            Spent: it would have to run, and there is no budget left.
+            BudgetSpent: it would have to run, and there is no budget left.
             Exception: why several candidates could not be run.
         """
         known = self._questions.answer(trial.key, n)
@@ -337,7 +338,7 @@ class Trials:
         self._add(trial, f"{outcome}{more}, {trial.seconds:.0f} s")
         return trial
 
-    def _made(self, trial: Trial, run: Callable[[], Ran]) -> tuple[Ran, float] | Trial:
+    def _made(self, trial: Trial, run: Callable[[], CandidateRun]) -> tuple[CandidateRun, float] | Trial:
         """Run a candidate: the run and its seconds, or the last try if none could be made. Each try that could not has a line of its own."""
         # One that could not be run in earlier sessions is tried once more in this one.
         tries = max(1, MOST_TRIES - sum(t.key == trial.key for t in self.lines if t.could_not))
@@ -345,13 +346,13 @@ class Trials:
             if n:
                 self.budget.take()
             attempt = JobAttempt(self._watcher)
-            made = attempt.outcome(lambda: Done([run()]), ends=(Spent, StackError))
+            made = attempt.outcome(lambda: Done([run()]), ends=(BudgetSpent, StackError))
             if isinstance(made, Done):
                 return made.lines[0], attempt.seconds
             error, failing = made.error, replace(trial, could_not=made.why, seconds=attempt.seconds)
             self._add(failing, f"could not be run: {made.why}")
         self._impossible[trial.key] = failing
-        if error is not None and (len(self._impossible) >= MOST_PROBLEMS or all(t.could_not for t in self.lines)):
+        if error is not None and (len(self._impossible) >= MOST_FAILURES or all(t.could_not for t in self.lines)):
             raise error
         return failing
 

@@ -23,7 +23,7 @@ MOST_TRIED = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OrderedRequest:
     """One request of an operation, as its place in the order matters.
 
     Attributes:
@@ -36,13 +36,13 @@ class Asked:
     tables: frozenset[str]
     commits: bool
 
-    def conflicts(self, other: Asked) -> bool:
+    def conflicts(self, other: OrderedRequest) -> bool:
         """Whether it matters which of the two comes first."""
         return self.op != other.op and (self.commits or other.commits) and not self.tables.isdisjoint(other.tables)
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class HoldPoint:
     """Where an operation is held.
 
     Attributes:
@@ -68,7 +68,7 @@ class Waits:
         lost: pairs of conflicting requests, by their places in the order, whose order these waits do not enforce.
     """
 
-    gates: Mapping[str, Gate]
+    gates: Mapping[str, HoldPoint]
     after: Mapping[str, When]
     hold: Mapping[str, When]
     lost: tuple[tuple[int, int], ...] = ()
@@ -79,7 +79,9 @@ _Block = tuple[str, int]
 _Edges = Mapping[_Block, set[_Block]]
 
 
-def waits(writers: Mapping[str, int], order: Sequence[Asked], faults: Mapping[str, Gate] | None = None) -> Waits:
+def waits(
+    writers: Mapping[str, int], order: Sequence[OrderedRequest], faults: Mapping[str, HoldPoint] | None = None
+) -> Waits:
     """The waits that enforce an order.
 
     Args:
@@ -102,8 +104,11 @@ def waits(writers: Mapping[str, int], order: Sequence[Asked], faults: Mapping[st
 
 
 def _acyclic(
-    writers: Mapping[str, int], order: Sequence[Asked], pairs: Sequence[tuple[int, int]], forced: Mapping[str, Gate]
-) -> Iterator[tuple[Mapping[str, Gate], _Edges]]:
+    writers: Mapping[str, int],
+    order: Sequence[OrderedRequest],
+    pairs: Sequence[tuple[int, int]],
+    forced: Mapping[str, HoldPoint],
+) -> Iterator[tuple[Mapping[str, HoldPoint], _Edges]]:
     """Sets of gates, the smallest first, with which no block comes before itself."""
     entangled = _entangled(_edges(writers, order, pairs, forced))
     free = {op: places for op in entangled if op not in forced and (places := _places(op, order, pairs))}
@@ -114,13 +119,13 @@ def _acyclic(
                 tried += 1
                 if tried > MOST_TRIED:
                     return
-                gates = {**forced, **{op: Gate(nth) for op, nth in zip(ops, chosen, strict=True)}}
+                gates = {**forced, **{op: HoldPoint(nth) for op, nth in zip(ops, chosen, strict=True)}}
                 edges = _edges(writers, order, pairs, gates)
                 if not _entangled(edges):
                     yield gates, edges
 
 
-def _places(op: str, order: Sequence[Asked], pairs: Iterable[tuple[int, int]]) -> list[int]:
+def _places(op: str, order: Sequence[OrderedRequest], pairs: Iterable[tuple[int, int]]) -> list[int]:
     """The requests of an operation, from 0, before which something came that the one before them did not see; commits first."""
     mine = [i for i, a in enumerate(order) if a.op == op]
     others = sorted({i for pair in pairs for i in pair if op in (order[pair[0]].op, order[pair[1]].op)} - {*mine})
@@ -128,7 +133,7 @@ def _places(op: str, order: Sequence[Asked], pairs: Iterable[tuple[int, int]]) -
     return sorted(found, key=lambda n: (not order[mine[n]].commits, n))
 
 
-def _block_of(order: Sequence[Asked], gates: Mapping[str, Gate]) -> list[_Block]:
+def _block_of(order: Sequence[OrderedRequest], gates: Mapping[str, HoldPoint]) -> list[_Block]:
     """The block of each request."""
     seen: dict[str, int] = {}
     out: list[_Block] = []
@@ -142,7 +147,10 @@ def _block_of(order: Sequence[Asked], gates: Mapping[str, Gate]) -> list[_Block]
 
 
 def _edges(
-    writers: Mapping[str, int], order: Sequence[Asked], pairs: Iterable[tuple[int, int]], gates: Mapping[str, Gate]
+    writers: Mapping[str, int],
+    order: Sequence[OrderedRequest],
+    pairs: Iterable[tuple[int, int]],
+    gates: Mapping[str, HoldPoint],
 ) -> _Edges:
     """Block → the blocks that come after it."""
     edges: dict[_Block, set[_Block]] = {(op, n): set() for op in writers for n in range(1 + (op in gates))}
@@ -154,7 +162,7 @@ def _edges(
     return edges
 
 
-def _free(writers: Mapping[str, int], gates: Mapping[str, Gate]) -> Iterator[tuple[_Block, _Block]]:
+def _free(writers: Mapping[str, int], gates: Mapping[str, HoldPoint]) -> Iterator[tuple[_Block, _Block]]:
     """Blocks that follow each other without any wait: those of an operation, and a writer's operations."""
     for op in gates:
         yield (op, 0), (op, 1)
@@ -184,7 +192,7 @@ def _entangled(edges: _Edges) -> list[str]:
 
 
 def _written(
-    writers: Mapping[str, int], gates: Mapping[str, Gate], edges: _Edges, lost: tuple[tuple[int, int], ...]
+    writers: Mapping[str, int], gates: Mapping[str, HoldPoint], edges: _Edges, lost: tuple[tuple[int, int], ...]
 ) -> Waits:
     """The edges that no others imply, as waits."""
     free = {*_free(writers, gates)}
@@ -207,7 +215,7 @@ def _written(
 
 
 def _lost(
-    order: Sequence[Asked], pairs: Iterable[tuple[int, int]], gates: Mapping[str, Gate], edges: _Edges
+    order: Sequence[OrderedRequest], pairs: Iterable[tuple[int, int]], gates: Mapping[str, HoldPoint], edges: _Edges
 ) -> Iterator[tuple[int, int]]:
     """The conflicting pairs whose order the edges do not enforce."""
     block = _block_of(order, gates)

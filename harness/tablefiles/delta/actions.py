@@ -75,7 +75,7 @@ def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass
-class State:
+class LogState:
     """What a series of actions leaves (protocol, "Action Reconciliation").
 
     Attributes:

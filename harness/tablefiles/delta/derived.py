@@ -6,16 +6,16 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from checkers.formats.delta.records import Action, Derived
+from checkers.formats.delta.records import Action, DerivedFile
 from compose.objectstore import ObjectStore
 from harness.tablefiles.delta import actions as files
-from harness.tablefiles.delta.actions import State
+from harness.tablefiles.delta.actions import LogState
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 
 SIDECARS, LAST = "_sidecars", "_last_checkpoint"
 
 
-def read(store: ObjectStore, folder: str, names: Collection[str]) -> Iterator[tuple[int, Derived]]:
+def read(store: ObjectStore, folder: str, names: Collection[str]) -> Iterator[tuple[int, DerivedFile]]:
     """Each file of that kind with its version; ``names``: those of all files below ``folder``.
 
     Raises:
@@ -35,7 +35,7 @@ def read(store: ObjectStore, folder: str, names: Collection[str]) -> Iterator[tu
         yield version, _checkpoint(store, folder, found)
 
 
-def _last(store: ObjectStore, folder: str, checkpoints: Collection[int]) -> Iterator[tuple[int, Derived]]:
+def _last(store: ObjectStore, folder: str, checkpoints: Collection[int]) -> Iterator[tuple[int, DerivedFile]]:
     """The file that names the newest checkpoint; only if it leads nowhere, since a reader may do without it."""
     try:
         version = int(json.loads(store.read(f"{folder}/{LAST}"))["version"])
@@ -43,10 +43,10 @@ def _last(store: ObjectStore, folder: str, checkpoints: Collection[int]) -> Iter
     except (FileNotFoundError, ValueError, KeyError, TypeError) as e:
         version, why = 0, f"{type(e).__name__}: {e}"
     if why is not None:
-        yield version, Derived("checkpoint", LAST, problem=why)
+        yield version, DerivedFile("checkpoint", LAST, problem=why)
 
 
-def _checkpoint(store: ObjectStore, folder: str, names: list[str]) -> Derived:
+def _checkpoint(store: ObjectStore, folder: str, names: list[str]) -> DerivedFile:
     """A checkpoint, whose parts or sidecars together have all actions."""
     try:
         multi = files.CHECKPOINT.fullmatch(names[0])
@@ -56,15 +56,15 @@ def _checkpoint(store: ObjectStore, folder: str, names: list[str]) -> Derived:
         for sidecar in [a["sidecar"]["path"] for a in found if a.get("sidecar")]:
             found += _actions(store, f"{folder}/{SIDECARS}/{sidecar}")
     except (CorruptFile, FileNotFoundError) as e:
-        return Derived("checkpoint", names[0], problem=str(e))
+        return DerivedFile("checkpoint", names[0], problem=str(e))
     return _of("checkpoint", names[0], found)
 
 
-def _compacted(store: ObjectStore, folder: str, name: str, since: int) -> Derived:
+def _compacted(store: ObjectStore, folder: str, name: str, since: int) -> DerivedFile:
     try:
         return _of("compacted", name, _actions(store, f"{folder}/{name}"), since)
     except (CorruptFile, FileNotFoundError) as e:
-        return Derived("compacted", name, since, problem=str(e))
+        return DerivedFile("compacted", name, since, problem=str(e))
 
 
 def _actions(store: ObjectStore, path: str) -> list[Action]:
@@ -72,10 +72,10 @@ def _actions(store: ObjectStore, path: str) -> list[Action]:
     return files.actions_of_parquet(content) if path.endswith(".parquet") else files.actions(content)
 
 
-def _of(kind: str, name: str, found: list[Action], since: int | None = None) -> Derived:
-    state = State()
+def _of(kind: str, name: str, found: list[Action], since: int | None = None) -> DerivedFile:
+    state = LogState()
     state.apply(found)
-    return Derived(
+    return DerivedFile(
         kind=kind,
         file=name,
         since=since,
@@ -86,11 +86,11 @@ def _of(kind: str, name: str, found: list[Action], since: int | None = None) -> 
     )
 
 
-def _checksum(store: ObjectStore, folder: str, name: str) -> Derived:
+def _checksum(store: ObjectStore, folder: str, name: str) -> DerivedFile:
     """A version's ``.crc``: counts, and perhaps metadata and protocol."""
     try:
         said = json.loads(store.read(f"{folder}/{name}"))
-        return Derived(
+        return DerivedFile(
             kind="checksum",
             file=name,
             files=int(said["numFiles"]),
@@ -99,7 +99,7 @@ def _checksum(store: ObjectStore, folder: str, name: str) -> Derived:
             protocol=_protocol(said.get("protocol") or {}),
         )
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as e:
-        return Derived("checksum", name, problem=f"{type(e).__name__}: {e}")
+        return DerivedFile("checksum", name, problem=f"{type(e).__name__}: {e}")
 
 
 def _metadata(said: Mapping[str, Any]) -> dict[str, Any] | None:

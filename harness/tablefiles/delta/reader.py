@@ -28,18 +28,18 @@ from checkers.formats.delta.records import (
     DeltaCommit,
     DeltaFile,
     DeltaMetadata,
-    Derived,
+    DerivedFile,
     vector_id,
 )
 from checkers.formats.delta.tableformat import Delta
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.delta import actions as files
 from harness.tablefiles.delta import derived, vectors
-from harness.tablefiles.delta.actions import State
+from harness.tablefiles.delta.actions import LogState
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 from harness.tablefiles.iceberg.rows import read_rows
 from harness.tablefiles.iceberg.snapshot_tree import net
-from harness.tablefiles.mark import FROM_THE_START, Mark
+from harness.tablefiles.mark import FROM_THE_START, RecordMark
 
 Vector = Mapping[str, Any] | None
 
@@ -70,7 +70,7 @@ class DeltaReader:
 
     def _begin(self) -> None:
         """Know no version."""
-        self._state = State()
+        self._state = LogState()
         self._metadata: list[DeltaMetadata] = []
         self._commits: list[DeltaCommit] = []
         self._versions: dict[int, bytes] = {}
@@ -106,7 +106,7 @@ class DeltaReader:
             self.capture(pointer, time)
             self._look_again()
             names = [p.rpartition(f"/{files.LOG}/")[2] for p in self._store.list(self._place(""))]
-            by_version: dict[int, list[Derived]] = {}
+            by_version: dict[int, list[DerivedFile]] = {}
             for version, found in derived.read(self._store, self._place(""), names):
                 by_version.setdefault(version, []).append(found)
             self._metadata = [replace(m, derived=tuple(by_version.get(m.version, ()))) for m in self._metadata]
@@ -134,7 +134,7 @@ class DeltaReader:
                 Delta.name,
             )
 
-    def grown(self, since: Mark = FROM_THE_START) -> tuple[Growth, Mark]:
+    def grown(self, since: RecordMark = FROM_THE_START) -> tuple[Growth, RecordMark]:
         """What the log gained since a mark, and the next mark; of a log that was made anew at the end, only later versions."""
         with self._lock:
             new = Growth(
@@ -144,7 +144,7 @@ class DeltaReader:
                 tuple(self._commits[since.commits :]),
                 tuple(self._captures[since.captures :]),
             )
-            return new, Mark(len(self._metadata), len(self._commits), len(self._captures))
+            return new, RecordMark(len(self._metadata), len(self._commits), len(self._captures))
 
     # --- the store
 
@@ -331,7 +331,7 @@ class _TableFiles:
             own = None
         return [unquote(str(fields["path"])), *([own] if own else [])]
 
-    def changes(self, before: Mapping[str, Sequence[Mapping[str, Any]]], state: State) -> _Changes:
+    def changes(self, before: Mapping[str, Sequence[Mapping[str, Any]]], state: LogState) -> _Changes:
         """What changed between the entries of some data files before and those of a state; ``before``: by their paths."""
         out = _Changes()
         removed: list[RowChange] = []
@@ -355,7 +355,7 @@ class _TableFiles:
         return out
 
     def _rows_changed(
-        self, path: str, was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], state: State
+        self, path: str, was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], state: LogState
     ) -> tuple[list[RowChange], list[RowChange]]:
         """The rows of a data file that a version took out and brought. A file is twice in a table only if its log is wrong."""
         same = {vector_id(f.get("deletionVector")) for f in was} & {vector_id(f.get("deletionVector")) for f in now}
@@ -379,7 +379,7 @@ class _TableFiles:
         return visible(olds), visible(news)
 
     def _entries(
-        self, path: str, was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], state: State
+        self, path: str, was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], state: LogState
     ) -> tuple[tuple[DeltaFile, ...], tuple[DeltaFile, ...]]:
         """The files that a version took out and brought: the data file, and its vectors."""
         gone = [self._data(path, was[0], state)] if was and not now else []
@@ -390,7 +390,7 @@ class _TableFiles:
         came += [self._vector(path, v) for id, v in new.items() if id not in old]
         return tuple(gone), tuple(came)
 
-    def _data(self, path: str, fields: Mapping[str, Any], state: State) -> DeltaFile:
+    def _data(self, path: str, fields: Mapping[str, Any], state: LogState) -> DeltaFile:
         values = _partition(fields, state)
         return DeltaFile(
             unquote(path), "data", len(self.rows(path, fields, state)), int(fields.get("size") or 0), values
@@ -417,7 +417,7 @@ class _TableFiles:
         path = vectors.file_of(vector)
         return vectors.positions(vector, None if path is None else self._store.read(self.place(path)))
 
-    def rows(self, path: str, fields: Mapping[str, Any], state: State) -> list[tuple[Any, ...]]:
+    def rows(self, path: str, fields: Mapping[str, Any], state: LogState) -> list[tuple[Any, ...]]:
         """All rows of a data file, those that a vector hides, too."""
         if path not in self._rows:
             content = self._store.read(self.place(unquote(path)))
@@ -440,7 +440,7 @@ class _TableFiles:
 _WHOLE = ("byte", "short", "integer", "long")
 
 
-def _partition(fields: Mapping[str, Any], state: State) -> dict[str, Any]:
+def _partition(fields: Mapping[str, Any], state: LogState) -> dict[str, Any]:
     """The partition values of a file, of their own types; Delta writes them as texts."""
     said: Mapping[str, Any] = fields.get("partitionValues") or {}
     types = state.partition_types

@@ -15,8 +15,8 @@ from checkers.evidence.tablelog import Row
 from compose.objectstore import ObjectStore
 from harness.tablefiles.iceberg.manifests import (
     ADDED,
-    Entry,
     Manifest,
+    ManifestEntry,
     ManifestFile,
     Unsaid,
     read_manifest,
@@ -24,7 +24,7 @@ from harness.tablefiles.iceberg.manifests import (
     read_parent,
 )
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
-from harness.tablefiles.iceberg.rows import Column, DataRows, equality_keys, read_position_deletes, read_rows
+from harness.tablefiles.iceberg.rows import DataRows, SchemaColumn, equality_keys, read_position_deletes, read_rows
 from harness.tablefiles.iceberg.statistics import Columns, exact, exact_positions
 from harness.tablefiles.iceberg.vectors import read_deletion_vector
 
@@ -93,9 +93,9 @@ class TableFiles:
         self._broken: dict[Any, Problem] = {}
         self._manifests: _Cache[ManifestFile, Manifest] = _Cache(_MANIFEST_ENTRIES)
         self._data: _Cache[str, DataRows] = _Cache(data_bytes)
-        self._rows: _Cache[tuple[str, tuple[Column, ...]], list[Row]] = _Cache(_ROWS)
-        self._positions: _Cache[Entry, Mapping[str, tuple[int, ...]]] = _Cache(_ROWS)
-        self._keys: _Cache[tuple[Entry, tuple[Column, ...]], frozenset[tuple[Any, ...]]] = _Cache(_ROWS)
+        self._rows: _Cache[tuple[str, tuple[SchemaColumn, ...]], list[Row]] = _Cache(_ROWS)
+        self._positions: _Cache[ManifestEntry, Mapping[str, tuple[int, ...]]] = _Cache(_ROWS)
+        self._keys: _Cache[tuple[ManifestEntry, tuple[SchemaColumn, ...]], frozenset[tuple[Any, ...]]] = _Cache(_ROWS)
 
     def fetch(self, paths: Iterable[str]) -> None:
         """Fetch ``paths`` in parallel and hold their bytes until :meth:`release`; raises the store's errors."""
@@ -128,10 +128,12 @@ class TableFiles:
         self._raw.clear()
         self._lists.clear()
 
-    def _has(self, e: Entry) -> bool:
+    def _has(self, e: ManifestEntry) -> bool:
         return e.path in self._data or e in self._positions or e in self._broken
 
-    def _decode(self, key: Any, path: str, what: str, decode: Callable[[bytes], V], of: Entry | None = None) -> V:
+    def _decode(
+        self, key: Any, path: str, what: str, decode: Callable[[bytes], V], of: ManifestEntry | None = None
+    ) -> V:
         if key not in self._broken:
             if path not in self._raw:
                 self.fetch([path])
@@ -145,7 +147,7 @@ class TableFiles:
                     self._broken[key] = self._problem("corrupt-file", what, path, of, str(e))
         raise Unknown(self._broken[key])
 
-    def _problem(self, code: Code, kind: str, path: str, of: Entry | None, cause: str = "") -> Problem:
+    def _problem(self, code: Code, kind: str, path: str, of: ManifestEntry | None, cause: str = "") -> Problem:
         """The file ``path`` cannot be read; ``of``: its entry in a manifest, which says whose it is."""
         what = f"{kind} {_by(of)}" if of is not None else kind
         how = f"corrupt: {cause}" if cause else "missing"
@@ -175,7 +177,7 @@ class TableFiles:
             self._manifests.put(m, found, found.weight)
         return found
 
-    def data(self, e: Entry) -> DataRows:
+    def data(self, e: ManifestEntry) -> DataRows:
         """A data file's or an equality delete file's columns."""
         found = self._data.get(e.path)
         if found is None:
@@ -184,12 +186,12 @@ class TableFiles:
             self._data.put(e.path, found, found.nbytes)
         return found
 
-    def begin(self, e: Entry) -> int | None:
+    def begin(self, e: ManifestEntry) -> int | None:
         """The byte at which the first row group of a data file begins; None: it has none, or the file is not kept."""
         found = self._data.get(e.path)
         return None if found is None else found.begin
 
-    def rows(self, e: Entry, columns: tuple[Column, ...]) -> list[Row]:
+    def rows(self, e: ManifestEntry, columns: tuple[SchemaColumn, ...]) -> list[Row]:
         """A data file's rows; the index is the position."""
         found = self._rows.get((e.path, columns))
         if found is None:
@@ -197,7 +199,7 @@ class TableFiles:
             self._rows.put((e.path, columns), found, len(found) + 1)
         return found
 
-    def positions(self, e: Entry) -> Mapping[str, tuple[int, ...]]:
+    def positions(self, e: ManifestEntry) -> Mapping[str, tuple[int, ...]]:
         """Data file path → positions that a position delete file or a deletion vector deletes."""
         found = self._positions.get(e)
         if found is None:
@@ -215,7 +217,7 @@ class TableFiles:
             self._positions.put(e, found, sum(map(len, found.values())) + 1)
         return found
 
-    def exact(self, e: Entry) -> Columns | None:
+    def exact(self, e: ManifestEntry) -> Columns | None:
         """What the columns of a file have; None if it cannot be read, or has no columns."""
         if e.content == "deletion-vector":
             return None
@@ -224,7 +226,7 @@ class TableFiles:
         except Unknown:
             return None
 
-    def keys(self, e: Entry, columns: tuple[Column, ...]) -> frozenset[tuple[Any, ...]]:
+    def keys(self, e: ManifestEntry, columns: tuple[SchemaColumn, ...]) -> frozenset[tuple[Any, ...]]:
         """The keys that an equality delete file deletes."""
         found = self._keys.get((e, columns))
         if found is None:
@@ -233,5 +235,5 @@ class TableFiles:
         return found
 
 
-def _by(e: Entry) -> str:
+def _by(e: ManifestEntry) -> str:
     return f"(of snapshot {e.snapshot_id})"

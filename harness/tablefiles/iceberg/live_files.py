@@ -21,8 +21,8 @@ from itertools import chain
 
 from checkers.evidence.problem import Problem
 from harness.tablefiles.iceberg.decoded import TableFiles, Unknown
-from harness.tablefiles.iceberg.manifests import Entry, ManifestFile
-from harness.tablefiles.iceberg.rows import Column, equality_keys
+from harness.tablefiles.iceberg.manifests import ManifestEntry, ManifestFile
+from harness.tablefiles.iceberg.rows import SchemaColumn, equality_keys
 
 
 @dataclass(slots=True)
@@ -37,27 +37,27 @@ class Live:
         judged, violations: the manifests that are new with this snapshot, and what in them breaks the spec.
     """
 
-    data: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
-    deletes: dict[Entry, None] = field(default_factory=dict)
+    data: dict[str, tuple[ManifestEntry, ...]] = field(default_factory=dict)
+    deletes: dict[ManifestEntry, None] = field(default_factory=dict)
     opaque: dict[ManifestFile, Problem] = field(default_factory=dict)
-    changed: list[Entry] = field(default_factory=list)
-    kept: list[Entry] = field(default_factory=list)
+    changed: list[ManifestEntry] = field(default_factory=list)
+    kept: list[ManifestEntry] = field(default_factory=list)
     manifests: tuple[str, ...] = ()
     judged: list[ManifestFile] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class LiveFileChange:
     """The live files that a snapshot has and its tree parent lacks, and the reverse."""
 
-    added: tuple[Entry, ...]
-    removed: tuple[Entry, ...]
+    added: tuple[ManifestEntry, ...]
+    removed: tuple[ManifestEntry, ...]
     added_opaque: tuple[ManifestFile, ...] = ()
     removed_opaque: tuple[ManifestFile, ...] = ()
 
 
-def in_scope(d: Entry, f: Entry) -> bool:
+def in_scope(d: ManifestEntry, f: ManifestEntry) -> bool:
     """Whether delete file ``d`` may apply to data file ``f``, by age and partition (spec, "Scan Planning")."""
     if d.content == "equality-deletes":
         return f.data_sequence_number < d.data_sequence_number and (d.unpartitioned or d.scope == f.scope)
@@ -69,16 +69,16 @@ class LiveFiles:
 
     def __init__(self, files: TableFiles) -> None:
         self._files = files
-        self.data: dict[str, tuple[Entry, ...]] = {}
-        self.deletes: dict[Entry, Entry] = {}
+        self.data: dict[str, tuple[ManifestEntry, ...]] = {}
+        self.deletes: dict[ManifestEntry, ManifestEntry] = {}
         self.opaque: dict[ManifestFile, None] = {}
-        self.vectors: dict[str, list[Entry]] = {}  # by the data file that they reference
-        self._by_target: dict[str, list[Entry]] = {}  # position deletes, by every data file that they name
-        self._equality: list[Entry] = []
-        self._blind: list[Entry] = []  # deletes whose targets cannot be read
-        self._targets: dict[Entry, tuple[str, ...] | None] = {}
+        self.vectors: dict[str, list[ManifestEntry]] = {}  # by the data file that they reference
+        self._by_target: dict[str, list[ManifestEntry]] = {}  # position deletes, by every data file that they name
+        self._equality: list[ManifestEntry] = []
+        self._blind: list[ManifestEntry] = []  # deletes whose targets cannot be read
+        self._targets: dict[ManifestEntry, tuple[str, ...] | None] = {}
 
-    def targets(self, d: Entry) -> tuple[str, ...] | None:
+    def targets(self, d: ManifestEntry) -> tuple[str, ...] | None:
         """The data files that a position delete or deletion vector names; None: unreadable. The answer never changes."""
         if d not in self._targets:
             if d.content == "deletion-vector" and d.referenced is not None:
@@ -90,7 +90,7 @@ class LiveFiles:
                     self._targets[d] = None
         return self._targets[d]
 
-    def _index(self, d: Entry) -> tuple[dict[str, list[Entry]], tuple[str, ...]] | list[Entry]:
+    def _index(self, d: ManifestEntry) -> tuple[dict[str, list[ManifestEntry]], tuple[str, ...]] | list[ManifestEntry]:
         if d.content == "equality-deletes":
             return self._equality
         targets = self.targets(d)
@@ -98,7 +98,7 @@ class LiveFiles:
             return self._blind
         return (self.vectors if d.content == "deletion-vector" else self._by_target), targets
 
-    def _put(self, e: Entry) -> None:
+    def _put(self, e: ManifestEntry) -> None:
         if e.content == "data":
             self.data[e.path] = ordered((*self.data.get(e.path, ()), e))
             return
@@ -110,7 +110,7 @@ class LiveFiles:
             for path in where[1]:
                 where[0].setdefault(path, []).append(e)
 
-    def _take(self, e: Entry) -> None:
+    def _take(self, e: ManifestEntry) -> None:
         if e.content == "data":
             left = list(self.data.pop(e.path))
             left.remove(e)
@@ -127,13 +127,13 @@ class LiveFiles:
                 if not where[0][path]:
                     del where[0][path]
 
-    def prepare(self, d: Delta) -> None:
+    def prepare(self, d: LiveFileChange) -> None:
         """Read what :meth:`do` needs for a new difference; afterwards, doing and undoing read nothing."""
         for e in d.added:
             if e.content not in ("data", "equality-deletes"):
                 self.targets(e)
 
-    def do(self, d: Delta) -> None:
+    def do(self, d: LiveFileChange) -> None:
         """Go from a snapshot to its child."""
         for e in d.removed:
             self._take(e)
@@ -144,14 +144,14 @@ class LiveFiles:
         for m in d.added_opaque:
             self.opaque[m] = None
 
-    def undo(self, d: Delta) -> None:
+    def undo(self, d: LiveFileChange) -> None:
         """Go from a child back to its parent."""
-        self.do(Delta(d.removed, d.added, d.removed_opaque, d.added_opaque))
+        self.do(LiveFileChange(d.removed, d.added, d.removed_opaque, d.added_opaque))
 
-    def delta_to(self, live: Live) -> Delta:
+    def delta_to(self, live: Live) -> LiveFileChange:
         """The difference from this state to one with exactly the live files ``live``."""
-        added: list[Entry] = []
-        removed: list[Entry] = []
+        added: list[ManifestEntry] = []
+        removed: list[ManifestEntry] = []
         for path, entries in live.data.items():
             old = self.data.get(path, ())
             if old != entries:
@@ -160,14 +160,14 @@ class LiveFiles:
         removed += chain.from_iterable(es for path, es in self.data.items() if path not in live.data)
         added += (e for e in live.deletes if e not in self.deletes)
         removed += (e for e in self.deletes if e not in live.deletes)
-        return Delta(
+        return LiveFileChange(
             tuple(added),
             tuple(removed),
             tuple(m for m in live.opaque if m not in self.opaque),
             tuple(m for m in self.opaque if m not in live.opaque),
         )
 
-    def affected(self, d: Delta) -> set[str]:
+    def affected(self, d: LiveFileChange) -> set[str]:
         """The data files whose visible rows ``d`` may change; call it before :meth:`do`.
 
         Raises:
@@ -192,7 +192,7 @@ class LiveFiles:
                 raise Unknown(Problem("unreadable-manifest", said, name(hiding.path)))
         return paths
 
-    def hidden(self, f: Entry, column_of: Callable[[int], Column]) -> dict[int, Entry]:
+    def hidden(self, f: ManifestEntry, column_of: Callable[[int], SchemaColumn]) -> dict[int, ManifestEntry]:
         """Position → the delete file that hides it, for one live data file.
 
         Raises:
@@ -206,7 +206,7 @@ class LiveFiles:
         for d in self._blind:
             if in_scope(d, f):
                 self._files.positions(d)  # raises with the reason
-        out: dict[int, Entry] = {}
+        out: dict[int, ManifestEntry] = {}
         vectors = [d for d in self.vectors.get(f.path, ()) if in_scope(d, f)]
         for d in vectors or [d for d in self._by_target.get(f.path, ()) if in_scope(d, f)]:
             for pos in self._files.positions(d).get(f.path, ()):
@@ -221,6 +221,6 @@ class LiveFiles:
         return out
 
 
-def ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+def ordered(entries: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
     """Entries of one path in an order independent of their manifests' order."""
     return tuple(sorted(entries, key=lambda e: (e.data_sequence_number, e.spec_id, repr(e.partition))))

@@ -37,12 +37,12 @@ from typing import Any, Literal
 import fastavro
 import msgspec
 
-from checkers.evidence.record import UNREADABLE
+from checkers.evidence.record import DECODE_ERRORS
 from checkers.evidence.tablelog import FileContent
 from checkers.formats.iceberg.statistics import PartitionSummary
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 from harness.tablefiles.iceberg.rows import plain
-from harness.tablefiles.iceberg.statistics import Told, partitions, told
+from harness.tablefiles.iceberg.statistics import EntryStatistics, partitions, told
 
 ADDED, EXISTING, DELETED = 1, 0, 2
 _STATUS = {EXISTING: "EXISTING", ADDED: "ADDED", DELETED: "DELETED"}
@@ -79,7 +79,7 @@ class ManifestFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManifestEntry:
     """A data or delete file of a snapshot, with all inherited values.
 
     Two entries are the same file at the same age when path, blob offset, sequence number and partition are equal; values assigned or
@@ -103,7 +103,7 @@ class Entry:
     length: int | None = field(default=None, compare=False)
     first_row_id: int | None = field(default=None, compare=False)
     equality_ids: tuple[int, ...] = field(default=(), compare=False)
-    columns: tuple[Told, ...] | None = field(default=None, compare=False)
+    columns: tuple[EntryStatistics, ...] | None = field(default=None, compare=False)
     split_offsets: tuple[int, ...] | None = field(default=None, compare=False)
     sort_order_id: int | None = field(default=None, compare=False)
     key_metadata: bytes | None = field(default=None, compare=False)
@@ -130,7 +130,7 @@ class Manifest:
     ``partitions``: of its live entries, field by field.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ManifestEntry, ...]
     violations: tuple[str, ...]
     partitions: Sequence[PartitionSummary] | None = None
 
@@ -218,7 +218,7 @@ def _content(r: Mapping[str, Any], deletes: bool) -> FileContent:
 def _partition_spec(header: Mapping[str, str]) -> list[Mapping[str, Any]] | None:
     try:
         spec = msgspec.json.decode(header["partition-spec"])
-    except (KeyError, *UNREADABLE):
+    except (KeyError, *DECODE_ERRORS):
         return None
     fields = spec.get("fields") if isinstance(spec, dict) else spec
     return fields if isinstance(fields, list) else None
@@ -233,7 +233,7 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
     reader, records = _avro(content, "manifest")
     spec = _partition_spec(reader.metadata)
     all_void = spec is not None and all(f.get("transform") == "void" for f in spec)
-    entries: list[Entry] = []
+    entries: list[ManifestEntry] = []
     violations: list[str] = []
     row_id = of.first_row_id
     files, rows = {ADDED: 0, EXISTING: 0, DELETED: 0}, {ADDED: 0, EXISTING: 0, DELETED: 0}
@@ -268,7 +268,7 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
                 oldest = data_seq if oldest is None else min(oldest, data_seq)
                 live[tuple(partition.values())] = None
             entries.append(
-                Entry(
+                ManifestEntry(
                     path=path,
                     content=_content(f, of.deletes),
                     offset=f.get("content_offset"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from checkers.evidence.record import UNREADABLE
+from checkers.evidence.record import DECODE_ERRORS
 
 
 class CorruptFile(ValueError):
@@ -64,7 +64,7 @@ def read_metadata(content: bytes) -> dict[str, Any]:
     """
     try:
         parsed = msgspec.json.decode(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
-    except (*UNREADABLE, OSError, EOFError, zlib.error) as e:
+    except (*DECODE_ERRORS, OSError, EOFError, zlib.error) as e:
         raise CorruptFile(f"not a metadata.json: {e}") from None
     if not isinstance(parsed, dict) or not isinstance(parsed.get("location"), str) or "format-version" not in parsed:
         raise CorruptFile("not a table's metadata.json: format-version or location is missing")

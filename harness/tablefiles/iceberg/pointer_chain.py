@@ -17,7 +17,7 @@ from checkers.evidence.problem import Problem
 from compose.objectstore import ObjectStore
 from harness.tablefiles.iceberg.metadata_json import CorruptFile, read_metadata
 
-LONGEST = 1_000_000
+LONGEST_CHAIN = 1_000_000
 """Bound of walks along a chain, whatever the files contain."""
 _BATCH = 32
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$")
@@ -80,7 +80,7 @@ def trace(store: ObjectStore, pointer: str, known: Mapping[str, int]) -> Trace:
     out = Trace([pointer])  # newest first, reversed at the end
     seen = {normalise(pointer)}
     current: str | None = pointer
-    for _ in range(LONGEST):
+    for _ in range(LONGEST_CHAIN):
         if current is None:
             break
         content = parse(current, store.read_many([current])[current], out.problems)

@@ -53,9 +53,9 @@ from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.formats.iceberg.statistics import ManifestLine, columns_text, fields_text
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.iceberg.decoded import TableFiles, Unknown
-from harness.tablefiles.iceberg.manifests import UNSAID, Entry, ManifestFile
+from harness.tablefiles.iceberg.manifests import UNSAID, ManifestEntry, ManifestFile
 from harness.tablefiles.iceberg.pointer_chain import (
-    LONGEST,
+    LONGEST_CHAIN,
     OutsideTheChain,
     Snapshot,
     Trace,
@@ -66,10 +66,10 @@ from harness.tablefiles.iceberg.pointer_chain import (
     recorded,
     trace,
 )
-from harness.tablefiles.iceberg.rows import Column, projection
-from harness.tablefiles.iceberg.snapshot_tree import Change, SnapshotTree
+from harness.tablefiles.iceberg.rows import SchemaColumn, projection
+from harness.tablefiles.iceberg.snapshot_tree import SnapshotChange, SnapshotTree
 from harness.tablefiles.iceberg.statistics import summaries
-from harness.tablefiles.mark import FROM_THE_START, Mark
+from harness.tablefiles.mark import FROM_THE_START, RecordMark
 
 __all__ = ["ObjectStore", "TableReadError", "TableReader"]
 
@@ -142,7 +142,7 @@ class TableReader:
         self._commits: dict[int, Commit] = {}
         self._in_order: list[Commit] = []
         self._told: dict[int, Snapshot] = {}  # a snapshot as first listed in the chain
-        self._unrecorded: dict[int, Change] = {}
+        self._unrecorded: dict[int, SnapshotChange] = {}
         self._captures: list[Capture] = []
         self._problems: list[Problem] = []
         self._missing: tuple[MissingFile, ...] = ()
@@ -151,12 +151,12 @@ class TableReader:
         self._new_lines: dict[str, ManifestFile] = {}  # and commits that are not yet in the log
         self._complete = False
         self._written = (0, 0)  # captures and problems that are in the file
-        self._fields: dict[int, Column] = {}
+        self._fields: dict[int, SchemaColumn] = {}
         self._files = TableFiles(store, self._relative)
         self._specs: dict[int, Sequence[Mapping[str, Any]]] = {}
         self._tree = SnapshotTree(
             self._files,
-            lambda id: self._fields.get(id, Column(f"field {id}", id)),
+            lambda id: self._fields.get(id, SchemaColumn(f"field {id}", id)),
             lambda id: self._specs.get(id, ()),
         )
         self._outside = OutsideTheChain(store)
@@ -225,7 +225,7 @@ class TableReader:
                 sizes=self._sizes,
             )
 
-    def grown(self, since: Mark = FROM_THE_START) -> tuple[Growth, Mark]:
+    def grown(self, since: RecordMark = FROM_THE_START) -> tuple[Growth, RecordMark]:
         """What the log gained since a mark, and the next mark. Costs only what is new."""
         with self._lock:
             metadata, commits, captures = self._metadata, self._in_order, self._captures
@@ -236,7 +236,7 @@ class TableReader:
                 tuple(commits[since.commits :]),
                 tuple(captures[since.captures :]),
             )
-            return new, Mark(len(metadata), len(commits), len(captures))
+            return new, RecordMark(len(metadata), len(commits), len(captures))
 
     def unreferenced_metadata(self) -> list[str]:
         """Locations of metadata.json files beside the recorded ones that are in no recorded chain: lost races and orphans.
@@ -465,7 +465,7 @@ class TableReader:
         """``s`` after those of its ancestors that only metadata files outside the chain list, with these files."""
         line: list[tuple[Snapshot, str | None]] = [(s, None)]
         seen = {s["snapshot-id"]}
-        for _ in range(LONGEST):
+        for _ in range(LONGEST_CHAIN):
             parent = line[-1][0].get("parent-snapshot-id")
             if parent is None or parent in self._commits or parent in recording or parent in seen:
                 break
@@ -522,7 +522,7 @@ class TableReader:
 
     def _change(
         self, s: Snapshot, content: Mapping[str, Any], told: Mapping[int, Snapshot]
-    ) -> tuple[Change, Sequence[ManifestFile]]:
+    ) -> tuple[SnapshotChange, Sequence[ManifestFile]]:
         """What a snapshot changed, and its manifests; adds it to the tree if its manifests can be listed.
 
         A capture cut short by the store leaves snapshots in the tree that are not recorded: their changes are kept.
@@ -531,7 +531,7 @@ class TableReader:
         try:
             manifests = self._manifests(s)
         except Unknown as e:
-            return Change(problems=[e.problem]), ()
+            return SnapshotChange(problems=[e.problem]), ()
         if id in self._unrecorded:
             return self._unrecorded[id], manifests
         columns = projection(_schema_of(s, content), self._columns)
@@ -552,7 +552,7 @@ class TableReader:
         # Version 1 may list the manifests in the metadata itself (spec, "Snapshots").
         return [ManifestFile(path, False, 0, 0, 0, s["snapshot-id"], None) for path in s.get("manifests") or ()]
 
-    def _file_entry(self, e: Entry) -> FileEntry:
+    def _file_entry(self, e: ManifestEntry) -> FileEntry:
         return FileEntry(
             path=self._relative(e.path),
             content=e.content,
@@ -570,7 +570,7 @@ class TableReader:
             spec_id=e.spec_id,
         )
 
-    def _whole_entry(self, e: Entry, manifests: Mapping[str, int]) -> FileEntry:
+    def _whole_entry(self, e: ManifestEntry, manifests: Mapping[str, int]) -> FileEntry:
         """An entry with what it says of its columns, and what its file has; ``manifests``: path → place among the commit's."""
         exact = self._files.exact(e)
         kinds = {} if exact is None else {id: c.kind for id, c in exact.items()}

@@ -42,7 +42,7 @@ def plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SchemaColumn:
     """A column of a schema: what to read for ``name``. ``id`` None: the schema has no such column."""
 
     name: str
@@ -51,16 +51,18 @@ class Column:
     default: Any = None
 
 
-def projection(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[Column, ...]:
+def projection(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[SchemaColumn, ...]:
     """``columns`` by name in an Iceberg schema (its JSON), as field ids with their initial defaults."""
     fields = {f["name"]: f for f in schema.get("fields", ())}
     out = []
     for name in columns:
         f = fields.get(name)
         if f is None:
-            out.append(Column(name, None))
+            out.append(SchemaColumn(name, None))
         else:
-            out.append(Column(name, f["id"], f["type"] if isinstance(f["type"], str) else "", f.get("initial-default")))
+            out.append(
+                SchemaColumn(name, f["id"], f["type"] if isinstance(f["type"], str) else "", f.get("initial-default"))
+            )
     return tuple(out)
 
 
@@ -81,7 +83,7 @@ class DataRows:
         """Bytes held."""
         return sum(c.nbytes for c in (*self.by_id.values(), *self.names.values()))
 
-    def column(self, c: Column) -> list[Any]:
+    def column(self, c: SchemaColumn) -> list[Any]:
         """The values of one table column, as ``count`` plain values."""
         found = self.by_id.get(c.id) if c.id is not None else None
         if found is None and not self.by_id and c.id is not None:
@@ -95,7 +97,7 @@ class DataRows:
             return values
         return [plain(v) for v in values]
 
-    def rows(self, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
+    def rows(self, columns: Sequence[SchemaColumn]) -> list[tuple[Any, ...]]:
         """All rows in file order: the index is the row's position."""
         if not columns:
             return [()] * self.count
@@ -169,6 +171,6 @@ def equality_key(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple("NaN" if isinstance(v, float) and v != v else v for v in values)
 
 
-def equality_keys(rows: DataRows, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
+def equality_keys(rows: DataRows, columns: Sequence[SchemaColumn]) -> Iterator[tuple[Any, ...]]:
     """Each row's values in the columns of an equality delete, in file order."""
     return (equality_key(r) for r in rows.rows(columns))

@@ -36,11 +36,11 @@ from typing import Any
 
 from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Row, RowChange
-from checkers.formats.iceberg.metadata.partitions import UNKNOWN, transformed
+from checkers.formats.iceberg.metadata.partitions import NOT_COMPUTED, transformed
 from harness.tablefiles.iceberg.decoded import TableFiles, Unknown
-from harness.tablefiles.iceberg.live_files import Delta, Live, LiveFiles, ordered
-from harness.tablefiles.iceberg.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile
-from harness.tablefiles.iceberg.rows import Column
+from harness.tablefiles.iceberg.live_files import Live, LiveFileChange, LiveFiles, ordered
+from harness.tablefiles.iceberg.manifests import ADDED, DELETED, EXISTING, ManifestEntry, ManifestFile
+from harness.tablefiles.iceberg.rows import SchemaColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class _Node:
 
     base: int | None
     depth: int
-    delta: Delta
-    columns: tuple[Column, ...]
+    delta: LiveFileChange
+    columns: tuple[SchemaColumn, ...]
     manifests: tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Change:
+class SnapshotChange:
     """What a snapshot did. ``added`` and ``removed`` are net rows, None when unknown; ``problems`` says why.
 
     ``kept_files``: files of the parent of which a new manifest says something else than the one before.
@@ -63,14 +63,14 @@ class Change:
 
     added: tuple[RowChange, ...] | None = None
     removed: tuple[RowChange, ...] | None = None
-    added_files: tuple[Entry, ...] = ()
-    removed_files: tuple[Entry, ...] = ()
-    kept_files: tuple[Entry, ...] = ()
+    added_files: tuple[ManifestEntry, ...] = ()
+    removed_files: tuple[ManifestEntry, ...] = ()
+    kept_files: tuple[ManifestEntry, ...] = ()
     problems: list[Problem] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
 
-_Visible = dict[str, list[tuple[Entry, dict[int, Entry]]]]
+_Visible = dict[str, list[tuple[ManifestEntry, dict[int, ManifestEntry]]]]
 """Path → its entries, each with its hidden positions and what hides them."""
 
 
@@ -86,7 +86,7 @@ class SnapshotTree:
     def __init__(
         self,
         files: TableFiles,
-        column_of: Callable[[int], Column],
+        column_of: Callable[[int], SchemaColumn],
         spec_of: Callable[[int], Sequence[Mapping[str, Any]]] = lambda _: (),
     ) -> None:
         self._files = files
@@ -96,7 +96,9 @@ class SnapshotTree:
         self._nodes: dict[int, _Node] = {}
         self._cursor: int | None = None
         self._judged: set[ManifestFile] = set()
-        self._retold: dict[Entry, tuple[object, ...]] = {}  # what the last manifest that says something else says
+        self._retold: dict[
+            ManifestEntry, tuple[object, ...]
+        ] = {}  # what the last manifest that says something else says
 
     def __contains__(self, snapshot_id: object) -> bool:
         return snapshot_id in self._nodes
@@ -129,21 +131,27 @@ class SnapshotTree:
                 live.violations += (f"{v} (manifest {self._files.name(m.path)})" for v in manifest.violations)
         return live
 
-    def orphan(self, snapshot_id: int, live: Live, columns: tuple[Column, ...]) -> Change:
+    def orphan(self, snapshot_id: int, live: Live, columns: tuple[SchemaColumn, ...]) -> SnapshotChange:
         """Add a snapshot whose parent is unknown: its row changes are unknown too, but not its children's."""
         self._move(None)
         delta = self._state.delta_to(live)
         self._state.prepare(delta)
         self._enter(snapshot_id, None, delta, columns, live)
-        return Change(
+        return SnapshotChange(
             added_files=tuple(e for e in live.changed if e.status == ADDED),
             removed_files=tuple(e for e in live.changed if e.status != ADDED),
             violations=live.violations,
         )
 
     def child(
-        self, snapshot_id: int, parent: int | None, live: Live, columns: tuple[Column, ...], *, between: bool = False
-    ) -> Change:
+        self,
+        snapshot_id: int,
+        parent: int | None,
+        live: Live,
+        columns: tuple[SchemaColumn, ...],
+        *,
+        between: bool = False,
+    ) -> SnapshotChange:
         """Add a snapshot below its parent (which is in the tree; None: the empty table) and compare the two.
 
         If the projection differs too (a schema change gave one of the columns another field), every row is compared.
@@ -154,7 +162,7 @@ class SnapshotTree:
         self._move(parent)
         before_columns = self._nodes[parent].columns if parent is not None else columns
         delta = self._state.delta_to(live)
-        out = Change(
+        out = SnapshotChange(
             added_files=delta.added, removed_files=delta.removed, kept_files=tuple(self._told_otherwise(live.kept))
         )
         live.violations += self._renumbered(live.kept)
@@ -217,7 +225,9 @@ class SnapshotTree:
 
     # --- walking
 
-    def _enter(self, id: int, base: int | None, delta: Delta, columns: tuple[Column, ...], live: Live) -> None:
+    def _enter(
+        self, id: int, base: int | None, delta: LiveFileChange, columns: tuple[SchemaColumn, ...], live: Live
+    ) -> None:
         depth = self._nodes[base].depth + 1 if base is not None else 1
         self._state.do(delta)
         self._nodes[id] = _Node(base, depth, delta, columns, live.manifests)
@@ -227,7 +237,7 @@ class SnapshotTree:
     def _move(self, to: int | None) -> None:
         """Move the cursor through the lowest common ancestor: up by undoing, down by doing."""
         at, goal = self._cursor, to
-        down: list[Delta] = []
+        down: list[LiveFileChange] = []
         while at != goal:  # each step takes the deeper end one level up: bounded by the depths of both
             if goal is None or (at is not None and self._nodes[at].depth >= self._nodes[goal].depth):
                 assert at is not None
@@ -260,9 +270,9 @@ class SnapshotTree:
         self,
         before: _Visible,
         after: _Visible,
-        before_columns: tuple[Column, ...],
-        columns: tuple[Column, ...],
-        out: Change,
+        before_columns: tuple[SchemaColumn, ...],
+        columns: tuple[SchemaColumn, ...],
+        out: SnapshotChange,
         own: set[str],
     ) -> None:
         """The net removed and added rows, into ``out``; what cannot be read goes to ``out.problems``.
@@ -273,7 +283,7 @@ class SnapshotTree:
         added: list[RowChange] = []
         name = self._files.name
 
-        def read(f: Entry, columns: tuple[Column, ...], hidden: Mapping[int, Entry]) -> list[Row]:
+        def read(f: ManifestEntry, columns: tuple[SchemaColumn, ...], hidden: Mapping[int, ManifestEntry]) -> list[Row]:
             rows = self._files.rows(f, columns)
             if f.path in own:
                 out.violations += self._of_another_partition(f, columns, rows)
@@ -290,14 +300,18 @@ class SnapshotTree:
                     break
             return rows
 
-        def some(f: Entry, columns: tuple[Column, ...], at: Mapping[int, Entry]) -> Iterator[RowChange]:
+        def some(
+            f: ManifestEntry, columns: tuple[SchemaColumn, ...], at: Mapping[int, ManifestEntry]
+        ) -> Iterator[RowChange]:
             if at:
                 rows = read(f, columns, at)
                 yield from (
                     RowChange(rows[p], name(f.path), p, name(at[p].path)) for p in sorted(at) if 0 <= p < len(rows)
                 )
 
-        def whole(f: Entry, columns: tuple[Column, ...], hidden: Mapping[int, Entry]) -> Iterator[RowChange]:
+        def whole(
+            f: ManifestEntry, columns: tuple[SchemaColumn, ...], hidden: Mapping[int, ManifestEntry]
+        ) -> Iterator[RowChange]:
             rows = read(f, columns, hidden)
             yield from (RowChange(row, name(f.path), p) for p, row in enumerate(rows) if p not in hidden)
 
@@ -317,7 +331,7 @@ class SnapshotTree:
                 out.problems.append(e.problem)
         out.removed, out.added = net(removed, added)
 
-    def _renumbered(self, kept: Iterable[Entry]) -> Iterator[str]:
+    def _renumbered(self, kept: Iterable[ManifestEntry]) -> Iterator[str]:
         """Files at the cursor whose rows get other ids in a child. Version 2 files have none, and may get some."""
         for e in kept:
             was = next((old.first_row_id for old in self._state.data.get(e.path, ()) if old == e), None)
@@ -325,7 +339,7 @@ class SnapshotTree:
                 now = "none" if e.first_row_id is None else f"those from {e.first_row_id} on"
                 yield f"kept-row-id: the rows of {self._files.name(e.path)} had the ids from {was} on, and have {now} here"
 
-    def _told_otherwise(self, kept: Iterable[Entry]) -> Iterator[Entry]:
+    def _told_otherwise(self, kept: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
         """Files at the cursor of which a child's new manifest says something else; each thing that is said once."""
         for e in kept:
             there = self._state.data.get(e.path, ())
@@ -334,7 +348,9 @@ class SnapshotTree:
                 self._retold[e] = e.told
                 yield e
 
-    def _of_another_partition(self, f: Entry, columns: tuple[Column, ...], rows: Iterable[Row]) -> Iterator[str]:
+    def _of_another_partition(
+        self, f: ManifestEntry, columns: tuple[SchemaColumn, ...], rows: Iterable[Row]
+    ) -> Iterator[str]:
         """The first row of a data file, if any, that does not belong to the file's partition (spec, "Partitioning")."""
         said = dict(f.partition)
         for x in self._spec_of(f.spec_id):
@@ -347,14 +363,14 @@ class SnapshotTree:
                     continue
                 seen.add(row[at])
                 due = transformed(str(x.get("transform")), columns[at].type, row[at])
-                if due is not UNKNOWN and due != said[x["name"]]:
+                if due is not NOT_COMPUTED and due != said[x["name"]]:
                     yield (
                         f"file-partition: {self._files.name(f.path)} is at the partition {x['name']}={said[x['name']]}, but its row at "
                         f"position {n} is of {x['name']}={due}"
                     )
                     break
 
-    def _of_late_splits(self, f: Entry) -> Iterator[str]:
+    def _of_late_splits(self, f: ManifestEntry) -> Iterator[str]:
         """A data file that is said to be split from behind its first row group on: scans do not read what is before it."""
         begin = self._files.begin(f) if f.split_offsets else None
         if f.split_offsets and begin is not None and f.split_offsets[0] > begin:
@@ -382,7 +398,7 @@ class SnapshotTree:
                     f"{dict(e.partition)}, but was live with {was.data_sequence_number} and {dict(was.partition)}"
                 )
 
-    def _miscounted(self, added: Iterable[Entry]) -> Iterator[str]:
+    def _miscounted(self, added: Iterable[ManifestEntry]) -> Iterator[str]:
         """Added deletion vectors of live data files whose entry says another cardinality; Java readers refuse them ("Invalid cardinality")."""
         for d in added:
             if d.content != "deletion-vector" or d.referenced not in self._state.data:
@@ -397,7 +413,7 @@ class SnapshotTree:
                     f"rows, its manifest entry says {d.records}"
                 )
 
-    def _violations(self, snapshot_id: int, delta: Delta, affected: set[str], between: bool) -> Iterator[str]:
+    def _violations(self, snapshot_id: int, delta: LiveFileChange, affected: set[str], between: bool) -> Iterator[str]:
         """Violations of the spec in the state at the cursor, where ``delta`` touched it; ``between``: as for :meth:`child`."""
         name = self._files.name
         for path in sorted(affected | {p for e in delta.added for p in _referenced(e)}):
@@ -425,7 +441,7 @@ class SnapshotTree:
                 )
 
 
-def _referenced(e: Entry) -> tuple[str, ...]:
+def _referenced(e: ManifestEntry) -> tuple[str, ...]:
     return (e.referenced,) if e.content == "deletion-vector" and e.referenced is not None else ()
 
 

@@ -25,7 +25,7 @@ Columns = dict[int, ColumnStatistics]
 """By field id."""
 
 
-class Told(NamedTuple):
+class EntryStatistics(NamedTuple):
     """What an entry says of a column; bounds as they are serialized."""
 
     id: int
@@ -41,7 +41,7 @@ class Told(NamedTuple):
         return ColumnStatistics(kind, self.values, self.nulls, self.nans, lower, upper)
 
 
-def told(f: Mapping[str, Any]) -> tuple[Told, ...] | None:
+def told(f: Mapping[str, Any]) -> tuple[EntryStatistics, ...] | None:
     """What the record of a file in a manifest says of its columns, by field id; None: nothing.
 
     Raises:
@@ -49,7 +49,7 @@ def told(f: Mapping[str, Any]) -> tuple[Told, ...] | None:
     """
     maps = [{p["key"]: p["value"] for p in said} if (said := f.get(name)) else {} for name in _MAPS]
     ids = {}.keys() | maps[0].keys() | maps[1].keys() | maps[2].keys() | maps[3].keys() | maps[4].keys()
-    return tuple(Told(id, *(m.get(id) for m in maps)) for id in sorted(ids)) or None
+    return tuple(EntryStatistics(id, *(m.get(id) for m in maps)) for id in sorted(ids)) or None
 
 
 def exact(rows: DataRows) -> Columns | None:

@@ -1,6 +1,6 @@
 """``disconnect``: a container is taken out of its network for a while."""
 
-from nemesis.faults.suspects import READY_SECONDS, NoTarget, Server, Suspect, Undo, contained
+from nemesis.faults.suspects import READY_SECONDS, NoTarget, StackServer, Suspect, Undo, contained
 from nemesis.faults.verb import ProcessVerb
 
 
@@ -15,7 +15,7 @@ class Disconnect(ProcessVerb):
     def strike(self, suspect: Suspect) -> Undo:
         raise NoTarget(f"{self.name} strikes containers only, and {suspect.name} is none")
 
-    def strike_server(self, server: Server) -> Undo:
+    def strike_server(self, server: StackServer) -> Undo:
         struck = contained(server, self.name)
         struck.disconnect()
 

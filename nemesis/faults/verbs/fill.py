@@ -1,6 +1,6 @@
 """``fill``: a disk is full."""
 
-from nemesis.faults.suspects import NoTarget, Server, Suspect, Undo, fillable
+from nemesis.faults.suspects import NoTarget, StackServer, Suspect, Undo, fillable
 from nemesis.faults.verb import ProcessVerb
 
 
@@ -15,7 +15,7 @@ class Fill(ProcessVerb):
     def strike(self, suspect: Suspect) -> Undo:
         raise NoTarget(f"{self.name} strikes containers only, and {suspect.name} is none")
 
-    def strike_server(self, server: Server) -> Undo:
+    def strike_server(self, server: StackServer) -> Undo:
         struck = fillable(server, self.name)
         struck.fill()
         return struck.empty

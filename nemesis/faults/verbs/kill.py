@@ -1,6 +1,6 @@
 """``kill``: a process dies."""
 
-from nemesis.faults.suspects import READY_SECONDS, Server, Suspect, Undo, nothing_to_undo
+from nemesis.faults.suspects import READY_SECONDS, StackServer, Suspect, Undo, nothing_to_undo
 from nemesis.faults.verb import ProcessVerb
 
 
@@ -14,7 +14,7 @@ class Kill(ProcessVerb):
         suspect.kill()
         return nothing_to_undo
 
-    def strike_server(self, server: Server) -> Undo:
+    def strike_server(self, server: StackServer) -> Undo:
         server.kill()
 
         def revive() -> None:

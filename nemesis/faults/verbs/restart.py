@@ -1,6 +1,6 @@
 """``restart``: a service is stopped politely and started again."""
 
-from nemesis.faults.suspects import Server, Suspect, Undo, nothing_to_undo
+from nemesis.faults.suspects import StackServer, Suspect, Undo, nothing_to_undo
 from nemesis.faults.verb import ProcessVerb
 
 
@@ -15,6 +15,6 @@ class Restart(ProcessVerb):
         suspect.kill()
         return nothing_to_undo
 
-    def strike_server(self, server: Server) -> Undo:
+    def strike_server(self, server: StackServer) -> Undo:
         server.restart()
         return nothing_to_undo

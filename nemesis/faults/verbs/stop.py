@@ -1,6 +1,6 @@
 """``stop``: a service is stopped politely and stays down until the fault ends."""
 
-from nemesis.faults.suspects import READY_SECONDS, Server, Suspect, Undo, nothing_to_undo
+from nemesis.faults.suspects import READY_SECONDS, StackServer, Suspect, Undo, nothing_to_undo
 from nemesis.faults.verb import ProcessVerb
 
 
@@ -14,7 +14,7 @@ class Stop(ProcessVerb):
         suspect.kill()
         return nothing_to_undo
 
-    def strike_server(self, server: Server) -> Undo:
+    def strike_server(self, server: StackServer) -> Undo:
         server.stop()
 
         def revive() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from checkers.costs import curves
 from checkers.costs.attempts import CommitsMeasured
-from checkers.costs.comparison import Comparison, Contender, Ran, Spread
-from checkers.costs.curves import Axis, Ceiling, Line, Point
+from checkers.costs.comparison import Comparison, Contender, ContenderRun, Spread
+from checkers.costs.curves import Axis, Ceiling, Curve, CurvePoint
 from checkers.costs.measures import Measures
 from checkers.evidence.replace import replace
 from tests.support.committers import Committers, attempt, point
@@ -27,13 +27,13 @@ def contenders(**values: str) -> list[Contender]:
     return [Contender("rest", "1.12.0", (), varied) for varied in out]
 
 
-def line(*medians: float, noise: float = 0.0, runs: int = 3) -> Line:
+def line(*medians: float, noise: float = 0.0, runs: int = 3) -> Curve:
     """Points at x = 1, 2, …, whose runs lie from ``noise`` below to ``noise`` above the median."""
     points = []
     for n, m in enumerate(medians, 1):
         values = (m,) if runs == 1 else (m - noise, *([m] * (runs - 2)), m + noise)
-        points.append(Point(n, str(n), Contender("rest", "1", (), (("writers", str(n)),)), Spread(values)))
-    return Line("", tuple(points))
+        points.append(CurvePoint(n, str(n), Contender("rest", "1", (), (("writers", str(n)),)), Spread(values)))
+    return Curve("", tuple(points))
 
 
 # --- the axis ---------------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_names_one_number_and_numbers_of_two_kinds_are_no_axis(values: dict[str,
 def sweep(values: dict[str, str], figures: dict[tuple[str, ...], tuple[float, ...]], **more: Any) -> Comparison:
     """``figures``: values of a contender → commits a second for each seed."""
     every = contenders(**values)
-    runs: list[Ran] = []
+    runs: list[ContenderRun] = []
     for one in every:
         for seed, v in enumerate(figures.get(tuple(t for _, t in one.varied), ()), 1):
             m = replace(EMPTY, figures={"commits_per_s": v}, **more)
@@ -122,7 +122,7 @@ def test_lines_are_called_by_what_they_differ_in() -> None:
     ],
 )
 def test_the_knee_is_the_last_point_that_is_ten_percent_and_more_than_noise_above_the_best_before(
-    drawn: Line, at: str, shape: str, falls: bool
+    drawn: Curve, at: str, shape: str, falls: bool
 ) -> None:
     k = curves.knee(drawn)
     assert k is not None
@@ -176,7 +176,7 @@ def test_the_knee_does_not_depend_on_the_unit(medians: list[float], factor: floa
 def test_scaling_is_held_against_as_many_times_the_first_point() -> None:
     drawn = line(10, 15, 15)
     assert [share for _, share in curves.scaling(drawn)] == [1.0, 0.75, 0.5]
-    zero = Line("", (replace(drawn.points[0], x=0.0),))
+    zero = Curve("", (replace(drawn.points[0], x=0.0),))
     assert curves.scaling(zero) == []
 
 

@@ -7,16 +7,16 @@ from random import Random
 
 import pytest
 
-from checkers.costs.comparison import Comparison, Contender, Ran
+from checkers.costs.comparison import Comparison, Contender, ContenderRun
 from checkers.costs.measures import Measures
-from checkers.costs.simulated import Conflicts, Demand, Load, Service
+from checkers.costs.simulated import ClosedLoop, ConflictOdds, Demand, ServiceTimes
 from checkers.costs.simulated.commits import simulated_run
-from checkers.costs.simulated.load import Length
-from checkers.costs.simulated.service import PHASES, exponential_shape
+from checkers.costs.simulated.load import RunLength
+from checkers.costs.simulated.service import OPERATION_PHASES, exponential_shape
 from checkers.costs.simulated.sweeps import conflict_probability, conflict_windows, length_of, load_of, predict
 from checkers.evidence import history
 from checkers.evidence.recorder import Recorder
-from workloads.backoff import Backoff, Retries
+from workloads.backoff import Backoff, RetryLimits
 from workloads.file.workload import Workload
 
 WORKLOAD = {
@@ -28,9 +28,9 @@ WORKLOAD = {
     "tables": [{"name": "t", "properties": {"commit.retry.num-retries": "7", "commit.retry.min-wait-ms": "50"}}],
     "operations": {"insert": 1},
 }
-SERVICE = Service(
+SERVICE = ServiceTimes(
     {p: Demand(0.003, 0.003) for p in ("prepare", "refresh", "manifests", "metadata", "swap")},
-    shapes=dict.fromkeys(PHASES, exponential_shape(64)),
+    shapes=dict.fromkeys(OPERATION_PHASES, exponential_shape(64)),
     first_check=0.5,
 )
 
@@ -44,14 +44,14 @@ def test_a_workload_is_a_load() -> None:
     assert (found.writers, found.tables, found.isolation) == (4, 1, "serializable")
     assert found.pace_s == pytest.approx(0.05)
     assert found.swap_latency_s == pytest.approx(0.05)
-    assert found.backoff == Backoff("iceberg", Retries(7, 50))
-    assert length_of(workload()) == Length(operations=1000)
-    assert length_of(workload(length={"time": "20s"})) == Length(seconds=20)
+    assert found.backoff == Backoff("iceberg", RetryLimits(7, 50))
+    assert length_of(workload()) == RunLength(operations=1000)
+    assert length_of(workload(length={"time": "20s"})) == RunLength(seconds=20)
     own = workload(
         backoff={"policy": "linear", "base": "10ms", "cap": "1s"},
         tables=[{"name": "t", "properties": {"commit.retry.num-retries": "3", "commit.retry.min-wait-ms": "0"}}],
     )
-    assert load_of(own).backoff == Backoff("linear", Retries(3, 10, 1000))
+    assert load_of(own).backoff == Backoff("linear", RetryLimits(3, 10, 1000))
 
 
 def test_several_phases_are_not_simulated() -> None:
@@ -64,13 +64,13 @@ def test_several_phases_are_not_simulated() -> None:
 def test_the_probability_of_a_conflict_is_found_again(each: float) -> None:
     rng = Random(1)
     between = [rng.randrange(6) for _ in range(5000)]
-    windows = [(k, rng.random() < Conflicts(each, each).refuses("snapshot", k)) for k in between]
+    windows = [(k, rng.random() < ConflictOdds(each, each).refuses("snapshot", k)) for k in between]
     assert conflict_probability(windows) == pytest.approx(each, abs=0.01)
 
 
-def _run(path: Path, load: Load, service: Service) -> tuple[history.History, Measures]:
+def _run(path: Path, load: ClosedLoop, service: ServiceTimes) -> tuple[history.History, Measures]:
     """A folder as that of a real run."""
-    found, ended = simulated_run(load, service, 5, Length(operations=1000))
+    found, ended = simulated_run(load, service, 5, RunLength(operations=1000))
     times = sorted(
         [(e.start, 0, n, "invoke") for n, e in enumerate(ended)] + [(e.end, 1, n, "") for n, e in enumerate(ended)]
     )
@@ -101,7 +101,7 @@ def test_a_sweep_is_predicted_from_its_runs(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         load = load_of(workload(int(c.varied[0][1])))
         _, measures = _run(folder / "history.jsonl", load, SERVICE)
-        runs.append(Ran(c, 1, folder=str(folder.relative_to(tmp_path)), measures=measures))
+        runs.append(ContenderRun(c, 1, folder=str(folder.relative_to(tmp_path)), measures=measures))
     sweep = Comparison({}, tuple(contenders), (1,), tuple(runs))
     found = predict(sweep, tmp_path, lambda c: workload(int(c.varied[0][1])), cores=2, further=(24, 100), commits=500)
     said = [(dict(p.varied)["catalog"], dict(p.varied)["writers"], p.measured) for p in found.points]
@@ -113,7 +113,7 @@ def test_a_sweep_is_predicted_from_its_runs(tmp_path: Path) -> None:
 
 
 def test_operations_that_others_overtook_are_counted_by_table(tmp_path: Path) -> None:
-    load = Load(6, conflicts=Conflicts(1, 1), interval_s=0.05)
+    load = ClosedLoop(6, conflicts=ConflictOdds(1, 1), interval_s=0.05)
     found, _ = _run(tmp_path / "history.jsonl", load, SERVICE)
     windows = conflict_windows(found.operations())
     assert len(windows) == 1000

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from checkers.costs.measures import BY_KEY, FIGURES
-from checkers.costs.trend import Found, Missing, Series, Trend, finding, fresh, told
-from checkers.costs.worse import FEWEST
+from checkers.costs.trend import MissingSeries, Series, SeriesAnomaly, Trend, finding, fresh, told
+from checkers.costs.worse import FEWEST_NIGHTS
 from reports.drawing.render import html, terminal
 from reports.trend import page
 
@@ -54,11 +54,11 @@ def test_the_noise_is_that_of_the_earlier_nights_without_outliers() -> None:
 def test_only_an_undocumented_anomaly_that_no_earlier_night_had_is_new() -> None:
     other = ONE._replace(catalog="jdbc")
     seen = [
-        Found(ONE, NIGHTS[0], "old", False, 1, 1),
-        Found(ONE, NIGHTS[1], "old", False, 1, 1),
-        Found(ONE, NIGHTS[1], "new", False, 2, 1),
-        Found(ONE, NIGHTS[1], "documented", True, 2, 1),
-        Found(other, NIGHTS[1], "old", False, 1, 1),
+        SeriesAnomaly(ONE, NIGHTS[0], "old", False, 1, 1),
+        SeriesAnomaly(ONE, NIGHTS[1], "old", False, 1, 1),
+        SeriesAnomaly(ONE, NIGHTS[1], "new", False, 2, 1),
+        SeriesAnomaly(ONE, NIGHTS[1], "documented", True, 2, 1),
+        SeriesAnomaly(other, NIGHTS[1], "old", False, 1, 1),
     ]
     assert [(a.series, a.name) for a in fresh(seen, NIGHTS[1])] == [(ONE, "new"), (other, "old")]
 
@@ -118,10 +118,13 @@ def test_a_quiet_week_is_not_worse() -> None:
 
 
 def test_too_few_nights_are_said() -> None:
-    few = {k: [r for r in v if r.get("night", NIGHTS[-1]) > NIGHTS[-1 - FEWEST]] for k, v in rows(newest=30.0).items()}
+    few = {
+        k: [r for r in v if r.get("night", NIGHTS[-1]) > NIGHTS[-1 - FEWEST_NIGHTS]]
+        for k, v in rows(newest=30.0).items()
+    }
     t = told(few)
     assert {f.state for f in t.findings} == {"too few"} and not t.worse
-    assert page.banner(t).headline == f"Too few nights to say: {FEWEST} earlier ones are needed"
+    assert page.banner(t).headline == f"Too few nights to say: {FEWEST_NIGHTS} earlier ones are needed"
 
 
 def test_a_series_that_did_not_run_in_the_newest_night_is_not_judged() -> None:
@@ -162,7 +165,7 @@ def test_what_is_no_number_in_the_newest_night_is_worse(bad: str) -> None:
 
 def test_a_series_that_ran_without_any_figure_is_worse_if_an_earlier_night_had_some() -> None:
     t = told(without(rows(), NIGHTS[1:], "points"))
-    assert t.worse and t.missing == (Missing(ONE, 2, 1),)
+    assert t.worse and t.missing == (MissingSeries(ONE, 2, 1),)
     assert "Worse than before: 1 series without figures" in html(page.of(t))
     assert "mixed, rest, 1.12.0: ran in 2 runs without any figure; 1 earlier night has figures of it" in html(
         page.of(t)
@@ -174,10 +177,10 @@ def test_a_series_that_most_nights_have_is_worse_when_it_does_not_run() -> None:
     other = of(rows(), NIGHTS, catalog="jdbc")
     gone = both(without(rows(), NIGHTS[-1:], "nights", "points"), other)
     t = told(gone)
-    assert t.worse and t.missing == (Missing(ONE, 0, 7),)
+    assert t.worse and t.missing == (MissingSeries(ONE, 0, 7),)
     assert "mixed, rest, 1.12.0: did not run; 7 earlier nights have figures of it" in html(page.of(t))
     assert not told(both(without(rows(), NIGHTS[3:], "nights", "points"), other)).worse, "it ran in 3 of 7"
-    few = {k: [r for r in v if r.get("night", NIGHTS[-1]) >= NIGHTS[-FEWEST]] for k, v in gone.items()}
+    few = {k: [r for r in v if r.get("night", NIGHTS[-1]) >= NIGHTS[-FEWEST_NIGHTS]] for k, v in gone.items()}
     assert not told(few).worse, "too few nights to say that most have it"
 
 

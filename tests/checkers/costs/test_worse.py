@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.costs.measures import FIGURES, Figure
-from checkers.costs.worse import FAILURES, FEWEST, against
+from checkers.costs.worse import FAILURES, FEWEST_NIGHTS, against
 
 FIGURE = {f.key: f for f in FIGURES}
 SPEED, SHARE = FIGURE["commits_per_s"], FIGURE["retried"]
@@ -82,7 +82,7 @@ def test_a_real_shift_is_found_after_worse_nights(
     assert rate(noise, earlier, shift, bad=bad) >= least
 
 
-VALUES = st.lists(st.floats(0.01, 1e6), min_size=FEWEST, max_size=20)
+VALUES = st.lists(st.floats(0.01, 1e6), min_size=FEWEST_NIGHTS, max_size=20)
 USUAL = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0]
 
 
@@ -109,7 +109,10 @@ def test_what_lasts_becomes_usual_when_most_nights_have_it() -> None:
 
 
 @given(
-    st.lists(st.floats(98, 102), min_size=FEWEST, max_size=20), st.floats(0, 70), st.floats(0, 70), st.floats(0, 200)
+    st.lists(st.floats(98, 102), min_size=FEWEST_NIGHTS, max_size=20),
+    st.floats(0, 70),
+    st.floats(0, 70),
+    st.floats(0, 200),
 )
 def test_how_bad_a_bad_night_was_does_not_matter(before: list[float], one: float, other: float, value: float) -> None:
     assert against(value, [*before, one], SPEED) == against(value, [*before, other], SPEED)
@@ -145,13 +148,13 @@ def test_the_unit_does_not_matter(before: list[float], value: float, power: int)
     assert against(value * unit, [x * unit for x in before], SPEED).state == against(value, before, SPEED).state
 
 
-@given(st.lists(st.floats(0, 1), min_size=FEWEST, max_size=20), st.floats(0, 1))
+@given(st.lists(st.floats(0, 1), min_size=FEWEST_NIGHTS, max_size=20), st.floats(0, 1))
 def test_a_share_is_worse_by_more_than_two_hundredths(before: list[float], value: float) -> None:
     told = against(value, before, SHARE)
     assert told.before is not None
     assert told.state == "noise" or abs(value - told.before) > 0.02
 
 
-@given(st.lists(st.floats(0.01, 1e6), max_size=FEWEST - 1), st.floats(0.01, 1e6))
+@given(st.lists(st.floats(0.01, 1e6), max_size=FEWEST_NIGHTS - 1), st.floats(0.01, 1e6))
 def test_too_few_nights_say_nothing(before: list[float], value: float) -> None:
     assert against(value, before, SPEED).state == "too few"

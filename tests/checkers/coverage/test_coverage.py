@@ -24,7 +24,7 @@ from checkers.coverage.coverage import (
     union,
 )
 from checkers.coverage.pair import PHASES, Make, Pair, Phase, Placement
-from checkers.coverage.phases import Attempt, Load, phase_at, segments
+from checkers.coverage.phases import DecidedRequest, MetadataLoad, phase_at, segments
 from checkers.judge.runfolder import load_evidence
 from tests.support.interleaving import Drawing
 from workloads.tables import TableSpec
@@ -82,7 +82,7 @@ def test_a_write_that_its_first_check_aborted_was_scanned_and_then_refreshed() -
 
 
 def test_a_write_with_one_load_scans_what_it_refreshed() -> None:
-    got = segments(0, 40, [Load(8, 10)], [Attempt(19, (20, 1), True)])
+    got = segments(0, 40, [MetadataLoad(8, 10)], [DecidedRequest(19, (20, 1), True)])
     assert [(s.phase, s.start[0], s.end[0]) for s in got] == [
         ("before scan", 0, 10),
         ("commit", 10, 20),
@@ -91,13 +91,13 @@ def test_a_write_with_one_load_scans_what_it_refreshed() -> None:
 
 
 def test_without_a_load_it_is_not_known_what_came_before_the_first_answer() -> None:
-    got = segments(0, 40, [], [Attempt(19, (20, 1), False), Attempt(29, (30, 1), True)])
+    got = segments(0, 40, [], [DecidedRequest(19, (20, 1), False), DecidedRequest(29, (30, 1), True)])
     assert [(s.phase, s.end[0]) for s in got] == [(None, 20), ("retry", 30), ("after", 40)]
 
 
 def test_a_write_of_two_commits_scans_again_after_its_first() -> None:
-    loads = [Load(t - 2, t) for t in (10, 20, 50, 60)]
-    got = segments(0, 90, loads, [Attempt(29, (30, 1), True), Attempt(69, (70, 2), True)])
+    loads = [MetadataLoad(t - 2, t) for t in (10, 20, 50, 60)]
+    got = segments(0, 90, loads, [DecidedRequest(29, (30, 1), True), DecidedRequest(69, (70, 2), True)])
     assert [s.phase for s in got] == ["before scan", "scanned", "commit", "after", "scanned", "commit", "after"]
 
 
@@ -260,9 +260,9 @@ def test_it_is_what_the_definition_says(writes: list[tuple[list[tuple[int, str]]
 @given(st.data())
 def test_phases_follow_each_other_without_gaps(data: st.DataObject) -> None:
     times = st.integers(0, 50)
-    loads = [Load(t, t + data.draw(st.integers(0, 5))) for t in data.draw(st.lists(times, max_size=6))]
+    loads = [MetadataLoad(t, t + data.draw(st.integers(0, 5))) for t in data.draw(st.lists(times, max_size=6))]
     asked = [
-        Attempt(t, (t + data.draw(st.integers(0, 5)), 0), data.draw(st.booleans()))
+        DecidedRequest(t, (t + data.draw(st.integers(0, 5)), 0), data.draw(st.booleans()))
         for t in data.draw(st.lists(times, max_size=4))
     ]
     start, length = data.draw(times), data.draw(st.integers(1, 50))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from checkers.coverage.phases import Load
-from checkers.coverage.requests import Asked, Requests, read
+from checkers.coverage.phases import MetadataLoad
+from checkers.coverage.requests import CommitRequest, CommitRequests, read
 
 MADE = "s3://w/t/metadata/00002-a.metadata.json"
 
@@ -19,7 +19,7 @@ def line(**fields: Any) -> str:
     return json.dumps({k: v for k, v in record.items() if v is not None}, separators=(",", ":")) + "\n"
 
 
-def asked(tmp_path: Path, *lines: str, tables: tuple[str, ...] = ("t",)) -> dict[str, Requests]:
+def asked(tmp_path: Path, *lines: str, tables: tuple[str, ...] = ("t",)) -> dict[str, CommitRequests]:
     path = tmp_path / "proxy.jsonl"
     path.write_text("".join(lines))
     return read(path, {"w0-1": tables})
@@ -30,24 +30,24 @@ def asked(tmp_path: Path, *lines: str, tables: tuple[str, ...] = ("t",)) -> dict
     [
         (
             {"table": "t", "what": "POST /v1/namespaces/n/tables/t", "location": MADE, "changes": [{"table": "t", "adds": ["7"]}]},
-            Asked(1_000_000, 3_000_000, True, MADE, (7,)),
+            CommitRequest(1_000_000, 3_000_000, True, MADE, (7,)),
         ),
-        ({"table": "t", "status": "409", "changes": [{"table": "t", "adds": ["7"]}]}, Asked(1_000_000, 3_000_000, False, None, (7,))),
-        ({"table": "t", "status": "UPDATE 1", "new": MADE}, Asked(1_000_000, 3_000_000, True, MADE)),
-        ({"table": "t", "status": "UPDATE 0", "new": MADE}, Asked(1_000_000, 3_000_000, False, MADE)),
-        ({"table": "t", "status": "ok", "new": MADE.replace("s3:", "s3a:")}, Asked(1_000_000, 3_000_000, True, MADE)),
-        ({"what": "PUT /w/t/metadata/v2.metadata.json"}, Asked(1_000_000, 3_000_000, True, "s3://w/t/metadata/v2.metadata.json")),
-        ({"table": "t", "status": "200 (nemesis: not told)", "new": MADE}, Asked(1_000_000, 3_000_000, True, MADE)),
-        ({"table": "t", "new": "12345"}, Asked(1_000_000, 3_000_000, True, None)),
+        ({"table": "t", "status": "409", "changes": [{"table": "t", "adds": ["7"]}]}, CommitRequest(1_000_000, 3_000_000, False, None, (7,))),
+        ({"table": "t", "status": "UPDATE 1", "new": MADE}, CommitRequest(1_000_000, 3_000_000, True, MADE)),
+        ({"table": "t", "status": "UPDATE 0", "new": MADE}, CommitRequest(1_000_000, 3_000_000, False, MADE)),
+        ({"table": "t", "status": "ok", "new": MADE.replace("s3:", "s3a:")}, CommitRequest(1_000_000, 3_000_000, True, MADE)),
+        ({"what": "PUT /w/t/metadata/v2.metadata.json"}, CommitRequest(1_000_000, 3_000_000, True, "s3://w/t/metadata/v2.metadata.json")),
+        ({"table": "t", "status": "200 (nemesis: not told)", "new": MADE}, CommitRequest(1_000_000, 3_000_000, True, MADE)),
+        ({"table": "t", "new": "12345"}, CommitRequest(1_000_000, 3_000_000, True, None)),
     ],
 )  # fmt: skip
-def test_a_commit_request_of_each_sort_of_catalog(tmp_path: Path, fields: dict[str, Any], want: Asked) -> None:
-    assert asked(tmp_path, line(kind="commit", **fields)) == {"t": Requests({}, {"w0-1": [want]})}
+def test_a_commit_request_of_each_sort_of_catalog(tmp_path: Path, fields: dict[str, Any], want: CommitRequest) -> None:
+    assert asked(tmp_path, line(kind="commit", **fields)) == {"t": CommitRequests({}, {"w0-1": [want]})}
 
 
 def test_a_load_is_of_the_table_that_it_names_or_of_the_only_one_of_its_operation(tmp_path: Path) -> None:
     lines = line(kind="load", table="t"), line(kind="load", what="POST /api/v2/trees/main/contents")
-    load = Load(1_000_000, 3_000_000)
+    load = MetadataLoad(1_000_000, 3_000_000)
     assert asked(tmp_path, *lines)["t"].loads == {"w0-1": [load, load]}
     assert asked(tmp_path, *lines, tables=("t", "u"))["t"].loads == {"w0-1": [load]}
 

@@ -9,9 +9,9 @@ from checkers.conflicts.validations import CONFLICTING_FILES, MISSING_TO_DELETE,
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event
 from checkers.evidence.replace import replace
-from checkers.formats.iceberg.model.accept import UNEXPLAINED, UNVALIDATED, Accepted
-from checkers.formats.iceberg.model.explore import Bound, Entry, logs
-from checkers.formats.iceberg.model.operations import Operation
+from checkers.formats.iceberg.model.accept import UNEXPLAINED, UNVALIDATED, AcceptedCommits
+from checkers.formats.iceberg.model.explore import Bound, LogEntry, logs
+from checkers.formats.iceberg.model.operations import ModelOperation
 from checkers.judge.check import verdict_of
 from checkers.selftest import recorded, stalescans
 from checkers.selftest.world import World
@@ -24,7 +24,7 @@ from workloads.tables import TableSpec
 
 
 def judged(e: Evidence) -> Verdict:
-    return verdict_of(Accepted(), e)
+    return verdict_of(AcceptedCommits(), e)
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -104,7 +104,7 @@ def test_a_simulated_engine_without_a_validation_is_refused(defects: Defects) ->
 def _with_abort(f: str, message: str, *, alone: bool, serializable: bool = False) -> Evidence:
     """A DELETE or UPDATE that was aborted with a message; an UPDATE of its row committed meanwhile, or before it began."""
     bound = Bound((), writes=1, serializable=serializable)
-    e = evidence(bound, (Entry(Operation("update-register", 0, MOR), 0),))
+    e = evidence(bound, (LogEntry(ModelOperation("update-register", 0, MOR), 0),))
     events = [*e.history.events]
     where = next(n for n, x in enumerate(events) if x.type == "ok" and (x.op == "w1-0") == alone) + 1
     error = [["org.apache.iceberg.exceptions.ValidationException", message]]

@@ -7,9 +7,9 @@ import pytest
 from minicheck import Protocol, check_safety
 
 from checkers.formats.iceberg.model import catalogs
-from checkers.formats.iceberg.model.catalogs import CATALOGS, Fault
-from checkers.formats.iceberg.model.explore import Bound, Entry, Log, logs
-from checkers.formats.iceberg.model.faults import Faulty, Search, State, search
+from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS, Fault
+from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry, logs
+from checkers.formats.iceberg.model.faults import Faulty, ModelState, WaySearch, search
 from checkers.formats.iceberg.model.scenario import of_way
 from tests.checkers.model.test_model import ALL, COW, MOR, TWO
 from workloads.file import modelled
@@ -34,7 +34,7 @@ SMALL = Bound(ALL, writes=2, keys=1)
     ],
 )
 def test_what_a_catalog_and_its_client_lose(catalog: str, finds: set[str]) -> None:
-    assert {*search(Faulty(SMALL, CATALOGS[catalog], writers=2)).found} == finds
+    assert {*search(Faulty(SMALL, MODEL_CATALOGS[catalog], writers=2)).found} == finds
 
 
 @pytest.mark.parametrize(
@@ -51,19 +51,19 @@ def test_what_a_catalog_and_its_client_lose(catalog: str, finds: set[str]) -> No
     ],
 )
 def test_what_one_fault_does(catalog: str, fault: Fault, finds: set[str]) -> None:
-    found = search(Faulty(SMALL, CATALOGS[catalog], writers=2, only=frozenset({fault})))
+    found = search(Faulty(SMALL, MODEL_CATALOGS[catalog], writers=2, only=frozenset({fault})))
     assert {*found.found} == finds
     assert {*found.faults} == {fault}
 
 
-@pytest.mark.parametrize("catalog", sorted(CATALOGS))
+@pytest.mark.parametrize("catalog", sorted(MODEL_CATALOGS))
 def test_without_a_fault_only_a_catalog_that_does_not_compare_loses_a_commit(catalog: str) -> None:
     finds = {"lost-commit"} if catalog in ("none", "glue-blind") else set()
-    assert {*search(Faulty(SMALL, CATALOGS[catalog], writers=2, faults=0)).found} == finds
+    assert {*search(Faulty(SMALL, MODEL_CATALOGS[catalog], writers=2, faults=0)).found} == finds
 
 
 def test_a_lost_answer_deletes_live_files_with_one_writer_and_loses_a_commit_with_two() -> None:
-    found = search(Faulty(SMALL, CATALOGS["jdbc"], writers=2)).found
+    found = search(Faulty(SMALL, MODEL_CATALOGS["jdbc"], writers=2)).found
     assert [m.words for m in found["missing-file"]] == [
         "scan of update-register (copy-on-write) of key 0",
         "refresh, validate",
@@ -76,8 +76,8 @@ def test_a_lost_answer_deletes_live_files_with_one_writer_and_loses_a_commit_wit
 
 def test_an_operation_whose_retries_are_used_up_deletes_its_own_live_files() -> None:
     deletes = Bound((("delete", MOR),), writes=1)  # it does not validate against itself
-    assert {*search(Faulty(deletes, CATALOGS["jdbc"], writers=1, retries=1)).found} == set()
-    assert {*search(Faulty(deletes, CATALOGS["jdbc"], writers=1, retries=0)).found} == {"missing-file"}
+    assert {*search(Faulty(deletes, MODEL_CATALOGS["jdbc"], writers=1, retries=1)).found} == set()
+    assert {*search(Faulty(deletes, MODEL_CATALOGS["jdbc"], writers=1, retries=0)).found} == {"missing-file"}
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_with_an_ideal_catalog_and_no_fault_the_logs_are_those_of_the_tree(
     bound = Bound(kinds, writes=3, serializable=serializable)
     tree = dict(logs(bound))
     ended = {log for log, name in tree.items() if name not in (None, "dangling-dv")}
-    made = _Logs(Faulty(bound, CATALOGS["ideal"], writers=3, retries=3, faults=0)).all()
+    made = _Logs(Faulty(bound, MODEL_CATALOGS["ideal"], writers=3, retries=3, faults=0)).all()
     assert {*tree} == {log for log in made if not any(log[:n] in ended for n in range(1, len(log)))}
 
 
-class _Logs(Search):
+class _Logs(WaySearch):
     """A search that keeps the logs that main ever had."""
 
     def all(self) -> set[Log]:
@@ -104,7 +104,7 @@ class _Logs(Search):
         self.run()
         return {self._log(line) for line in self.kept} - {()}
 
-    def broken(self, s: State) -> str | None:
+    def broken(self, s: ModelState) -> str | None:
         self.kept.add(self.metas[s.pointer].main)
         return super().broken(s)
 
@@ -114,16 +114,16 @@ class _Logs(Search):
         before, _, operation, scan = self.lines[line]
         log = self._log(before)
         o = self.operations[operation]
-        return (*log, Entry(o, len(log) if o.at_commit else len(self._log(scan))))
+        return (*log, LogEntry(o, len(log) if o.at_commit else len(self._log(scan))))
 
 
 def test_every_search_ends_with_idle_writers() -> None:
-    for catalog in CATALOGS.values():
+    for catalog in MODEL_CATALOGS.values():
         assert "stuck-operation" not in search(Faulty(SMALL, catalog, writers=3, faults=2)).found
 
 
 def test_a_model_file_names_the_catalogs_and_faults_that_there_are() -> None:
-    assert get_args(modelled.CatalogName) == (*CATALOGS,)
+    assert get_args(modelled.CatalogName) == (*MODEL_CATALOGS,)
     assert get_args(modelled.Fault) == get_args(catalogs.Fault)
 
 
@@ -142,13 +142,13 @@ def test_what_a_catalog_has_and_has_not(text: str, says: str) -> None:
 
 def test_a_third_writer_and_a_second_key_find_nothing_else() -> None:
     wider = replace(SMALL, kinds=(("delete", MOR), ("update-register", COW)), keys=2)
-    assert {*search(Faulty(wider, CATALOGS["jdbc"], writers=3)).found} == {"lost-commit", "missing-file"}
-    assert search(Faulty(wider, CATALOGS["jdbc-mended"], writers=3)).found == {}
+    assert {*search(Faulty(wider, MODEL_CATALOGS["jdbc"], writers=3)).found} == {"lost-commit", "missing-file"}
+    assert search(Faulty(wider, MODEL_CATALOGS["jdbc-mended"], writers=3)).found == {}
 
 
 @pytest.mark.parametrize("name", ["ideal", "jdbc-mended", "rest-mended", "hive-cas"])
 def test_another_model_checker_reaches_the_same_states_and_finds_nothing(name: str) -> None:
-    of = Faulty(SMALL, CATALOGS[name], writers=2)
+    of = Faulty(SMALL, MODEL_CATALOGS[name], writers=2)
     said, mine = by_minicheck(of), search(of)
     assert said["reachable_states"] == mine.states
     assert said["properties"]["kept"]["holds"] and mine.found == {}
@@ -156,7 +156,7 @@ def test_another_model_checker_reaches_the_same_states_and_finds_nothing(name: s
 
 @pytest.mark.parametrize("name", ["jdbc", "rest", "glue-blind"])
 def test_another_model_checker_finds_a_broken_promise_after_as_many_steps(name: str) -> None:
-    of = Faulty(SMALL, CATALOGS[name], writers=2)
+    of = Faulty(SMALL, MODEL_CATALOGS[name], writers=2)
     said, mine = by_minicheck(of), search(of)
     assert said["reachable_states"] == mine.states
     steps = len(said["properties"]["kept"]["counterexample"]) - 1  # its first entry is the start
@@ -165,22 +165,24 @@ def test_another_model_checker_finds_a_broken_promise_after_as_many_steps(name: 
 
 def by_minicheck(of: Faulty) -> dict[str, Any]:
     """The same steps, searched by ``minicheck``."""
-    here = Search(of)
+    here = WaySearch(of)
     return check_safety(  # type: ignore[no-any-return]
         Protocol(
             name="catalog",
             candidate=False,
-            fields=State._fields,
+            fields=ModelState._fields,
             initial=tuple(here.first),
-            transitions=lambda s: [] if here.broken(State(*s)) else [(w, tuple(n)) for w, n in here.steps(State(*s))],
-            invariants={"kept": lambda s: here.broken(State(**s)) is None},
+            transitions=lambda s: (
+                [] if here.broken(ModelState(*s)) else [(w, tuple(n)) for w, n in here.steps(ModelState(*s))]
+            ),
+            invariants={"kept": lambda s: here.broken(ModelState(**s)) is None},
         )
     )
 
 
 def test_a_way_becomes_a_scenario_whose_gate_holds_the_operation_with_the_fault() -> None:
     bound = Bound((("insert", ""), ("delete-partition", "")), writes=2)
-    of = Faulty(bound, CATALOGS["jdbc"], writers=2)
+    of = Faulty(bound, MODEL_CATALOGS["jdbc"], writers=2)
     text, why = of_way(of, "lost", "lost-commit", search(of).found["lost-commit"])
     assert not why
     made = parse(text)
@@ -199,7 +201,7 @@ def test_a_way_becomes_a_scenario_whose_gate_holds_the_operation_with_the_fault(
     ],
 )
 def test_every_way_is_a_scenario_or_says_why_not(catalog: str, only: Fault | None, why: str) -> None:
-    of = Faulty(SMALL, CATALOGS[catalog], writers=2, only=None if only is None else frozenset({only}))
+    of = Faulty(SMALL, MODEL_CATALOGS[catalog], writers=2, only=None if only is None else frozenset({only}))
     reasons = set[str]()
     for name, _, way in search(of).mixes:
         text, reason = of_way(of, "way", name, way)

@@ -9,10 +9,10 @@ import pytest
 
 from checkers.conflicts.validations import Rule, refusals, spark_rules
 from checkers.formats.iceberg.model.draw import draw
-from checkers.formats.iceberg.model.explore import Bound, Entry, Explored, Log, explore, logs, version_after
-from checkers.formats.iceberg.model.operations import Operation, Work, attempt, committed, work
+from checkers.formats.iceberg.model.explore import Bound, Explored, Log, LogEntry, explore, logs, version_after
+from checkers.formats.iceberg.model.operations import ModelOperation, Work, attempt, committed, work
 from checkers.formats.iceberg.model.scenario import scenario
-from checkers.formats.iceberg.model.table import Table, seeded
+from checkers.formats.iceberg.model.table import TableVersion, seeded
 from harness.cli import model as model_cli
 from workloads.file import modelled
 from workloads.file.modelled import COMPACTION
@@ -35,7 +35,10 @@ EVERY = Bound(ALL, writes=3, compactions=1, keys=2)
 def test_two_writers_of_one_row_undelete_it_at_snapshot_isolation_and_not_at_serializable() -> None:
     lax = explore(Bound(TWO, writes=3, serializable=False))
     assert lax.found == {
-        "undelete": (Entry(Operation("update-register", 0, MOR), 0), Entry(Operation("delete", 0, MOR), 0))
+        "undelete": (
+            LogEntry(ModelOperation("update-register", 0, MOR), 0),
+            LogEntry(ModelOperation("delete", 0, MOR), 0),
+        )
     }
     assert explore(Bound(TWO, writes=3)).found == {}
 
@@ -113,7 +116,7 @@ def test_two_deletes_that_scanned_a_row_before_another_took_its_place_can_both_c
 
 def by_writers(bound: Bound, writers: int) -> set[Log]:
     """The logs that so many writers can make, step by step: scan, refresh and validate, compare and swap. Shares no search with ``explore``."""
-    start = (tuple[Entry, ...](), tuple[tuple[Operation, int, int | None], ...]())
+    start = (tuple[LogEntry, ...](), tuple[tuple[ModelOperation, int, int | None], ...]())
     seen, todo, found = {start}, [start], set[Log]()
     while todo:
         log, busy = todo.pop()
@@ -125,7 +128,7 @@ def by_writers(bound: Bound, writers: int) -> set[Log]:
     return found - {()}
 
 
-Busy = tuple[tuple[Operation, int, int | None], ...]
+Busy = tuple[tuple[ModelOperation, int, int | None], ...]
 
 
 def _steps(bound: Bound, writers: int, log: Log, busy: Busy) -> Iterator[tuple[Log, Busy]]:
@@ -143,16 +146,16 @@ def _steps(bound: Bound, writers: int, log: Log, busy: Busy) -> Iterator[tuple[L
             else:
                 yield log, tuple(sorted((*others, (o, used, now)), key=repr))
         elif validated == now:
-            yield (*log, Entry(o, scan)), others
+            yield (*log, LogEntry(o, scan)), others
         else:
             yield log, tuple(sorted((*others, (o, scan, None)), key=repr))
 
 
-def _work(bound: Bound, log: Log, o: Operation, scan: int) -> Work | None:
+def _work(bound: Bound, log: Log, o: ModelOperation, scan: int) -> Work | None:
     return work(o, version_after(bound, log[:scan]), len(log) + 1, bound.partitions)
 
 
-def _refused(bound: Bound, log: Log, o: Operation, scan: int, done: Work) -> bool:
+def _refused(bound: Bound, log: Log, o: ModelOperation, scan: int, done: Work) -> bool:
     wanted = attempt(
         o, done, serializable=bound.serializable, format_version=bound.format_version, without=bound.without
     )
@@ -189,7 +192,7 @@ def test_logs_that_differ_by_the_names_of_two_keys_are_one() -> None:
 
 def test_a_broken_promise_is_found_at_its_shortest_log() -> None:
     out = Explored()
-    long, short = (Entry(Operation("insert", 0), 0),) * 3, (Entry(Operation("insert", 0), 0),) * 2
+    long, short = (LogEntry(ModelOperation("insert", 0), 0),) * 3, (LogEntry(ModelOperation("insert", 0), 0),) * 2
     for log in (long, short, long):
         out.add("undelete", log)
     assert out.found == {"undelete": short} and len(out.each()) == 1
@@ -208,8 +211,8 @@ def test_every_log_becomes_a_scenario_that_can_end() -> None:
 
 
 def test_a_scenario_cannot_write_one_kind_in_two_modes() -> None:
-    log = (Entry(Operation("delete", 0, COW), 0), Entry(Operation("delete", 1, MOR), 0))
-    text, why = scenario(EVERY, log, "undelete", Table({}, {}), "both")
+    log = (LogEntry(ModelOperation("delete", 0, COW), 0), LogEntry(ModelOperation("delete", 1, MOR), 0))
+    text, why = scenario(EVERY, log, "undelete", TableVersion({}, {}), "both")
     assert (text, why) == ("", "a kind of operation writes in both modes, a table has one for each")
 
 
@@ -288,17 +291,20 @@ def test_the_first_rule_that_is_broken_says_the_message(
 
 def test_a_committed_compaction_keeps_the_rows() -> None:
     table = seeded(2, 1)
-    deleted = work(Operation("delete", 0, MOR), table, 1, 1)
+    deleted = work(ModelOperation("delete", 0, MOR), table, 1, 1)
     assert deleted is not None
     table = committed(table, deleted)
-    compacted = work(Operation(COMPACTION, 0), table, 2, 1)
+    compacted = work(ModelOperation(COMPACTION, 0), table, 2, 1)
     assert compacted is not None
     after = committed(table, compacted)
     assert after.rows == table.rows and after.deletes == {} and len(after.files) == 1
 
 
 def test_a_scenario_names_the_engine_of_each_writer() -> None:
-    log = (Entry(Operation("upsert", 0, engine="flink"), 0), Entry(Operation("delete", 1, COW, "pyiceberg"), 0))
+    log = (
+        LogEntry(ModelOperation("upsert", 0, engine="flink"), 0),
+        LogEntry(ModelOperation("delete", 1, COW, "pyiceberg"), 0),
+    )
     text, why = scenario(EVERY, log, "resurrected-row", version_after(EVERY, log), "engines")
     assert not why
     made = parse(text)

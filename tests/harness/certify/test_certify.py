@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from checkers.certificate import Answer, Certificate, Conclusion, Effect, Exchange, Level, changes
+from checkers.certificate import Certificate, Conclusion, Exchange, Level, RequirementResult, Severity, changes
 from harness.certify.certify import concluded, read
 from harness.certify.requirement import Judgement, failed, passed
 from harness.certify.requirements import GROUPS, document, requirements
@@ -129,21 +129,21 @@ def test_one_failure_of_several_tries_counts() -> None:
     assert concluded("c", requirement, [passed(), Judgement(Conclusion.SOFT)]).conclusion is Conclusion.SOFT
 
 
-def answer(level: Level, effect: Effect, conclusion: Conclusion) -> Answer:
-    return Answer("c", f"{level}-{effect}-{conclusion}", level, effect, conclusion, 1, 1)
+def answer(level: Level, effect: Severity, conclusion: Conclusion) -> RequirementResult:
+    return RequirementResult("c", f"{level}-{effect}-{conclusion}", level, effect, conclusion, 1, 1)
 
 
 @pytest.mark.parametrize(
     ("answers", "code"),
     [
-        ([answer(Level.MUST, Effect.CONFUSES, Conclusion.FAIL)], 1),
-        ([answer(Level.CLIENTS, Effect.LOSS, Conclusion.FAIL)], 1),
-        ([answer(Level.CLIENTS, Effect.BREAKS, Conclusion.FAIL)], 0),
-        ([answer(Level.MUST, Effect.LOSS, Conclusion.ERROR)], 2),
-        ([answer(Level.MUST, Effect.LOSS, Conclusion.PASS), answer(Level.SHOULD, Effect.LOSS, Conclusion.SOFT)], 0),
+        ([answer(Level.MUST, Severity.CONFUSES, Conclusion.FAIL)], 1),
+        ([answer(Level.CLIENTS, Severity.LOSS, Conclusion.FAIL)], 1),
+        ([answer(Level.CLIENTS, Severity.BREAKS, Conclusion.FAIL)], 0),
+        ([answer(Level.MUST, Severity.LOSS, Conclusion.ERROR)], 2),
+        ([answer(Level.MUST, Severity.LOSS, Conclusion.PASS), answer(Level.SHOULD, Severity.LOSS, Conclusion.SOFT)], 0),
     ],
 )
-def test_the_exit_code_is_that_of_what_counts(answers: list[Answer], code: int) -> None:
+def test_the_exit_code_is_that_of_what_counts(answers: list[RequirementResult], code: int) -> None:
     assert Certificate({"c": ""}, [], answers, "", "", "").exit_code == code
 
 

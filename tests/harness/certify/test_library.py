@@ -11,7 +11,7 @@ from pyiceberg.table import CommitTableResponse, Table
 
 from checkers.certificate import Absent, Conclusion
 from harness.certify.certify import asked_once
-from harness.certify.kit import Server, SetUpError
+from harness.certify.kit import ServerDescription, SetUpError
 from harness.certify.requirement import NotApplicable, Requirement
 from harness.certify.requirements import requirements
 from harness.certify.servers import of_properties
@@ -46,7 +46,7 @@ class Acknowledges(SqlCatalog):
         return super().commit_table(table, requirements, updates)
 
 
-def sql(tmp_path: Path, **more: str) -> Server:
+def sql(tmp_path: Path, **more: str) -> ServerDescription:
     given = {"uri": f"sqlite:///{tmp_path / 'c.sqlite'}", "warehouse": f"file://{tmp_path / 'files'}"}
     return of_properties({**given, **(more or {"type": "sql"})}, "mine")
 
@@ -71,7 +71,7 @@ def test_a_catalog_that_is_not_reached_is_named(tmp_path: Path) -> None:
         sql(tmp_path, type="sql", uri=f"sqlite:///{tmp_path / 'away' / 'c.sqlite'}")
 
 
-def reason(requirement: Requirement, server: Server) -> Absent | None:
+def reason(requirement: Requirement, server: ServerDescription) -> Absent | None:
     try:
         asked_once(requirement, server, 1)
     except NotApplicable as e:

@@ -6,7 +6,7 @@ import pytest
 
 from checkers.certificate import Conclusion
 from harness.certify.certify import asked_once
-from harness.certify.kit import Server
+from harness.certify.kit import ServerDescription
 from harness.certify.requirement import NotApplicable, Requirement
 from harness.certify.requirements import requirements
 from tests.harness.certify.mutants import MUTANTS
@@ -27,7 +27,7 @@ def test_every_requirement_but_a_number_has_a_mutant() -> None:
     assert GROUP.keys() - broken == {"progress", "txn-not-fractured", "register-overwrite"}
 
 
-def fails(requirement: Requirement, server: Server) -> bool:
+def fails(requirement: Requirement, server: ServerDescription) -> bool:
     try:
         return asked_once(requirement, server, ROUNDS).conclusion in BROKEN
     except NotApplicable:
@@ -36,7 +36,7 @@ def fails(requirement: Requirement, server: Server) -> bool:
 
 def failing(mutant: str, asked: set[str]) -> set[str]:
     with serving(MUTANTS[mutant][1]()) as uri:
-        server = Server.reached(uri, {})
+        server = ServerDescription.reached(uri, {})
         return {r.id for r in requirements() if r.id in asked and fails(r, server)}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from checkers.certificate import Conclusion
 from harness.certify.certify import asked_once
-from harness.certify.kit import Server
+from harness.certify.kit import ServerDescription
 from harness.certify.requirement import Requirement
 from harness.certify.requirements import requirements
 from tests.support.restcatalog import Catalog, serving
@@ -18,14 +18,16 @@ BY_NAME = [pytest.param(r, id=r.id) for r in requirements()]
 
 
 @pytest.fixture(scope="module")
-def reference() -> Iterator[tuple[Catalog, Server]]:
+def reference() -> Iterator[tuple[Catalog, ServerDescription]]:
     catalog = Catalog()
     with serving(catalog) as uri:
-        yield catalog, Server.reached(uri, {})
+        yield catalog, ServerDescription.reached(uri, {})
 
 
 @pytest.mark.parametrize("requirement", BY_NAME)
-def test_a_catalog_that_keeps_all_passes(requirement: Requirement, reference: tuple[Catalog, Server]) -> None:
+def test_a_catalog_that_keeps_all_passes(
+    requirement: Requirement, reference: tuple[Catalog, ServerDescription]
+) -> None:
     catalog, server = reference
     found = asked_once(requirement, server, ROUNDS)
     assert found.conclusion in (Conclusion.PASS, Conclusion.INFO), found

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from harness.experiments.shrink.trials import REPRODUCED, Ran
+from harness.experiments.shrink.trials import REPRODUCED, CandidateRun
 from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
 
@@ -37,18 +37,18 @@ class ByRule:
         self.rarely = rarely
         self.runs = 0
 
-    def _run(self, found: tuple[str, ...]) -> Ran:
+    def _run(self, found: tuple[str, ...]) -> CandidateRun:
         if self.runs == self.stops:
             raise KeyboardInterrupt
         self.runs += 1
         to = self.folder / "runs" / f"{len([*self.folder.glob('runs/*')])}-{self.runs}"
         shutil.copytree(self.source, to)
-        return Ran(to, found)
+        return CandidateRun(to, found)
 
-    def replay(self, r: Recording) -> Ran:
+    def replay(self, r: Recording) -> CandidateRun:
         return self._run(("undelete",) if self.shows(r) else ("duplicate-commit",))
 
-    def prove(self, s: Scenario) -> Ran:
+    def prove(self, s: Scenario) -> CandidateRun:
         if s.repeat > 1:
             shown = self.rarely(s)
             return replace(self._run(("undelete", REPRODUCED) if shown else ()), counts={"undelete": int(shown)})

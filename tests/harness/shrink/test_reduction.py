@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from checkers.judge.ddmin import ddmin
 from harness.experiments.shrink.reduction import (
+    BudgetSpent,
     Oracle,
     Pass,
     Reduced,
-    Spent,
     Tries,
     first_failing,
     patient,
@@ -142,7 +142,7 @@ def test_a_spent_budget_leaves_the_smallest_so_far(family: frozenset[Parts], bud
 
     def tried(c: Parts) -> Tries:
         if len(seen) > budget:
-            raise Spent
+            raise BudgetSpent
         seen.append(c)
         return Tries(int(c in family), 1)
 

@@ -15,14 +15,14 @@ from harness.cli.shrink import ShrinkOptions
 from harness.experiments.shrink.guess import guesses
 from harness.experiments.shrink.log import journal_of
 from harness.experiments.shrink.log import trials as logged
-from harness.experiments.shrink.reduction import Spent
+from harness.experiments.shrink.reduction import BudgetSpent
 from harness.experiments.shrink.shrink import (
     NOT_AGAIN,
     SCENARIO,
     TOO_SHORT,
     Failed,
-    Found,
     NothingToShrink,
+    RecordedScenario,
     Shrink,
     as_replayed,
     failed,
@@ -31,7 +31,7 @@ from harness.experiments.shrink.shrink import (
     scenario_name,
     shrunk,
 )
-from harness.experiments.shrink.trials import MOST_PROBLEMS, MOST_TRIES, Budget, Trials, writers_of
+from harness.experiments.shrink.trials import MOST_FAILURES, MOST_TRIES, Budget, Trials, writers_of
 from harness.run.settings import RunError
 from reports import shrunk as shown
 from reports.drawing import render
@@ -66,7 +66,7 @@ def busy(folder: Path) -> Failed:
 
 def shrink(
     run: Failed, into: Path, runner: ByRule, *, budget: Budget | None = None, tries: int = 1
-) -> tuple[Shrink, Recording | None, bool | None, Found]:
+) -> tuple[Shrink, Recording | None, bool | None, RecordedScenario]:
     """Everything but the page."""
     with journal_of(into, {"run": "r"}) as log:
         trials = Trials(runner, log, into, run.name, budget or Budget(), Silent())
@@ -176,7 +176,7 @@ def test_the_budget_of_time_begins_with_the_first_run_and_counts_no_answer_of_th
     now[0] = 509.0
     budget.take()
     now[0] = 510.0
-    with pytest.raises(Spent):
+    with pytest.raises(BudgetSpent):
         budget.take()
     run, into = busy(tmp_path), tmp_path / "out"
     _, left, _, _ = shrink(run, into, ByRule(into, run.folder.path, needs_both))
@@ -203,7 +203,7 @@ def test_a_harness_that_breaks_later_ends_the_shrink_too(tmp_path: Path) -> None
             raise RunError("no stack")
         return bool(up.pop())
 
-    candidates = [replace(run.recording, operations=run.recording.operations[n:]) for n in range(MOST_PROBLEMS + 1)]
+    candidates = [replace(run.recording, operations=run.recording.operations[n:]) for n in range(MOST_FAILURES + 1)]
     with journal_of(into, {"run": "r"}) as log:
         trials = Trials(ByRule(into, run.folder.path, breaks), log, into, run.name, Budget(), Silent())
         assert trials.once(candidates[0]).failed
@@ -211,7 +211,7 @@ def test_a_harness_that_breaks_later_ends_the_shrink_too(tmp_path: Path) -> None
             assert not trials.once(candidate).failed and not trials.once(candidate, 1).failed
         with pytest.raises(RunError, match="no stack"):
             trials.once(candidates[-1])
-    assert [t.could_not for t in logged(into)] == ["", *["no stack"] * (MOST_PROBLEMS * MOST_TRIES)]
+    assert [t.could_not for t in logged(into)] == ["", *["no stack"] * (MOST_FAILURES * MOST_TRIES)]
 
 
 def test_a_candidate_that_cannot_be_run_does_not_end_the_shrink_nor_the_next_session(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_what_chance_reduced_is_repeated_if_replays_of_the_whole_run_showed_it_r
         asked.append(r)
         return len(asked) == 1
 
-    def shrunk_by(rare: bool, repeats: bool) -> tuple[Shrink, Found]:
+    def shrunk_by(rare: bool, repeats: bool) -> tuple[Shrink, RecordedScenario]:
         asked.clear()
         folder = into / f"{rare} {repeats}"
         runner = ByRule(folder, run.folder.path, once, lambda s: s.repeat > 1, rarely=lambda s: repeats)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import TypedDict
 
 from checkers.evidence.history import Operation
-from checkers.formats.delta.protocol.files import Replay, compacted, repeated
-from checkers.formats.delta.protocol.rules import RULES, SPEC, BrokenProtocol
+from checkers.formats.delta.protocol.files import LogReplay, compacted, repeated
+from checkers.formats.delta.protocol.rules import DELTA_PROTOCOL, PROTOCOL_RULES, BrokenProtocol
 from checkers.formats.delta.protocol.versions import numbered, protocol, provenance, row_ids, times, transactions
 from checkers.formats.delta.records import DeltaLog, delta_log
 from checkers.formats.delta.tableformat import Delta
@@ -20,7 +20,7 @@ from checkers.timeline import explain
 from checkers.unit import Part, TableChecker, Unit
 from checkers.verdict import Anomaly
 
-MOST = 25
+MOST_OF_A_NAME = 25
 """Anomalies of one name reported for one table; a note counts the rest."""
 
 
@@ -44,7 +44,7 @@ class Protocol(TableChecker):
 
     name = "protocol"
     stats_type = ProtocolStats
-    names = frozenset(RULES)
+    names = frozenset(PROTOCOL_RULES)
     of_format = Delta.name
 
     def part(self, unit: Unit) -> Part | None:
@@ -58,7 +58,11 @@ class Protocol(TableChecker):
         log, name = delta_log(unit.log), unit.name
         broken = [*_broken(log, unit.everything)]
         counts = Counter(b.name for b in broken)
-        notes = [f"{name}: {n - MOST} more {rule} are not shown" for rule, n in sorted(counts.items()) if n > MOST]
+        notes = [
+            f"{name}: {n - MOST_OF_A_NAME} more {rule} are not shown"
+            for rule, n in sorted(counts.items())
+            if n > MOST_OF_A_NAME
+        ]
         shut = [d for m in log.metadata for d in m.derived if d.problem is not None]
         notes += [f"{name}: {d.file} cannot be read: {d.problem}" for d in shut]
         if not log.complete:
@@ -67,7 +71,7 @@ class Protocol(TableChecker):
         anomalies = []
         for b in broken:
             shown[b.name] += 1
-            if shown[b.name] <= MOST:
+            if shown[b.name] <= MOST_OF_A_NAME:
                 anomalies.append(self._anomaly(b, log, unit))
         stats: ProtocolTable = {
             "versions": len(log.metadata),
@@ -78,7 +82,7 @@ class Protocol(TableChecker):
         return Part(name, tuple(anomalies), tuple(notes), bool(shut) or not log.complete, stats)
 
     def _anomaly(self, b: BrokenProtocol, log: DeltaLog, unit: Unit) -> Anomaly:
-        rule = RULES[b.name]
+        rule = PROTOCOL_RULES[b.name]
         by = {m.version: str(m.info.get("userMetadata")) for m in log.metadata}
         makers = [by[v] for v in reversed(b.versions) if v in by]
         ops = tuple(dict.fromkeys(op for op in makers if op in unit.everything))
@@ -93,7 +97,7 @@ class Protocol(TableChecker):
             events=tuple(i for op in ops for i in unit.everything[op].indices),
             snapshots=b.versions,
             files=b.files,
-            evidence={"rule": rule.promise, "source": SPEC},
+            evidence={"rule": rule.promise, "source": DELTA_PROTOCOL},
         )
 
 
@@ -104,7 +108,7 @@ def _broken(log: DeltaLog, operations: Mapping[str, Operation]) -> Iterator[Brok
     yield from row_ids(log)
     yield from transactions(log.metadata)
     yield from provenance(log, operations)
-    replay = Replay({f.path: f.records for c in log.commits for f in c.added_files if f.role == "data"})
+    replay = LogReplay({f.path: f.records for c in log.commits for f in c.added_files if f.role == "data"})
     for m in log.metadata:
         yield from replay.take(m)
         for txn in m.of("txn"):

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from checkers.formats.delta.protocol.rules import BrokenProtocol
-from checkers.formats.delta.records import DeltaMetadata, Derived, LogicalFile, logical_file
+from checkers.formats.delta.records import DeltaMetadata, DerivedFile, LogicalFile, logical_file
 
 Live = dict[LogicalFile, Mapping[str, Any]]
 
 
-class Replay:
+class LogReplay:
     """The log, action by action: what is in the table, and what breaks a rule on the way.
 
     Args:
@@ -74,7 +74,7 @@ def _named(file: LogicalFile) -> str:
     return file[0] if file[1] is None else f"{file[0]} with the deletion vector {file[1]}"
 
 
-def repeated(replay: Replay, m: DeltaMetadata) -> Iterator[BrokenProtocol]:
+def repeated(replay: LogReplay, m: DeltaMetadata) -> Iterator[BrokenProtocol]:
     """Checkpoints and checksums of a version that say something else than the versions up to it."""
     for d in m.derived:
         if d.problem is None and d.kind != "compacted":
@@ -83,7 +83,7 @@ def repeated(replay: Replay, m: DeltaMetadata) -> Iterator[BrokenProtocol]:
                 yield BrokenProtocol(name, f"{d.file} {what}", (m.version,), (d.file,))
 
 
-def _differences(d: Derived, replay: Replay) -> Iterator[str]:
+def _differences(d: DerivedFile, replay: LogReplay) -> Iterator[str]:
     """In which respects it differs from the log."""
     if d.live is not None:
         said, there = {*d.live}, {*replay.live}
@@ -121,7 +121,7 @@ def compacted(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
         for d in m.derived:
             if d.kind != "compacted" or d.problem is not None or d.since is None or d.live is None:
                 continue
-            own = Replay({})
+            own = LogReplay({})
             for other in versions:
                 if d.since <= other.version <= m.version:
                     [*own.take(other)]

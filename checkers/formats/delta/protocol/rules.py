@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SPEC = "https://github.com/delta-io/delta/blob/v4.4.0/PROTOCOL.md"
+DELTA_PROTOCOL = "https://github.com/delta-io/delta/blob/v4.4.0/PROTOCOL.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ _ENTRIES = "Delta Log Entries"
 _FILES = "Add File and Remove File"
 _INFO = "Commit Provenance Information"
 
-RULES: Mapping[str, ProtocolRule] = {
+PROTOCOL_RULES: Mapping[str, ProtocolRule] = {
     # --- versions
     "version-gap": ProtocolRule(_ENTRIES, "versions start at 0 and are contiguous"),
     "version-replaced": ProtocolRule(

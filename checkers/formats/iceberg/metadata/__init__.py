@@ -1,5 +1,5 @@
 """Is every metadata version what the table specification demands?"""
 
-from checkers.formats.iceberg.metadata.checker import Metadata
+from checkers.formats.iceberg.metadata.checker import MetadataRules
 
-__all__ = ["Metadata"]
+__all__ = ["MetadataRules"]

@@ -20,7 +20,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.files import check_files
-from checkers.formats.iceberg.metadata.rules import RULES, BrokenRule
+from checkers.formats.iceberg.metadata.rules import SPEC_RULES, BrokenRule
 from checkers.formats.iceberg.metadata.seen import MetadataCounts
 from checkers.formats.iceberg.metadata.shared import Shared, added, shared
 from checkers.formats.iceberg.metadata.versions import check_versions
@@ -30,7 +30,7 @@ from checkers.unit import Part, TableChecker, Unit
 from checkers.verdict import Anomaly, Verdict
 from workloads.engines.engines import engine_of
 
-MOST = 25
+MOST_OF_A_NAME = 25
 """Anomalies of one name reported for one table; a note counts the rest."""
 
 
@@ -42,7 +42,7 @@ class MetadataTable(MetadataCounts):
     """What was seen of one table's metadata, and the broken rules."""
 
     found: dict[str, int]
-    """Name of a rule → how often it was broken; ``anomalies`` tell at most :data:`MOST` of them."""
+    """Name of a rule → how often it was broken; ``anomalies`` tell at most :data:`MOST_OF_A_NAME` of them."""
 
 
 class MetadataStats(TypedDict):
@@ -51,12 +51,12 @@ class MetadataStats(TypedDict):
     tables: dict[str, MetadataTable]
 
 
-class Metadata(TableChecker):
+class MetadataRules(TableChecker):
     """Broken rules of the Iceberg specification, in any version of a table's metadata."""
 
     name = "metadata"
     stats_type = MetadataStats
-    names = frozenset(RULES)
+    names = frozenset(SPEC_RULES)
 
     def part(self, unit: Unit) -> Part | None:
         """Anomalies named after ``metadata.rules.RULES``, with the rule and its source in ``evidence``.
@@ -99,10 +99,14 @@ class Metadata(TableChecker):
         anomalies: list[Anomaly] = []
         for f in findings:
             shown[f.name] += 1
-            if shown[f.name] <= MOST:
+            if shown[f.name] <= MOST_OF_A_NAME:
                 events = tuple(i for op in f.ops if op in unit.everything for i in unit.everything[op].indices)
                 anomalies.append(self._anomaly(f, name, events))
-        notes += [f"{name}: {n - MOST} more {kind} are not shown" for kind, n in sorted(counts.items()) if n > MOST]
+        notes += [
+            f"{name}: {n - MOST_OF_A_NAME} more {kind} are not shown"
+            for kind, n in sorted(counts.items())
+            if n > MOST_OF_A_NAME
+        ]
         notes += [f"{name}: {n}" for p in looks for n in p.notes]
         undecided |= any(p.undecided for p in looks)
         seen = cast(MetadataCounts, {k: n for p in looks for k, n in sorted(p.stats.items())})
@@ -115,15 +119,19 @@ class Metadata(TableChecker):
         return super().fold([self._with_shared(p, common[p.table]) if p.table in common else p for p in parts])
 
     def _with_shared(self, part: Part, common: Sequence[Shared]) -> Part:
-        told = tuple(self._anomaly(s.rule, part.table, s.events) for s in common[:MOST])
-        notes = (f"{part.table}: {len(common) - MOST} more shared-file are not shown",) if len(common) > MOST else ()
+        told = tuple(self._anomaly(s.rule, part.table, s.events) for s in common[:MOST_OF_A_NAME])
+        notes = (
+            (f"{part.table}: {len(common) - MOST_OF_A_NAME} more shared-file are not shown",)
+            if len(common) > MOST_OF_A_NAME
+            else ()
+        )
         stats = cast(MetadataTable, part.stats)
         names = Counter(s.rule.name for s in common)
         counted: MetadataTable = {**stats, "found": dict(sorted({**stats["found"], **names}.items()))}
         return replace(part, anomalies=(*part.anomalies, *told), notes=(*part.notes, *notes), stats=counted)
 
     def _anomaly(self, f: BrokenRule, table: str, events: tuple[int, ...]) -> Anomaly:
-        rule = RULES[f.name]
+        rule = SPEC_RULES[f.name]
         source = f"Iceberg specification, “{rule.section}”" if rule.link else rule.section
         return Anomaly(
             name=f.name,

@@ -92,7 +92,7 @@ SCHEMAS = Listed(
     "schema",
     "last-column-id",
 )
-LISTS = (
+LISTED_PARTS = (
     SCHEMAS,
     Listed(
         "partition-specs",
@@ -146,7 +146,7 @@ Judge = Callable[[Step, Metadata, Maker], list[Complaint]]
 """Says in what a version differs from what is due, if its predecessor was this and its maker that."""
 
 
-class Change(NamedTuple):
+class ChangedPart(NamedTuple):
     """A part in which a version differs from its predecessor."""
 
     part: str
@@ -155,7 +155,7 @@ class Change(NamedTuple):
     old: Any
 
 
-_SELDOM = tuple(key for x in LISTS for key in keys_of(x))
+_SELDOM = tuple(key for x in LISTED_PARTS for key in keys_of(x))
 """Keys that few versions change."""
 _ONCE = ("properties", "location", *STATISTICS)
 """Others."""
@@ -205,7 +205,7 @@ class Contents(Judging):
                 return
             lists: Sequence[Listed] = ()  # the log's reader makes equal parts the same object
         else:
-            lists = LISTS
+            lists = LISTED_PARTS
         parts: list[tuple[str, Callable[[Metadata], Any], Judge]] = [
             *((x.key, _said(*keys_of(x)), self._list_judge(x)) for x in lists),
             ("properties", properties_of, self._properties),
@@ -216,13 +216,13 @@ class Contents(Judging):
         ]
         changes = [c for part in parts if (c := self._change(step, before, *part)) is not None]
         if changes and self._sets_main(step, before):  # alone, it is a commit that is lost, which other checkers tell
-            changes.append(Change("main", lambda m: m.current, self._main, before.current))
+            changes.append(ChangedPart("main", lambda m: m.current, self._main, before.current))
         if changes:
             self._judge(step, before, changes)
 
     def _change(
         self, step: Step, before: Metadata, part: str, said: Callable[[Metadata], Any], judge: Judge
-    ) -> Change | None:
+    ) -> ChangedPart | None:
         """The part, if it is neither as in the predecessor nor as was due there."""
         old, new = said(before), said(step.after)
         due = self.due.get((part, before.n))
@@ -230,10 +230,10 @@ class Contents(Judging):
             if due is not None:
                 self.due[part, step.after.n] = due
         elif due is None or all(new != d and meaning(new) != meaning(d) for d in due):
-            return Change(part, said, judge, old)
+            return ChangedPart(part, said, judge, old)
         return None
 
-    def _judge(self, step: Step, before: Metadata, changes: list[Change]) -> None:
+    def _judge(self, step: Step, before: Metadata, changes: list[ChangedPart]) -> None:
         """Tell what the operation does not explain that explains most; if one explains all, it made the version."""
         bases = self._bases(before)
         told = [
@@ -268,7 +268,7 @@ class Contents(Judging):
     def _bases(self, before: Metadata) -> list[Metadata]:
         """What a version can have been made from: its predecessor, or that with what was due there."""
         found = [before]
-        dues = {x: self.due[x.key, before.n] for x in LISTS if (x.key, before.n) in self.due}
+        dues = {x: self.due[x.key, before.n] for x in LISTED_PARTS if (x.key, before.n) in self.due}
         said = self.due.get(("properties", before.n), ())
         for n in range(max([len(said), *map(len, dues.values())])):
             raw = dict(before.raw)
@@ -522,7 +522,7 @@ class Contents(Judging):
 
     def _ids_of_nothing(self, step: Step) -> None:
         m, before = step.after, step.before
-        for x in LISTS:
+        for x in LISTED_PARTS:
             said = m.raw.get(x.default)
             same = (
                 before is not None and before.raw.get(x.default) == said and before.raw.get(x.key) is m.raw.get(x.key)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.paths import normalise
-from checkers.formats.iceberg.metadata.contents import LISTS, SCHEMAS, Listed, keys_of
+from checkers.formats.iceberg.metadata.contents import LISTED_PARTS, SCHEMAS, Listed, keys_of
 from checkers.formats.iceberg.metadata.derived import properties as properties_of
 from checkers.formats.iceberg.metadata.responsible import created
 from checkers.formats.iceberg.metadata.seen import Judging
@@ -33,12 +33,12 @@ from workloads.tables import SQL_COLUMNS, TableSpec
 
 ICEBERG_TYPES = {"BIGINT": "long", "INT": "int", "STRING": "string"}
 """SQL type → the type of the column that Spark makes of it."""
-COLUMNS = {name: ICEBERG_TYPES[sql] for name, sql in (c.split() for c in SQL_COLUMNS.split(", "))}
+CREATED_COLUMNS = {name: ICEBERG_TYPES[sql] for name, sql in (c.split() for c in SQL_COLUMNS.split(", "))}
 """Column → its type, in their order."""
 PARTITION = "part"
 """The column by which a partitioned table is partitioned."""
 FORMAT_VERSION = "format-version"
-RESERVED = frozenset(
+NOT_KEPT = frozenset(
     {
         *(FORMAT_VERSION, "uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary"),
         *("current-snapshot-timestamp-ms", "current-schema", "default-partition-spec", "default-sort-order"),
@@ -47,8 +47,8 @@ RESERVED = frozenset(
 )
 """Properties that ``CREATE TABLE`` may name and no table keeps (``TableProperties.RESERVED_TABLE_PROPERTIES``; Spark's own)."""
 METADATA_PATH = "write.metadata.path"
-_SPECS, _ORDERS = LISTS[1:]
-PARTS = (*(x.key for x in LISTS), "properties", "location", FORMAT_VERSION)
+_SPECS, _ORDERS = LISTED_PARTS[1:]
+COMPARED_PARTS = (*(x.key for x in LISTED_PARTS), "properties", "location", FORMAT_VERSION)
 """The parts that ``metadata.contents`` compares, by its names."""
 Due = tuple[str, str]
 """A part or a counter that differs, and how, in words."""
@@ -81,7 +81,7 @@ class Creation(Judging):
         self.wrong = frozenset(part for part, _ in wrong)
         following = steps[1] if len(steps) > 1 and steps[1].before is step.after else None
         right = set() if following is None else self._right(following.after, self.spec)
-        broken = {x.key for x in LISTS if _in_use(step.after, x) is None}
+        broken = {x.key for x in LISTED_PARTS if _in_use(step.after, x) is None}
         due: dict[tuple[str, int], Any] = {}
         if following is not None:
             due = {
@@ -103,7 +103,11 @@ class Creation(Judging):
 
     def _right(self, m: Metadata, spec: TableSpec) -> set[str]:
         """The parts in which a version is what the creation asked for."""
-        return {*PARTS} - {part for part, _ in self._wrong(m, spec)} - {x.key for x in LISTS if _in_use(m, x) is None}
+        return (
+            {*COMPARED_PARTS}
+            - {part for part, _ in self._wrong(m, spec)}
+            - {x.key for x in LISTED_PARTS if _in_use(m, x) is None}
+        )
 
     def _wrong(self, m: Metadata, spec: TableSpec) -> Iterator[Due]:
         planned = table_properties(spec)
@@ -118,7 +122,7 @@ class Creation(Judging):
         properties = m.raw.get("properties")
         has: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
         for key, value in planned.items():
-            if key not in RESERVED and has.get(key) != value:
+            if key not in NOT_KEPT and has.get(key) != value:
                 yield "properties", f"the property {key} is {has.get(key, 'not there')}, not {value}"
         yield from _wrong_location(m, has)
         if not m.snapshots:
@@ -162,7 +166,7 @@ def _said(part: str, m: Metadata) -> Any:
         return m.format_version
     if part == "properties":
         return properties_of(m)
-    listed = next((x for x in LISTS if x.key == part), None)
+    listed = next((x for x in LISTED_PARTS if x.key == part), None)
     return [m.raw.get(k) for k in ((part,) if listed is None else keys_of(listed))]
 
 
@@ -182,10 +186,10 @@ def _wrong_columns(m: Metadata) -> Iterator[str]:
         return
     fields = dicts(schema.get("fields"))
     names = [f.get("name") for f in fields]
-    if names != [*COLUMNS]:
-        yield f"its columns are {', '.join(map(str, names))}, not {', '.join(COLUMNS)}"
+    if names != [*CREATED_COLUMNS]:
+        yield f"its columns are {', '.join(map(str, names))}, not {', '.join(CREATED_COLUMNS)}"
         return
-    for f, (name, type) in zip(fields, COLUMNS.items(), strict=True):
+    for f, (name, type) in zip(fields, CREATED_COLUMNS.items(), strict=True):
         if f.get("type") != type:
             yield f"the column {name} is of type {f.get('type')}, not {type}"
         if f.get("required") is True:
@@ -195,7 +199,7 @@ def _wrong_columns(m: Metadata) -> Iterator[str]:
             yield f"the column {name} has the {defaults[0]} {f[defaults[0]]}, which nobody gave it"
     ids, due = [f.get("id") for f in fields], list(range(1, len(fields) + 1))
     if ids != due and sorted(map(str, ids)) == list(map(str, due)):
-        yield f"the ids of its columns {', '.join(COLUMNS)} are {', '.join(map(str, ids))}, not {', '.join(map(str, due))}"
+        yield f"the ids of its columns {', '.join(CREATED_COLUMNS)} are {', '.join(map(str, ids))}, not {', '.join(map(str, due))}"
 
 
 def _wrong_partitioning(m: Metadata, spec: TableSpec) -> Iterator[str]:

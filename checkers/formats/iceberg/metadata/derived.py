@@ -1,7 +1,7 @@
 """The version that is due: what its predecessor says, with exactly the change that one operation's arguments ask for.
 
 A version has one maker. So a :class:`Maker` must explain everything in which a version differs from its predecessor, alone. What the
-operations of the kinds in :data:`SCHEMA` ask of a schema is derived and compared, field by field; of any other kind only is known
+operations of the kinds in :data:`COLUMNS_AFTER` ask of a schema is derived and compared, field by field; of any other kind only is known
 which parts of the metadata it may change. The fields that engines and catalogs fill as they like are in ``docs/evidence.md``, and in
 :data:`OF_COLUMNS`, :data:`OF_CATALOGS` and :func:`meaning`.
 
@@ -32,7 +32,7 @@ SET_PROPERTY = "set-property"
 """The kind that sets one property, which its argument ``property`` names, to its id, and no other."""
 UPGRADE = "upgrade"
 """The kind that makes the format version 3."""
-TYPES = {"bigint": "long"}
+TYPE_NAMES = {"bigint": "long"}
 """Type in SQL → in a schema, where the words differ."""
 
 Fields = list[dict[str, Any]]
@@ -40,7 +40,7 @@ Fields = list[dict[str, Any]]
 
 def _added(fields: Fields, value: Mapping[str, Any], op: str, last: int) -> Fields:
     type = str(value.get("type", "int"))
-    new = {"id": last + 1, "name": value["column"], "required": False, "type": TYPES.get(type, type), "doc": op}
+    new = {"id": last + 1, "name": value["column"], "required": False, "type": TYPE_NAMES.get(type, type), "doc": op}
     return [*fields, new]
 
 
@@ -48,7 +48,7 @@ def _changed(fields: Fields, value: Mapping[str, Any], **changes: Any) -> Fields
     return [{**f, **changes} if f.get("name") == value["column"] else f for f in fields]
 
 
-SCHEMA: Mapping[str, Callable[[Fields, Mapping[str, Any], str, int], Fields]] = {
+COLUMNS_AFTER: Mapping[str, Callable[[Fields, Mapping[str, Any], str, int], Fields]] = {
     "add-column": _added,
     "widen-column": lambda fields, value, op, last: _changed(fields, value, type="long"),
     "rename-column": lambda fields, value, op, last: _changed(fields, value, name=value["to"]),
@@ -93,7 +93,7 @@ class Maker:
         if len(self.ops) != 1 or old is None or not isinstance(last, int):
             return None
         (o,) = self.ops
-        change, value = SCHEMA.get(o.f), o.value
+        change, value = COLUMNS_AFTER.get(o.f), o.value
         if change is None or not isinstance(value, Mapping) or not self._fits(o.f, value):
             return None
         fields = [dict(f) for f in dicts(old.get("fields"))]

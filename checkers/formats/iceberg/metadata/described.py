@@ -39,7 +39,7 @@ MAGIC = 4
 """Bytes before the first blob of a Puffin file."""
 
 
-class Told(NamedTuple):
+class RuleBreak(NamedTuple):
     """A broken rule of a commit, as ``metadata.entries`` reports it: name, commit, words after its maker's, files."""
 
     name: str
@@ -48,7 +48,9 @@ class Told(NamedTuple):
     files: Sequence[FileEntry | str]
 
 
-def described(chain: Chain, renumbered: Collection[int], wrong: Collection[tuple[str, int | None]]) -> Iterator[Told]:
+def described(
+    chain: Chain, renumbered: Collection[int], wrong: Collection[tuple[str, int | None]]
+) -> Iterator[RuleBreak]:
     """All of them.
 
     Args:
@@ -80,14 +82,14 @@ def described(chain: Chain, renumbered: Collection[int], wrong: Collection[tuple
     yield from _folders(commits, wrong)
 
 
-def _manifest_lists(commits: Sequence[Commit]) -> Iterator[Told]:
+def _manifest_lists(commits: Sequence[Commit]) -> Iterator[RuleBreak]:
     first: dict[str, Commit] = {}
     for c in commits:
         if not c.manifest_list:
             continue
         other = first.setdefault(normalise(c.manifest_list), c)
         if other.snapshot_id != c.snapshot_id:
-            yield Told(
+            yield RuleBreak(
                 "shared-manifest-list",
                 c,
                 f"has the manifest list {c.manifest_list}, which is that of {explain.snapshot(other)}: one of them has the other's files",
@@ -95,7 +97,7 @@ def _manifest_lists(commits: Sequence[Commit]) -> Iterator[Told]:
             )
 
 
-def _formats(c: Commit) -> Iterator[Told]:
+def _formats(c: Commit) -> Iterator[RuleBreak]:
     for f in c.added_files:
         puffin = f.format == "puffin"
         ending = f.path.rpartition(".")[2].lower()
@@ -109,18 +111,18 @@ def _formats(c: Commit) -> Iterator[Told]:
         elif puffin != (f.content == "deletion-vector"):
             why = f"and its content is {f.content.replace('-', ' ')}: deletion vectors are in Puffin files, and nothing else is"
         if why is not None:
-            yield Told("file-format", c, f"added {f.path} as a file of format {f.format}, {why}", [f])
+            yield RuleBreak("file-format", c, f"added {f.path} as a file of format {f.format}, {why}", [f])
 
 
-def _splits(c: Commit) -> Iterator[Told]:
+def _splits(c: Commit) -> Iterator[RuleBreak]:
     for f in c.added_files:
         said = f.split_offsets
         if said and (said[-1] >= f.size or any(a >= b for a, b in pairwise(said))):
             words = f"added {f.path}, of {f.size} bytes, to be split at bytes {explain.listing(said)}"
-            yield Told("split-offsets", c, words, [f])
+            yield RuleBreak("split-offsets", c, words, [f])
 
 
-def _equality(chain: Chain, c: Commit) -> Iterator[Told]:
+def _equality(chain: Chain, c: Commit) -> Iterator[RuleBreak]:
     """Equality delete files without columns, or with ids that were never assigned to one."""
     m = chain.log.metadata[c.metadata] if 0 <= c.metadata < len(chain.log.metadata) else None
     last = None if m is None else m.raw.get("last-column-id")
@@ -132,23 +134,25 @@ def _equality(chain: Chain, c: Commit) -> Iterator[Told]:
             continue
         unknown = [id for id in f.equality_ids or () if id not in known and not 0 < id <= last]
         if not f.equality_ids and c.manifests is not None:
-            yield Told("equality-ids", c, f"added the equality deletes {f.path} without equality_ids", [f])
+            yield RuleBreak("equality-ids", c, f"added the equality deletes {f.path} without equality_ids", [f])
         elif unknown:
             words = f"added the equality deletes {f.path} by the columns {explain.listing(unknown)}, and the table's last-column-id is {last}"
-            yield Told("equality-ids", c, words, [f])
+            yield RuleBreak("equality-ids", c, words, [f])
 
 
-def _vectors(c: Commit, *, dense: bool) -> Iterator[Told]:
+def _vectors(c: Commit, *, dense: bool) -> Iterator[RuleBreak]:
     """``dense``: whether nothing may be between the vectors of a file."""
     by_file: dict[str, list[FileEntry]] = {}
     for f in c.added_files:
         if f.content == "deletion-vector":
             by_file.setdefault(f.path, []).append(f)
             if f.referenced is None:
-                yield Told("referenced-file", c, f"added a deletion vector in {f.path} that names no data file", [f])
+                yield RuleBreak(
+                    "referenced-file", c, f"added a deletion vector in {f.path} that names no data file", [f]
+                )
     for path, files in by_file.items():
         if why := _misplaced(files, dense):
-            yield Told("vector-place", c, f"added the deletion vectors of {path}, {why}", files)
+            yield RuleBreak("vector-place", c, f"added the deletion vectors of {path}, {why}", files)
 
 
 def _misplaced(files: list[FileEntry], dense: bool) -> str | None:
@@ -169,14 +173,14 @@ def _misplaced(files: list[FileEntry], dense: bool) -> str | None:
     return None
 
 
-def _foreign(c: Commit) -> Iterator[Told]:
+def _foreign(c: Commit) -> Iterator[RuleBreak]:
     foreign = [f for f in c.added_files if f.snapshot_id not in (None, c.snapshot_id)]
     if foreign:
         what = explain.listing(f"{f.path} (snapshot {f.snapshot_id})" for f in foreign)
-        yield Told("foreign-file", c, f"added {what}, by whose entries another snapshot did", foreign)
+        yield RuleBreak("foreign-file", c, f"added {what}, by whose entries another snapshot did", foreign)
 
 
-def _rewritten(c: Commit) -> Iterator[Told]:
+def _rewritten(c: Commit) -> Iterator[RuleBreak]:
     """Files of a rewrite that are older than what they replace, or delete files of an age that none of those has."""
     replaced = [f.data_sequence_number for f in c.removed_files if f.content == "data" and f.data_sequence_number]
     ages: dict[tuple[Any, ...], set[int | None]] = {}
@@ -190,15 +194,17 @@ def _rewritten(c: Commit) -> Iterator[Told]:
         if f.content == "data":
             if replaced and age < max(replaced):
                 why = f"and replaces a file of {max(replaced)}: scans apply delete files to it that were made before its rows"
-                yield Told("data-sequence-number", c, f"added {f.path} with data sequence number {age}, {why}", [f])
+                yield RuleBreak(
+                    "data-sequence-number", c, f"added {f.path} with data sequence number {age}, {why}", [f]
+                )
         elif (due := ages.get((f.spec_id, repr(f.partition)))) and age not in due:
             why = f"and replaces delete files of {explain.listing(sorted(due - {c.sequence_number, None}, key=str))}"
-            yield Told(
+            yield RuleBreak(
                 "data-sequence-number", c, f"added the deletes {f.path} with data sequence number {age}, {why}", [f]
             )
 
 
-def _row_ids(c: Commit, wrong: Collection[tuple[str, int | None]]) -> Iterator[Told]:
+def _row_ids(c: Commit, wrong: Collection[tuple[str, int | None]]) -> Iterator[RuleBreak]:
     own = [f for f in c.added_files if f.content == "data" and f.records and f.snapshot_id == c.snapshot_id]
     if any(f.first_row_id is None or (f.path, f.offset) in wrong for f in own):
         return
@@ -207,12 +213,12 @@ def _row_ids(c: Commit, wrong: Collection[tuple[str, int | None]]) -> Iterator[T
         if f.first_row_id != due:
             if (f.first_row_id or 0) > due:  # else two files overlap, which is told as such
                 words = f"gives {f.path} the row ids from {f.first_row_id} on, though {due} is the next one"
-                yield Told("file-row-id", c, words, [f])
+                yield RuleBreak("file-row-id", c, words, [f])
             return
         due += f.records
 
 
-def _folders(commits: Sequence[Commit], wrong: Collection[tuple[str, int | None]]) -> Iterator[Told]:
+def _folders(commits: Sequence[Commit], wrong: Collection[tuple[str, int | None]]) -> Iterator[RuleBreak]:
     """Files in the folder of another partition, where most files of the table are in their own's."""
     balance: Counter[tuple[int | None, str]] = Counter()
     astray: list[tuple[Commit, FileEntry, str, str]] = []
@@ -236,7 +242,7 @@ def _folders(commits: Sequence[Commit], wrong: Collection[tuple[str, int | None]
             words = (
                 f"added {f.path} at the partition {here}, but its folder says {said}, and those of most files are right"
             )
-            yield Told("file-partition", c, words, [f])
+            yield RuleBreak("file-partition", c, words, [f])
 
 
 def _in_a_name(value: Any) -> str:

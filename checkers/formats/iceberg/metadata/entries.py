@@ -28,14 +28,14 @@ from checkers.evidence.tablelog import RowChange
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.described import described
 from checkers.formats.iceberg.metadata.partitions import Partitions
-from checkers.formats.iceberg.metadata.placed import Places
+from checkers.formats.iceberg.metadata.placed import RowPlaces
 from checkers.formats.iceberg.metadata.rules import BrokenRule
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
 
-MOST_FILES = 50
+MOST_FILES_LISTED = 50
 
 File = tuple[str, int | None]
 """A file, or one deletion vector of it: path and offset."""
@@ -47,7 +47,7 @@ def of(f: FileEntry) -> File:
 
 
 @dataclass
-class Added:
+class AddedFiles:
     """Files by the entry that first added them."""
 
     data: dict[str, tuple[Commit, FileEntry]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Entries:
         self._renumbered = {*map(id, renumbered)}
         self._partitions = Partitions(chain.log)
         self.wrong: set[File] = set()
-        self.added = Added()
+        self.added = AddedFiles()
         for c in chain.log.commits:
             for f in c.added_files:
                 if f.content == "data":
@@ -122,7 +122,7 @@ class Entries:
         self._misfits()
         self._rows()
         self._delete_files()
-        for told in Places(self._chain, self.added.data, self.added.deletes, self.wrong).judge():
+        for told in RowPlaces(self._chain, self.added.data, self.added.deletes, self.wrong).judge():
             self._report(*told)
         for told in described(self._chain, self._renumbered, self.wrong):
             self._report(*told)
@@ -138,7 +138,7 @@ class Entries:
                 f"{explain.snapshot(c)} of {explain.maker(c, self._chain.by_op)} {words}.",
                 ops=() if c.op is None else (c.op,),
                 snapshots=(c.snapshot_id,),
-                files=tuple(dict.fromkeys(f if isinstance(f, str) else f.path for f in told))[:MOST_FILES],
+                files=tuple(dict.fromkeys(f if isinstance(f, str) else f.path for f in told))[:MOST_FILES_LISTED],
             )
         )
 

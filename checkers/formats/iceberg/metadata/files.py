@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 
 from checkers.evidence.history import Operation
 from checkers.evidence.paths import commit_uuid
-from checkers.evidence.problem import FILES, Problem
+from checkers.evidence.problem import FILE_PROBLEMS, Problem
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
-from checkers.formats.iceberg.metadata.entries import MOST_FILES, Entries, renumbered
-from checkers.formats.iceberg.metadata.rules import RULES, BrokenRule
+from checkers.formats.iceberg.metadata.entries import MOST_FILES_LISTED, Entries, renumbered
+from checkers.formats.iceberg.metadata.rules import SPEC_RULES, BrokenRule
 from checkers.formats.iceberg.metadata.seen import VersionSeen
 from checkers.formats.iceberg.metadata.sizes import check_sizes
 from checkers.formats.iceberg.metadata.statistics import check_statistics
-from checkers.formats.iceberg.metadata.summaries import Measured, check_summaries
+from checkers.formats.iceberg.metadata.summaries import FileMeasures, check_summaries
 from checkers.formats.iceberg.metadata.walk import FileWalk
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.timeline import explain
@@ -42,7 +42,7 @@ def check_files(chain: Chain, *, complete: bool) -> VersionSeen:
     entries = Entries(chain, seen.findings.append, told, others)
     entries.judge()
     seen.findings += check_sizes(chain)
-    measured = Measured()
+    measured = FileMeasures()
     check_statistics(chain, seen)
     miscounted = check_summaries(chain, seen, entries, measured)
     FileWalk(chain, seen, told, entries, miscounted, measured).run()
@@ -80,7 +80,7 @@ def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
         miss(f.path, f.snapshots, None)
     for c in commits:
         for problem in c.problems:
-            if problem.code not in FILES or problem.file is None:
+            if problem.code not in FILE_PROBLEMS or problem.file is None:
                 continue
             wrote = writers.get(commit_uuid(problem.file) or "", problem.snapshot)
             maker = c.snapshot_id if wrote is None else wrote
@@ -100,7 +100,7 @@ def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
             else:
                 seen.count("read_too_late")
         other = [
-            p for p in c.problems if p.code not in FILES and p.code != "parent"
+            p for p in c.problems if p.code not in FILE_PROBLEMS and p.code != "parent"
         ]  # a parent is judged where it is missing
         if len(other) == len(c.problems) and other and not c.readable:
             seen.doubt(f"{explain.snapshot(c)} could not be read whole: {other[0].why}")
@@ -139,7 +139,9 @@ def _missing(chain: Chain, maker: int | None, lost: _Lost) -> BrokenRule:
     if c is None:
         text += f" No commit of the log wrote {'them' if many else 'it'}, so no operation is named."
     text += _suspects(chain, c)
-    return BrokenRule("missing-file", text, tuple(ops), tuple(users[:MOST_FILES]), tuple(files[:MOST_FILES]))
+    return BrokenRule(
+        "missing-file", text, tuple(ops), tuple(users[:MOST_FILES_LISTED]), tuple(files[:MOST_FILES_LISTED])
+    )
 
 
 def _suspects(chain: Chain, c: Commit | None) -> str:
@@ -167,7 +169,7 @@ def _violations(chain: Chain, seen: VersionSeen) -> set[tuple[str, int]]:
     for c in chain.log.commits:
         for violation in c.violations:
             code, _, words = violation.partition(": ")
-            name = code if code in RULES else ""
+            name = code if code in SPEC_RULES else ""
             if not name:
                 seen.doubt(f"{explain.snapshot(c)}: {violation}")
                 continue
@@ -204,6 +206,6 @@ def _entries(chain: Chain, seen: VersionSeen, renumbered: Iterable[Commit]) -> N
                     f"{explain.listing(f'{f.path} (file sequence number {f.file_sequence_number})' for f in wrong)}.",
                     ops=() if c.op is None else (c.op,),
                     snapshots=(c.snapshot_id,),
-                    files=tuple(f.path for f in wrong[:MOST_FILES]),
+                    files=tuple(f.path for f in wrong[:MOST_FILES_LISTED]),
                 )
             )

@@ -107,7 +107,7 @@ class Logs(Judging):
                 else ""
             ),
             ops=self.by.accused(step),
-            snapshots=tuple(c.snapshot_id for c in self.chain.commits_of.get(m.n, ()))[: explain.MOST],
+            snapshots=tuple(c.snapshot_id for c in self.chain.commits_of.get(m.n, ()))[: explain.MOST_IN_A_SENTENCE],
             files=(before.location, m.location),
         )
 

@@ -21,7 +21,7 @@ from checkers.formats.iceberg.records import IcebergLog as TableLog
 Field = Mapping[str, Any]
 """One field of a spec, as metadata.json has it: ``name``, ``transform``, ``source-id``."""
 
-UNKNOWN = object()
+NOT_COMPUTED = object()
 """A value that cannot be computed here."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -51,7 +51,7 @@ def _scrambled(k: int) -> int:
 
 
 def transformed(transform: str, type: str, value: Any) -> Any:
-    """A value under a transform; :data:`UNKNOWN` if that is not computed here.
+    """A value under a transform; :data:`NOT_COMPUTED` if that is not computed here.
 
     Args:
         transform: as a spec names it, such as ``bucket[8]``.
@@ -61,17 +61,17 @@ def transformed(transform: str, type: str, value: Any) -> Any:
     if transform == "void" or value is None:
         return None
     if type not in _COMPARABLE or not isinstance(value, int | str):
-        return UNKNOWN
+        return NOT_COMPUTED
     if transform == "identity":
         return value
     sized = re.fullmatch(r"(bucket|truncate)\[([1-9][0-9]*)\]", transform)
     if sized is None or isinstance(value, bool):
-        return UNKNOWN
+        return NOT_COMPUTED
     size = int(sized[2])
     if sized[1] == "truncate":
         return value[:size] if isinstance(value, str) else value - value % size
     if not isinstance(value, str) and not -(1 << 63) <= value < 1 << 63:
-        return UNKNOWN
+        return NOT_COMPUTED
     return _hash(value) % size
 
 
@@ -212,5 +212,5 @@ class Partitions:
                 continue
             else:
                 due = transformed(x["transform"], column[1], row[column[0]])
-            if due is not UNKNOWN and f.partition[name] != due:
+            if due is not NOT_COMPUTED and f.partition[name] != due:
                 yield f"{name} is {'null' if due is None else due}, not {f.partition[name]}"

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from checkers.evidence.tablelog import Row, RowChange
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
-from checkers.formats.iceberg.metadata.described import Told
+from checkers.formats.iceberg.metadata.described import RuleBreak
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.timeline import explain
@@ -28,7 +28,7 @@ Place = tuple[str, int]
 """A data file and a position in it."""
 
 
-class Places:
+class RowPlaces:
     """The places of one table's rows.
 
     Args:
@@ -58,7 +58,7 @@ class Places:
         )
         self._rows: dict[Place, tuple[Row, int | None]] = {}
 
-    def judge(self) -> Iterator[Told]:
+    def judge(self) -> Iterator[RuleBreak]:
         """All of them, at most one of each name and commit."""
         hides: dict[tuple[str, str], Commit] = {}
         for c in self._chain.log.commits:
@@ -77,7 +77,7 @@ class Places:
         there = self._data.get(path)
         return None if there is None or (path, there[1].offset) in self._wrong else there[1]
 
-    def _positions(self, c: Commit) -> Iterator[Told]:
+    def _positions(self, c: Commit) -> Iterator[RuleBreak]:
         rows = self._rows
         parent = self._chain.snapshots.get(c.parent_id) if c.parent_id is not None else None
         before = None if parent is None else parent.schema_id
@@ -87,7 +87,7 @@ class Places:
                 place = x.file, x.pos
                 if place in taken:
                     words = f"has two rows at position {x.pos} of {x.file}; one is {explain.row(x.row)}"
-                    yield Told("misplaced-row", c, words, [x.file])
+                    yield RuleBreak("misplaced-row", c, words, [x.file])
                     return
                 taken.add(place)
                 f = self._known(x.file)
@@ -95,17 +95,17 @@ class Places:
                     continue
                 if not 0 <= x.pos < f.records:
                     words = f"has the row {explain.row(x.row)} at position {x.pos} of {x.file}, whose entry counts {f.records} records"
-                    yield Told("record-count", c, words, [x.file])
+                    yield RuleBreak("record-count", c, words, [x.file])
                     return
                 was = rows.get(place)
                 if was is None or was[1] is None or was[1] != schema:
                     rows[place] = x.row, schema
                 elif was[0] != x.row and repr(was[0]) != repr(x.row):
                     words = f"has the row {explain.row(x.row)} at position {x.pos} of {x.file}, where {explain.row(was[0])} was told before"
-                    yield Told("misplaced-row", c, words, [x.file])
+                    yield RuleBreak("misplaced-row", c, words, [x.file])
                     return
 
-    def _all_rows(self, c: Commit) -> Iterator[Told]:
+    def _all_rows(self, c: Commit) -> Iterator[RuleBreak]:
         """A snapshot that only adds data files, and some of whose rows are known, has all of them."""
         if c.removed or c.removed_files or not c.added or any(f.content != "data" for f in c.added_files):
             return
@@ -113,10 +113,10 @@ class Places:
         for f in c.added_files:
             if f.path in told and f.records != told[f.path] and self._known(f.path) is f:
                 words = f"added {f.path}, whose entry counts {f.records} records, and {told[f.path]} rows of it came with the snapshot"
-                yield Told("record-count", c, words, [f.path])
+                yield RuleBreak("record-count", c, words, [f.path])
                 return
 
-    def _comes_and_goes(self, c: Commit) -> Iterator[Told]:
+    def _comes_and_goes(self, c: Commit) -> Iterator[RuleBreak]:
         parent = self._chain.snapshots.get(c.parent_id) if c.parent_id is not None else None
         same_schema = c.parent_id is None or (parent is not None and parent.schema_id == c.schema_id is not None)
         for changes, files, goes in ((c.removed or (), c.removed_files, True), (c.added or (), c.added_files, False)):
@@ -124,7 +124,9 @@ class Places:
             for x in changes:
                 if why := self._elsewhere(x, moved, goes, same_schema):
                     verb = "removed" if goes else "added"
-                    yield Told("misplaced-row", c, f"{verb} the row {explain.row(x.row)} of {x.file}, {why}", [x.file])
+                    yield RuleBreak(
+                        "misplaced-row", c, f"{verb} the row {explain.row(x.row)} of {x.file}, {why}", [x.file]
+                    )
                     return
 
     def _elsewhere(self, x: RowChange, moved: Collection[str], goes: bool, same_schema: bool) -> str | None:
@@ -138,7 +140,7 @@ class Places:
             return f"by {x.by}, a delete file that no snapshot added"
         return None
 
-    def _ages(self, hides: Mapping[tuple[str, str], Commit]) -> Iterator[Told]:
+    def _ages(self, hides: Mapping[tuple[str, str], Commit]) -> Iterator[RuleBreak]:
         """Delete files that are too old for a data file whose rows they hide, or which they reference."""
         pairs = {
             (f.path, f.referenced): c
@@ -156,7 +158,7 @@ class Places:
                 continue
             told.add(c.snapshot_id)
             d = entries[-1]
-            yield Told(
+            yield RuleBreak(
                 "delete-sequence-number",
                 c,
                 f"deletes rows of {target} by {path}, {d.content.replace('-', ' ')} with data sequence number {d.data_sequence_number}; the "

@@ -11,14 +11,21 @@ from typing import Any
 
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
-from checkers.formats.iceberg.metadata.contents import LISTS, REQUIRED, SCHEMAS, STATISTICS, ids_of
+from checkers.formats.iceberg.metadata.contents import LISTED_PARTS, REQUIRED, SCHEMAS, STATISTICS, ids_of
 from checkers.formats.iceberg.metadata.logs import previous_versions
 from checkers.formats.iceberg.metadata.times import ONE_MINUTE
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 
 UNCHANGED = tuple(
     dict.fromkeys(
-        (*REQUIRED, *(key for x in LISTS for key in (x.key, x.default)), "properties", "location", "refs", *STATISTICS)
+        (
+            *REQUIRED,
+            *(key for x in LISTED_PARTS for key in (x.key, x.default)),
+            "properties",
+            "location",
+            "refs",
+            *STATISTICS,
+        )
     )
 )
 """What a plain version says as its predecessor does: all that rules compare, besides the fields of :class:`Metadata` and the two logs."""

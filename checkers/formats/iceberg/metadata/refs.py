@@ -16,7 +16,7 @@ from checkers.formats.iceberg.metadata.seen import Judging
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
 
-TYPES = ("branch", "tag")
+REF_TYPES = ("branch", "tag")
 """What a ref can be (spec, "Snapshot References")."""
 
 
@@ -43,7 +43,7 @@ class Refs(Judging):
         wrong: dict[str, str] = {}
         for name, says in new.items():
             was = old.get(name)
-            if (kind := says.get("type")) not in TYPES or (name == "main" and kind != "branch"):
+            if (kind := says.get("type")) not in REF_TYPES or (name == "main" and kind != "branch"):
                 if was is None or was.get("type") != kind:
                     wrong[name] = f"the ref {name}, which is a {kind}"
             elif was is not None and was != says and says != self._due.pop(name, None):

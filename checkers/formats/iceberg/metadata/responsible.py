@@ -139,7 +139,7 @@ class Responsible:
         likely = self._settled.get(step.after.n, [])
         quiet = (o for o in self.at_work(step) if (k := kind_of(o)) is None or (k.commits and not k.writes))
         first = (*self.chain.makers(step.after), *(o.op for o in likely))
-        return tuple(dict.fromkeys((*first, *(o.op for o in quiet))))[: explain.MOST]
+        return tuple(dict.fromkeys((*first, *(o.op for o in quiet))))[: explain.MOST_IN_A_SENTENCE]
 
     def made_by(self, m: Metadata) -> str:
         """``the commit of insert of id 7 (w1-3, process 1)``."""

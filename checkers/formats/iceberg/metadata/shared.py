@@ -1,6 +1,6 @@
 """What two tables of a run have in common, though nothing may be: a UUID, or files, of which the expiry of one deletes what the other needs.
 
-A table knows its files by their paths. So each table tells the paths that it added (:class:`Added`), and all tables together show which of
+A table knows its files by their paths. So each table tells the paths that it added (:class:`FilesAdded`), and all tables together show which of
 them are the same. Tables that share files on purpose say so by ``gc.enabled`` false: Spark's procedure ``snapshot`` sets it, and Nessie,
 whose branches share files. Iceberg then refuses to expire their snapshots, because "deleting files may corrupt other tables"
 (``RemoveSnapshots``).
@@ -31,7 +31,7 @@ class Adder(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Added:
+class FilesAdded:
     """The files that a table added.
 
     Attributes:
@@ -55,7 +55,7 @@ class Added:
         yield from ((self.location + path, by) for path, by in self.inside.items())
 
 
-def added(log: IcebergLog, operations: Mapping[str, Operation]) -> Added:
+def added(log: IcebergLog, operations: Mapping[str, Operation]) -> FilesAdded:
     """What a table's log says that it added."""
     inside: dict[str, Adder] = {}
     outside: dict[str, Adder] = {}
@@ -69,7 +69,7 @@ def added(log: IcebergLog, operations: Mapping[str, Operation]) -> Added:
                 inside.setdefault(f.path, by)
     keeps = any(str(m.properties.get("gc.enabled")).lower() == "false" for m in log.metadata)
     uuid = str(log.metadata[0].raw.get("table-uuid") or "").lower()
-    return Added(log.table, normalise(log.location).rstrip("/") + "/", inside, outside, keeps, uuid)
+    return FilesAdded(log.table, normalise(log.location).rstrip("/") + "/", inside, outside, keeps, uuid)
 
 
 class Shared(NamedTuple):
@@ -79,7 +79,7 @@ class Shared(NamedTuple):
     events: tuple[int, ...]
 
 
-def shared(tables: Sequence[Added]) -> dict[str, list[Shared]]:
+def shared(tables: Sequence[FilesAdded]) -> dict[str, list[Shared]]:
     """Table → what it has in common with another one: files, and its UUID."""
     found = shared_files(tables)
     first: dict[str, str] = {}
@@ -90,14 +90,14 @@ def shared(tables: Sequence[Added]) -> dict[str, list[Shared]]:
     return found
 
 
-def shared_files(tables: Sequence[Added]) -> dict[str, list[Shared]]:
+def shared_files(tables: Sequence[FilesAdded]) -> dict[str, list[Shared]]:
     """Table → the files that it shares with others: each is told of the table outside whose location it lies, else of the later adder's."""
     near = any(
         a.location.startswith(b.location) or b.location.startswith(a.location) for a, b in combinations(tables, 2)
     )
     if len(tables) < 2 or not (near or any(t.outside for t in tables)):
         return {}
-    owners: dict[str, list[tuple[Added, Adder]]] = {}
+    owners: dict[str, list[tuple[FilesAdded, Adder]]] = {}
     for t in tables:
         for path, by in t.every():
             owners.setdefault(path, []).append((t, by))

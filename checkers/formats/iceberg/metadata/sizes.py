@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.contents import STATISTICS
-from checkers.formats.iceberg.metadata.entries import MOST_FILES
+from checkers.formats.iceberg.metadata.entries import MOST_FILES_LISTED
 from checkers.formats.iceberg.metadata.rules import BrokenRule
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.timeline import explain
@@ -38,7 +38,7 @@ def check_sizes(chain: Chain) -> Iterator[BrokenRule]:
                 f"{explain.snapshot(c)} of {explain.maker(c, chain.by_op)} says that {explain.listing(wrong.values())}.",
                 ops=() if c.op is None else (c.op,),
                 snapshots=(c.snapshot_id,),
-                files=tuple(wrong)[:MOST_FILES],
+                files=tuple(wrong)[:MOST_FILES_LISTED],
             )
         if c.manifest_list:
             read.add(c.manifest_list)
@@ -49,7 +49,7 @@ def check_sizes(chain: Chain) -> Iterator[BrokenRule]:
             "corrupt-file",
             f"{explain.listing(over)} {'have' if len(over) > 1 else 'has'} another size at the end of the run than when the log was read: "
             f"{explain.listing(f'{at_the_end[p]:,} bytes' for p in over)}.",
-            files=tuple(over[:MOST_FILES]),
+            files=tuple(over[:MOST_FILES_LISTED]),
         )
 
 

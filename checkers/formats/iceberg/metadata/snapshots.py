@@ -158,7 +158,9 @@ class Snapshots(Judging):
         young = tuple(s for s in gone if s in due)
         if young:
             who = explain.listing(explain.operation(o) for o in expiries)
-            at = ", ".join(f"{s} is of {_utc(self.chain.snapshots[s].timestamp_ms)}" for s in young[: explain.MOST])
+            at = ", ".join(
+                f"{s} is of {_utc(self.chain.snapshots[s].timestamp_ms)}" for s in young[: explain.MOST_IN_A_SENTENCE]
+            )
             self.found(
                 "retention",
                 f"version {before.n} lists {_words(young)}, version {m.n} ({m.location}) no longer, though {who} asked to expire only what is "

@@ -30,7 +30,7 @@ from checkers.formats.iceberg.metadata.seen import VersionSeen
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.statistics import (
-    KINDS,
+    VALUE_KINDS,
     Bound,
     ColumnStatistics,
     ManifestLine,
@@ -40,10 +40,10 @@ from checkers.formats.iceberg.statistics import (
 )
 from checkers.timeline import explain
 
-RESERVED: Mapping[int, str] = {2147483546: "file_path", 2147483545: "pos", 2147483540: "_row_id"}
+RESERVED_COLUMNS: Mapping[int, str] = {2147483546: "file_path", 2147483545: "pos", 2147483540: "_row_id"}
 """Names of columns that no schema has (spec, "Reserved Field IDs")."""
 
-NEVER_NAN = frozenset({*KINDS} - {"f"})
+NEVER_NAN = frozenset({*VALUE_KINDS} - {"f"})
 """Kinds of values that are never NaN."""
 
 
@@ -69,7 +69,7 @@ def check_statistics(chain: Chain, seen: VersionSeen) -> None:
 
 def _names_into(names: dict[int, str], chain: Chain) -> dict[int, str]:
     """Names of the columns, by field id, as the newest schema that has them says."""
-    names |= RESERVED
+    names |= RESERVED_COLUMNS
     for m in chain.log.metadata:
         for schema in m.raw.get("schemas") or ():
             for x in (schema.get("fields") or ()) if isinstance(schema, Mapping) else ():

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
-from checkers.formats.iceberg.metadata.entries import MOST_FILES, Entries, of, own
+from checkers.formats.iceberg.metadata.entries import MOST_FILES_LISTED, Entries, of, own
 from checkers.formats.iceberg.metadata.rules import BrokenRule
 from checkers.formats.iceberg.metadata.seen import VersionSeen
 from checkers.formats.iceberg.records import IcebergCommit as Commit
@@ -19,7 +19,7 @@ from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
 
-OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
+SNAPSHOT_OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
 """The operations that a snapshot's summary can name (spec, "Snapshots")."""
 
 
@@ -48,7 +48,7 @@ def measures(files: tuple[FileEntry, ...]) -> dict[str, int]:
     return out
 
 
-class Measured:
+class FileMeasures:
     """As :func:`measures`, of the files that the commits of a log added or removed; each is measured once."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Measured:
         return found
 
 
-METRICS = (
+FILE_METRICS = (
     "data-files",
     "delete-files",
     "records",
@@ -76,7 +76,7 @@ METRICS = (
     "equality-deletes",
 )
 """What is measured of files."""
-_OF_NONE = dict.fromkeys(METRICS, 0)
+_OF_NONE = dict.fromkeys(FILE_METRICS, 0)
 _FILES_OF = {
     "deletion-vector": "dvs",
     "position-deletes": "position-delete-files",
@@ -88,7 +88,7 @@ _REMOVED = {"data-files": "deleted-data-files", "records": "deleted-records"}
 
 _CHANGES = {
     key: (metric, removed)
-    for metric in METRICS
+    for metric in FILE_METRICS
     for removed, key in enumerate((f"added-{metric}", _REMOVED.get(metric, f"removed-{metric}")))
 }
 """What a summary calls the additions and the removals of each metric → the metric, and 0 or 1."""
@@ -110,7 +110,7 @@ def _whole(text: str) -> int | None:
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
-def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries, measured: Measured) -> set[int]:
+def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries, measured: FileMeasures) -> set[int]:
     """What summaries say that a snapshot added and removed; returns the snapshots that say it wrong.
 
     Who removes a file whose entry was wrong from the beginning may count what is right.
@@ -150,7 +150,7 @@ def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries, measured:
                     f"{explain.snapshot(c)} of {explain.maker(c, chain.by_op)} calls itself {c.operation or 'nothing'}, {operation}.",
                     ops=() if c.op is None else (c.op,),
                     snapshots=(c.snapshot_id,),
-                    files=tuple(f.path for f in (*c.added_files, *c.removed_files))[:MOST_FILES],
+                    files=tuple(f.path for f in (*c.added_files, *c.removed_files))[:MOST_FILES_LISTED],
                 )
             )
     seen.count("summary_metrics_compared", compared)
@@ -180,8 +180,8 @@ def _contradiction(chain: Chain, c: Commit, added: Mapping[str, int], removed: M
         kind = kind_of(o) if o is not None else None
         if o is None or kind is None or kind.changes_rows:
             return f"yet it removed {len(c.removed or ())} rows and added {len(c.added or ())}"
-    if c.operation in OPERATIONS:
+    if c.operation in SNAPSHOT_OPERATIONS:
         return None
     versions = chain.log.metadata
     dated = 0 <= c.metadata < len(versions) and versions[c.metadata].format_version >= 2
-    return f"and an operation is one of {', '.join(sorted(OPERATIONS))}" if c.operation or dated else None
+    return f"and an operation is one of {', '.join(sorted(SNAPSHOT_OPERATIONS))}" if c.operation or dated else None

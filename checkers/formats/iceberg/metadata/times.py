@@ -35,7 +35,7 @@ ONE_MINUTE = 60_000
 """What clocks may differ by, in ms (``TableMetadata.ONE_MINUTE``)."""
 A_DAY = 24 * 60 * ONE_MINUTE
 """Clocks of a run are set by less while it lasts. A host whose clock differs by minutes may have made one version only."""
-LEAST = 8
+FEWEST_VERSIONS = 8
 """Versions that show how far the clocks of writers and catalogs are apart."""
 
 
@@ -111,7 +111,7 @@ class Times(Judging):
             o = self.chain.by_op.get(c.op or "")
             if o is not None and o.end is not None and c.timestamp_ms:
                 found.append((step, c, ms - c.timestamp_ms))
-        if len(found) < LEAST:
+        if len(found) < FEWEST_VERSIONS:
             return
         usual = sorted(apart for _, _, apart in found)[len(found) // 2]
         others = [(step, c) for step, c, apart in found if abs(apart - usual) > A_DAY]

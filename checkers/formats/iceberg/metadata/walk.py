@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from checkers.evidence.history import Operation
-from checkers.evidence.problem import FILES, Problem
+from checkers.evidence.problem import FILE_PROBLEMS, Problem
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
-from checkers.formats.iceberg.metadata.entries import MOST_FILES, Entries, File, LiveEntries, changed, of
+from checkers.formats.iceberg.metadata.entries import MOST_FILES_LISTED, Entries, File, LiveEntries, changed, of
 from checkers.formats.iceberg.metadata.rules import BrokenRule
 from checkers.formats.iceberg.metadata.seen import VersionSeen
-from checkers.formats.iceberg.metadata.summaries import METRICS, TOTALS, Measured, number, wrong_summary
+from checkers.formats.iceberg.metadata.summaries import FILE_METRICS, TOTALS, FileMeasures, number, wrong_summary
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.timeline import explain
@@ -37,7 +37,7 @@ _Vector = tuple[str, int | None]
 
 def _of_a_manifest(p: Problem) -> bool:
     """Whether it leaves unknown which files a snapshot has."""
-    return p.code == "unreadable-manifest" or (p.code in FILES and p.kind.startswith("manifest"))
+    return p.code == "unreadable-manifest" or (p.code in FILE_PROBLEMS and p.kind.startswith("manifest"))
 
 
 class FileWalk:
@@ -50,7 +50,7 @@ class FileWalk:
         told: set[tuple[str, int]],
         entries: Entries,
         miscounted: set[int],
-        measured: Measured,
+        measured: FileMeasures,
     ) -> None:
         self._chain = chain
         self._seen = seen
@@ -62,7 +62,7 @@ class FileWalk:
         self._vectors: dict[str, Counter[_Vector]] = {}
         self._targeted: Counter[str] = Counter()  # data files that position deletes of one file reference
         self._measured = measured
-        self._totals = dict.fromkeys(METRICS, 0)
+        self._totals = dict.fromkeys(FILE_METRICS, 0)
         self._words = ["0" for _ in TOTALS]  # what a summary says of the totals, if it says all and is right
         self._said: set[tuple[str, str]] = set()
 
@@ -290,7 +290,7 @@ class FileWalk:
                 c.snapshot_id,
                 *dict.fromkeys(f.snapshot_id for f in files if unseen and f.snapshot_id is not None),
             )
-            paths = tuple(f.path for f in files[:MOST_FILES])
+            paths = tuple(f.path for f in files[:MOST_FILES_LISTED])
             self._seen.findings.append(BrokenRule("removed-not-live", text, ops, snapshots, paths))
         for f, was in removed:
             if was is None or of(f) in self._entries.wrong or ("entry-changed", f.path) in self._said:

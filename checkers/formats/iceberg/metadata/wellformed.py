@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
-from checkers.formats.iceberg.metadata.contents import LISTS, Listed
+from checkers.formats.iceberg.metadata.contents import LISTED_PARTS, Listed
 from checkers.formats.iceberg.metadata.seen import Judging
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
@@ -70,7 +70,7 @@ class WellFormed(Judging):
         if before is None:
             self._required(step)
             self._described(step)
-        new = [x for x in LISTS if m.raw.get(x.key) is not old.get(x.key)]
+        new = [x for x in LISTED_PARTS if m.raw.get(x.key) is not old.get(x.key)]
         for x in new:
             self._twice(step, x, old)
         if m.raw.get("schemas") is not old.get("schemas"):
@@ -93,7 +93,7 @@ class WellFormed(Judging):
         if m.format_version > 1:
             gone += [
                 f"a {x.id} in {x.key}"
-                for x in LISTS
+                for x in LISTED_PARTS
                 for e in dicts(m.raw.get(x.key))
                 if not isinstance(e.get(x.id), int)
             ]
@@ -190,7 +190,7 @@ class WellFormed(Judging):
         if not self._ids:
             return
         m, late = step.after, step.before is None and bool(step.after.snapshots or step.after.predecessor)
-        for x in LISTS[1:]:
+        for x in LISTED_PARTS[1:]:
             known = _texts(old.get(x.key))
             for entry in dicts(m.raw.get(x.key)):
                 if repr(entry) in known or (late and entry.get(x.id) != m.raw.get(x.default)):

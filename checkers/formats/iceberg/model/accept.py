@@ -24,18 +24,18 @@ from checkers.conflicts.validations import (
     OVERWRITING,
     POSITION_DELETES,
     VALIDATED,
-    Attempt,
-    Effect,
-    Filter,
+    FileEffect,
+    PendingCommit,
+    RowFilter,
     refusals,
     spark_rules,
 )
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
-from checkers.formats.iceberg.model.observed import Observed, op_of
+from checkers.formats.iceberg.model.observed import MainCommits, op_of
 from checkers.formats.iceberg.records import IcebergCommit
 from checkers.formats.iceberg.tableformat import Iceberg
-from checkers.replay.past import Past, Scan, compare
+from checkers.replay.past import EarlierCommits, ScannedState, compare
 from checkers.timeline import explain
 from checkers.timeline.promise import at_commit, blind_append, isolation, known
 from checkers.timeline.timeline import Timeline, kind_of, meaning
@@ -71,7 +71,7 @@ class ModelStats(TypedDict):
     tables: dict[str, ModelTable]
 
 
-class Accepted(TableChecker):
+class AcceptedCommits(TableChecker):
     """Commits that the validations would have refused, and aborts that no validation gives."""
 
     name = "model"
@@ -112,7 +112,7 @@ class TableRun:
 
     def __post_init__(self) -> None:
         self.main = cast("tuple[IcebergCommit, ...]", self.t.main)
-        self.past = Past(self.t, [self.t.changes(c) for c in self.main])
+        self.past = EarlierCommits(self.t, [self.t.changes(c) for c in self.main])
 
     def stats(self) -> ModelTable:
         """Counts."""
@@ -126,7 +126,7 @@ class TableRun:
 
     def run(self) -> None:
         """Judge every commit of main, and every abort by a validation."""
-        self.seen = Observed.of(self.t, self.main)
+        self.seen = MainCommits.of(self.t, self.main)
         state = State()
         for k, c in enumerate(self.main, 1):
             change = self.past.changes[k - 1]
@@ -180,14 +180,14 @@ class TableRun:
         deletes = any(f.content in ("position-deletes", "deletion-vector") for f in self.main[k - 1].added_files)
         return deletes and not e.removed
 
-    def _scan(self, o: Operation, kind: Kind, k: int, state: State, j: int) -> Scan | None:
+    def _scan(self, o: Operation, kind: Kind, k: int, state: State, j: int) -> ScannedState | None:
         real = self.past.changes[k - 1]
         assert real is not None
         if not kind.changes_rows:
             return compare(j, (), (), real)
         return self.past.scan(o, state, real, j)
 
-    def _fits(self, found: Scan, k: int, scan: int) -> bool:
+    def _fits(self, found: ScannedState, k: int, scan: int) -> bool:
         """Whether the commit did what its operation means there. What it did not remove had gone before it committed; and whoever writes
         the rest of a file anew brings back what had."""
         if found.over or found.unmade:
@@ -210,7 +210,7 @@ class TableRun:
         others = self.seen.effects[scan : k - 1]
         found: dict[Rule, None] = {}
         for selects in _filters(o):
-            found |= dict.fromkeys(refusals(Attempt(mine, selects, tuple(rules)), others, self.seen.live))
+            found |= dict.fromkeys(refusals(PendingCommit(mine, selects, tuple(rules)), others, self.seen.live))
         return tuple(found)
 
     def _rules(self, o: Operation, kind: Kind, deletes: bool) -> tuple[Rule, ...] | None:
@@ -305,7 +305,7 @@ class TableRun:
         """Whether it may be of what only a second attempt requires (``ManifestFilterManager``), which the model leaves out."""
         return "replaced delete files" in said and self._name(o) in (*COMPACTIONS, *OVERWRITING)
 
-    def _meanwhile(self, o: Operation) -> Iterator[Effect]:
+    def _meanwhile(self, o: Operation) -> Iterator[FileEffect]:
         """What was committed since it began, on main or not; also by itself, if it took its own commit for another's."""
         first = self.t.settled(o.invoked.index)
         yield from self.seen.effects[first:]
@@ -314,9 +314,9 @@ class TableRun:
                 yield _roughly(cast(IcebergCommit, c))
 
 
-def _roughly(c: IcebergCommit) -> Effect:
+def _roughly(c: IcebergCommit) -> FileEffect:
     """Of a commit that is not on main, only what :func:`_may_break` asks."""
-    return Effect(
+    return FileEffect(
         c.operation,
         removed=frozenset(f.path for f in c.removed_files if f.content == "data"),
         deletes=frozenset(f.path for f in c.added_files if f.role == "deletes"),
@@ -324,7 +324,7 @@ def _roughly(c: IcebergCommit) -> Effect:
     )
 
 
-def _may_break(rule: Rule, y: Effect) -> bool:
+def _may_break(rule: Rule, y: FileEffect) -> bool:
     """Whether a commit can have been the reason: it did what the rule forbids, to whichever files."""
     deletes = bool(y.deletes or y.covered or y.equality) or y.operation in ("delete", "overwrite")
     match rule:
@@ -340,17 +340,17 @@ def _may_break(rule: Rule, y: Effect) -> bool:
             return deletes
 
 
-def _filters(o: Operation) -> list[Filter]:
+def _filters(o: Operation) -> list[RowFilter]:
     """What Iceberg gets of an operation's condition: one for each key that it names."""
     kind, value = kind_of(o), o.value if isinstance(o.value, dict) else {}
     part = value.get("part")
     if isinstance(part, int):
-        return [Filter(part)]
+        return [RowFilter(part)]
     ids = value.get("ids")
     by_key = kind is not None and kind.verb in ("update", "delete") and not o.f.endswith("by-expression")
     if by_key and isinstance(ids, list):
-        return [Filter(key=i) for i in ids]
-    return [Filter()]
+        return [RowFilter(key=i) for i in ids]
+    return [RowFilter()]
 
 
 @dataclass

@@ -31,7 +31,7 @@ Reaction = Literal["answer", "resend", "unknown", "check", "resend, check"]
 
 
 @dataclass(frozen=True)
-class Catalog:
+class ModelCatalog:
     """A catalog and its client.
 
     Attributes:
@@ -49,32 +49,32 @@ class Catalog:
     after: Mapping[Fault, Reaction] = field(default_factory=dict)
 
 
-CATALOGS: Mapping[str, Catalog] = {
-    "ideal": Catalog(
+MODEL_CATALOGS: Mapping[str, ModelCatalog] = {
+    "ideal": ModelCatalog(
         True,
         "compares, and a client that has no answer does not guess: SnapshotProducer.java:504",
         after={"reply lost": "unknown", "late": "unknown"},
     ),
-    "none": Catalog(False, "no one compares: HadoopTableOperations on a store without an atomic rename"),
-    "jdbc": Catalog(
+    "none": ModelCatalog(False, "no one compares: HadoopTableOperations on a store without an atomic rename"),
+    "jdbc": ModelCatalog(
         True,
         "jdbc/JdbcTableOperations.java:148-160: UPDATE … WHERE metadata_location = …, no row is CommitFailedException; "
         "ClientPoolImpl.java:74-79: after an error of the connection it runs the action again",
         after={"reply lost": "resend"},
     ),
-    "jdbc-mended": Catalog(
+    "jdbc-mended": ModelCatalog(
         True,
         "jdbc, whose client looks whether its own file is in the table's history before it says that it failed",
         after={"reply lost": "resend, check"},
     ),
-    "rest": Catalog(
+    "rest": ModelCatalog(
         True,
         "rest/ErrorHandlers.java:127-133: 409 is CommitFailedException, 5xx is unknown; "
         "rest/ExponentialHttpRequestRetryStrategy.java:91, 138-155: 429, and 503 with Retry-After, are sent again; "
         "rest/RESTTableOperations.java:207-209: of an unknown one it loads the table and looks for its snapshot",
         after={"reply lost": "check", "503 after it was applied": "resend", "sent twice": "answer", "late": "check"},
     ),
-    "rest-mended": Catalog(
+    "rest-mended": ModelCatalog(
         True,
         "rest, whose server knows a request that it has answered (Idempotency-Key), so what is sent again gets the first answer",
         after={
@@ -84,7 +84,7 @@ CATALOGS: Mapping[str, Catalog] = {
             "late": "check",
         },
     ),
-    "hive": Catalog(
+    "hive": ModelCatalog(
         False,
         "hive-metastore/…/hive/HiveTableOperations.java:241-428: lock, load, compare, alter_table (expects nothing if there is a lock), "
         "look after the lock: lost is unknown; BaseMetastoreOperations.java:63-80: an error is looked up, not found is unknown",
@@ -92,20 +92,20 @@ CATALOGS: Mapping[str, Catalog] = {
         locks=True,
         after={"reply lost": "check", "late": "check", "lock expired": "unknown"},
     ),
-    "hive-cas": Catalog(
+    "hive-cas": ModelCatalog(
         True,
         "hive with engine.hive.lock-enabled=false: HiveTableOperations.java:348-349: alter_table expects the location that was read "
         "(HIVE-26882); :391: refused, it looks whether its own file is in the history",
         checks=True,
         after={"reply lost": "check", "late": "check", "sent twice": "resend, check"},
     ),
-    "glue-blind": Catalog(
+    "glue-blind": ModelCatalog(
         False,
         "aws/…/glue/GlueTableOperations.java:156-160: load, compare, updateTable, on a server that ignores the version (moto)",
         checks=True,
         after={"reply lost": "check", "late": "check"},
     ),
-    "glue": Catalog(
+    "glue": ModelCatalog(
         True,
         "aws/…/glue/GlueTableOperations.java:327-330: updateTable expects the version that was read; the SDK sends again, "
         ":169-174: refused after that, it looks whether its own file is in the history",

@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from checkers.conflicts.validations import Bounds, refusals
+from checkers.conflicts.validations import KeyBounds, refusals
 from checkers.formats.iceberg.model import properties
-from checkers.formats.iceberg.model.operations import Operation, Work, attempt, committed, rules_of_kind, work
-from checkers.formats.iceberg.model.table import Table, seeded
+from checkers.formats.iceberg.model.operations import ModelOperation, Work, attempt, committed, rules_of_kind, work
+from checkers.formats.iceberg.model.table import TableVersion, seeded
 from workloads.engines.engine import Rule
 from workloads.engines.engines import SPARK
-from workloads.file.modelled import REWRITES
+from workloads.file.modelled import REWRITE_KINDS
 
 
 @dataclass(frozen=True)
@@ -47,25 +47,25 @@ class Bound:
     format_version: int = 2
     without: frozenset[Rule] = frozenset()
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ModelOperation]:
         """Every operation; of kinds that work on the whole table or partition one for each that differs."""
         out = []
         for name, mode in self.kinds:
             engine, _, kind = name.rpartition(" ")
-            keys = 1 if kind in REWRITES else self.partitions if kind == "delete-partition" else self.keys
-            out += [Operation(kind, key, mode, engine or SPARK) for key in range(keys)]
+            keys = 1 if kind in REWRITE_KINDS else self.partitions if kind == "delete-partition" else self.keys
+            out += [ModelOperation(kind, key, mode, engine or SPARK) for key in range(keys)]
         return out
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """A commit of a log: the operation, and the number of the commit whose version it has scanned (0: the table at the start)."""
 
-    operation: Operation
+    operation: ModelOperation
     scan: int
 
 
-Log = tuple[Entry, ...]
+Log = tuple[LogEntry, ...]
 Mix = tuple[tuple[str, str], ...]
 """The kinds and modes of a log's operations, sorted."""
 
@@ -140,18 +140,18 @@ class _Branch:
     """The path from the root to the log at hand: its versions and works, and the bounds of every file that there ever was."""
 
     bound: Bound
-    operations: list[Operation]
+    operations: list[ModelOperation]
     out: Explored
-    versions: list[Table]
+    versions: list[TableVersion]
     works: list[Work]
-    entries: list[Entry]
-    live: dict[str, Bounds]
+    entries: list[LogEntry]
+    live: dict[str, KeyBounds]
 
     def below(self, writes: int, compactions: int, used: int) -> Iterator[tuple[Log, str | None]]:
         """The logs that go on from here. ``used``: how many keys the log has used."""
         base = len(self.works)
         for o in self.operations:
-            compacts = o.kind in REWRITES
+            compacts = o.kind in REWRITE_KINDS
             if not (compactions if compacts else writes) or o.key > used:
                 continue
             for scan in range(base if o.at_commit else 0, base + 1):
@@ -159,7 +159,7 @@ class _Branch:
                 if done is None:
                     continue
                 after = committed(self.versions[base], done)
-                self.entries.append(Entry(o, scan))
+                self.entries.append(LogEntry(o, scan))
                 name = properties.broken(
                     [*self.versions, after],
                     [e.operation for e in self.entries],
@@ -178,7 +178,7 @@ class _Branch:
                     self._pop(done)
                 self.entries.pop()
 
-    def _allowed(self, o: Operation, scan: int) -> Work | None:
+    def _allowed(self, o: ModelOperation, scan: int) -> Work | None:
         """What the operation commits; None if it has nothing to do, or is refused."""
         base = len(self.works)
         done = work(o, self.versions[base if o.at_base else scan], base + 1, self.bound.partitions)
@@ -196,7 +196,7 @@ class _Branch:
         self.out.fired.update(refused)
         return None if refused else done
 
-    def _push(self, after: Table, done: Work) -> None:
+    def _push(self, after: TableVersion, done: Work) -> None:
         self.versions.append(after)
         self.works.append(done)
         self.live.update((name, f.bounds) for name, f in done.added.items())
@@ -217,7 +217,7 @@ def rules_of(bound: Bound) -> set[Rule]:
     return {rule for rules in of for rule in rules} - bound.without
 
 
-def version_after(bound: Bound, log: Log) -> Table:
+def version_after(bound: Bound, log: Log) -> TableVersion:
     """The table at the end of a log."""
     versions = [seeded(bound.keys, bound.partitions)]
     for n, entry in enumerate(log, 1):

@@ -25,15 +25,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from checkers.conflicts.validations import Bounds, Effect, refusals
-from checkers.formats.iceberg.model.catalogs import Catalog, Fault
+from checkers.conflicts.validations import FileEffect, KeyBounds, refusals
+from checkers.formats.iceberg.model.catalogs import Fault, ModelCatalog
 from checkers.formats.iceberg.model.explore import Bound
 from checkers.formats.iceberg.model.operations import Work, attempt, committed, work
-from checkers.formats.iceberg.model.table import Table, seeded
+from checkers.formats.iceberg.model.table import TableVersion, seeded
 from workloads.engines.engine import Rule
-from workloads.file.modelled import REWRITES
+from workloads.file.modelled import REWRITE_KINDS
 
-Since = tuple[tuple[Effect, ...], dict[str, Bounds]]
+Since = tuple[tuple[FileEffect, ...], dict[str, KeyBounds]]
 """What commits did, and the bounds of the files that they name."""
 REMEMBERED: tuple[Rule, ...] = ("replaced files", "replaced delete files")
 """Rules by which an operation is not refused by its own commit, if that is the last one: ``ManifestFilterManager`` remembers in which
@@ -53,7 +53,7 @@ class Faulty:
     """
 
     bound: Bound
-    catalog: Catalog
+    catalog: ModelCatalog
     writers: int
     retries: int = 1
     faults: int = 1
@@ -69,7 +69,7 @@ class Meta(NamedTuple):
     listed: frozenset[int]
 
 
-class Writer(NamedTuple):
+class ModelWriter(NamedTuple):
     """A client. ``base`` and ``new`` are numbers of metadata files; ``stage`` is what it does next."""
 
     stage: str
@@ -81,11 +81,11 @@ class Writer(NamedTuple):
     new: int
 
 
-class State(NamedTuple):
+class ModelState(NamedTuple):
     """All that there is. ``pointer``: number of a metadata file. ``acknowledged``, ``deleted``: a bit for each operation."""
 
     pointer: int
-    writers: tuple[Writer, ...]
+    writers: tuple[ModelWriter, ...]
     late: tuple[tuple[int, int], ...]
     begun: int
     compactions: int
@@ -95,12 +95,12 @@ class State(NamedTuple):
     deleted: int
 
 
-CATALOG = -1
+BY_CATALOG = -1
 """Who does what no client does."""
 
 
-class Moment(NamedTuple):
-    """A step of a way: the number of the operation that takes it, or :data:`CATALOG`, and what it is (``Search.operations``)."""
+class WayStep(NamedTuple):
+    """A step of a way: the number of the operation that takes it, or :data:`BY_CATALOG`, and what it is (``WaySearch.operations``)."""
 
     op: int
     operation: int
@@ -113,15 +113,15 @@ class Moment(NamedTuple):
         return self.words.startswith("scan of ")
 
     def __str__(self) -> str:
-        return f"the catalog: {self.words}" if self.op == CATALOG else f"operation {self.op + 1}: {self.words}"
+        return f"the catalog: {self.words}" if self.op == BY_CATALOG else f"operation {self.op + 1}: {self.words}"
 
 
-Way = tuple[Moment, ...]
-IDLE = Writer("begin", -1, -1, 0, 0, 0, 0)
+Way = tuple[WayStep, ...]
+IDLE_WRITER = ModelWriter("begin", -1, -1, 0, 0, 0, 0)
 
 
 @dataclass
-class Searched:
+class WaySearchResult:
     """What a search found.
 
     Attributes:
@@ -144,11 +144,11 @@ class Searched:
 
 
 @dataclass
-class Search:
+class WaySearch:
     """One search, breadth first, so that the first way to a broken promise is a shortest one."""
 
     of: Faulty
-    out: Searched = field(default_factory=Searched)
+    out: WaySearchResult = field(default_factory=WaySearchResult)
 
     def __post_init__(self) -> None:
         self.operations = self.of.bound.operations()
@@ -161,18 +161,18 @@ class Search:
         self._ops = [0]
         # Functions of numbers, asked again and again.
         self.work: Callable[[int, int, int], Work | None] = cache(self._work)
-        self.table: Callable[[int], Table] = cache(self._table)
+        self.table: Callable[[int], TableVersion] = cache(self._table)
         self.effects: Callable[[int, int], Since | None] = cache(self._effects)
         self.verdict: Callable[[int, int, int, int], tuple[Rule, ...] | None] = cache(self._verdict)
 
-    def run(self, most: int = 5_000_000) -> Searched:
+    def run(self, most: int = 5_000_000) -> WaySearchResult:
         """Search everything within the bound.
 
         Raises:
             MemoryError: there are more than ``most`` states.
         """
         began = time.process_time()
-        seen: dict[State, tuple[State, Moment] | None] = {self.first: None}
+        seen: dict[ModelState, tuple[ModelState, WayStep] | None] = {self.first: None}
         todo = deque([(self.first, 0)])
         while todo:
             state, depth = todo.popleft()
@@ -198,11 +198,13 @@ class Search:
         return self.out
 
     @property
-    def first(self) -> State:
+    def first(self) -> ModelState:
         """Where it begins."""
-        return State(0, (IDLE,) * self.of.writers, (), 0, self.of.bound.compactions, 0, self.of.faults, 0, 0)
+        return ModelState(
+            0, (IDLE_WRITER,) * self.of.writers, (), 0, self.of.bound.compactions, 0, self.of.faults, 0, 0
+        )
 
-    def _way(self, seen: dict[State, tuple[State, Moment] | None], state: State) -> Way:
+    def _way(self, seen: dict[ModelState, tuple[ModelState, WayStep] | None], state: ModelState) -> Way:
         way = []
         while (before := seen[state]) is not None:
             state, moment = before
@@ -217,7 +219,7 @@ class Search:
         if not any(name == other and part <= mix for other, part, _ in self.out.mixes):
             self.out.mixes.append((name, mix, way))
 
-    def broken(self, s: State) -> str | None:
+    def broken(self, s: ModelState) -> str | None:
         """An acknowledged commit that main does not have, or a commit of main whose files were deleted."""
         there = self._ops[self.metas[s.pointer].main]
         if s.acknowledged & ~there:
@@ -243,7 +245,7 @@ class Search:
     def _work(self, operation: int, scan: int, op: int) -> Work | None:
         return work(self.operations[operation], self.table(scan), op + 1, self.of.bound.partitions)
 
-    def _table(self, line: int) -> Table:
+    def _table(self, line: int) -> TableVersion:
         if not line:
             return self.start
         before, op, operation, scan = self.lines[line]
@@ -297,7 +299,7 @@ class Search:
 
     # --- steps
 
-    def steps(self, s: State) -> Iterator[tuple[Moment, State]]:
+    def steps(self, s: ModelState) -> Iterator[tuple[WayStep, ModelState]]:
         """What can happen next, in words, and what is then."""
         pointer = self.metas[s.pointer]
         for n, w in enumerate(s.writers):  # who will be refused in any case
@@ -321,20 +323,20 @@ class Search:
             left.remove((base, new))
             applied = not self.of.catalog.compares or self.metas[base].file == pointer.file
             yield (
-                Moment(CATALOG, CATALOG, "a late request arrives"),
+                WayStep(BY_CATALOG, BY_CATALOG, "a late request arrives"),
                 s._replace(late=tuple(left), pointer=new if applied else s.pointer),
             )
 
-    def _begins(self, s: State, n: int) -> Iterator[tuple[Moment, State]]:
+    def _begins(self, s: ModelState, n: int) -> Iterator[tuple[WayStep, ModelState]]:
         writes = s.begun - (self.of.bound.compactions - s.compactions)
         for k, o in enumerate(self.operations):
-            compacts = o.kind in REWRITES
+            compacts = o.kind in REWRITE_KINDS
             if not (s.compactions if compacts else writes < self.of.bound.writes) or o.key > s.used:
                 continue
             main = self.metas[s.pointer].main
             if not o.at_commit and self.work(k, main, s.begun) is None:
                 continue
-            w = Writer("refresh", s.begun, k, main, 0, 0, 0)
+            w = ModelWriter("refresh", s.begun, k, main, 0, 0, 0)
             after = s._replace(
                 begun=s.begun + 1,
                 compactions=s.compactions - compacts,
@@ -342,7 +344,7 @@ class Search:
             )
             yield self._moment(w, f"scan of {o}"), self._with(after, n, w)
 
-    def _refreshes(self, s: State, n: int, w: Writer) -> Iterator[tuple[Moment, State]]:
+    def _refreshes(self, s: ModelState, n: int, w: ModelWriter) -> Iterator[tuple[WayStep, ModelState]]:
         pointer = self.metas[s.pointer]
         own = next((line for line in pointer.listed if self.lines[line][1] == w.op), None)
         again = (
@@ -350,7 +352,7 @@ class Search:
         )  # it validates nothing, and finds its rows there
         refused = () if again else self.verdict(w.operation, w.scan, w.op, pointer.main)
         if refused is None:
-            yield self._moment(w, "nothing to do"), self._with(s, n, IDLE)
+            yield self._moment(w, "nothing to do"), self._with(s, n, IDLE_WRITER)
         elif refused:
             words = "refused by its own commit" if own is not None else "refused by a validation"
             yield self._moment(w, f"{words} of {', '.join(refused)}"), self._failed(s, n, w)
@@ -369,7 +371,7 @@ class Search:
             stage = "check" if self.of.catalog.checks else "request"
             yield self._moment(w, words), self._with(s, n, w._replace(stage=stage, base=s.pointer, new=new))
 
-    def _checks(self, s: State, n: int, w: Writer) -> Iterator[tuple[Moment, State]]:
+    def _checks(self, s: ModelState, n: int, w: ModelWriter) -> Iterator[tuple[WayStep, ModelState]]:
         if self.of.catalog.locks and any(x.stage == "request" for x in s.writers):
             return  # another one has the lock; one that has lost it stands at "set"
         if self.metas[w.base].file != self.metas[s.pointer].file:
@@ -377,10 +379,13 @@ class Search:
         else:
             yield self._moment(w, "check"), self._with(s, n, w._replace(stage="request"))
 
-    def _requests(self, s: State, n: int, w: Writer) -> Iterator[tuple[Moment, State]]:
+    def _requests(self, s: ModelState, n: int, w: ModelWriter) -> Iterator[tuple[WayStep, ModelState]]:
         catalog = self.of.catalog
         if w.stage == "set":  # it has lost its lock, and finds out after its request
-            yield self._moment(w, "applied without the lock, unknown"), self._with(s._replace(pointer=w.new), n, IDLE)
+            yield (
+                self._moment(w, "applied without the lock, unknown"),
+                self._with(s._replace(pointer=w.new), n, IDLE_WRITER),
+            )
             return
         applied = s._replace(pointer=w.new)  # who would be refused is not here, and without a comparison nobody is
         yield self._moment(w, "applied, acknowledged"), self._done(applied, n, w)
@@ -395,14 +400,16 @@ class Search:
                 yield self._moment(w, "the lock expired", "lock expired"), self._with(left, n, w._replace(stage="set"))
             elif fault == "late":
                 later = left._replace(late=tuple(sorted((*s.late, (w.base, w.new)))))
-                yield self._moment(w, "error, the request is late", "late"), self._with(later, n, IDLE)
+                yield self._moment(w, "error, the request is late", "late"), self._with(later, n, IDLE_WRITER)
             else:
                 yield from self._reacts(applied._replace(faults=s.faults - 1), n, w, fault, reaction)
 
-    def _reacts(self, s: State, n: int, w: Writer, fault: Fault, reaction: str) -> Iterator[tuple[Moment, State]]:
+    def _reacts(
+        self, s: ModelState, n: int, w: ModelWriter, fault: Fault, reaction: str
+    ) -> Iterator[tuple[WayStep, ModelState]]:
         """The request was applied, and the client is not told. What it then does is a step of its own only where it asks again."""
         if reaction == "unknown":
-            yield self._moment(w, f"applied, {fault}, unknown", fault), self._with(s, n, IDLE)
+            yield self._moment(w, f"applied, {fault}, unknown", fault), self._with(s, n, IDLE_WRITER)
         elif reaction == "check":  # its file is the table's, or in its log
             yield self._moment(w, f"applied, {fault}, found", fault), self._done(s, n, w)
         elif reaction == "resend, check" or not self.of.catalog.compares:
@@ -410,24 +417,24 @@ class Search:
         else:  # sent again it is refused, whatever came between: the pointer has left the base
             yield self._moment(w, f"applied, {fault}, sent again, refused", fault), self._again(s, n, w)
 
-    def _moment(self, w: Writer, words: str, fault: Fault | None = None) -> Moment:
-        return Moment(w.op, w.operation, words, fault)
+    def _moment(self, w: ModelWriter, words: str, fault: Fault | None = None) -> WayStep:
+        return WayStep(w.op, w.operation, words, fault)
 
-    def _again(self, s: State, n: int, w: Writer) -> State:
+    def _again(self, s: ModelState, n: int, w: ModelWriter) -> ModelState:
         if w.tried == self.of.retries:
             return self._failed(s, n, w)
         return self._with(s, n, w._replace(stage="refresh", tried=w.tried + 1, base=0, new=0))
 
-    def _failed(self, s: State, n: int, w: Writer) -> State:
-        return self._with(s._replace(deleted=s.deleted | 1 << w.op), n, IDLE)
+    def _failed(self, s: ModelState, n: int, w: ModelWriter) -> ModelState:
+        return self._with(s._replace(deleted=s.deleted | 1 << w.op), n, IDLE_WRITER)
 
-    def _done(self, s: State, n: int, w: Writer) -> State:
-        return self._with(s._replace(acknowledged=s.acknowledged | 1 << w.op), n, IDLE)
+    def _done(self, s: ModelState, n: int, w: ModelWriter) -> ModelState:
+        return self._with(s._replace(acknowledged=s.acknowledged | 1 << w.op), n, IDLE_WRITER)
 
-    def _with(self, s: State, n: int, w: Writer) -> State:
+    def _with(self, s: ModelState, n: int, w: ModelWriter) -> ModelState:
         return s._replace(writers=tuple(sorted((*s.writers[:n], w, *s.writers[n + 1 :]))))
 
 
-def search(of: Faulty) -> Searched:
+def search(of: Faulty) -> WaySearchResult:
     """Search everything within the bound."""
-    return Search(of).run()
+    return WaySearch(of).run()

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from checkers.conflicts.validations import Bounds, Effect
+from checkers.conflicts.validations import FileEffect, KeyBounds
 from checkers.evidence.history import Operation
 from checkers.formats.iceberg.records import IcebergCommit, IcebergFile
 from checkers.timeline.timeline import Timeline
@@ -24,7 +24,7 @@ EMPTY = (1, 0)
 
 
 @dataclass
-class Observed:
+class MainCommits:
     """The commits of a table's main.
 
     Attributes:
@@ -33,16 +33,16 @@ class Observed:
         placed: row → when it came into which data file, oldest first: position on main and file; None: into one that is not known.
     """
 
-    effects: list[Effect] = field(default_factory=list)
-    live: dict[str, Bounds] = field(default_factory=dict)
+    effects: list[FileEffect] = field(default_factory=list)
+    live: dict[str, KeyBounds] = field(default_factory=dict)
     placed: dict[Row, list[tuple[int, str | None]]] = field(default_factory=dict)
     _rows: dict[str, Counter[Row]] = field(default_factory=dict)
     """Data file → rows that are certainly in it, without those that were deleted since."""
 
     @staticmethod
-    def of(t: Timeline, commits: tuple[IcebergCommit, ...]) -> Observed:
+    def of(t: Timeline, commits: tuple[IcebergCommit, ...]) -> MainCommits:
         """Those of all commits of main, whose rows are known."""
-        out = Observed()
+        out = MainCommits()
         for k, c in enumerate(commits, 1):
             out._follow(k, c, t)
         return out
@@ -76,7 +76,7 @@ class Observed:
             self._rows.setdefault(path, Counter()).update(rows)
         for f in data:
             keys = [row.id for row in here[f.path]]
-            self.live[f.path] = Bounds(_part(f), *((min(keys), max(keys)) if keys else EMPTY))
+            self.live[f.path] = KeyBounds(_part(f), *((min(keys), max(keys)) if keys else EMPTY))
         self.effects.append(self._effect(c, t))
 
     def _carry(self, k: int, data: list[IcebergFile], gone: list[str], here: dict[str, Counter[Row]]) -> None:
@@ -96,19 +96,19 @@ class Observed:
     def _moved(self, row: Row, gone: list[str]) -> bool:
         return bool(self.placed[row]) and self.placed[row][-1][1] in gone
 
-    def _effect(self, c: IcebergCommit, t: Timeline) -> Effect:
+    def _effect(self, c: IcebergCommit, t: Timeline) -> FileEffect:
         by = {change.by: change.file for change in c.removed or () if change.by is not None}
         deletes: set[str] = set()
-        equality: list[Bounds] = []
+        equality: list[KeyBounds] = []
         for f in c.added_files if c.operation != "replace" else ():
             if f.content == "equality-deletes":
                 keys = [t.row(change).id for change in c.removed or () if change.by == f.path]
-                equality += [Bounds(_part(f), min(keys), max(keys))] if keys else []
+                equality += [KeyBounds(_part(f), min(keys), max(keys))] if keys else []
             elif f.content != "data":
                 deletes |= {f.referenced} if f.referenced is not None else {by[f.path]} if f.path in by else set()
         hidden = {change.file for change in c.removed or () if change.by is not None} if deletes else set()
         of_deletes = {file for file in hidden if not equality}
-        return Effect(
+        return FileEffect(
             c.operation,
             tuple(self.live[f.path] for f in c.added_files if f.content == "data"),
             frozenset(f.path for f in c.removed_files if f.content == "data"),

@@ -15,21 +15,21 @@ from dataclasses import dataclass, field
 from checkers.conflicts.validations import (
     OVERWRITING,
     POSITION_DELETES,
-    Attempt,
-    Bounds,
-    Effect,
-    Filter,
+    FileEffect,
+    KeyBounds,
+    PendingCommit,
+    RowFilter,
     spark_rules,
 )
 from checkers.evidence.replace import replace
-from checkers.formats.iceberg.model.table import DataFile, EqualityDelete, PositionDeletes, Row, Table
-from workloads.engines.engine import Commit, Rule
+from checkers.formats.iceberg.model.table import DataFile, EqualityDeleteFile, PositionDeletes, Row, TableVersion
+from workloads.engines.engine import CommitRules, Rule
 from workloads.engines.engines import ENGINES, SPARK
-from workloads.file.modelled import AT_COMMIT, BOTH_WAYS, COMPACTION, REWRITES, UPSERT, VALIDATED_OVERWRITES
+from workloads.file.modelled import AT_COMMIT, BOTH_WAYS, COMPACTION, REWRITE_KINDS, UPSERT, VALIDATED_OVERWRITES
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ModelOperation:
     """A kind on a key.
 
     Attributes:
@@ -53,7 +53,7 @@ class Operation:
         return self.kind if self.engine == SPARK else f"{self.engine} {self.kind}"
 
     @property
-    def commit(self) -> Commit | None:
+    def commit(self) -> CommitRules | None:
         """How an engine other than Spark commits it."""
         return None if self.engine == SPARK else ENGINES[self.engine].commits[self.kind]
 
@@ -70,22 +70,22 @@ class Operation:
     def __str__(self) -> str:
         mode = f" ({self.mode})" if self.mode else ""
         mode = mode if self.engine == SPARK else f" by {self.engine}"
-        return f"{self.kind}{mode}" if self.kind in REWRITES else f"{self.kind}{mode} of key {self.key}"
+        return f"{self.kind}{mode}" if self.kind in REWRITE_KINDS else f"{self.kind}{mode} of key {self.key}"
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """What an operation wrote for one version of the table: the new files, and the effect that others are validated against."""
 
-    effect: Effect
+    effect: FileEffect
     added: Mapping[str, DataFile] = field(default_factory=dict)
     deletes: Mapping[str, PositionDeletes] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
     """Names of the delete files that it replaces."""
-    equality: tuple[EqualityDelete, ...] = ()
+    equality: tuple[EqualityDeleteFile, ...] = ()
 
 
-def meaning(o: Operation, rows: Counter[Row], n: int, partitions: int) -> tuple[Counter[Row], Counter[Row]]:
+def meaning(o: ModelOperation, rows: Counter[Row], n: int, partitions: int) -> tuple[Counter[Row], Counter[Row]]:
     """The rows that commit n is to remove from these rows, and those that it is to add."""
     mine = Counter({r: c for r, c in rows.items() if r[0] == o.key})
     if o.kind == "insert" or (o.kind == "merge-insert" and not mine):
@@ -105,18 +105,18 @@ def meaning(o: Operation, rows: Counter[Row], n: int, partitions: int) -> tuple[
     return Counter(), Counter()
 
 
-def work(o: Operation, table: Table, n: int, partitions: int) -> Work | None:
+def work(o: ModelOperation, table: TableVersion, n: int, partitions: int) -> Work | None:
     """What an operation writes that has scanned ``table`` and may become commit n; None if it has nothing to do."""
     return _WORK[o.kind](o, table, n, o.key % partitions)
 
 
-def _insert(o: Operation, table: Table, n: int, part: int) -> Work | None:
+def _insert(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
     if any(key == o.key for key, _, _ in table.rows):
         return None  # a workload inserts no key that is there
-    return _written(n, part, [(o.key, n, n)], Effect("append"))
+    return _written(n, part, [(o.key, n, n)], FileEffect("append"))
 
 
-def _written(n: int, part: int, rows: list[Row], effect: Effect, dropped: frozenset[str] = frozenset()) -> Work:
+def _written(n: int, part: int, rows: list[Row], effect: FileEffect, dropped: frozenset[str] = frozenset()) -> Work:
     """A work that writes these rows into one new file, if there are any."""
     if not rows:
         return Work(effect, dropped=dropped)
@@ -124,11 +124,11 @@ def _written(n: int, part: int, rows: list[Row], effect: Effect, dropped: frozen
     return Work(_with(effect, added=(new.bounds,)), {f"{n}-{part}": new}, dropped=dropped)
 
 
-def _with(e: Effect, added: tuple[Bounds, ...]) -> Effect:
-    return Effect(e.operation, added, e.removed, e.deletes, e.covered, e.equality, e.merged, e.manifests)
+def _with(e: FileEffect, added: tuple[KeyBounds, ...]) -> FileEffect:
+    return FileEffect(e.operation, added, e.removed, e.deletes, e.covered, e.equality, e.merged, e.manifests)
 
 
-def _row_level(o: Operation, table: Table, n: int, part: int) -> Work | None:
+def _row_level(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
     found = {name: {p for p, row in rows.items() if row[0] == o.key} for name, rows in table.live.items()}
     found = {name: positions for name, positions in found.items() if positions}
     _, new = meaning(o, table.rows, n, 1)
@@ -136,52 +136,53 @@ def _row_level(o: Operation, table: Table, n: int, part: int) -> Work | None:
         return None
     made = list(new.elements())
     if not found:  # nothing to replace: an append
-        return _written(n, part, made, Effect("append"))
+        return _written(n, part, made, FileEffect("append"))
     older = frozenset(d for name in found for d in table.deletes_of(name))
     merged = _with_deletes(table, found)
     if o.mode == "copy-on-write":
         kept = [row for name in found for p, row in sorted(table.live[name].items()) if p not in found[name]]
-        return _written(n, part, kept + made, Effect("overwrite", removed=frozenset(found), merged=merged), older)
+        return _written(n, part, kept + made, FileEffect("overwrite", removed=frozenset(found), merged=merged), older)
     deletes = {}
     for name, positions in found.items():
         before = [table.deletes[d].positions for d in table.deletes_of(name)]
         deletes[f"{n}-{name}-deletes"] = PositionDeletes(name, frozenset(positions).union(*before))
     named = frozenset(found)
-    effect = Effect("overwrite" if made else "delete", deletes=named, covered=named, merged=merged)
+    effect = FileEffect("overwrite" if made else "delete", deletes=named, covered=named, merged=merged)
     done = _written(n, part, made, effect, older)
     return Work(done.effect, done.added, deletes, older)
 
 
-def _delete_partition(o: Operation, table: Table, n: int, part: int) -> Work | None:
+def _delete_partition(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
     """Its filter selects the partition's delete files, too (``MergingSnapshotProducer.deleteByRowFilter``)."""
     gone = frozenset(name for name, f in table.files.items() if f.part == part)
     older = frozenset(d for name in gone for d in table.deletes_of(name))
-    return Work(Effect("delete", removed=gone, merged=_with_deletes(table, gone)), dropped=older) if gone else None
+    return Work(FileEffect("delete", removed=gone, merged=_with_deletes(table, gone)), dropped=older) if gone else None
 
 
-def _with_deletes(table: Table, files: Iterable[str]) -> frozenset[str]:
+def _with_deletes(table: TableVersion, files: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name in files if table.deletes_of(name))
 
 
-def _overwrite(o: Operation, table: Table, n: int, part: int) -> Work:
+def _overwrite(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work:
     """It replaces the files that a DELETE of the partition removes."""
-    gone = _delete_partition(o, table, n, part) or Work(Effect("append"))
-    effect = Effect("overwrite", removed=gone.effect.removed, merged=gone.effect.merged)
+    gone = _delete_partition(o, table, n, part) or Work(FileEffect("append"))
+    effect = FileEffect("overwrite", removed=gone.effect.removed, merged=gone.effect.merged)
     return _written(n, part, [(o.key, n, n)], effect, gone.dropped)
 
 
-def _merge_insert(o: Operation, table: Table, n: int, part: int) -> Work | None:
+def _merge_insert(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
     """A MERGE that has no row to update: what it scanned as absent it appends, and Spark asks for no validation."""
     return _insert(o, table, n, part)
 
 
-def _equality_delete(o: Operation, table: Table, n: int, part: int) -> Work:
+def _equality_delete(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work:
     return Work(
-        Effect("delete", equality=(Bounds(part, o.key, o.key),)), equality=(EqualityDelete(part, o.key, n + 1),)
+        FileEffect("delete", equality=(KeyBounds(part, o.key, o.key),)),
+        equality=(EqualityDeleteFile(part, o.key, n + 1),),
     )
 
 
-def _compact(o: Operation, table: Table, n: int, part: int) -> Work | None:
+def _compact(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
     """Rewrites each partition with more than one file, or with deletes, into one file that keeps the sequence number of the scan."""
     added, gone = {}, set[str]()
     for p in sorted({f.part for f in table.files.values()}):
@@ -196,10 +197,10 @@ def _compact(o: Operation, table: Table, n: int, part: int) -> Work | None:
         return None
     bounds = tuple(f.bounds for f in added.values())
     older = frozenset(d for name in gone for d in table.deletes_of(name))
-    return Work(Effect("replace", bounds, frozenset(gone)), added, dropped=older)
+    return Work(FileEffect("replace", bounds, frozenset(gone)), added, dropped=older)
 
 
-def _compact_deletes(o: Operation, table: Table, n: int, part: int) -> Work | None:
+def _compact_deletes(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
     """Writes one position delete file for each data file that has some, and leaves out those of a file that is gone."""
     if not table.deletes:
         return None
@@ -210,20 +211,20 @@ def _compact_deletes(o: Operation, table: Table, n: int, part: int) -> Work | No
         )
         for name in sorted(of & {*table.files})
     }
-    return Work(Effect("replace", merged=frozenset(of)), deletes=new, dropped=frozenset(table.deletes))
+    return Work(FileEffect("replace", merged=frozenset(of)), deletes=new, dropped=frozenset(table.deletes))
 
 
-def _rewrite_manifests(o: Operation, table: Table, n: int, part: int) -> Work:
-    return Work(Effect("replace", manifests=True))
+def _rewrite_manifests(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work:
+    return Work(FileEffect("replace", manifests=True))
 
 
-def _upsert(o: Operation, table: Table, n: int, part: int) -> Work:
+def _upsert(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work:
     """An equality delete of the key, and its new row, in one commit."""
-    done = _written(n, part, [(o.key, n, n)], Effect("overwrite", equality=(Bounds(part, o.key, o.key),)))
-    return replace(done, equality=(EqualityDelete(part, o.key, n + 1),))
+    done = _written(n, part, [(o.key, n, n)], FileEffect("overwrite", equality=(KeyBounds(part, o.key, o.key),)))
+    return replace(done, equality=(EqualityDeleteFile(part, o.key, n + 1),))
 
 
-_WORK: Mapping[str, Callable[[Operation, Table, int, int], Work | None]] = {
+_WORK: Mapping[str, Callable[[ModelOperation, TableVersion, int, int], Work | None]] = {
     "insert": _insert,
     "delete-partition": _delete_partition,
     "equality-delete": _equality_delete,
@@ -237,7 +238,9 @@ _WORK: Mapping[str, Callable[[Operation, Table, int, int], Work | None]] = {
 }
 
 
-def rules_of_kind(o: Operation, *, serializable: bool, format_version: int, again: bool = False) -> tuple[Rule, ...]:
+def rules_of_kind(
+    o: ModelOperation, *, serializable: bool, format_version: int, again: bool = False
+) -> tuple[Rule, ...]:
     """The validations that an operation's engine holds it to."""
     if o.commit is not None:
         return tuple(r for r in o.commit.validates if r != "added data" or serializable)
@@ -251,7 +254,7 @@ def rules_of_kind(o: Operation, *, serializable: bool, format_version: int, agai
 
 
 def attempt(
-    o: Operation,
+    o: ModelOperation,
     done: Work,
     *,
     serializable: bool,
@@ -259,7 +262,7 @@ def attempt(
     without: frozenset[Rule],
     partitions: int = 1,
     again: bool = False,
-) -> Attempt:
+) -> PendingCommit:
     """The operation as its engine validates it.
 
     Args:
@@ -267,14 +270,14 @@ def attempt(
         again: whether it was refused before, so that it also requires what its first attempt found to drop.
     """
     rules = rules_of_kind(o, serializable=serializable, format_version=format_version, again=again)
-    selects = Filter(key=None if o.kind == "merge-upsert" else o.key)
+    selects = RowFilter(key=None if o.kind == "merge-upsert" else o.key)
     if o.kind in OVERWRITING:
-        selects = Filter(part=o.key % partitions)
-    return Attempt(done.effect, selects, tuple(r for r in rules if r not in without))
+        selects = RowFilter(part=o.key % partitions)
+    return PendingCommit(done.effect, selects, tuple(r for r in rules if r not in without))
 
 
-def committed(table: Table, done: Work) -> Table:
+def committed(table: TableVersion, done: Work) -> TableVersion:
     """The next version."""
     files = {name: f for name, f in table.files.items() if name not in done.effect.removed} | dict(done.added)
     deletes = {name: d for name, d in table.deletes.items() if name not in done.dropped} | dict(done.deletes)
-    return Table(files, deletes, (*table.equality, *done.equality), table.sequence + 1)
+    return TableVersion(files, deletes, (*table.equality, *done.equality), table.sequence + 1)

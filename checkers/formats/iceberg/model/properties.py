@@ -14,17 +14,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from checkers.formats.iceberg.model.operations import Operation, Work, meaning
-from checkers.formats.iceberg.model.table import Row, Table
-from workloads.file.modelled import REWRITES
+from checkers.formats.iceberg.model.operations import ModelOperation, Work, meaning
+from checkers.formats.iceberg.model.table import Row, TableVersion
+from workloads.file.modelled import REWRITE_KINDS
 
 DANGLING = "dangling-dv"
 """A deletion vector of a file that is gone. In version 2 such position deletes are allowed, and delete nothing."""
 
 
 def broken(
-    versions: Sequence[Table],
-    operations: Sequence[Operation],
+    versions: Sequence[TableVersion],
+    operations: Sequence[ModelOperation],
     scans: Sequence[int],
     done: Work,
     *,
@@ -57,7 +57,7 @@ def broken(
     return None
 
 
-def _dangling(v: Table) -> set[str]:
+def _dangling(v: TableVersion) -> set[str]:
     return {name for name, d in v.deletes.items() if d.data_file not in v.files}
 
 
@@ -65,8 +65,8 @@ def _dangling(v: Table) -> set[str]:
 class _Orders:
     """Orders of a log's operations in which each means what it did; see :func:`broken` for the attributes."""
 
-    versions: Sequence[Table]
-    operations: Sequence[Operation]
+    versions: Sequence[TableVersion]
+    operations: Sequence[ModelOperation]
     scans: Sequence[int]
     partitions: int
 
@@ -102,11 +102,16 @@ class _Orders:
 
 
 def _named(
-    o: Operation, scanned: Table, base: Table, changed: tuple[Counter[Row], Counter[Row]], n: int, partitions: int
+    o: ModelOperation,
+    scanned: TableVersion,
+    base: TableVersion,
+    changed: tuple[Counter[Row], Counter[Row]],
+    n: int,
+    partitions: int,
 ) -> str:
     """The name of what no order explains."""
     removed, added = changed
-    if o.kind in REWRITES:
+    if o.kind in REWRITE_KINDS:
         return "compaction-changed-rows"
     wanted = meaning(o, scanned.rows, n, partitions)
     if changed == wanted:

@@ -12,14 +12,14 @@ from typing import Any
 import yaml
 
 from checkers.conflicts.validations import MESSAGES, VALIDATED
-from checkers.formats.iceberg.model.catalogs import CATALOGS, Fault
-from checkers.formats.iceberg.model.explore import Bound, Entry, Log
-from checkers.formats.iceberg.model.faults import CATALOG, MISSING, Faulty, Way
-from checkers.formats.iceberg.model.operations import Operation
-from checkers.formats.iceberg.model.table import Table
+from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS, Fault
+from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry
+from checkers.formats.iceberg.model.faults import BY_CATALOG, MISSING, Faulty, Way
+from checkers.formats.iceberg.model.operations import ModelOperation
+from checkers.formats.iceberg.model.table import TableVersion
 from workloads.engines.engine import Rule
 from workloads.engines.engines import SPARK
-from workloads.file.modelled import COMPACTION, REWRITES
+from workloads.file.modelled import COMPACTION, REWRITE_KINDS
 
 MERGE_ON_READ = "merge-on-read"
 MOST_WRITERS = 8
@@ -32,9 +32,9 @@ def scenario(
     bound: Bound,
     log: Log,
     anomaly: str | None,
-    final: Table,
+    final: TableVersion,
     name: str,
-    refused: Sequence[tuple[Entry, Rule]] = (),
+    refused: Sequence[tuple[LogEntry, Rule]] = (),
 ) -> tuple[str, str]:
     """The text of a scenario file that shows ``anomaly``, or none; or an empty text, and why no file can say it.
 
@@ -81,12 +81,12 @@ def scenario(
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
 
 
-def _engines(every: Sequence[Entry]) -> dict[str, str]:
+def _engines(every: Sequence[LogEntry]) -> dict[str, str]:
     """Writer → engine, of those that are not Spark's."""
     return {str(n): e.operation.engine for n, e in enumerate(every) if e.operation.engine != SPARK}
 
 
-def _step(n: int, every: Sequence[Entry], place: int, bound: Bound) -> dict[str, Any]:
+def _step(n: int, every: Sequence[LogEntry], place: int, bound: Bound) -> dict[str, Any]:
     """The n-th operation, whose commit comes at a place of the log, or would come there if it were not refused."""
     names = [f"{e.operation.kind}-{m}" for m, e in enumerate(every, 1)]
     e = every[n - 1]
@@ -107,7 +107,7 @@ def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
     An operation with a fault is held where its request was applied and is not answered (or, if the request is late, was answered and is not
     applied); another one is held at its commit. Whoever commits meanwhile waits until it is held, and lets it go.
     """
-    catalog = next((ours for model, ours in _OURS.items() if CATALOGS[model] is of.catalog), None)
+    catalog = next((ours for model, ours in _OURS.items() if MODEL_CATALOGS[model] is of.catalog), None)
     if catalog is None:
         return "", "no real catalog is like that"
     if any(m.fault == "lock expired" for m in way):
@@ -184,7 +184,7 @@ _BESIDE = (
 class _Course:
     """An operation on a way: where it begins, asks, is free to go on, and ends, as places of moments."""
 
-    def __init__(self, n: int, way: Way, operations: Sequence[Operation]) -> None:
+    def __init__(self, n: int, way: Way, operations: Sequence[ModelOperation]) -> None:
         self.n = n
         mine = [(place, m) for place, m in enumerate(way) if m.op == n]
         self.operation, self.scans, self.ends = mine[0][1].operation, mine[0][0], mine[-1][0]
@@ -198,7 +198,7 @@ class _Course:
         if self.fault is None:  # at its commit, from its refresh on
             self.held, self.free = mine[max(asked - 1, 0)][0], mine[asked][0]
         else:
-            later = [place for place, _ in mine[asked + 1 :]] or [p for p, m in enumerate(way) if m.op == CATALOG]
+            later = [place for place, _ in mine[asked + 1 :]] or [p for p, m in enumerate(way) if m.op == BY_CATALOG]
             self.held, self.free = mine[asked][0], later[0] if later else len(way)
         self.applied = mine[asked][0]
         self.begins = mine[min(1, len(mine) - 1)][0]  # its refresh
@@ -225,14 +225,14 @@ def said(log: Log) -> list[str]:
     ]
 
 
-def kind_of(o: Operation) -> str:
+def kind_of(o: ModelOperation) -> str:
     """The workload's name of its kind, where ``validated`` is an option."""
     return o.kind.removesuffix(VALIDATED)
 
 
-def argument(o: Operation, partitions: int) -> dict[str, Any]:
+def argument(o: ModelOperation, partitions: int) -> dict[str, Any]:
     """The operation's ``value``, as a workload draws it."""
-    if o.kind in REWRITES:
+    if o.kind in REWRITE_KINDS:
         # Not all files, but as the model: those of a partition with two, and those with deletes.
         return {"strategy": "binpack", "all": False} if o.kind == COMPACTION else {}
     value: dict[str, Any] = {} if o.kind == "delete-partition" else {"ids": [o.key]}

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from checkers.conflicts.validations import Bounds
+from checkers.conflicts.validations import KeyBounds
 
 Row = tuple[int, int, int]
 """Key, the number of the commit that wrote it, and that of the one that inserted it, since an update leaves it the other columns; 0: it was
@@ -26,10 +26,10 @@ class DataFile:
     sequence: int
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> KeyBounds:
         """As its manifest entry says."""
         keys = [key for key, _, _ in self.rows]
-        return Bounds(self.part, min(keys), max(keys))
+        return KeyBounds(self.part, min(keys), max(keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class PositionDeletes:
 
 
 @dataclass(frozen=True, slots=True)
-class EqualityDelete:
+class EqualityDeleteFile:
     """Deletes a key in files of the partition with a lower sequence number."""
 
     part: int
@@ -50,7 +50,7 @@ class EqualityDelete:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableVersion:
     """A version of the table.
 
     Attributes:
@@ -61,7 +61,7 @@ class Table:
 
     files: dict[str, DataFile]
     deletes: dict[str, PositionDeletes]
-    equality: tuple[EqualityDelete, ...] = ()
+    equality: tuple[EqualityDeleteFile, ...] = ()
     sequence: int = 1
 
     @cached_property
@@ -90,10 +90,10 @@ class Table:
         return [name for name, d in self.deletes.items() if d.data_file == data_file]
 
 
-def seeded(keys: int, partitions: int) -> Table:
+def seeded(keys: int, partitions: int) -> TableVersion:
     """A table whose keys are there, those of a partition in one file. Each file has a row more, which no operation touches: Spark deletes a
     file that has only deleted rows by its metadata alone, which is another kind of commit."""
-    return Table(
+    return TableVersion(
         {
             f"seed-{p}": DataFile(p, tuple((k, 0, 0) for k in range(keys + partitions) if k % partitions == p), 1)
             for p in range(partitions)
