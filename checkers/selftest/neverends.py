@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from checkers.evidence.history import Event, Operation
+from checkers.evidence.history import NS_PER_S, Event, Operation
 from checkers.evidence.replace import replace
-from checkers.liveness import NS_PER_S, TIMEOUT, Liveness
+from checkers.liveness import TIMEOUT, Liveness
 from checkers.selftest import edits
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.world import Planted, World
