@@ -134,52 +134,10 @@ def _frame(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int
     rows = Rows()
     names = tuple(KINDS)
     code = {name: n for n, name in enumerate(names)}
-    part, parity, at, since, until = ([-1] * len(ops) for _ in range(5))
-    proofs = _proofs(TableHistory(t), t) if placed else {}
-    form: list[int] = []
-    readers: list[int] = []
-    results: list[list[Any]] = []
-    arg_op: list[int] = []
-    arg_id: list[int] = []
-    kinds = {f: KINDS.get(f) for f in {o.f for o in ops}}
-    skipped = {f for f, kind in kinds.items() if kind is not None and keeps_rows(kind) and kind.verb != "read"}
-    reading = {f for f, kind in kinds.items() if kind is not None and kind.verb == "read"}
-    for n, o in enumerate(ops):
-        if o.f in skipped and isinstance(o.value, dict):
-            at[n] = proofs.pop(o.op, -1)
-            form.append(IDS)
-            continue
-        about = _touched(o, t.spec)
-        named = about.named
-        if named:
-            arg_op += [n] * len(named)
-            arg_id += named
-        what = IDS if about[1:5] == _IDS_ONLY and o.f not in reading else _form(o, about, t.spec)
-        form.append(what)
-        if what == WHERE and about.predicate is not None:
-            part[n], parity[n] = about.predicate
-        elif what == PART:
-            (part[n],) = about.parts
-        if o.f in reading and o.type == "ok":
-            result = o.result
-            if KINDS[o.f].travels:
-                at[n], since[n], until[n] = placed[o.op]
-                result = result.get("rows")
-            if not isinstance(result, list):
-                raise Unordinary(f"{o.op} returned no rows")
-            readers.append(n)
-            results.append(result)
-    if proofs:
-        raise Unplaced(f"{min(proofs)} expired snapshots, and may have changed rows")
+    s = _statements(t, ops, placed)
     sums = np.zeros(len(ops), np.uint64)
-    sums[i64(readers)] = _sums([ops[n] for n in readers], results, rows)
-    changes = [t.changes(c) for c in t.main]
-    assert None not in changes  # known for an ordinary table
-    sides: list[tuple[Row, ...]] = [*chain.from_iterable(changes)]  # type: ignore[arg-type]
-    rows.add_all([*chain.from_iterable(sides)])
-    many = i64([*map(len, sides)])
-    position = np.repeat(np.arange(1, len(t.main) + 1).repeat(2), many)
-    sign = np.repeat(np.tile(np.array([-1, 1], np.int64), len(t.main)), many)
+    sums[i64(s.readers)] = _sums([ops[n] for n in s.readers], s.results, rows)
+    position, sign = _changes(t, rows)
     number = {o.op: n for n, o in enumerate(ops)}
     return TableFrame(
         spec=_weakest(t),
@@ -191,14 +149,14 @@ def _frame(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int
         completed=i64([NEVER_CAME if o.completed is None else o.completed.index for o in ops]),
         name=u64([rows.name(o.op) for o in ops]),
         seen=sums,
-        at=i64(at),
-        since=i64(since),
-        until=i64(until),
-        form=i64(form),
-        part=i64(part),
-        parity=i64(parity),
-        arg_op=i64(arg_op),
-        arg_id=i64(arg_id),
+        at=i64(s.at),
+        since=i64(s.since),
+        until=i64(s.until),
+        form=i64(s.form),
+        part=i64(s.part),
+        parity=i64(s.parity),
+        arg_op=i64(s.arg_op),
+        arg_id=i64(s.arg_id),
         commit_op=i64([number.get(c.op or "", -1) for c in t.main]),
         position=position,
         sign=sign,
@@ -208,6 +166,67 @@ def _frame(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int
         log=u64(rows.log),
         row_part=i64(rows.part),
     )
+
+
+class _Statements:
+    """What operations name and what they read: columns by the number of the operation, -1 where they say nothing."""
+
+    def __init__(self, count: int) -> None:
+        self.part, self.parity, self.at, self.since, self.until = ([-1] * count for _ in range(5))
+        self.form: list[int] = []
+        self.readers: list[int] = []
+        self.results: list[list[Any]] = []
+        self.arg_op: list[int] = []
+        self.arg_id: list[int] = []
+
+
+def _statements(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int, int, int]]) -> _Statements:
+    """Raises Unordinary if a read returned no rows, Unplaced if an expiry is not where its proof is."""
+    s = _Statements(len(ops))
+    proofs = _proofs(TableHistory(t), t) if placed else {}
+    kinds = {f: KINDS.get(f) for f in {o.f for o in ops}}
+    skipped = {f for f, kind in kinds.items() if kind is not None and keeps_rows(kind) and kind.verb != "read"}
+    reading = {f for f, kind in kinds.items() if kind is not None and kind.verb == "read"}
+    for n, o in enumerate(ops):
+        if o.f in skipped and isinstance(o.value, dict):
+            s.at[n] = proofs.pop(o.op, -1)
+            s.form.append(IDS)
+            continue
+        about = _touched(o, t.spec)
+        named = about.named
+        if named:
+            s.arg_op += [n] * len(named)
+            s.arg_id += named
+        what = IDS if about[1:5] == _IDS_ONLY and o.f not in reading else _form(o, about, t.spec)
+        s.form.append(what)
+        if what == WHERE and about.predicate is not None:
+            s.part[n], s.parity[n] = about.predicate
+        elif what == PART:
+            (s.part[n],) = about.parts
+        if o.f in reading and o.type == "ok":
+            result = o.result
+            if KINDS[o.f].travels:
+                s.at[n], s.since[n], s.until[n] = placed[o.op]
+                result = result.get("rows")
+            if not isinstance(result, list):
+                raise Unordinary(f"{o.op} returned no rows")
+            s.readers.append(n)
+            s.results.append(result)
+    if proofs:
+        raise Unplaced(f"{min(proofs)} expired snapshots, and may have changed rows")
+    return s
+
+
+def _changes(t: Timeline, rows: Rows) -> tuple[I64, I64]:
+    """Adds the rows that each commit of main removed and added to ``rows``: for each its position on main, and -1 or 1."""
+    changes = [t.changes(c) for c in t.main]
+    assert None not in changes  # known for an ordinary table
+    sides: list[tuple[Row, ...]] = [*chain.from_iterable(changes)]  # type: ignore[arg-type]
+    rows.add_all([*chain.from_iterable(sides)])
+    many = i64([*map(len, sides)])
+    position = np.repeat(np.arange(1, len(t.main) + 1).repeat(2), many)
+    sign = np.repeat(np.tile(np.array([-1, 1], np.int64), len(t.main)), many)
+    return position, sign
 
 
 def _sums(readers: Sequence[Operation], results: Sequence[list[Any]], names: Rows) -> U64:

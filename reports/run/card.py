@@ -110,11 +110,12 @@ def card(
     most, most_ops = MOST_TEXT // room, MOST_OPS // room
     means = meaning(found.name)
     few = sorted(involved[:most_ops], key=lambda o: o.start)
+    parts = _parts(view)
     seen: list[Block] = [] if view is None else stories_view.what_happened(view)
     seen += [] if a is None else [_why(a, most)]
     seen += picture.blocks(picture.interleaving(shown, few, bands), f"Operations of anomaly {found.n}")
     if few:
-        seen += [operations.table(shown, few, parts=_parts(view))]
+        seen += [operations.table(shown, few, parts=parts)]
         seen += _more(len(involved) - most_ops, "operation", ", in results.json.")
     if a is not None:
         seen += [*_snapshots(shown, a, few), *_requests(shown, a), *_minimal(shown, a, view)]
@@ -124,7 +125,8 @@ def card(
     seen += _more(len(found.others) - MOST_OTHERS, "anomaly of this", ", in results.json.")
     beside: list[Block] = [Pairs(_about(shown, found, few, means, related), "about"), *_name(found.name, means)]
     beside += [] if view is None else stories_view.known_defects(view)
-    beside += statements.blocks(shown.run, few)
+    # The statement to run again stands first: the box shows some fifty lines, and scrolls.
+    beside += statements.blocks(shown.run, sorted(few, key=lambda o: parts.get(o.op) != LOST))
     sentence = view.story.consequence if view is not None else means.sentence if means is not None else ""
     consequence: list[Block] = [Text([shortened(sentence)], "consequence")] if sentence else []
     consequence += [Pairs(_answer(found, few, means), "about")]

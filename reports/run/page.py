@@ -124,12 +124,12 @@ def _answer(run: Stored, found: list[CardSubject]) -> list[tuple[str, str]]:
     places = [f"{words.shorten(t, 60)}: {k}" for t, k in list(ids.items())[:MOST_PLACES]]
     places += [f"and {words.plural(len(ids) - MOST_PLACES, 'more table')}"] if len(ids) > MOST_PLACES else []
     blamed = [f"{words.shorten(name, 60)} ({words.plural(n, 'finding')})" for name, n in who(stories).items()]
-    first = next((f for f in found if f.view is not None and f.view.story in stories and f.view.story.repair), None)
+    repaired = [f for f in found if f.view is not None and f.view.story in stories and f.view.story.repair]
     now: str = ""
-    if first is not None and first.view is not None:
-        now = joined(
-            (link(f"as card {first.n} says", f"#{first.anchor}"), ": ", card.with_code(first.view.story.repair))
-        )
+    for f in repaired[:1]:
+        others = f" Then the same for {words.plural(len(repaired) - 1, 'more card')}." if len(repaired) > 1 else ""
+        repair = f.view.story.repair if f.view is not None else ""
+        now = joined((link(f"as card {f.n} says", f"#{f.anchor}"), ": ", card.with_code(repair), others))
     pairs = [
         ("unreadable", ", ".join(dict.fromkeys(gone))),
         ("rows lost or wrong", "; ".join(places)),

@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -14,6 +15,7 @@ from checkers.costs import figures
 from checkers.judge import stories
 from checkers.judge.stories import UNREADABLE_STEP
 from checkers.timeline import explain
+from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.drawing.page import BANNER_SYMBOLS
 from reports.run import bands, banner, faulted, load_view, stored, stories_view
@@ -51,21 +53,44 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         colour = wants_colour(sys.stdout, os.environ)
     if width is None:
         width = min(110, shutil.get_terminal_size((100, 24)).columns)
-    width = max(40, width)
+    to = _Terminal(max(40, width), colour)
     run = stored.of(run_folder)
     verdict = banner.banner(run)
+    out = ["", to.paint(f"{BANNER_SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
+    out += to.wrap(verdict.sentence, "  ")
+    for note in run.notes:
+        out += to.wrap(note, "  ")
+    for name, text, href in stories_view.scenario_facts(run):
+        out += to.wrap(f"{name}: {text}" + (f", {href}" if href else ""), "  ")
+    out += _shapes(stories_view.shapes(run), to)
+    if own := stories_view.counted_anomalies(run):
+        out += ["", *_names(run, own, to), *_first(run, own, to)]
+    out += _unknown(run, verdict.sentence, to)
+    out.append("")
+    rows = _rows(run, verdict.errors)
+    label_width = max(len(label) for label, _ in rows)
+    out += [f"  {to.paint(label.ljust(label_width), 'muted')}  {text}" for label, text in rows]
+    return [words.printable(line) if not colour else _printable(line) for line in out]
 
-    def paint(text: str, style: str) -> str:
-        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour else text
 
-    def wrap(text: str, indent: str) -> list[str]:
+@dataclass(frozen=True)
+class _Terminal:
+    """Where the summary is read."""
+
+    width: int
+    colour: bool
+
+    def paint(self, text: str, style: str) -> str:
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour else text
+
+    def wrap(self, text: str, indent: str) -> list[str]:
         # A line at a time: explanations may be arranged in lines ("Let: … Then: …").
         out: list[str] = []
         for line in text.splitlines():
             lead = indent + " " * (len(line) - len(line.lstrip()))
             out += textwrap.wrap(
                 line.strip(),
-                width,
+                self.width,
                 initial_indent=lead,
                 subsequent_indent=lead,
                 break_long_words=False,
@@ -73,117 +98,120 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             )
         return out
 
-    out = ["", paint(f"{BANNER_SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
-    out += wrap(verdict.sentence, "  ")
-    for note in run.notes:
-        out += wrap(note, "  ")
-    for name, text, href in stories_view.scenario_facts(run):
-        out += wrap(f"{name}: {text}" + (f", {href}" if href else ""), "  ")
-    shapes = stories_view.shapes(run)
+
+def _shapes(shapes: Sequence[stories_view.ShapeView], to: _Terminal) -> list[str]:
+    out: list[str] = []
     for shape in shapes[:MOST_SHAPES]:
-        out += ["", *_shape(shape, paint, wrap)]
+        out += ["", *_shape(shape, to)]
     if len(shapes) > MOST_SHAPES:
         out += ["", f"  and {words.plural(len(shapes) - MOST_SHAPES, 'more kind')} of such events"]
-    own = stories_view.counted_anomalies(run)
+    return out
+
+
+def _names(run: Stored, own: Sequence[Anomaly], to: _Terminal) -> list[str]:
+    """A line for each name of an anomaly: how often, on which tables, and which checkers found it."""
     names = stored.anomaly_names(own)
-    if names:
-        out.append("")
-        count_width = max(len(words.grouped(n)) for n in names.values())
-        for name, n in list(names.items())[:MOST_NAMES]:
-            of_name = [a for a in own if a.name == name]
-            where = ", ".join(sorted({a.table for a in of_name if a.table})[:4])
-            by = ", ".join(sorted({a.checker for a in of_name})[:4])
-            who = stored.confirmed_by(name, run.anomalies)
-            details = ", ".join(
-                part
-                for part in (
-                    f"on {where}" if where else "",
-                    f"found by {by}",
-                    f"also found by {who}" if who else "",
-                    "documented" if all(a.documented for a in of_name) else "",
-                    *sorted({run.mark(a) for a in of_name}),
-                )
-                if part
-            )
-            label = paint(words.shorten(name, 60), "bold")
-            out.append(f"  {words.grouped(n):>{count_width}} {label}  {paint(details, 'muted')}")
-        if len(names) > MOST_NAMES:
-            out.append(f"  {'':>{count_width}} and {words.plural(len(names) - MOST_NAMES, 'more name')}")
-        gravest = [
-            a for s in stories_view.unmarked(run)[:1] for a in stories.anomalies_of(s, run.verdicts) if a.name == s.name
-        ]
-        first = (gravest or sorted(own, key=lambda a: bool(run.mark(a))))[0]
-        if first.explanation:
-            out += ["", paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
-            out += wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
-            for p in [p for p in run.requests(first) if p.faults][:MOST_FAULTS]:
-                out += wrap(faulted.happened(p), "    ")
-            if first.minimal is not None and len(ops := first.minimal.ops) > 1:
-                complete = first.minimal.complete
-                count = words.plural(len(ops), "operation")
-                show = "show it, and no fewer" if complete else "show it"
-                out += wrap(f"{count} {show}: {', '.join(words.shorten(o, 40) for o in ops[:MOST_OPS])}", "    ")
-    unknown = [v for v in run.verdicts if v.valid == "unknown" and not (v.notes and v.notes[0] in verdict.sentence)]
-    if unknown:
-        out.append("")
-        for v in unknown[:6]:
-            out += wrap(f"{v.checker}: unknown" + (f": {words.shorten(v.notes[0], 300)}" if v.notes else ""), "  ")
-    out.append("")
-    total = figures.tally("all", run.operations)
-    rows = [
-        (
-            "operations",
-            f"{words.grouped(total.count)}: {words.outcomes(total.ok, total.fail, total.info)}"
-            + (f", in {words.duration(figures.ms(run.end_ns))}" if run.events else ""),
+    count_width = max(len(words.grouped(n)) for n in names.values())
+    out = []
+    for name, n in list(names.items())[:MOST_NAMES]:
+        of_name = [a for a in own if a.name == name]
+        where = ", ".join(sorted({a.table for a in of_name if a.table})[:4])
+        by = ", ".join(sorted({a.checker for a in of_name})[:4])
+        who = stored.confirmed_by(name, run.anomalies)
+        details = (
+            f"on {where}" if where else "",
+            f"found by {by}",
+            f"also found by {who}" if who else "",
+            "documented" if all(a.documented for a in of_name) else "",
+            *sorted({run.mark(a) for a in of_name}),
         )
+        label = to.paint(words.shorten(name, 60), "bold")
+        out.append(
+            f"  {words.grouped(n):>{count_width}} {label}  {to.paint(', '.join(filter(None, details)), 'muted')}"
+        )
+    if len(names) > MOST_NAMES:
+        out.append(f"  {'':>{count_width}} and {words.plural(len(names) - MOST_NAMES, 'more name')}")
+    return out
+
+
+def _first(run: Stored, own: Sequence[Anomaly], to: _Terminal) -> list[str]:
+    """The explanation of the gravest anomaly, the faults that it met, and its minimal history."""
+    gravest = [
+        a for s in stories_view.unmarked(run)[:1] for a in stories.anomalies_of(s, run.verdicts) if a.name == s.name
     ]
-    rows += verdict.errors
-    rows += load_view.lines(run)
-    faults = bands.faults(run.events)
-    if faults:
-        struck, never = sum(t.commits for t in faults), [t.name for t in faults if not t.hits.total()]
-        text = f"{words.plural(sum(t.times for t in faults), 'fault')} of {words.plural(len(faults), 'kind')}, "
-        text += f"{words.plural(struck, 'commit')} struck"
-        if never:
-            text += f"; never struck: {', '.join(words.shorten(n, 60) for n in never[:8])}"
-            text += f" and {len(never) - 8} more" if len(never) > 8 else ""
-        rows.append(("faults", text))
-    legal = stored.allowed(run.verdicts)
-    if legal:
+    first = (gravest or sorted(own, key=lambda a: bool(run.mark(a))))[0]
+    if not first.explanation:
+        return []
+    out = ["", to.paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
+    out += to.wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
+    for p in [p for p in run.requests(first) if p.faults][:MOST_FAULTS]:
+        out += to.wrap(faulted.happened(p), "    ")
+    if first.minimal is not None and len(ops := first.minimal.ops) > 1:
+        count = words.plural(len(ops), "operation")
+        show = "show it, and no fewer" if first.minimal.complete else "show it"
+        out += to.wrap(f"{count} {show}: {', '.join(words.shorten(o, 40) for o in ops[:MOST_OPS])}", "    ")
+    return out
+
+
+def _unknown(run: Stored, sentence: str, to: _Terminal) -> list[str]:
+    """The checkers that cannot say, and why, but those of which the banner's sentence says it."""
+    unknown = [v for v in run.verdicts if v.valid == "unknown" and not (v.notes and v.notes[0] in sentence)]
+    out = [""] if unknown else []
+    for v in unknown[:6]:
+        out += to.wrap(f"{v.checker}: unknown" + (f": {words.shorten(v.notes[0], 300)}" if v.notes else ""), "  ")
+    return out
+
+
+def _rows(run: Stored, errors: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The facts below the findings: label and text."""
+    total = figures.tally("all", run.operations)
+    took = f", in {words.duration(figures.ms(run.end_ns))}" if run.events else ""
+    outcomes = words.outcomes(total.ok, total.fail, total.info)
+    rows = [("operations", f"{words.grouped(total.count)}: {outcomes}{took}"), *errors, *load_view.lines(run)]
+    if faults := bands.faults(run.events):
+        rows.append(("faults", _struck(faults)))
+    if legal := stored.allowed(run.verdicts):
         listed = ", ".join(f"{words.shorten(name, 40)} ×{words.grouped(n)}" for name, n in list(legal.items())[:8])
         rows.append(("allowed", f"{listed}: legal at the level of their table"))
     rows += [(a.key, str(a)) for a in run.accepted.swallowed(run.anomalies)]
     rows += [("problem", words.shorten(" ".join(p.split()), 300)) for p in run.problems[:3]]
     report = run.folder / "report.html"
     rows.append(("page", str(report)) if report.exists() else ("folder", str(run.folder)))
-    if run.command:
-        rows.append(("again", run.command))
+    rows += [("again", run.command)] if run.command else []
     rows += [("who", who)] if (who := stories_view.who(run)) else []
-    label_width = max(len(label) for label, _ in rows)
-    out += [f"  {paint(label.ljust(label_width), 'muted')}  {text}" for label, text in rows]
-    return [words.printable(line) if not colour else _printable(line) for line in out]
+    return rows
 
 
-def _shape(
-    shape: stories_view.ShapeView, paint: Callable[[str, str], str], wrap: Callable[[str, str], list[str]]
-) -> list[str]:
+def _struck(faults: Sequence[bands.FaultTally]) -> str:
+    struck, never = sum(t.commits for t in faults), [t.name for t in faults if not t.hits.total()]
+    text = f"{words.plural(sum(t.times for t in faults), 'fault')} of {words.plural(len(faults), 'kind')}, "
+    text += f"{words.plural(struck, 'commit')} struck"
+    if never:
+        text += f"; never struck: {', '.join(words.shorten(n, 60) for n in never[:8])}"
+        text += f" and {len(never) - 8} more" if len(never) > 8 else ""
+    return text
+
+
+def _shape(shape: stories_view.ShapeView, to: _Terminal) -> list[str]:
     """The first story of a shape, and where others like it are."""
     first, *rest = (*shape.told, *shape.more)
     s = first.story
     said = "".join(f", {part}" for part in (f"on {s.table}" if s.table else "", first.mark) if part)
-    out = [f"  {paint(line.strip(), 'bold')}" for line in wrap(words.shorten(s.headline, 300), "  ")]
-    out += wrap(f"{s.consequence} By {first.who}{said}.", "    ")
-    out += [line for text in first.struck for line in wrap(text, "    ")]
+    out = [f"  {to.paint(line.strip(), 'bold')}" for line in to.wrap(words.shorten(s.headline, 300), "  ")]
+    out += to.wrap(f"{s.consequence} By {first.who}{said}.", "    ")
+    out += [line for text in first.struck for line in to.wrap(text, "    ")]
     for step in first.lines if len(first.lines) > 1 else ():
         times = f" ×{words.grouped(step.count)}" if step.count > 1 else ""
         lead = "" if step.name == UNREADABLE_STEP else f"{words.shorten(step.name, 60)}{times}: "
-        out += wrap(lead + words.shorten(step.text, 600), "    ")
-    out += wrap(f"do now: {s.repair.replace('`', '')}", "    ") if s.repair else []
-    out += wrap(f"avoid it: {s.remedy.replace('`', '')}", "    ") if s.remedy else []
+        out += to.wrap(lead + words.shorten(step.text, 600), "    ")
+    out += to.wrap(f"do now: {s.repair.replace('`', '')}", "    ") if s.repair else []
+    out += to.wrap(f"avoid it: {s.remedy.replace('`', '')}", "    ") if s.remedy else []
     out += [line for k in first.known for line in _known(k, "    ")]
     if rest:
         tables = dict.fromkeys(v.story.table for v in rest if v.story.table)
-        out += wrap(f"and {len(rest)} more like this" + (f", on {explain.listing(tables)}" if tables else ""), "    ")
+        out += to.wrap(
+            f"and {len(rest)} more like this" + (f", on {explain.listing(tables)}" if tables else ""), "    "
+        )
     return out
 
 

@@ -996,6 +996,12 @@ def raced(run: Path, minimal: tuple[str, ...] = (), **changes: Any) -> str:
     return html[html.index('id="anomaly-1"') : html.index('id="plan"')]
 
 
+def test_the_statement_of_what_was_lost_stands_above_the_others(run: Path) -> None:
+    text = raced(run).partition("Statements")[2].partition("</pre>")[0]
+    named = re.findall(r"^-- (\S+)", text, re.MULTILINE)
+    assert named[0] == "w1-0" and len(named) > 1
+
+
 def test_a_card_shows_the_operation_that_lost_the_race_and_the_one_that_won_it(run: Path) -> None:
     table = raced(run).partition("its commit</th>")[2].partition("</table>")[0]
     loser, winner = (table.partition(f'<tr data-op="{op}"')[2].partition("</tr>")[0] for op in ("w1-0", "w0-0"))
