@@ -127,7 +127,7 @@ def _answer(run: Stored, found: list[CardSubject]) -> list[tuple[str, str]]:
     repaired = [f for f in found if f.view is not None and f.view.story in stories and f.view.story.repair]
     now: str = ""
     for f in repaired[:1]:
-        others = f" Then the same for {words.plural(len(repaired) - 1, 'more card')}." if len(repaired) > 1 else ""
+        others = f" Look at {words.plural(len(repaired) - 1, 'more card')}, too." if len(repaired) > 1 else ""
         repair = f.view.story.repair if f.view is not None else ""
         now = joined((link(f"as card {f.n} says", f"#{f.anchor}"), ": ", card.with_code(repair), others))
     pairs = [

@@ -1030,7 +1030,10 @@ def test_the_first_screen_says_which_rows_are_wrong_who_did_it_and_what_to_do_no
     top = html.partition("</header>")[0]
     assert "<dt>rows lost or wrong</dt><dd>orders: id 0; people: id 1</dd>" in top
     assert "<dt>who did it</dt><dd>DuckDB (2 findings)</dd>" in top
-    assert '<dt>do now</dt><dd><a href="#anomaly-1">as card 1 says</a>: Run w9-0 again.</dd>' in top
+    assert (
+        '<dt>do now</dt><dd><a href="#anomaly-1">as card 1 says</a>: Run w9-0 again. Look at 1 more card, too.</dd>'
+        in top
+    )
 
 
 def test_a_minimal_history_of_one_operation_is_not_shown_unless_another_took_its_place(run: Path) -> None:
