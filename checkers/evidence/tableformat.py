@@ -108,6 +108,8 @@ class TableFormat(Generic[C, M]):
     """What a person calls a version of a table."""
     decides: ClassVar[str] = ""
     """Who accepts a commit or refuses it; empty: the catalog."""
+    keeper: ClassVar[str] = ""
+    """Who must let only one of two commits make a version, and is at fault if both are accepted; empty: the catalog."""
     guard: ClassVar[str] = ""
     """What to do that no commit is lost; empty: what keeps a catalog's pointer."""
 

@@ -373,7 +373,7 @@ class _Teller:
         log = self.evidence.logs.get(table or "")
         of = TableFormat[Any, Any]() if log is None else format_of(log)
         by, engine = self._culprit(group, lead, facts)
-        by = of.decides or by if by in (SERVER, CATALOG) else by
+        by = of.keeper or by if by in (SERVER, CATALOG) else by
         keys = tuple(dict.fromkeys(k for a in lead for k in a.keys))
         known = self._defects(group, ops)
         return Story(

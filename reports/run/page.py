@@ -6,6 +6,7 @@ Its size is bounded: plots are sampled, tables and texts are cut, and each cut i
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import quote
@@ -112,14 +113,22 @@ MOST_PLACES = 8
 """Tables whose rows are named in the answer."""
 
 
+def _ids(keys: Collection[int], *, others: bool) -> str:
+    """``ids 1, 3, and rows whose ids are not known``; ``others``: a story says only that rows are wrong, not which."""
+    named = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing([*keys], MOST_IDS)}" if keys else ""
+    return ", and ".join(filter(None, (named, "rows whose ids are not known" if others else "")))
+
+
 def _answer(run: Stored, found: list[CardSubject]) -> list[tuple[str, str]]:
     """What a person asks first: which rows are wrong, who did it, and what to do now."""
     stories = stories_view.unmarked(run)
     rows: dict[str, dict[int, None]] = {}
+    unnamed: set[str] = set()
     for s in stories:
-        if s.harm is Harm.ROWS and s.table and s.keys:
+        if s.harm is Harm.ROWS and s.table:
             rows.setdefault(s.table, {}).update(dict.fromkeys(s.keys))
-    ids = {t: f"{'id' if len(k) == 1 else 'ids'} {explain.listing([*k], MOST_IDS)}" for t, k in rows.items()}
+            unnamed |= set() if s.keys else {s.table}
+    ids = {t: _ids(k, others=t in unnamed) for t, k in rows.items()}
     gone = [words.shorten(s.table or "", 60) for s in stories if s.unreadable]
     places = [f"{words.shorten(t, 60)}: {k}" for t, k in list(ids.items())[:MOST_PLACES]]
     places += [f"and {words.plural(len(ids) - MOST_PLACES, 'more table')}"] if len(ids) > MOST_PLACES else []

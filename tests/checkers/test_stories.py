@@ -589,7 +589,7 @@ def test_who_did_it_is_the_engine_of_the_operation_at_fault_unless_the_catalog_a
         (
             "delta/quick-135",
             None,
-            "the object store",
+            "the log store",
             "Use a log store that writes a version's file only if there is none",
         ),
     ],

@@ -1023,6 +1023,14 @@ def test_a_card_says_first_who_did_it_what_to_do_now_and_how_to_avoid_it(run: Pa
     assert at == sorted(at) and at[-1] < head.index("committed as")
 
 
+def test_the_first_screen_names_a_table_whose_wrong_rows_nobody_knows(run: Path) -> None:
+    told = (lost(0, "orders"), replace(lost(1, "orders"), keys=()), replace(lost(2, "people"), keys=()))
+    found = tuple(undelete(name="lost-commit", checker="commits", ops=(f"w9-{n}",), keys=(n,)) for n in range(3))
+    html = page.render(replace(stored.load(run), verdicts=(Verdict("commits", False, found),), told=Stories((), told)))
+    rows = "orders: id 0, and rows whose ids are not known; people: rows whose ids are not known"
+    assert f"<dt>rows lost or wrong</dt><dd>{rows}</dd>" in html.partition("</header>")[0]
+
+
 def test_the_first_screen_says_which_rows_are_wrong_who_did_it_and_what_to_do_now(run: Path) -> None:
     found = tuple(undelete(name="lost-commit", checker="commits", ops=(f"w9-{n}",), keys=(n,)) for n in range(2))
     told = tuple(replace(lost(n, t), repair=f"Run w9-{n} again.") for n, t in enumerate(("orders", "people")))

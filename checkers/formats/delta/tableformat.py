@@ -20,6 +20,7 @@ class Delta(TableFormat[DeltaCommit, DeltaMetadata]):
     title = "Delta"
     records = DELTA_RECORDS
     decides = "the object store"
+    keeper = "the log store"  # it looks, and writes: the object store answers each request rightly
     guard = "Use a log store that writes a version's file only if there is none (put-if-absent; docs/formats.md), for all its clients."
 
     def backoff(self, properties: Mapping[str, Any]) -> RetryLimits:
