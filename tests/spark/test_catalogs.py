@@ -26,6 +26,8 @@ pytestmark = pytest.mark.spark
 
 # A Nessie that is killed while it reads a table's metadata leaves that task as running: for a minute, nobody else can load the table
 # (EntitySnapshotTaskBehavior.runningTaskState). A client has to wait longer than that to see that the server is back with its data.
+# The load lasts for a time and not for a number of operations, and the server is up for 5 s and more between two kills: on a busy machine Hive
+# needs 9 s to start, and operations that fail at once would use up any number meanwhile, so that no write reached one of the tables.
 WORKLOAD = """\
 workload: small
 catalog: {catalog}
@@ -35,11 +37,11 @@ tables:
   - {{name: b, mode: copy-on-write}}
 writers: 2
 keys: {{space: 8}}
-phases: [{{name: main, length: {{ops: 24}}, rate: 3}}]
+phases: [{{name: main, length: {{time: 40s}}, rate: 2}}]
 op_timeout: 90s
 operations: {{insert: 6, update-append: 3, delete: 2, merge-upsert: 2, read: 1, set-property: 1}}
 nemesis:
-  interval: 4s
+  interval: 10s
   duration: 500ms
   faults:
     - {{verb: kill, target: catalog}}
