@@ -18,6 +18,8 @@ from compose.processes.ports import Ports
 from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from compose.stack.sparkconf import spark_conf
 
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""Options for a JVM that lives for seconds: what the second compiler makes faster, it does not run long enough to gain by."""
 RENAMES, STALE_COMMITS = (Path(__file__).with_name(name) for name in ("Renames.java", "StaleCommits.java"))
 
 
@@ -54,7 +56,7 @@ def said_by(program: Path, installation: Installation, conf: Mapping[str, str]) 
     spark = installation.spark_home / "jars" / "*"
     class_path = os.pathsep.join([conf["spark.driver.extraClassPath"], str(spark)])
     hadoop = [f"{k.removeprefix('spark.hadoop.')}={v}" for k, v in conf.items() if k.startswith("spark.hadoop.")]
-    command = [str(installation.java), "-cp", class_path, str(program), folder, *hadoop]
+    command = [str(installation.java), *SHORT_LIVED, "-cp", class_path, str(program), folder, *hadoop]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
