@@ -62,6 +62,26 @@ class _Places:
     by_field: dict[str, list[MutationSite]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class FieldPlaces:
+    """Where runs have fields; to look that up takes as long as to judge hundreds of changed values.
+
+    Attributes:
+        good: the places in the runs.
+        worse: those in the first run as :func:`damaged`, for fields that no run has.
+    """
+
+    good: tuple[_Places, ...]
+    worse: tuple[_Places, ...]
+
+    @staticmethod
+    def of(runs: Mapping[str, Evidence]) -> FieldPlaces:
+        """Those of good runs by name."""
+        good = tuple(_places(name, e) for name, e in runs.items())
+        worse = (_places(f"{p.run} {what}", e) for p in good[:1] for what, e in damaged(p.evidence).items())
+        return FieldPlaces(good, tuple(worse))
+
+
 def damaged(e: Evidence) -> dict[str, Evidence]:
     """The evidence with what recorded runs do not have: a problem at each place for one; a missing file; a violation of the specification;
     facts of files that few have."""
@@ -100,7 +120,7 @@ def damaged(e: Evidence) -> dict[str, Evidence]:
 
 def run(
     checkers: Sequence[Checker],
-    runs: Mapping[str, Evidence],
+    places: FieldPlaces,
     *,
     placements: int = 3,
     seed: int = 0,
@@ -111,7 +131,7 @@ def run(
     """The trial of every field that the runs have.
 
     Args:
-        runs: good runs by name.
+        places: where the runs have fields.
         placements: places at which a field is changed, in the runs in turn; a place gets one value of each kind of change. A field of metadata
             versions is changed in the first version of a table, too.
         only: first words or names of fields, such as ``swap`` or ``commit.op``; empty for all.
@@ -120,17 +140,18 @@ def run(
     Raises:
         LookupError: no field has a name or first word in ``only``.
     """
-    places = [_places(name, e) for name, e in runs.items()]
-    worse = [_places(f"{p.run} {what}", e) for p in places[:1] for what, e in damaged(p.evidence).items()]
     every = sorted(
-        {f: None for p in (*places, *worse) for f in p.by_field}, key=lambda f: [*FIELD_PARTS].index(first_word(f))
+        {f: None for p in (*places.good, *places.worse) for f in p.by_field},
+        key=lambda f: [*FIELD_PARTS].index(first_word(f)),
     )
     chosen = _chosen(every, only)
     scores = []
     fast = [_unreduced(c) for c in checkers]
     with tempfile.TemporaryDirectory() as folder:
         for name in chosen:
-            having = [p for p in places if _has_values(p, name)] or [p for p in worse if _has_values(p, name)]
+            having = [p for p in places.good if _has_values(p, name)] or [
+                p for p in places.worse if _has_values(p, name)
+            ]
             tried = _tried(name, having, fast, Path(folder), placements=placements, seed=seed)
             scores.append(_score(name, fates(name), tried))
             done(scores[-1])

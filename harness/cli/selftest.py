@@ -19,7 +19,7 @@ from rich.table import Table
 from checkers.judge.check import ALL as CHECKERS
 from checkers.selftest import ALL, OF_DELTA, fieldtrial, recorded, trial
 from checkers.selftest.fields import FAILED, FIELD_OUTCOMES
-from checkers.selftest.fieldtrial import FieldScore
+from checkers.selftest.fieldtrial import FieldPlaces, FieldScore
 from checkers.selftest.plant import Plant
 from checkers.selftest.trial import PlantScore, Report
 from workloads.file.meant import suggest
@@ -82,7 +82,8 @@ def show_fields(*, placements: int, seed: int, only: Sequence[str]) -> int:
     """
     runs = {name: recorded.load(name) for name in recorded.names()}
     began = time.monotonic()
-    scores = fieldtrial.run(CHECKERS, runs, placements=placements, seed=seed, only=only, done=_field_line)
+    places = FieldPlaces.of(runs)
+    scores = fieldtrial.run(CHECKERS, places, placements=placements, seed=seed, only=only, done=_field_line)
     total: Counter[str] = Counter()
     for s in scores:
         total.update(s.outcomes)
