@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from nemesis.faults.lengths import seconds
+from workloads.file import plainyaml
 from workloads.file.assertions import assertion
 from workloads.file.changes import ChangeError, Changes
 from workloads.file.mode import AS_USERS, QUICK
@@ -38,6 +39,28 @@ def test_every_workload_of_the_library_is_valid_and_says_what_it_does(path: Path
     workload = load(path)
     assert workload.workload == path.stem
     assert len(workload.description) > 20
+
+
+def test_both_loaders_find_the_same_values_on_the_same_lines() -> None:
+    """The fast one reads; the other one says what is wrong, and where."""
+
+    def told(text: str, *, wordy: bool) -> list[tuple[int, str, object]]:
+        reader = plainyaml.reader_of(text, wordy=wordy)
+        left, out = [plainyaml.composed(reader)], []
+        while left:
+            node = left.pop()
+            inside = isinstance(node, yaml.CollectionNode)
+            assert isinstance(node, yaml.Node)
+            out.append((node.start_mark.line, node.tag, None if inside else node.value))
+            if isinstance(node, yaml.MappingNode):
+                left += [n for pair in node.value for n in pair]
+            elif inside:
+                left += node.value
+        return out
+
+    for path in LIBRARY.rglob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        assert told(text, wordy=False) == told(text, wordy=True), path
 
 
 @pytest.mark.parametrize(

@@ -62,15 +62,18 @@ def _not_too_long(text: str) -> None:
         raise TooMuch(f"longer than {LONGEST_TEXT:,} characters, the most that is read as YAML")
 
 
-def reader_of(text: str) -> yaml.SafeLoader:
+def reader_of(text: str, *, wordy: bool = False) -> Any:
     """A loader for :func:`composed`, which tells where a value is; the caller disposes of it.
+
+    Args:
+        wordy: it says what is wrong in the words of PyYAML, and where; the loader in C has words of its own.
 
     Raises:
         TooMuch: the text is too long.
         yaml.YAMLError: it has a character that YAML does not allow.
     """
     _not_too_long(text)
-    return yaml.SafeLoader(text)
+    return yaml.SafeLoader(text) if wordy else _loader(text, words=False)(text)
 
 
 def composed(reader: Any) -> yaml.Node | None:

@@ -42,9 +42,7 @@ def refuse(problems: Iterable[Problem], lines: Lines, file: str) -> None:
         raise FileError("\n".join(f"{file}:{line}: {message}" for line, message in dict.fromkeys(found)))
 
 
-def _plain(
-    node: yaml.Node, loader: yaml.SafeLoader, at: KeyPath, lines: dict[KeyPath, int], wrong: list[tuple[int, str]]
-) -> Any:
+def _plain(node: yaml.Node, loader: Any, at: KeyPath, lines: dict[KeyPath, int], wrong: list[tuple[int, str]]) -> Any:
     lines[at] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         out: dict[Any, Any] = {}
@@ -73,9 +71,16 @@ def _plain(
 
 
 def _parse_yaml(text: str, file: str, example: str) -> tuple[Any, dict[KeyPath, int]]:
+    try:
+        return _parsed(text, file, example, wordy=False)
+    except FileError:  # said by the loader that says where
+        return _parsed(text, file, example, wordy=True)
+
+
+def _parsed(text: str, file: str, example: str, *, wordy: bool) -> tuple[Any, dict[KeyPath, int]]:
     lines: dict[KeyPath, int] = {}
     try:
-        loader = plainyaml.reader_of(text)
+        loader = plainyaml.reader_of(text, wordy=wordy)
     except yaml.YAMLError as e:  # it is too long, or has a character that YAML does not allow
         line, words = wording.of_yaml(e, text)
         raise FileError(f"{file if line is None else f'{file}:{line}'}: {words}") from None
