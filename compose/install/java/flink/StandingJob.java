@@ -121,8 +121,9 @@ final class StandingJob {
   }
 
   /**
-   * Submits the job, from its last complete checkpoint if there is one, and waits until all its tasks run. The committer has then committed
-   * what that checkpoint holds and the table lacks. If it throws, the job has ended.
+   * Submits the job, from its last complete checkpoint if there is one, and waits until all its tasks run and its source has its split, which
+   * Flink may hand over later (that would count as a restart). The committer has then committed what that checkpoint holds and the table
+   * lacks. If it throws, the job has ended.
    */
   void start(long deadline) throws Exception {
     label(Files.exists(pending()) ? Files.readString(pending()) : "");
@@ -132,9 +133,10 @@ final class StandingJob {
       graph.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(checkpoint, false));
     }
     JobID submitted = graph.getJobID();
+    int attempts = log.attempts();
     cluster.submitJob(graph).get(left(deadline), TimeUnit.MILLISECONDS);
     try {
-      while (!running(submitted)) {
+      while (!running(submitted) || log.attempts() == attempts) {
         if (System.nanoTime() > deadline) {
           throw new Ended("its tasks do not run yet", failure);
         }
