@@ -32,13 +32,13 @@ EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 def jars_of(
-    installation: Installation, catalog: Catalog, theirs: Iterable[str | Path] = (), *, with_delta: bool = False
+    installation: Installation, catalog: Catalog, supplied: Iterable[str | Path] = (), *, with_delta: bool = False
 ) -> list[Path]:
-    """The jars, and the folder of icequake's own classes, that a session needs besides Spark; ``theirs``: those of a user-supplied catalog."""
+    """The jars, and the folder of icequake's own classes, that a session needs besides Spark; ``supplied``: those of a user's own catalog."""
     jars = [*installation.jars["spark"], *(path for conf in catalog.jars for path in ensure.paths(installation, conf))]
     jars += [ensure.own_classes(installation)] if catalog.own_classes else []
     jars += [path for path in delta_files.paths(installation) if path not in jars] if with_delta else []
-    return [*jars, *map(Path, theirs)]
+    return [*jars, *map(Path, supplied)]
 
 
 _STORE_KEYS = ("io-impl", "s3.path-style-access", "client.region")
@@ -58,6 +58,22 @@ pairs of 12 statements; all together × 0.90 (0.88 to 0.92). What did nothing to
 a time; fewer updates for a user interface; broadcasts without compression; plans without validation. With the JVM's second compiler each of
 the first 100 statements took × 1.6 (1.2 to 2.2), with later compilation × 1.07 (1.04 to 1.09). Hadoop's default files, which Iceberg reads anew
 for each file that it writes, cost 4 %; S3A does not work without them."""
+
+
+_ALWAYS = {
+    "spark.executor.cores": "1",
+    "spark.cores.max": "1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.eventLog.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.extensions": EXTENSIONS,
+    "spark.sql.iceberg.aggregate-push-down.enabled": "false",
+    "spark.redaction.regex": f"(?i){SECRET_NAMES}",
+}
+"""What every session has, whatever the stack is."""
 
 
 def spark_conf(
@@ -84,67 +100,72 @@ def spark_conf(
         jvm_options: More options for the JVMs, called with ``driver`` and ``executor``. Without it they use the
             class-data archive, if there is one.
     """
-    catalog, entry = f"spark.sql.catalog.{catalog_name}", catalog_of(endpoints)
-    theirs = user_file.UserCatalogFile.of(endpoints.own).jars if endpoints.own else ()
-    jars = jars_of(installation, entry, theirs, with_delta=bool(endpoints.guard))
-    class_path = join_class_path(jars)
-    # Executors on other machines cannot read paths of this one: they get the jars from their driver.
-    on_executors = (
-        {"spark.jars": ",".join(map(str, jars)), "spark.executor.extraJavaOptions": "-Duser.timezone=UTC"}
-        if endpoints.ship_jars
-        else {"spark.executor.extraClassPath": class_path}
-    )
-    s3 = {
-        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        f"{catalog}.s3.endpoint": endpoints.s3,
-        f"{catalog}.s3.path-style-access": "true",
-        f"{catalog}.s3.access-key-id": endpoints.access_key,
-        f"{catalog}.s3.secret-access-key": endpoints.secret_key,
-        f"{catalog}.client.region": endpoints.region,
-    }
+    supplied = user_file.UserCatalogFile.of(endpoints.own).jars if endpoints.own else ()
+    jars = jars_of(installation, catalog_of(endpoints), supplied, with_delta=bool(endpoints.guard))
     if endpoints.mode.cluster == "local":
         driver_memory_mb += executor_memory_mb
-    fast = endpoints.session == "fast"
-    more = jvm_options or (lambda _: classdata.use(installation))
-    small = [*SMALL_JVM, "-Duser.timezone=UTC"]
     return {
+        **_ALWAYS,
         "spark.master": endpoints.spark_master,
-        "spark.driver.host": endpoints.driver_host,
-        "spark.driver.bindAddress": endpoints.driver_host,
         "spark.driver.memory": f"{driver_memory_mb}m",
-        "spark.driver.extraClassPath": class_path,
-        "spark.driver.extraJavaOptions": " ".join([*small, *more("driver"), f"-Dderby.system.home={scratch}"]),
         "spark.executor.memory": f"{executor_memory_mb}m",
-        "spark.executor.cores": "1",
-        "spark.cores.max": "1",
-        "spark.executor.extraJavaOptions": " ".join([*small, *more("executor")]),
-        **on_executors,
+        **_jvm_conf(endpoints, jars, scratch, jvm_options or (lambda _: classdata.use(installation))),
         "spark.executorEnv.AWS_REGION": endpoints.region,
         "spark.local.dir": str(scratch / "local"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.eventLog.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "1",
         "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.extensions": EXTENSIONS,
-        "spark.sql.iceberg.aggregate-push-down.enabled": "false",
         "spark.icequake.classes": str(installation.rest_classes),  # harness.writers.by_transaction
-        "spark.redaction.regex": f"(?i){SECRET_NAMES}",
-        **(FAST if fast else {}),
+        **(FAST if endpoints.session == "fast" else {}),
+        **_catalog_conf(endpoints, catalog_name, cache_enabled),
+    }
+
+
+def _jvm_conf(
+    endpoints: Endpoints, jars: Sequence[Path], scratch: Path, options: Callable[[str], Sequence[str]]
+) -> dict[str, str]:
+    """The driver's address, and the class path and the options of both JVMs."""
+    class_path = join_class_path(jars)
+    small = [*SMALL_JVM, "-Duser.timezone=UTC"]
+    conf = {
+        "spark.driver.host": endpoints.driver_host,
+        "spark.driver.bindAddress": endpoints.driver_host,
+        "spark.driver.extraClassPath": class_path,
+        "spark.driver.extraJavaOptions": " ".join([*small, *options("driver"), f"-Dderby.system.home={scratch}"]),
+    }
+    if (
+        endpoints.ship_jars
+    ):  # executors on other machines cannot read paths of this one: they get the jars from their driver
+        return conf | {
+            "spark.jars": ",".join(map(str, jars)),
+            "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        }
+    return conf | {
+        "spark.executor.extraClassPath": class_path,
+        "spark.executor.extraJavaOptions": " ".join([*small, *options("executor")]),
+    }
+
+
+def _catalog_conf(endpoints: Endpoints, catalog_name: str, cache_enabled: bool) -> dict[str, str]:
+    """The catalog under its name in SQL, and what it needs of the session."""
+    catalog, entry = f"spark.sql.catalog.{catalog_name}", catalog_of(endpoints)
+    properties = {**entry.properties(endpoints), "cache-enabled": str(cache_enabled).lower()}
+    if endpoints.session == "fast":
+        # Without a report of each scan and each commit to a REST server: × 0.97 (0.96 to 0.99), 11 pairs of 12 statements.
+        properties["rest-metrics-reporting-enabled"] = "false"
+    if not entry.own_io:
+        properties |= {
+            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "s3.endpoint": endpoints.s3,
+            "s3.path-style-access": "true",
+            "s3.access-key-id": endpoints.access_key,
+            "s3.secret-access-key": endpoints.secret_key,
+            "client.region": endpoints.region,
+        }
+    if endpoints.own:
+        properties |= {k: v for k, v in endpoints.own["spark"].items() if k in _STORE_KEYS}
+    properties |= endpoints.catalog_properties
+    return {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         **(delta.session(endpoints, EXTENSIONS) if endpoints.guard else {}),
         **entry.session(endpoints),
-        **{f"{catalog}.{k}": v for k, v in entry.properties(endpoints).items()},
-        f"{catalog}.cache-enabled": str(cache_enabled).lower(),
-        # Without a report of each scan and each commit to a REST server: × 0.97 (0.96 to 0.99), 11 pairs of 12 statements.
-        **({f"{catalog}.rest-metrics-reporting-enabled": "false"} if fast else {}),
-        **({} if entry.own_io else s3),
-        **(
-            {f"{catalog}.{k}": v for k, v in endpoints.own["spark"].items() if k in _STORE_KEYS}
-            if endpoints.own
-            else {}
-        ),
-        **{f"{catalog}.{k}": v for k, v in endpoints.catalog_properties.items()},
+        **{f"{catalog}.{name}": value for name, value in properties.items()},
     }

@@ -52,7 +52,30 @@ CONTAINER_START_SECONDS = 180.0
 
 
 class Stack:
-    """All services of one run. They write only below ``data``, which may be deleted after the run, and ``logs``."""
+    """All services of one run. They write only below ``data``, which may be deleted after the run, and ``logs``.
+
+    Under root PostgreSQL runs as the user nobody, so ``data`` must be in a folder that every user may enter: below
+    the system's temporary folder.
+
+    Args:
+        ports: fixed ones by name (``port_names``), free ones for the rest.
+        on_event: gets a message when a service is ready, with the time that took; it may be called from other threads, one call at a time.
+        catalog: its name (``compose.catalogs.registry``); only the services that it needs are started.
+        before_database: maps host and port of the database to those that a catalog server uses (a proxy's). Called once, when the
+            database is ready.
+        before_store: the same for the object store, for a catalog server that sends its clients the store's address.
+        jvm_options: more options for Spark's master and workers, by service name. Without it they use the class-data archive, if
+            there is one.
+        external: services that the user supplies, which are never started here; its catalog replaces ``catalog``.
+        docker: whether object store, database and catalog run in containers (``compose.docker``).
+        contained_spark: whether Spark's master and workers do.
+        small_disks: which of ``store``, ``database`` and ``spark-worker`` (its scratch folder) has a small disk in memory in its
+            container, which a fault can fill.
+        mode: how the writers' sessions are made, and whether there are a master and workers. A user's own master decides the latter.
+
+    Raises:
+        ValueError: fewer than one worker, a port of a service that does not exist, or a catalog that has no container.
+    """
 
     def __init__(
         self,
@@ -76,32 +99,6 @@ class Stack:
         small_disks: Collection[str] = (),
         mode: Mode = AS_USERS,
     ):
-        """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` gets a message when a
-        service is ready, with the time that took; it may be called from other threads, one call at a time.
-
-        Under root PostgreSQL runs as the user nobody, so ``data`` must be in a folder that every user may enter: below
-        the system's temporary folder.
-
-        ``catalog``: its name (``compose.catalogs.registry``); only the services that it needs are started.
-
-        ``before_database``: maps host and port of the database to those that a catalog server uses (a proxy's).
-        Called once, when the database is ready. ``before_store``: the same for the object store, for a catalog server that
-        sends its clients the store's address.
-
-        ``jvm_options``: more options for Spark's master and workers, by service name. Without it they use the class-data
-        archive, if there is one.
-
-        ``external``: services that the user supplies, which are never started here; its catalog replaces ``catalog``.
-
-        ``docker``: whether object store, database and catalog run in containers (``compose.docker``).
-        ``contained_spark``: whether Spark's master and workers do.
-        ``small_disks``: which of ``store``, ``database`` and ``spark-worker`` (its scratch folder) has a small disk in memory in its
-        container, which a fault can fill.
-
-        ``mode``: how the writers' sessions are made, and whether there are a master and workers. A user's own master decides the latter.
-
-        Raises ValueError for fewer than one worker, a port of a service that does not exist, or a catalog that has no container.
-        """
         if workers < 1:
             raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
         self._external = external or External()
@@ -124,43 +121,55 @@ class Stack:
         self._event_lock = Lock()
         self._given_up = Event()
         self._ports = Ports(ports)
-        programs: dict[str, Any] = {
-            "java": installation.java,
-            "spark_home": installation.spark_home,
-            "python": installation.python,
-            "class_path": spark_class_path(installation),
+        self._project = self._make_project(run_id) if docker else None
+        self._minio, self._postgres = self._make_store_and_database(run_id, logs, small_disks)
+        self._servers = self._make_servers(run_id, logs, catalog)
+        self._contained_spark = contained_spark and self._external.master is None
+        options = jvm_options or (lambda _: classdata.use(installation))
+        place: dict[str, Any] = {"run_id": run_id, "logs": logs, "jvm_options": options}
+        self._master = self._make_master(contained_spark, **place)
+        worker: dict[str, Any] = {
+            "cores": worker_cores,
+            "memory_mb": worker_memory_mb,
+            "small_disk": "spark-worker" in small_disks,
         }
-        jvm_options = jvm_options or (lambda _: classdata.use(installation))
+        self._workers = [
+            self._make_worker(f"spark-worker-{number}", contained_spark, **worker, **place)
+            for number in range(1, workers + 1)
+        ]
 
-        def place(name: str) -> tuple[Path, Path]:
-            return data / name, logs / f"{name}.log"
+    def _jars(self) -> list[Path]:
+        """What a session of this stack has on its class path besides Spark."""
+        supplied = self._external.catalog
+        return jars_of(self._installation, self._catalog, () if supplied is None else supplied.jars)
 
-        self._project: containers.Project | None = None
-        self._minio: Minio
-        self._postgres: Postgres
-        if docker:
-            reason = None if supplied else containers.cannot(self._catalog)
-            if reason:
-                raise ValueError(reason)
-            self._project = containers.Project(run_id, installation, self._ports, self._client_store)
-            folder, log = place("minio")
-            self._minio = containers.MinioContainer(
-                self._project, ports=self._ports, data=folder, log=log, small_disk="store" in small_disks
+    def _make_project(self, run_id: str) -> containers.Project:
+        """The containers of this run. Raises ValueError if the catalog has none."""
+        reason = None if self._external.catalog else containers.cannot(self._catalog)
+        if reason:
+            raise ValueError(reason)
+        return containers.Project(run_id, self._installation, self._ports, self._client_store)
+
+    def _make_store_and_database(self, run_id: str, logs: Path, small_disks: Collection[str]) -> tuple[Minio, Postgres]:
+        minio: dict[str, Any] = {"ports": self._ports, "data": self._data / "minio", "log": logs / "minio.log"}
+        postgres: dict[str, Any] = {"ports": self._ports, "data": self._data / "postgres", "log": logs / "postgres.log"}
+        if self._project is None:
+            return (
+                Minio(self._installation.minio, run_id=run_id, **minio),
+                Postgres(self._installation.postgres_bin, run_id=run_id, **postgres),
             )
-            folder, log = place("postgres")
-            self._postgres = containers.PostgresContainer(
-                self._project, ports=self._ports, data=folder, log=log, small_disk="database" in small_disks
-            )
-        else:
-            folder, log = place("minio")
-            self._minio = Minio(installation.minio, run_id=run_id, ports=self._ports, data=folder, log=log)
-            folder, log = place("postgres")
-            self._postgres = Postgres(installation.postgres_bin, run_id=run_id, ports=self._ports, data=folder, log=log)
+        return (
+            containers.MinioContainer(self._project, **minio, small_disk="store" in small_disks),
+            containers.PostgresContainer(self._project, **postgres, small_disk="database" in small_disks),
+        )
+
+    def _make_servers(self, run_id: str, logs: Path, catalog: str) -> list[LocalProcess]:
+        """The catalog's servers, in the order in which they start."""
         site = Site(
-            installation=installation,
+            installation=self._installation,
             run_id=run_id,
             ports=self._ports,
-            data=data,
+            data=self._data,
             logs=logs,
             postgres=self._postgres,
             database=self._database,
@@ -170,37 +179,40 @@ class Stack:
             catalog=self._catalog,
             **self._store_keys(),
         )
-        self._servers = [self._make(server, site) for server in self._catalog.servers]
-        folder, log = place("spark-master")
-        own: dict[str, Any] = {"run_id": run_id, "ports": self._ports, "data": folder, "log": log}
-        options = jvm_options("spark-master")
-        self._contained_spark = contained_spark and self._external.master is None
-        self._master = (
-            spark_containers.SparkMasterContainer("spark-master", installation, jvm_options=options, **own)
-            if contained_spark
-            else SparkMaster("spark-master", **programs, jvm_options=options, **own)
-        )
-        self._workers: list[SparkWorker] = []
-        for number in range(1, workers + 1):
-            name = f"spark-worker-{number}"
-            folder, log = place(name)
-            own |= {"data": folder, "log": log, "master": self._master, "cores": worker_cores}
-            own |= {"memory_mb": worker_memory_mb, "jvm_options": jvm_options(name)}
-            small = "spark-worker" in small_disks
-            self._workers.append(
-                spark_containers.SparkWorkerContainer(name, installation, jars=self._jars, small_disk=small, **own)
-                if contained_spark
-                else SparkWorker(name, **programs, **own)
-            )
+        return [self._make_server(server, site) for server in self._catalog.servers]
 
-    def _jars(self) -> list[Path]:
-        """What a session of this stack has on its class path besides Spark."""
-        supplied = self._external.catalog
-        return jars_of(self._installation, self._catalog, () if supplied is None else supplied.jars)
-
-    def _make(self, server: CatalogServer, site: Site) -> LocalProcess:
+    def _make_server(self, server: CatalogServer, site: Site) -> LocalProcess:
         contained = containers.CONTAINER_SERVERS.get(server.name)
         return server.make(site) if self._project is None or contained is None else contained(site, self._project)
+
+    def _make_master(self, contained: bool, **place: Any) -> SparkMaster:
+        own = self._daemon("spark-master", **place)
+        if contained:
+            return spark_containers.SparkMasterContainer("spark-master", self._installation, **own)
+        return SparkMaster("spark-master", **self._programs(), **own)
+
+    def _make_worker(
+        self, name: str, contained: bool, *, cores: int, memory_mb: int, small_disk: bool, **place: Any
+    ) -> SparkWorker:
+        own = self._daemon(name, **place) | {"master": self._master, "cores": cores, "memory_mb": memory_mb}
+        if contained:
+            return spark_containers.SparkWorkerContainer(
+                name, self._installation, jars=self._jars, small_disk=small_disk, **own
+            )
+        return SparkWorker(name, **self._programs(), **own)
+
+    def _daemon(
+        self, name: str, *, run_id: str, logs: Path, jvm_options: Callable[[str], Sequence[str]]
+    ) -> dict[str, Any]:
+        """What a daemon of Spark's is given, in a container or not."""
+        place = {"data": self._data / name, "log": logs / f"{name}.log"}
+        return {"run_id": run_id, "ports": self._ports, **place, "jvm_options": jvm_options(name)}
+
+    def _programs(self) -> dict[str, Any]:
+        """What a daemon of Spark's is given besides, if it is a process of this machine."""
+        installation = self._installation
+        programs = {"java": installation.java, "spark_home": installation.spark_home, "python": installation.python}
+        return programs | {"class_path": spark_class_path(installation)}
 
     @property
     def services(self) -> Mapping[str, Service]:
