@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.evidence import error_chain
-from checkers.evidence.history import ErrorChain
+from checkers.evidence.history import ErrorChain, Event, EventType
 from checkers.evidence.recorder import Recorder
 from checkers.timeline.unreadable import Watch, file_words, reads_rows
 from compose.processes.watchdog import Watchdog
@@ -31,7 +31,7 @@ from harness.writers.slot import (
 from nemesis.faults.fault import Fault
 from nemesis.proxy.board import Board
 from workloads import generator
-from workloads.engines.engine import Foreign, Pooled
+from workloads.engines.engine import Engine, Foreign, Pooled
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.engines.engines import in_words as writers_in_words
 from workloads.file.workload import Phase, Workload
@@ -277,80 +277,34 @@ class Phases:
         Returns:
             Its outcome; None if it was not invoked, because the snapshots that an expiry would delete could not be read first.
         """
-        slot, kind = self._slots[n], KINDS[planned.f]
-        older_than = None
+        slot, kind, table = self._slots[n], KINDS[planned.f], planned.table.name
+        extra: dict[str, Any] = {"phase": phase}
         if kind.needs_captured_log:
-            try:
-                older_than = self._follower.secure(planned.table.name)
-            except (OSError, RuntimeError) as e:
-                if self._run.workload.nemesis is None:
-                    raise
-                self._run.say(f"skipped the expiry of {planned.table.name}, because its table log cannot be read: {e}")
-                return None
+            older_than = self._captured_until(table)
             if older_than is None:
-                older_than = "1970-01-01 00:00:00.000"
+                return None
+            extra["older_than"] = older_than
         op = f"w{n}-{self._counters[n]}"
         self._counters[n] += 1
         engine = ENGINES[self._run.engines[n]]
-        if isinstance(engine, Pooled):
-            where = (self._run.namespace, planned.table.name)
-            backoff = self._run.workload.backoff.of(planned.table.properties)
-            rng = random.Random(f"{self._run.settings.seed}/{op}/backoff")
-            message = engine.request(op, planned.f, planned.value, planned.table, where, backoff, rng)
-        elif isinstance(engine, Foreign):
-            message = guest_request(op, planned, self._run.namespace)
-        else:
-            message = request(
-                op,
-                kind.statements(planned.value, op, planned.table),
-                catalog=CATALOG,
-                namespace=self._run.namespace,
-                table=planned.table.name,
-                older_than=older_than,
-                place=self._place(planned.table),
-            )
-        process, table = self._processes[n], planned.table.name
-        extra: dict[str, Any] = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
+        message = self._request(op, planned, engine, extra.get("older_than"))
         if isinstance(engine, Foreign):
             extra["engine"] = engine.name
+        process = self._processes[n]
         invoked = self._recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
-        died: WriterDied | WriterTimeout | None = None
         if self._order is not None:
             self._order.invokes(op, planned, self._run.engines[n])
         if self._board is not None:
             self._board.invoked(n, op)
-        try:
-            answer = slot.call(message, self._run.workload.op_timeout)
-            result = outcome(planned.f, planned.value, answer, engine)
-        except (WriterDied, WriterTimeout) as e:
-            died, result = e, "info"
-            answer = {"ok": False, "error": [[f"icequake.{type(e).__name__}", str(e)]]}
-        if not answer["ok"]:
-            answer["error"] = self._run.hide.value(answer["error"])
-        value = None
-        if answer["ok"]:
-            value = answer["result"]
-            if answer["bound"]:
-                value = {**answer["bound"], "rows": value}
-        elif kind.sets_back and answer.get("bound"):
-            value = {"snapshot": answer["bound"]["snapshot"]}
-        error = None if answer["ok"] else answer["error"]
+        answer, result, died = self._answer(slot, message, planned, engine)
         if self._board is not None:
             self._board.completed(n, op)
-        attempts = {"attempts": made} if (made := answer.get("attempts")) else {}
-        with self._completing:
-            done = self._recorder.record(
-                result, process, planned.f, table=table, value=value, op=op, error=error, **attempts
-            )
-            broken = not kind.two_tables and self._watch.completed(
-                table, op, invoked.time, done.time, result, error, reads=reads_rows(planned.f)
-            )
-            if broken:
-                self._became_unreadable(table)
+        error = None if answer["ok"] else answer["error"]
+        self._record_completion(op, invoked, planned, answer, result, error)
         if result != "fail" and engine.writes_equality_deletes(planned.f):
             self._equality_deletes.add(table)
         if result == "ok" and kind.commits:
-            for name in {planned.table.name, kind.second(planned.value) or planned.table.name}:
+            for name in {table, kind.second(planned.value) or table}:
                 self._follower.committed(name)
         self._progress.one_more(phase)
         if result != "ok":
@@ -366,6 +320,73 @@ class Phases:
             self._replace(slot)
         return result
 
+    def _captured_until(self, table: str) -> str | None:
+        """The time up to which an expiry may delete snapshots, because the table log has them; None if the log cannot be read."""
+        try:
+            return self._follower.secure(table) or "1970-01-01 00:00:00.000"
+        except (OSError, RuntimeError) as e:
+            if self._run.workload.nemesis is None:
+                raise
+            self._run.say(f"skipped the expiry of {table}, because its table log cannot be read: {e}")
+            return None
+
+    def _request(self, op: str, planned: PlannedOperation, engine: Engine, older_than: str | None) -> dict[str, Any]:
+        """What a writer of this engine is sent to execute an operation."""
+        if isinstance(engine, Pooled):
+            path = (self._run.namespace, planned.table.name)
+            backoff = self._run.workload.backoff.of(planned.table.properties)
+            rng = random.Random(f"{self._run.settings.seed}/{op}/backoff")
+            return engine.request(op, planned.f, planned.value, planned.table, path, backoff, rng)
+        if isinstance(engine, Foreign):
+            return guest_request(op, planned, self._run.namespace)
+        return request(
+            op,
+            KINDS[planned.f].statements(planned.value, op, planned.table),
+            catalog=CATALOG,
+            namespace=self._run.namespace,
+            table=planned.table.name,
+            older_than=older_than,
+            place=self._place(planned.table),
+        )
+
+    def _answer(
+        self, slot: WriterSlot, message: dict[str, Any], planned: PlannedOperation, engine: Engine
+    ) -> tuple[dict[str, Any], EventType, WriterDied | WriterTimeout | None]:
+        """The writer's answer without secrets, the outcome that it means, and how the writer was lost if it was."""
+        died: WriterDied | WriterTimeout | None = None
+        try:
+            answer = slot.call(message, self._run.workload.op_timeout)
+            result = outcome(planned.f, planned.value, answer, engine)
+        except (WriterDied, WriterTimeout) as e:
+            died, result = e, "info"
+            answer = {"ok": False, "error": [[f"icequake.{type(e).__name__}", str(e)]]}
+        if not answer["ok"]:
+            answer["error"] = self._run.hide.value(answer["error"])
+        return answer, result, died
+
+    def _record_completion(
+        self,
+        op: str,
+        invoked: Event,
+        planned: PlannedOperation,
+        answer: Mapping[str, Any],
+        result: EventType,
+        error: ErrorChain | None,
+    ) -> None:
+        """Record how an operation ended, and notice if it shows that its table cannot be read."""
+        kind, table = KINDS[planned.f], planned.table.name
+        attempts = {"attempts": made} if (made := answer.get("attempts")) else {}
+        value = _completed_value(answer, kind.sets_back)
+        with self._completing:
+            done = self._recorder.record(
+                result, invoked.process, planned.f, table=table, value=value, op=op, error=error, **attempts
+            )
+            broken = not kind.two_tables and self._watch.completed(
+                table, op, invoked.time, done.time, result, error, reads=reads_rows(planned.f)
+            )
+            if broken:
+                self._became_unreadable(table)
+
     def _have_room(self, op: str, error: ErrorChain | None) -> None:
         """End the run if an operation failed for want of disk: no promise of a table says anything of that. Raises RunError.
 
@@ -374,21 +395,21 @@ class Phases:
         place = disk.temporary()
         nemesis, store = self._run.workload.nemesis, self._run.external.store
         filled = nemesis is not None and any(fault.verb == "fill" for fault in nemesis.all())
-        said = None if filled else disk.told(error)
-        if said is not None and store is not None:
+        message = None if filled else disk.told(error)
+        if message is not None and store is not None:
             raise RunError(
-                f"{store.shown}: the disk of this store is full; free some space there ({op}: {said[:MOST_QUOTED]})"
+                f"{store.shown}: the disk of this store is full; free some space there ({op}: {message[:MOST_QUOTED]})"
             )
-        found = None if place is None else disk.full(place)
-        if said is not None:
-            raise RunError(f"{place}: the disk is full; {disk.remedy(place)} ({op}: {said[:MOST_QUOTED]})")
-        if found is not None:
-            raise RunError(f"{found} ({op} failed)")
+        full = None if place is None else disk.full(place)
+        if message is not None:
+            raise RunError(f"{place}: the disk is full; {disk.remedy(place)} ({op}: {message[:MOST_QUOTED]})")
+        if full is not None:
+            raise RunError(f"{full} ({op} failed)")
 
     def _not_filled(self, table: str, op: str, error: ErrorChain | None) -> RunError:
         """What ends a run whose table could not be filled."""
-        name, said = error_chain.most_specific(error)
-        why = f"{error_chain.short_class(name)}: {' '.join(said.split())[:MOST_QUOTED]}"
+        name, message = error_chain.most_specific(error)
+        why = f"{error_chain.short_class(name)}: {' '.join(message.split())[:MOST_QUOTED]}"
         return RunError(
             f"table {table} could not be filled ({op}): {why}; look at the table's properties in the workload file; "
             f"the writers' logs are in {self._run.folder.logs}"
@@ -413,3 +434,11 @@ class Phases:
             except WriterError:
                 if attempt == REPLACE_TRIES - 1 or self._stop.is_set():
                     raise
+
+
+def _completed_value(answer: Mapping[str, Any], sets_back: bool) -> Any:
+    """The value of an operation's completion: its result, with what was bound before it; of a set-back that failed, its snapshot."""
+    bound = answer.get("bound")
+    if answer["ok"]:
+        return {**bound, "rows": answer["result"]} if bound else answer["result"]
+    return {"snapshot": bound["snapshot"]} if sets_back and bound else None

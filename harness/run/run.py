@@ -13,7 +13,7 @@ import gc
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ from compose.processes.watchdog import Watchdog
 from compose.redaction import SecretsLeft
 from compose.stack.pointers import pointers
 from harness.run import disk
-from harness.run.conductor import conductor_of
+from harness.run.conductor import Conductor, conductor_of
 from harness.run.context import context_of
 from harness.run.memory import PeakMemory
 from harness.run.online import OnlineCheck, kinds_of
@@ -43,6 +43,7 @@ from harness.run.services import proxies_of, services_of
 from harness.run.settings import WRITER_START_S, RunError, Settings, StandingStack, Watcher
 from harness.run.tables import RunTables, drop_commands
 from harness.run.writer_proxies import WriterProxies
+from harness.tablefiles.follower import Follower
 from harness.writers.driver import direct, launcher, pools
 from harness.writers.slot import WriterError, WriterSlot
 from nemesis.faults.fault import Fault
@@ -108,20 +109,7 @@ class Run:
             run.folder.write_state(self._state)
             kinds = save_kinds(run.folder, (f for p in run.workload.resolved_phases() for f in p.operations or ()))
             run.folder.write_plan(plan_of(run, {"kinds": kinds} if kinds else {}))
-            with contextlib.ExitStack() as stack:
-                data = Path(tempfile.mkdtemp(prefix="icequake-"))
-                data.chmod(0o755)  # if started by root, PostgreSQL runs under another uid
-                stack.callback(shutil.rmtree, data, ignore_errors=True)
-                watchdog = Watchdog(run.run_id, remove=[data])
-                stack.callback(watchdog.close)  # before it starts: an interrupt may come at any moment
-                watchdog.start()
-                stack.enter_context(self._memory)
-                try:
-                    self._inside(stack, data, watchdog)
-                except (ServiceError, WriterError, TableReadError) as e:
-                    if (why := disk.full(data)) is None:
-                        raise
-                    raise RunError(f"{why} ({e})") from e
+            self._in_own_folder()
             if self._unwritten is not None:
                 raise self._unwritten
             if self._order is not None:
@@ -137,24 +125,45 @@ class Run:
             raise
         finally:
             self._timings["total"] = time.monotonic() - began
-            unclean = self._clean_logs()
-            if unclean is not None:
-                final = "failed"
-                said = self._state.get("error")
-                self._state["error"] = f"{unclean}; and before: {said}" if said else str(unclean)
-            self._state |= {
-                "state": final,
-                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-                "timings": {k: round(v, 2) for k, v in self._timings.items()},
-                "peak_memory_bytes": self._memory.peak,
-                "operations": self._progress.done,
-            }
-            with contextlib.suppress(OSError):
-                run.folder.write_state(self._state)
-            # PyIceberg's file systems stand in reference cycles, and each keeps its connections to the store open.
-            gc.collect()
-            if unclean is not None:
-                raise RunError(self._state["error"])
+            self._conclude(final)
+
+    def _in_own_folder(self) -> None:
+        """The run with a temporary folder of its own and a watchdog. Raises RunError if something failed for want of disk."""
+        with contextlib.ExitStack() as stack:
+            data = Path(tempfile.mkdtemp(prefix="icequake-"))
+            data.chmod(0o755)  # if started by root, PostgreSQL runs under another uid
+            stack.callback(shutil.rmtree, data, ignore_errors=True)
+            watchdog = Watchdog(self._run.run_id, remove=[data])
+            stack.callback(watchdog.close)  # before it starts: an interrupt may come at any moment
+            watchdog.start()
+            stack.enter_context(self._memory)
+            try:
+                self._inside(stack, data, watchdog)
+            except (ServiceError, WriterError, TableReadError) as e:
+                if (why := disk.full(data)) is None:
+                    raise
+                raise RunError(f"{why} ({e})") from e
+
+    def _conclude(self, final: str) -> None:
+        """Take the secrets out of the logs and write the final state. Raises RunError if some may still hold a secret."""
+        unclean = self._clean_logs()
+        if unclean is not None:
+            final = "failed"
+            error = self._state.get("error")
+            self._state["error"] = f"{unclean}; and before: {error}" if error else str(unclean)
+        self._state |= {
+            "state": final,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "timings": {k: round(v, 2) for k, v in self._timings.items()},
+            "peak_memory_bytes": self._memory.peak,
+            "operations": self._progress.done,
+        }
+        with contextlib.suppress(OSError):
+            self._run.folder.write_state(self._state)
+        # PyIceberg's file systems stand in reference cycles, and each keeps its connections to the store open.
+        gc.collect()
+        if unclean is not None:
+            raise RunError(self._state["error"])
 
     def _clean_logs(self) -> SecretsLeft | None:
         """Take the secrets out of the logs; what is told if some may still hold one."""
@@ -183,28 +192,17 @@ class Run:
             run.say(f"starting {in_words(workload.engines)}")
             slots = self._launch(stack, data, endpoints, proxies)
             run.settings.launched(slots)
-        about = {
-            "workload": workload.workload,
-            "seed": run.settings.seed,
-            "writers": workload.writers,
-            **({"engines": list(workload.engines)} if {*workload.engines} != {SPARK} else {}),
-            "op_timeout": workload.op_timeout,
-        }
         online = None
         if run.settings.online is not None:
             online = OnlineCheck(workload.tables, kinds_of(workload), run.settings.online, run.hide.text)
             stack.enter_context(online)
-        heard = None if online is None else online.heard
-        recorder = stack.enter_context(Recorder(run.folder.history, about, heard=heard))
+        recorder = stack.enter_context(self._recorder(online))
         if board is not None:
             board.begin(recorder.now, run.folder.proxy, run.settings.seed)
             stack.callback(self._finish, board)
         tables = RunTables(run, endpoints, data)
         with self._timed("tables"):
-            tables.create_namespace(slots[run.able("insert")[0]])
-            if run.external.catalog is not None:
-                self.left = drop_commands(run.external.catalog.name, run.namespace, workload)
-            tables.create(slots)
+            self._create_tables(tables, slots)
         asked = stack.enter_context(pointers(endpoints, run.run_id))
         follower = tables.follower(asked, recorder.now, None if online is None else online.grew)
         stack.callback(follower.stop)
@@ -220,26 +218,58 @@ class Run:
                 delaying = board.arm(late)
                 stack.callback(board.end, delaying)
             conductor = conductor_of(run, board, services, slots, recorder, phases.maintainer(), self._order)
-            if board is not None and self._order is not None:
-                self._order.begins(recorder)
-                board.follow(self._order.policy)
-            try:
-                if conductor is not None:
-                    conductor.start()
-                for spec in workload.resolved_phases():
-                    with self._timed(f"phase {spec.name}"):
-                        phases.phase(spec)
-            finally:
-                if board is not None and self._order is not None:
-                    board.heal()
-                    self._order.ends()
-                if conductor is not None:
-                    with self._timed("heal"):
-                        conductor.heal()
-            if phases.ended_by is not None:
-                self._state["load_ended"] = run.hide.text(phases.ended_by)
+            self._load(phases, board, conductor, recorder)
             with self._timed("final reads"):
                 phases.final_reads()
+        self._finish_log(follower, online)
+        if run.settings.clean and tables.drop(slots[0]):
+            self.left = ()
+        self._state["capture_errors"] = run.hide.value(list(follower.errors))
+        self._state["writer_replacements"] = sum(s.replacements for s in slots)
+
+    def _recorder(self, online: OnlineCheck | None) -> Recorder:
+        """The recorder of the history, which says at its top what the run is."""
+        run, workload = self._run, self._run.workload
+        about = {
+            "workload": workload.workload,
+            "seed": run.settings.seed,
+            "writers": workload.writers,
+            **({"engines": list(workload.engines)} if {*workload.engines} != {SPARK} else {}),
+            "op_timeout": workload.op_timeout,
+        }
+        return Recorder(run.folder.history, about, heard=None if online is None else online.heard)
+
+    def _create_tables(self, tables: RunTables, slots: Sequence[WriterSlot]) -> None:
+        run = self._run
+        tables.create_namespace(slots[run.able("insert")[0]])
+        if run.external.catalog is not None:
+            self.left = drop_commands(run.external.catalog.name, run.namespace, run.workload)
+        tables.create(slots)
+
+    def _load(self, phases: Phases, board: Board | None, conductor: Conductor | None, recorder: Recorder) -> None:
+        """All phases, while the conductor makes the faults and the order decides who goes next; afterwards everything is healed."""
+        if board is not None and self._order is not None:
+            self._order.begins(recorder)
+            board.follow(self._order.policy)
+        try:
+            if conductor is not None:
+                conductor.start()
+            for spec in self._run.workload.resolved_phases():
+                with self._timed(f"phase {spec.name}"):
+                    phases.phase(spec)
+        finally:
+            if board is not None and self._order is not None:
+                board.heal()
+                self._order.ends()
+            if conductor is not None:
+                with self._timed("heal"):
+                    conductor.heal()
+        if phases.ended_by is not None:
+            self._state["load_ended"] = self._run.hide.text(phases.ended_by)
+
+    def _finish_log(self, follower: Follower, online: OnlineCheck | None) -> None:
+        """Read the table logs to their ends, and say what could not be read."""
+        run = self._run
         if online is not None and run.settings.stop.is_set():
             online.stop()  # the history may lack operations that explain what the last captures show
         with self._timed("table log"):
@@ -251,10 +281,6 @@ class Run:
             run.say(f"table log: {problem}")
         if (more := len(follower.errors) - MOST_PROBLEMS) > 0:
             run.say(f"table log: {more} more captures failed; the last one read everything")
-        if run.settings.clean and tables.drop(slots[0]):
-            self.left = ()
-        self._state["capture_errors"] = run.hide.value(list(follower.errors))
-        self._state["writer_replacements"] = sum(s.replacements for s in slots)
 
     def _finish(self, board: Board) -> None:
         board.finish()

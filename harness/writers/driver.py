@@ -341,19 +341,44 @@ def launcher(
             pool = shared.current()
             plain = access(seen, conf, scratch=data / f"{name}-state", files=Files()).properties
             return Writer(name, pool, pool.socket, session=plain, shared=True)
-        rank = sum(not isinstance(ENGINES[e], Foreign) for e in engines[:n]) + max(0, n - len(engines))
-        if generation == 0 and rank < len(warm):
-            taken = Writer(name, None, warm[rank])
-            if taken.take(session_properties(conf) if new_sessions else None):
-                return taken
-        own: dict[str, Any] = {"conf": conf | {"spark.app.name": f"icequake {tag}"}, "folder": data / tag}
-        own |= {"run_id": run_id, "log": logs / f"writer-{tag}.log"}
-        if docker:
-            inside = writer_environment(replace(installation, java=JAVA, python=PYTHON), endpoints)
-            driver: Driver = DriverContainer(tag, installation, environment=inside, **own)
-        else:
-            driver = Driver(tag, python=installation.python, environment=environment, **own)
+        taken = _take_warm(name, n, engines, warm, conf if new_sessions else None) if generation == 0 else None
+        if taken is not None:
+            return taken
+        driver = _spark_driver(
+            tag, installation, endpoints, conf, None if docker else environment, run_id=run_id, data=data, logs=logs
+        )
         driver.start()
         return Writer(name, driver, driver.socket)
 
     return launch
+
+
+def _take_warm(
+    name: str, n: int, engines: Sequence[str], warm: Sequence[Path], conf: Mapping[str, str] | None
+) -> Writer | None:
+    """The running writer that belongs to this one of Spark's, with a new session if ``conf`` is given; None if it is gone or busy."""
+    rank = sum(not isinstance(ENGINES[e], Foreign) for e in engines[:n]) + max(0, n - len(engines))
+    if rank >= len(warm):
+        return None
+    writer = Writer(name, None, warm[rank])
+    return writer if writer.take(None if conf is None else session_properties(conf)) else None
+
+
+def _spark_driver(
+    tag: str,
+    installation: Installation,
+    endpoints: Endpoints,
+    conf: Mapping[str, str],
+    environment: dict[str, str] | None,
+    *,
+    run_id: str,
+    data: Path,
+    logs: Path,
+) -> Driver:
+    """Spark's driver as a process with this environment, or, without one, in a container."""
+    own: dict[str, Any] = {"conf": {**conf, "spark.app.name": f"icequake {tag}"}, "folder": data / tag}
+    own |= {"run_id": run_id, "log": logs / f"writer-{tag}.log"}
+    if environment is not None:
+        return Driver(tag, python=installation.python, environment=environment, **own)
+    inside = writer_environment(replace(installation, java=JAVA, python=PYTHON), endpoints)
+    return DriverContainer(tag, installation, environment=inside, **own)

@@ -198,10 +198,10 @@ def read_parent(content: bytes) -> int | Unsaid | None:
         CorruptFile: not a manifest list.
     """
     header, _ = _avro(content, "manifest list")
-    said = (header.metadata or {}).get("parent-snapshot-id", UNSAID)
-    if said == UNSAID:
+    parent = (header.metadata or {}).get("parent-snapshot-id", UNSAID)
+    if parent == UNSAID:
         return UNSAID
-    return int(said) if said is not None and str(said).lstrip("-").isdecimal() else None
+    return int(parent) if parent is not None and str(parent).lstrip("-").isdecimal() else None
 
 
 def _content(r: Mapping[str, Any], deletes: bool) -> FileContent:
@@ -240,67 +240,83 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
     oldest: int | None = None
     live: dict[tuple[Any, ...], None] = {}
     try:
-        for r in records:
-            f = r["data_file"]
-            status, path, records_in = r["status"], f["file_path"], f["record_count"]
+        for record in records:
+            fields, status = record["data_file"], record["status"]
             files[status] += 1
-            rows[status] += records_in
-            inherits = status == ADDED or of.sequence_number == 0
-            data_seq, file_seq = r.get("sequence_number"), r.get("file_sequence_number")
-            if data_seq is None:
-                data_seq = of.sequence_number
-                if not inherits:
-                    violations.append(
-                        f"null-sequence-number: {_STATUS[status]} entry of {path} says no sequence number"
-                    )
-            if file_seq is None and inherits:
-                file_seq = of.sequence_number
-            if file_seq is not None and data_seq > file_seq:
-                violations.append(
-                    f"sequence-number: {path} has data sequence number {data_seq} but file sequence number {file_seq}"
-                )
-            first_row_id = f.get("first_row_id")
+            rows[status] += fields["record_count"]
+            data_seq, file_seq = _sequence_numbers(record, of, violations)
+            first_row_id = fields.get("first_row_id")
             if first_row_id is None and row_id is not None and not of.deletes and status != DELETED:
                 first_row_id = row_id
-                row_id += records_in
-            partition = f.get("partition") or {}
+                row_id += fields["record_count"]
+            entry = _entry(record, of, data_seq, file_seq, first_row_id, all_void)
+            entries.append(entry)
             if status != DELETED:
                 oldest = data_seq if oldest is None else min(oldest, data_seq)
-                live[tuple(partition.values())] = None
-            entries.append(
-                ManifestEntry(
-                    path=path,
-                    content=_content(f, of.deletes),
-                    offset=f.get("content_offset"),
-                    data_sequence_number=data_seq,
-                    spec_id=of.spec_id,
-                    partition=tuple((k, plain(v)) for k, v in partition.items()),
-                    unpartitioned=all_void or not partition,
-                    status=status,
-                    snapshot_id=r["snapshot_id"] if r.get("snapshot_id") is not None else of.snapshot_id,
-                    file_sequence_number=file_seq,
-                    format=str(f["file_format"]).lower(),
-                    records=records_in,
-                    size=f["file_size_in_bytes"],
-                    referenced=f.get("referenced_data_file"),
-                    length=f.get("content_size_in_bytes"),
-                    first_row_id=first_row_id,
-                    equality_ids=tuple(f.get("equality_ids") or ()),
-                    columns=told(f),
-                    split_offsets=tuple(f["split_offsets"]) if f.get("split_offsets") is not None else None,
-                    sort_order_id=f.get("sort_order_id"),
-                    key_metadata=f.get("key_metadata"),
-                    manifest=of.path,
-                )
-            )
+                live[tuple((fields.get("partition") or {}).values())] = None
     except (KeyError, TypeError, AttributeError) as e:
         raise CorruptFile(f"not a manifest: {type(e).__name__}: {e}") from None
-    for (name, said), (_, _, status) in zip(of.counts, _COUNTS, strict=False):
-        found = (files if "files" in name else rows)[status]
-        if said is not None and said != found:
-            violations.append(f"manifest-count: the manifest list says {name}={said}, the manifest has {found}")
+    for (name, listed), (_, _, status) in zip(of.counts, _COUNTS, strict=False):
+        counted = (files if "files" in name else rows)[status]
+        if listed is not None and listed != counted:
+            violations.append(f"manifest-count: the manifest list says {name}={listed}, the manifest has {counted}")
     if oldest is not None and of.min_sequence_number > oldest:
         violations.append(
             f"min-sequence-number: the manifest list says {of.min_sequence_number}, a live file has {oldest}"
         )
     return Manifest(tuple(entries), tuple(violations), partitions(live))
+
+
+def _sequence_numbers(record: Mapping[str, Any], of: ManifestFile, violations: list[str]) -> tuple[int, int | None]:
+    """The data and the file sequence number of an entry, with what it inherits; what is wrong with them goes to ``violations``."""
+    path, status = record["data_file"]["file_path"], record["status"]
+    inherits = status == ADDED or of.sequence_number == 0
+    data_seq, file_seq = record.get("sequence_number"), record.get("file_sequence_number")
+    if data_seq is None:
+        data_seq = of.sequence_number
+        if not inherits:
+            violations.append(f"null-sequence-number: {_STATUS[status]} entry of {path} says no sequence number")
+    if file_seq is None and inherits:
+        file_seq = of.sequence_number
+    if file_seq is not None and data_seq > file_seq:
+        violations.append(
+            f"sequence-number: {path} has data sequence number {data_seq} but file sequence number {file_seq}"
+        )
+    return data_seq, file_seq
+
+
+def _entry(
+    record: Mapping[str, Any],
+    of: ManifestFile,
+    data_seq: int,
+    file_seq: int | None,
+    first_row_id: int | None,
+    all_void: bool,
+) -> ManifestEntry:
+    """An entry of a manifest. ``all_void``: whether no field of its partition spec divides anything."""
+    f = record["data_file"]
+    partition = f.get("partition") or {}
+    return ManifestEntry(
+        path=f["file_path"],
+        content=_content(f, of.deletes),
+        offset=f.get("content_offset"),
+        data_sequence_number=data_seq,
+        spec_id=of.spec_id,
+        partition=tuple((k, plain(v)) for k, v in partition.items()),
+        unpartitioned=all_void or not partition,
+        status=record["status"],
+        snapshot_id=record["snapshot_id"] if record.get("snapshot_id") is not None else of.snapshot_id,
+        file_sequence_number=file_seq,
+        format=str(f["file_format"]).lower(),
+        records=f["record_count"],
+        size=f["file_size_in_bytes"],
+        referenced=f.get("referenced_data_file"),
+        length=f.get("content_size_in_bytes"),
+        first_row_id=first_row_id,
+        equality_ids=tuple(f.get("equality_ids") or ()),
+        columns=told(f),
+        split_offsets=tuple(f["split_offsets"]) if f.get("split_offsets") is not None else None,
+        sort_order_id=f.get("sort_order_id"),
+        key_metadata=f.get("key_metadata"),
+        manifest=of.path,
+    )

@@ -70,11 +70,11 @@ class Numbers(Judging):
         """
         commits = self.chain.log.commits
         numbers = [c.sequence_number for c in commits]
-        at: dict[int | None, int] = {c.snapshot_id: n for n, c in enumerate(commits)}
-        parents = [at.get(c.parent_id, -1) for c in commits]
+        places: dict[int | None, int] = {c.snapshot_id: n for n, c in enumerate(commits)}
+        parents = [places.get(c.parent_id, -1) for c in commits]
         return (
             bool(commits)
-            and len(at) == len(commits)
+            and len(places) == len(commits)
             and numbers[0] > 0
             and all(map(lt, numbers, numbers[1:]))
             and all(map(lt, parents, range(len(commits))))
@@ -107,15 +107,15 @@ class Numbers(Judging):
         looped: set[int] = set()
         for start in known:
             line: dict[int, None] = {}
-            at: int | None = start
-            while at is not None and at in known and at not in done and at not in line:
-                line[at] = None
-                at = known[at].parent_id
+            id: int | None = start
+            while id is not None and id in known and id not in done and id not in line:
+                line[id] = None
+                id = known[id].parent_id
             done |= line.keys()
-            if at not in line:
+            if id not in line:
                 continue
             path = list(line)
-            cycle = [known[s] for s in path[path.index(at) :]]
+            cycle = [known[s] for s in path[path.index(id) :]]
             if len(cycle) < 2:
                 continue
             looped |= {c.snapshot_id for c in cycle}
@@ -150,46 +150,17 @@ class Numbers(Judging):
         """Version 3: each snapshot's range of row ids begins at the table's next id, is above its parent's, and overlaps no other."""
         if not self._version_3:
             return
-        steps = self._steps
         ranges: list[tuple[int, int, Commit]] = []
         for c in self.chain.log.commits:
-            step = steps.get(c.metadata)
+            step = self._steps.get(c.metadata)
             if step is None or step.after.format_version < 3:
                 continue
-            m, before = step.after, step.before
-            alone = len(self.chain.commits_of[c.metadata]) == 1
             if c.first_row_id is None or c.added_rows is None:
-                lineage = before is not None and before.format_version >= 3 and before.next_row_id is not None
-                if lineage and alone and not step.gap:
-                    self.found(
-                        "first-row-id",
-                        f"{explain.snapshot(c)}{self.by.of(c)} was added to a table of version {m.format_version} and has no "
-                        f"{'first-row-id' if c.first_row_id is None else 'added-rows'}.",
-                        **self.by.one(c, m),
-                    )
+                self._without_row_ids(c, step)
                 continue
             end = c.first_row_id + c.added_rows
-            if before is not None and before.next_row_id is not None and c.first_row_id < before.next_row_id:
-                due = jumped(self.chain, before)
-                if due is not None and due <= c.first_row_id:
-                    text = (
-                        f"version {before.n} ({before.location}), {self.by.made_by(before)}, says next-row-id {before.next_row_id}, though "
-                        f"only the row ids below {due} are assigned. {explain.snapshot(c)}{self.by.of(c)}, committed on it, begins at "
-                        f"first-row-id {c.first_row_id}."
-                    )
-                    makers = (*self.by.accused(steps[before.n]), *(() if c.op is None else (c.op,)))
-                    more = {
-                        "ops": tuple(dict.fromkeys(makers)),
-                        "snapshots": (c.snapshot_id,),
-                        "files": (before.location,),
-                    }
-                else:
-                    text = (
-                        f"{explain.snapshot(c)}{self.by.of(c)} begins at first-row-id {c.first_row_id}, but the version that it was committed "
-                        f"on (version {before.n}) had already assigned all below next-row-id {before.next_row_id}."
-                    )
-                    more = self.by.one(c, m)
-                self.found("first-row-id", text, **more)
+            self._first_row_id(c, c.first_row_id, step)
+            m = step.after
             if m.next_row_id is not None and end > m.next_row_id:
                 self.found(
                     "next-row-id",
@@ -199,19 +170,64 @@ class Numbers(Judging):
                 )
             if c.added_rows:
                 ranges.append((c.first_row_id, end, c))
-            for f in c.added_files:
-                if f.content != "data" or f.first_row_id is None or f.snapshot_id != c.snapshot_id:
-                    continue
-                last = f.first_row_id + f.records
-                if not c.first_row_id <= f.first_row_id <= last <= end:
-                    self.found(
-                        "file-row-id",
-                        f"{explain.snapshot(c)}{self.by.of(c)} assigns the row ids from {c.first_row_id} up to {end}, but gives the file "
-                        f"{f.path} that it adds those from {f.first_row_id} up to {last}.",
-                        ops=() if c.op is None else (c.op,),
-                        snapshots=(c.snapshot_id,),
-                        files=(f.path,),
-                    )
+            self._row_ids_of_files(c, c.first_row_id, end)
+        self._overlaps(ranges)
+
+    def _without_row_ids(self, c: Commit, step: Step) -> None:
+        """A snapshot that says no range of row ids, though the version before it numbered its rows."""
+        m, before = step.after, step.before
+        lineage = before is not None and before.format_version >= 3 and before.next_row_id is not None
+        if lineage and len(self.chain.commits_of[c.metadata]) == 1 and not step.gap:
+            self.found(
+                "first-row-id",
+                f"{explain.snapshot(c)}{self.by.of(c)} was added to a table of version {m.format_version} and has no "
+                f"{'first-row-id' if c.first_row_id is None else 'added-rows'}.",
+                **self.by.one(c, m),
+            )
+
+    def _first_row_id(self, c: Commit, first: int, step: Step) -> None:
+        """A range that begins below the next row id of the version on which the snapshot was committed."""
+        before = step.before
+        if before is None or before.next_row_id is None or first >= before.next_row_id:
+            return
+        due = jumped(self.chain, before)
+        if due is None or due > first:
+            self.found(
+                "first-row-id",
+                f"{explain.snapshot(c)}{self.by.of(c)} begins at first-row-id {first}, but the version that it was committed "
+                f"on (version {before.n}) had already assigned all below next-row-id {before.next_row_id}.",
+                **self.by.one(c, step.after),
+            )
+            return
+        makers = (*self.by.accused(self._steps[before.n]), *(() if c.op is None else (c.op,)))
+        self.found(
+            "first-row-id",
+            f"version {before.n} ({before.location}), {self.by.made_by(before)}, says next-row-id {before.next_row_id}, though "
+            f"only the row ids below {due} are assigned. {explain.snapshot(c)}{self.by.of(c)}, committed on it, begins at "
+            f"first-row-id {first}.",
+            ops=tuple(dict.fromkeys(makers)),
+            snapshots=(c.snapshot_id,),
+            files=(before.location,),
+        )
+
+    def _row_ids_of_files(self, c: Commit, first: int, end: int) -> None:
+        """Data files that a snapshot adds with row ids that are not in its range."""
+        for f in c.added_files:
+            if f.content != "data" or f.first_row_id is None or f.snapshot_id != c.snapshot_id:
+                continue
+            last = f.first_row_id + f.records
+            if not first <= f.first_row_id <= last <= end:
+                self.found(
+                    "file-row-id",
+                    f"{explain.snapshot(c)}{self.by.of(c)} assigns the row ids from {first} up to {end}, but gives the file "
+                    f"{f.path} that it adds those from {f.first_row_id} up to {last}.",
+                    ops=() if c.op is None else (c.op,),
+                    snapshots=(c.snapshot_id,),
+                    files=(f.path,),
+                )
+
+    def _overlaps(self, ranges: list[tuple[int, int, Commit]]) -> None:
+        """Two snapshots that a version lists together, whose ranges share row ids."""
         ranges.sort(key=lambda r: (r[0], r[1], r[2].sequence_number))
         for (_, end, a), (first, _, b) in pairwise(ranges):
             if first < end and (clash := self._listed_together((a, b))) is not None:
