@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.json as pj
 
 from checkers.costs.attempts import attempts_of
 from checkers.costs.measures import FIGURES, NOT_THE_WORKLOADS, Measures, measure
@@ -24,9 +20,9 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.evidence.plan import Plan
-from checkers.evidence.record import RecordError, decoded
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.runfolder import Results
+from checkers.lake.requests import measured
 from checkers.lake.tables import (
     ANOMALIES,
     ATTEMPTS,
@@ -37,11 +33,11 @@ from checkers.lake.tables import (
     REQUESTS,
     RUNS_TABLE,
     TableSchema,
+    array_of,
 )
 from checkers.timeline import fault_windows
 from workloads.engines.engines import SPARK
 from workloads.file.mode import AS_USERS
-from workloads.file.opened import opened
 from workloads.operations.kinds import KINDS
 
 MS, S = 1e6, 1e9
@@ -124,7 +120,7 @@ def rows_of(told: RunContents, added: datetime) -> Rows:
     started = started_of(told.folder, told.state)
     keys = (name_of(told.folder), started.date())
     ops = told.evidence.history.operations()
-    passed = () if told.requests is None else _measured(told.requests)
+    passed = () if told.requests is None else measured(told.requests)
     results = told.results or Results((), "unknown", told.evidence.complete)
     measures = measure(told.evidence, results, passed)
     made: dict[str, Mapping[str, Sequence[Any]]] = {
@@ -146,20 +142,8 @@ BY = {t.name: t for t in (OPERATIONS_TABLE, ATTEMPTS, COMMITS_TABLE, ANOMALIES, 
 
 def _arrow(table: TableSchema, keys: tuple[str, date], columns: Mapping[str, Sequence[Any]]) -> pa.Table:
     """The rows of a table from its columns without the keys."""
-    arrays = {c.name: _array(columns[c.name], c.type) for c in table.columns[2:]}
+    arrays = {c.name: array_of(columns[c.name], c.type) for c in table.columns[2:]}
     return _keyed(table, keys, pa.table(arrays))
-
-
-def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Values as Arrow has them. JSON may have half a character (``\\ud800``), which no text of Arrow's can: it becomes a question mark."""
-    try:
-        return pa.array(values, type_)
-    except UnicodeEncodeError:
-        return pa.array([[*map(_whole, v)] if isinstance(v, list) else _whole(v) for v in values], type_)
-
-
-def _whole(value: object) -> object:
-    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def _keyed(table: TableSchema, keys: tuple[str, date], rows: pa.Table) -> pa.Table:
@@ -418,86 +402,3 @@ def _metrics(m: Measures) -> dict[str, Sequence[Any]]:
 
 
 # --- the proxy log ----------------------------------------------------------------------------------------------------
-
-PART = 1 << 26
-"""Bytes of a proxy log that are read together."""
-REQUEST_BATCH = 1 << 16
-"""Requests that are Python objects at a time."""
-_ASKED = pa.schema(
-    [
-        ("time", pa.int64()),
-        *((c.name, c.type) for c in REQUESTS.columns[3:]),
-    ]
-)
-
-
-def requests_of(path: Path, part: int = PART) -> pa.Table | None:
-    """The requests of a proxy log: the columns of ``requests`` without its keys; None if there is no log.
-
-    Arrow reads the log part by part, because it takes no part of 2 GiB. If a line of a part is broken, or has a value of another type, the
-    lines of that part are read one by one, and those that are no request are left out.
-
-    Args:
-        part: bytes of the lines that are read together; the last of them may go beyond.
-
-    Raises:
-        OSError: the log is there and cannot be read.
-    """
-    try:
-        with opened(path) as file:
-            parts = [_together(lines) for lines in iter(partial(file.readlines, part), [])]
-    except FileNotFoundError:
-        return None
-    found = pa.concat_tables([_ASKED.empty_table(), *parts])
-    found = found.filter(pc.is_valid(found["time"]))
-    return found.rename_columns({"time": "time_ns"})
-
-
-def _together(lines: list[bytes]) -> pa.Table:
-    """The requests on some lines; one without its end is torn, and left out."""
-    if not lines[-1].endswith(b"\n"):
-        del lines[-1]
-    text = b"".join(lines)
-    if not text:
-        return _ASKED.empty_table()
-    options = pj.ParseOptions(explicit_schema=_ASKED, unexpected_field_behavior="ignore")
-    try:
-        found = pj.read_json(io.BytesIO(text), pj.ReadOptions(block_size=len(text)), options)
-        return found.select(_ASKED.names).cast(_ASKED)
-    except (pa.ArrowException, KeyError, OverflowError):
-        return _one_by_one(lines)
-
-
-def _one_by_one(lines: Iterable[bytes]) -> pa.Table:
-    good: list[dict[str, Any]] = []
-    for line in lines:
-        try:
-            r = decoded(line)
-        except RecordError:
-            continue
-        if type(r.get("time")) is int:
-            good.append(
-                {name: _fitting(r.get(name), type_) for name, type_ in zip(_ASKED.names, _ASKED.types, strict=True)}
-            )
-    columns = [_array([r[c.name] for r in good], c.type) for c in _ASKED]
-    return pa.Table.from_arrays(columns, schema=_ASKED)
-
-
-def _fitting(value: object, wanted: pa.DataType) -> object:
-    """A value as its column has it; None if it cannot be that."""
-    if value is None or isinstance(value, bool):
-        return None
-    if pa.types.is_string(wanted):
-        return str(value)
-    if pa.types.is_list(wanted):
-        return [str(v) for v in value] if isinstance(value, list) else None
-    if pa.types.is_floating(wanted):
-        return float(value) if isinstance(value, int | float) else None
-    return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None
-
-
-def _measured(requests: pa.Table) -> Iterable[Mapping[str, Any]]:
-    """The requests as ``checkers.costs.measures`` takes them."""
-    renamed = requests.rename_columns({"time_ns": "time"})
-    for part in renamed.select(["time", "ms", "writer", "service", "kind", "op", "faults"]).to_batches(REQUEST_BATCH):
-        yield from part.to_pylist()

@@ -6,8 +6,10 @@ which the run started, by which every table is partitioned. A run is in the lake
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -258,3 +260,15 @@ def documented() -> str:
         lines += [f"| `{c.name}` | {TYPE_WORDS[c.type]} | {c.unit} | {c.text} |" for c in t.columns]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
+
+
+def array_of(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Values as Arrow has them. JSON may have half a character (``\\ud800``), which no text of Arrow's can: it becomes a question mark."""
+    try:
+        return pa.array(values, type_)
+    except UnicodeEncodeError:
+        return pa.array([[*map(_whole, v)] if isinstance(v, list) else _whole(v) for v in values], type_)
+
+
+def _whole(value: object) -> object:
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value

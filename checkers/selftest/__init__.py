@@ -26,6 +26,7 @@ from checkers.selftest import (
     wrongengines,
     wrongfiles,
     wronglogs,
+    wrongmanifests,
     wrongmetadata,
     wrongreads,
     wrongrows,
@@ -39,6 +40,7 @@ PLANT_TABLES = (
     *(lostcommits, wronganswers, stalescans, wrongrows, missingfiles, wrongreads, wrongtravel, secondopinions),
     *(
         wrongmetadata,
+        wrongmanifests,
         wrongcontents,
         wrongschemas,
         wrongcreation,

@@ -14,8 +14,9 @@ from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.records import IcebergLog as TableLog
 from checkers.selftest import edits
+from checkers.selftest.goodtable import GoodTable
 from checkers.selftest.plant import Plant, Plants, table
-from checkers.selftest.world import GoodTable, Planted, World
+from checkers.selftest.world import Planted, World
 from checkers.timeline.two_tables import tables_of
 
 SIMPLE = "apache/iceberg#7569"

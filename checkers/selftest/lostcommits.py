@@ -13,9 +13,10 @@ from checkers.evidence.tablelog import ICEBERG, RowChange
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import iceberg_log
 from checkers.selftest import edits
+from checkers.selftest.goodtable import Edit, GoodTable, GoodVersion, acked, native, totals
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance, pick, statements
-from checkers.selftest.world import CATALOG_DID_IT, Edit, GoodTable, GoodVersion, Planted, World, acked, native, totals
+from checkers.selftest.world import CATALOG_DID_IT, Planted, World
 from checkers.timeline.two_tables import tables_of
 from workloads.operations.kinds import KINDS
 

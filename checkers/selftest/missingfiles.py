@@ -9,9 +9,10 @@ from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile
 from checkers.formats.iceberg.records import IcebergLog as TableLog
+from checkers.selftest.goodtable import GoodTable
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, live
-from checkers.selftest.world import UNWRITTEN, GoodTable, Planted, World
+from checkers.selftest.world import UNWRITTEN, Planted, World
 
 DELETED_LIVE = (
     "JDBC catalog, connection cut after UPDATE 1: the client considers its commit failed and deletes its files"

@@ -15,7 +15,8 @@ from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergLog as TableLog
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.selftest import edits
-from checkers.selftest.world import Change, GoodTable, Planted, World, acked
+from checkers.selftest.goodtable import Change, GoodTable, acked
+from checkers.selftest.world import Planted, World
 from workloads.operations.kind import WriteSet
 from workloads.tables import Row
 

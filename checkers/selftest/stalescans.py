@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from checkers.selftest.goodtable import rows
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import UPDATES, CommitSite, commits, minus, of_kinds, statements
-from checkers.selftest.world import Planted, rows
+from checkers.selftest.world import Planted
 from workloads.engines.engines import engine_of
 from workloads.operations.kind import WriteSet
 

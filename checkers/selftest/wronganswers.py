@@ -8,9 +8,10 @@ from typing import Any
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.selftest import edits
+from checkers.selftest.goodtable import GoodTable, acked
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance
-from checkers.selftest.world import CATALOG_DID_IT, GoodTable, Planted, World, acked
+from checkers.selftest.world import CATALOG_DID_IT, Planted, World
 
 DONE: dict[str, list[list[int]]] = {
     "rewrite-data-files": [[4, 1, 5996, 0, 0]],

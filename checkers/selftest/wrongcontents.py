@@ -12,9 +12,10 @@ from checkers.evidence.history import Event
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.selftest import edits
+from checkers.selftest.goodtable import Change
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, has, later, raw, undisturbed, with_ref
-from checkers.selftest.world import Change, Planted, World
+from checkers.selftest.world import Planted, World
 
 STALE = "apache/iceberg#14093: a stale schema overwrites a newer one"
 REPLACED = "apache/iceberg#15090: replace commits a stale table"

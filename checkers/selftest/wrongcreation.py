@@ -14,9 +14,10 @@ from typing import Any
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.metadata.wellformed import REQUIRED_KEYS
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.selftest.goodtable import Change
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import VersionSite
-from checkers.selftest.world import Change, Planted, World
+from checkers.selftest.world import Planted, World
 
 CREATED = "the run's set-up created the table, and no operation of the history did"
 METADATA_SPEC = "https://iceberg.apache.org/spec/#table-metadata-fields"

@@ -14,9 +14,10 @@ from checkers.evidence.tablelog import RowChange
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergLog as TableLog
+from checkers.selftest.goodtable import GoodTable
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import CommitSite, commits, later, live, maintenance, pick
-from checkers.selftest.world import GoodTable, Planted
+from checkers.selftest.world import Planted
 from checkers.selftest.wrongmetadata import lineage
 
 PRUNED = "scans prune by partition values: https://iceberg.apache.org/spec/#scan-planning"

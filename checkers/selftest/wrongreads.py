@@ -13,9 +13,10 @@ from functools import cached_property
 from checkers.evidence.history import Operation
 from checkers.selftest import edits
 from checkers.selftest.edits import values
+from checkers.selftest.goodtable import GoodTable, acked, rows
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, minus, statements
-from checkers.selftest.world import GoodTable, Planted, World, acked, rows
+from checkers.selftest.world import Planted, World
 from checkers.selftest.wrongrows import long_lists, reversed_list
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row

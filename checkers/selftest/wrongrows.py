@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from checkers.evidence.replace import replace
+from checkers.selftest.goodtable import rows
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import UPDATES, CommitSite, Where, commits, maintenance, minus, of_kinds
-from checkers.selftest.world import Planted, rows
+from checkers.selftest.world import Planted
 from workloads.tables import Row
 
 APPENDS = ("update-append", "update-append-where", "merge-update")

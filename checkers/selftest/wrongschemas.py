@@ -13,9 +13,10 @@ from checkers.evidence.history import Event
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.selftest import edits
+from checkers.selftest.goodtable import GoodVersion
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import CommitSite, has, later
-from checkers.selftest.world import GoodVersion, Planted
+from checkers.selftest.world import Planted
 
 Raw = dict[str, Any]
 Fields = list[dict[str, Any]]

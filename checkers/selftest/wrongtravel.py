@@ -14,9 +14,10 @@ from checkers.evidence.history import Event, Operation
 from checkers.evidence.replace import replace
 from checkers.selftest import edits
 from checkers.selftest.edits import values
+from checkers.selftest.goodtable import GoodTable
 from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite
-from checkers.selftest.world import GONE, GoodTable, Planted, World
+from checkers.selftest.world import GONE, Planted, World
 from checkers.selftest.wrongreads import OLD, during
 from workloads.operations.kinds import KINDS
 

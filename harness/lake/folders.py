@@ -20,7 +20,8 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, mapping_in
 from checkers.judge.proof import PROOF_WORDS
 from checkers.judge.runfolder import Results, ScenarioOutcome, load_evidence
-from checkers.lake.rows import Rows, RunContents, name_of, requests_of, rows_of, started_of
+from checkers.lake.requests import requests_of
+from checkers.lake.rows import Rows, RunContents, name_of, rows_of, started_of
 from checkers.lake.tables import LAKE_TABLES, RUNS_TABLE
 from checkers.nights import record
 from checkers.nights.record import ROWS, RUNS

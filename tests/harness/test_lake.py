@@ -22,7 +22,8 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.judge.runfolder import load_evidence
 from checkers.lake import rows as lakerows
-from checkers.lake.rows import NotARun, night_of, requests_of
+from checkers.lake.requests import requests_of
+from checkers.lake.rows import NotARun, night_of
 from checkers.lake.tables import BY_NAME, LAKE_TABLES, LAKE_VERSION, RUNS_TABLE, documented
 from checkers.nights.record import NightRun, _encoded
 from compose.install.installation import Installation
