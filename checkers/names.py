@@ -65,7 +65,7 @@ class Meaning:
         sentence: what was seen, in one sentence.
         harm: how bad it is.
         culprit: who is usually at fault.
-        remedy: what to do about it.
+        remedy: what to do that it does not happen again.
         example: a history of at most three rows that shows it; empty if the sentence needs none.
         counted: what a headline counts, one and many of them.
         headline: what one operation did, with ``{op}`` and ``{ids}`` (`` of id 7``, or empty) to fill in; empty: the sentence says it.
@@ -76,6 +76,11 @@ class Meaning:
     def remedy_apart(self) -> str:
         """What to do if its operations did not run at the same time; empty: :attr:`remedy`."""
         return _APART if self.remedy in (_VALIDATE, _SERIALIZABLE) else ""
+
+    @property
+    def repair(self) -> str:
+        """What to do now with the table, whatever the run; empty: that depends on the run (``checkers.judge.repair``)."""
+        return _REPAIRS.get(self.remedy, "")
 
     sentence: str
     harm: Harm
@@ -104,14 +109,24 @@ _APART = (
     "and report the statements of this card to the maker of the engine."
 )
 _REBUILD = (
-    "Roll back to the last snapshot before it, or rewrite the rows; keep the old metadata files until that is done."
+    "Report the statements of this card to the maker of the engine, and let another engine do that until it is mended."
 )
-_FILES = "Restore the file if the store keeps versions; else remove its entry, and find out who deleted it in the proxy's log."
-_METADATA = "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them."
+_FILES = (
+    "Find out who deleted the file: the proxy's log has the request if it came by one, the store's own log the others."
+)
+_METADATA = "Report it to whoever made the later of the two versions, and let another client commit to the table until it is mended."
 _READER = "Turn the reader's cache off, or ask the catalog again before each read."
-_FORMAT = "Rewrite the files with an engine that follows the specification, and report it to the one that wrote them."
-_LOG = "Compare the versions that the card names; RESTORE the table to the last version before them, and report it to the engine that wrote."
+_FORMAT = "Report it to the maker of the engine that wrote the files, and let another engine write to the table until it is mended."
+_LOG = "Report it to the maker of the engine that wrote the versions, and let another one write to the table until it is mended."
 _LOG_STORE = "Use a log store that lets one writer make a version (docs/formats.md), for every client of the table."
+_REPAIRS: Mapping[str, str] = {
+    _REBUILD: "Roll back to the last snapshot before it, or rewrite the rows; keep the old metadata files until that is done.",
+    _FILES: "Restore the file if the store keeps versions; else remove its entry.",
+    _METADATA: "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them.",
+    _FORMAT: "Rewrite the files with an engine that follows the specification.",
+    _LOG: "Compare the versions that the card names; RESTORE the table to the last version before them.",
+}
+"""What keeps it from happening again → what to do now with the table."""
 _ISOLATION = "The level that the cycle breaks is on the card: raise the level, or order these operations from outside."
 
 _MEANINGS: Mapping[str, Meaning] = {

@@ -51,7 +51,7 @@ class Explained:
             yield "for example", f"{self.meaning.example}."
         yield "harm", f"{self.meaning.harm}"
         yield "usually at fault", f"{self.meaning.culprit}"
-        yield "what to do", self.meaning.remedy
+        yield "what to do", " ".join(filter(None, (self.meaning.repair, self.meaning.remedy)))
         if self.rule is not None:
             yield "the rule", f"{self.rule.promise} ({self.rule.section})"
         yield (

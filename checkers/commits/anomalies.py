@@ -61,10 +61,17 @@ def false_failure(t: Timeline, o: Operation, on_main: list[Commit]) -> Anomaly:
     why = f" ({o.error[0][0]}: {o.error[0][1].splitlines()[0] if o.error[0][1] else ''})" if o.error else ""
     text = (
         f"the {explain.operation(o)} was {explain.outcome(o)}{why}, which says that it certainly had no effect, yet main has its "
-        f"{', '.join(explain.snapshot(c) for c in on_main)}. A client that repeats the operation does it twice, and an engine that cleans "
-        "up after the failure deletes files that the table needs."
+        f"{', '.join(explain.snapshot(c) for c in on_main)}.{_with_itself(o, on_main)} A client that repeats the operation does it "
+        "twice, and an engine that cleans up after the failure deletes files that the table needs."
     )
     return anomaly("false-failure", t, text, [o], on_main, keys=keys(t, on_main))
+
+
+def _with_itself(o: Operation, commits: list[Commit]) -> str:
+    """That the conflict which an operation gives up for is with its own commit, if the error names a file of that."""
+    said = " ".join(message for _, message, *_ in o.error or ())
+    own = any(f.path.rpartition("/")[2] in said for c in commits for f in c.added_files) if said else False
+    return " The file that the error names is its own: it took its own commit for another's." if own else ""
 
 
 def dropped(w: AcknowledgedWrite) -> Anomaly:

@@ -141,7 +141,7 @@ class TableFormat(Generic[C, M]):
         """What its tables differ in beside what those of every format do, of the table that a plan describes."""
         return self.title
 
-    def set_back(self, c: C, m: M) -> str:
+    def set_back(self, c: C, m: M, table: str) -> str:
         """How a person sets a table back to a commit, which this version has, without reading what came later."""
         return "set the table back to it"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checkers.evidence.history import Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.evidence.tablelog import TableLog
+from checkers.judge.culprits import CATALOG, SERVER
 from checkers.judge.stories import Story
 from workloads.engines.engines import ENGINES
 
@@ -38,13 +39,33 @@ def version_of(engine: str, versions: Mapping[str, str]) -> str:
     return ", ".join(f"{title} {versions[key]}" for title, key in software.items() if key in versions)
 
 
+def named(who: str, engine: str, versions: Mapping[str, str], catalog: str = "") -> str:
+    """Who did something, with the version if a plan has it: ``DuckDB 1.4.2, …``, ``Spark's JDBC catalog client (Spark 4.1.4, …)``, ``the
+    catalog server (rest 1.11.0)``.
+
+    Args:
+        engine: that it is, or is a part of; empty for none.
+        catalog: the run's.
+    """
+    if who in (SERVER, CATALOG) and catalog:
+        return f"{who} ({' '.join(filter(None, (catalog, versions.get(catalog))))})"
+    version = version_of(engine, versions) if engine else ""
+    title = ENGINES[engine].title if engine in ENGINES else engine
+    return who if not version else version if who == title else f"{who} ({version})"
+
+
 def by_engine(
     operations: Iterable[Operation],
     logs: Mapping[str, TableLog],
     stories: Sequence[Story],
     versions: Mapping[str, str],
+    catalog: str = "",
 ) -> tuple[Did, ...]:
-    """A row for each engine of the run, in the order of :data:`ENGINES`, then one for each other that a story is laid on."""
+    """A row for each engine of the run, in the order of :data:`ENGINES`, then one for each other that a story is laid on.
+
+    Args:
+        catalog: its name, by which ``versions`` has its server.
+    """
     of: dict[str, list[Operation]] = {}
     for o in operations:
         of.setdefault(o.engine, []).append(o)
@@ -68,4 +89,5 @@ def by_engine(
         )
         for name, these in sorted(of.items(), key=lambda kv: ([*ENGINES, kv[0]].index(kv[0]), kv[0]))
     ]
-    return (*rows, *(Did(who, "", 0, 0, 0, 0, n) for who, n in found.items()))
+    server = " ".join(filter(None, (catalog, versions.get(catalog))))
+    return (*rows, *(Did(who, server if who in (SERVER, CATALOG) else "", 0, 0, 0, 0, n) for who, n in found.items()))

@@ -5,13 +5,82 @@ Whether a file is there, the table log says: it was compared with the store when
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tableformat import format_of
-from checkers.evidence.tablelog import Commit, Metadata, TableLog
+from checkers.evidence.tablelog import Commit, Metadata, Row, TableLog
+from checkers.names import meaning
 from checkers.timeline import explain
 from workloads.operations.kinds import KINDS
+
+THIS_CARD = "this card"
+"""Where the statements of the operations are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStep:
+    """One thing to do now.
+
+    Attributes:
+        text: what to do, in sentences. ``{ops}`` and ``{ids}`` stand for the operations and the rows, ``{card}`` for where the statements are,
+            ``{it}`` and ``{its}`` for the operations again. Steps of one text are one step (:func:`merged`).
+        ops: operations whose statements a person needs, or must not run; in the order of the history.
+        keys: ids of rows.
+        note: what to know before, about these rows alone.
+    """
+
+    text: str
+    ops: tuple[str, ...] = ()
+    keys: tuple[int, ...] = ()
+    note: str = ""
+
+    def words(self, card: str = THIS_CARD) -> str:
+        """The sentences."""
+        one = len(self.ops) == 1
+        ids = f" ({'id' if len(self.keys) == 1 else 'ids'} {explain.listing(self.keys, _MOST)})" if self.keys else ""
+        stands = {
+            "{ops}": explain.listing(self.ops, _MOST),
+            "{ids}": ids,
+            "{card}": card,
+            "{it}": "it" if one else "them",
+            "{its}": "its" if one else "their",
+            "{was}": "was" if one else "were",
+            "{statements}": "its statement is" if one else "their statements are",
+        }
+        text = self.text
+        for name, said in stands.items():
+            text = text.replace(name, said)
+        return f"{text} {self.note}".rstrip()
+
+
+_MOST = 12
+"""Operations or rows that a step names."""
+
+
+def merged(steps: Iterable[RepairStep]) -> list[RepairStep]:
+    """The steps of several stories, each text once, without notes."""
+    found: dict[str, RepairStep] = {}
+    for s in steps:
+        before = found.get(s.text, RepairStep(s.text))
+        found[s.text] = replace(
+            before,
+            ops=tuple(dict.fromkeys((*before.ops, *s.ops))),
+            keys=tuple(dict.fromkeys((*before.keys, *s.keys))),
+        )
+    return [*found.values()]
+
+
+def in_order(s: RepairStep, order: Mapping[str, int]) -> RepairStep:
+    """The step with its operations in an order: operation → its place."""
+    return replace(s, ops=tuple(sorted(s.ops, key=lambda op: order.get(op, len(order)))))
+
+
+def repair_words(steps: Iterable[RepairStep], card: str = THIS_CARD) -> str:
+    """What to do, the steps behind each other; empty for none."""
+    return " ".join(s.words(card) for s in steps)
 
 
 def repair(
@@ -22,8 +91,8 @@ def repair(
     keys: Sequence[int],
     *,
     unreadable: bool,
-) -> str:
-    """What to do now, in sentences; empty if the evidence does not say.
+) -> Iterator[RepairStep]:
+    """What to do now; nothing if the evidence does not say.
 
     Args:
         name: of the story.
@@ -31,31 +100,25 @@ def repair(
         keys: ids of the rows.
         unreadable: nobody can read the table any more.
     """
-    said = [*(_set_back(log) if unreadable and log is not None else ())]
+    if unreadable and log is not None:
+        yield from _set_back(log, operations)
     if name == "lost-commit":
-        said += _again(log, operations, ops)
+        yield from _again(log, operations, ops, keys)
     elif name == "false-failure" and not unreadable:
-        said.append(f"Do not run {explain.listing(ops)} again: the table has {_its(ops)} rows.")
+        yield RepairStep("Do not run {ops} again: the table has {its} rows.", tuple(ops))
     elif name in _AGAIN:
-        said.append(_AGAIN[name].format(op=explain.listing(ops), ids=_ids(keys)))
-    return " ".join(said)
+        yield RepairStep(_AGAIN[name], tuple(ops), tuple(keys))
+    elif not unreadable and (means := meaning(name)) is not None and means.repair:
+        yield RepairStep(means.repair)
 
 
 _AGAIN: Mapping[str, str] = {
-    "undelete": "Run {op} again while nothing else writes{ids}: its row is still there.",
-    "resurrected-row": "Delete the rows again{ids}.",
-    "duplicate-commit": "Remove what {op} wrote a second time{ids}.",
-    "duplicate-row": "Remove the second copy of the row{ids}.",
+    "undelete": "Run {ops} again while nothing else writes{ids}: the deleted rows are still there.",
+    "resurrected-row": "Delete the rows that came back{ids}.",
+    "duplicate-commit": "Remove what {ops} wrote a second time{ids}.",
+    "duplicate-row": "Remove the second copy of each row{ids}.",
 }
 """Name → what mends it: what is in the table says that it is so."""
-
-
-def _ids(keys: Sequence[int]) -> str:
-    return f" ({'id' if len(keys) == 1 else 'ids'} {explain.listing(keys)})" if keys else ""
-
-
-def _its(ops: Sequence[str]) -> str:
-    return "its" if len(ops) == 1 else "their"
 
 
 def _gone(log: TableLog) -> frozenset[int]:
@@ -63,16 +126,29 @@ def _gone(log: TableLog) -> frozenset[int]:
     return frozenset(s for f in log.missing_files for s in f.snapshots)
 
 
-def _set_back(log: TableLog) -> Iterator[str]:
+def _set_back(log: TableLog, operations: Mapping[str, Operation]) -> Iterator[RepairStep]:
     """To which state the table can be set back, and what is not in that one."""
     found = last_readable(log)
     if found is None:
         return
     c, m = found
-    lost = [x.op for x in _since(log, c) if x.op is not None]
-    then = f" It lacks what {explain.listing(lost)} wrote." if lost else ""
     state = f"snapshot {c.snapshot_id} ({c.label})"
-    yield f"The last state that can be read is {state}, which {_file(m.location)} has: {format_of(log).set_back(c, m)}.{then}"
+    yield RepairStep(
+        f"The last readable state of {log.table} is {state}: {format_of(log).set_back(c, m, log.identifier)}."
+    )
+    since = [x.op for x in _since(log, c) if x.op is not None]
+    kept = tuple(op for op in since if op in operations and operations[op].type == "ok")
+    others = tuple(op for op in since if op not in kept)
+    if kept:
+        yield RepairStep(_ACKNOWLEDGED, kept)
+    if others:
+        yield RepairStep(_NOT_ACKNOWLEDGED, others)
+
+
+_ACKNOWLEDGED = "That state lacks {ops}, which {was} acknowledged: run {it} again there; {statements} on {card}."
+_NOT_ACKNOWLEDGED = (
+    "That state lacks {ops}, which {was} not acknowledged: run {it} again there only if you still want {its} rows."
+)
 
 
 def last_readable(log: TableLog) -> tuple[Commit, Metadata] | None:
@@ -98,18 +174,40 @@ def _since(log: TableLog, c: Commit) -> Iterator[Commit]:
             yield commits[m.current]
 
 
-def _again(log: TableLog | None, operations: Mapping[str, Operation], ops: Sequence[str]) -> Iterator[str]:
+def _again(
+    log: TableLog | None, operations: Mapping[str, Operation], ops: Sequence[str], keys: Sequence[int]
+) -> Iterator[RepairStep]:
     """For each lost commit, whether its snapshot can be brought back or its statement has to be run again."""
     run = []
     for op in ops:
         back = None if log is None else _brought_back(log, op)
         if back is not None:
-            yield f"The files of {op} are all there: {back}."
+            yield RepairStep(f"The files of {op} are all there: {back}.")
         elif op in operations and operations[op].f in KINDS:
             run.append(op)
     if run:
-        how = "its statement is" if len(run) == 1 else "their statements are"
-        yield f"Run {explain.listing(run)} again: {how} on this card, and the table has nothing of {'it' if len(run) == 1 else 'them'}."
+        text = "Run {ops} again: {statements} on {card}, and the table has nothing of {it}."
+        note = _there_now(log, keys) if log is not None and keys else ""
+        yield RepairStep(text, tuple(run), note=note)
+
+
+def _there_now(log: TableLog, keys: Sequence[int]) -> str:
+    """Whose rows of some ids the table has now: who runs an INSERT again must know."""
+    if "id" not in log.columns or any(not c.readable for c in log.main()):
+        return ""
+    at, live, by = log.columns.index("id"), Counter[Row](), dict[Row, str | None]()
+    for c in log.main():
+        live.subtract(x.row for x in c.removed or () if x.row[at] in keys)
+        added = [x.row for x in c.added or () if x.row[at] in keys]
+        live.update(added)
+        by.update(dict.fromkeys(added, c.op))
+    ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(keys)}"
+    makers = dict.fromkeys(by[row] or "another writer" for row, n in live.items() if n > 0)
+    return (
+        f"Look at {ids} first: the table has rows by {explain.listing(makers)} now."
+        if makers
+        else f"No row of {ids} is there now."
+    )
 
 
 def _brought_back(log: TableLog, op: str) -> str | None:
@@ -119,7 +217,3 @@ def _brought_back(log: TableLog, op: str) -> str | None:
     if not made or made[-1].snapshot_id not in listed - _gone(log) or not log.complete:
         return None
     return format_of(log).brought_back(made[-1], log.identifier)
-
-
-def _file(location: str) -> str:
-    return location.rpartition("/")[2]

@@ -23,8 +23,9 @@ from checkers.evidence.history import Operation, UnpairedError
 from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
+from checkers.judge.culprits import SERVER, done_by
 from checkers.judge.known import KnownDefect, RunFacts, known_defects
-from checkers.judge.repair import repair
+from checkers.judge.repair import RepairStep, repair, repair_words
 from checkers.names import GUARD, Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
@@ -38,8 +39,6 @@ CAUSE_ORDER = ("lost-swap", "lost-update", "false-failure", "duplicate-commit", 
 """What comes first in a story: a cause before its effects. Other names follow."""
 GRAVEST = ("lost-commit", "lost-table", "half-transaction", "resurrected-row", "undelete")
 """Of names with the same harm, those that a story is named after first; the others in the order of their anomalies."""
-DECIDING_SERVERS = frozenset({"rest", "nessie"})
-"""Types of catalogs (``checkers.judge.known``) whose server decides about a commit; of others it is the client, by a database or a store."""
 ROWS_COUNTED = frozenset({"resurrected-row", "duplicate-row", "nonlinearizable"})
 """Names of which a headline counts the rows."""
 MOST_KEYS_NAMED = 24
@@ -48,8 +47,6 @@ MOST_OPS_NAMED = 8
 """Operations of a story that are named."""
 ALIKE = 3
 """Stories of one shape that are told in full."""
-SERVER, CATALOG, NOBODY = "the catalog server", "the catalog", "unknown"
-"""Who did it, besides engines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +82,9 @@ class Story:
         name: of the gravest anomaly, or ``unreadable``.
         headline: what happened, in plain words, without full stop.
         consequence: one sentence: what that means for the rows.
-        who: an engine's title, or another one who did it (:data:`SERVER` …).
-        engine: name of that engine (``workloads.engines``); empty if it was none.
+        who: who did it (:mod:`checkers.judge.culprits`); ``how``: what that one did, in a sentence that begins with a verb, if the headline
+            does not say it.
+        engine: name of the engine that it is, or is a part of (``workloads.engines``); empty for none.
         ops: the operations involved, that at fault first, then those that took the place of others, at most eight.
         snapshots, keys: those of what it is named after first, at most four snapshots and 24 keys.
         count: number of its anomalies that count (:func:`checkers.judge.causes.events`).
@@ -94,7 +92,7 @@ class Story:
         anomalies: each one's checker, and its place among the anomalies of that checker's verdict.
         known: the defects that they look like.
         instead: of each lost commit its operation, and the one whose commit took its place.
-        repair: what to do now with the table, as far as the evidence says (:mod:`checkers.judge.repair`).
+        repairs: what to do now with the table, as far as the evidence says (:mod:`checkers.judge.repair`).
         remedy: what to do that it does not happen again: that of the known defects, else what the name says, unless the run shows that it
             would not have helped.
     """
@@ -115,7 +113,13 @@ class Story:
     known: tuple[KnownDefect, ...] = ()
     remedy: str = ""
     instead: tuple[tuple[str, str], ...] = ()
-    repair: str = ""
+    repairs: tuple[RepairStep, ...] = ()
+    how: str = ""
+
+    @property
+    def repair(self) -> str:
+        """What to do now, in the words of its card; empty if the evidence does not say."""
+        return repair_words(self.repairs)
 
     @property
     def unreadable(self) -> bool:
@@ -372,18 +376,18 @@ class _Teller:
         ops = tuple(dict.fromkeys(all_ops)) or ((end.op,) if end else ())
         log = self.evidence.logs.get(table or "")
         of = TableFormat[Any, Any]() if log is None else format_of(log)
-        by, engine = self._culprit(group, lead, facts)
-        by = of.keeper or by if by in (SERVER, CATALOG) else by
+        kind = None if self.ran is None else self.ran.catalog_type
+        done = done_by(group, lead, facts, self.operations, kind, of, cleaned=table in self.cleaned)
         keys = tuple(dict.fromkeys(k for a in lead for k in a.keys))
         known = self._defects(group, ops)
         return Story(
             table,
             name,
-            self._headline(name, lead, facts, table, by, keys, end),
+            self._headline(name, lead, facts, table, done.who, keys, end),
             _consequence(harm, name, keys, lead, table, end, self._deleted(lead, facts)),
             harm,
-            by,
-            engine,
+            done.who,
+            done.engine,
             ops[:MOST_OPS_NAMED],
             tuple(dict.fromkeys(s for a in (*lead, *group) for s in a.snapshots))[: explain.MOST_IN_A_SENTENCE],
             keys[:MOST_KEYS_NAMED],
@@ -391,9 +395,10 @@ class _Teller:
             tuple(steps),
             places,
             known,
-            self._remedy(name, known, lead, by if engine else "", of),
+            self._remedy(name, known, lead, done.who if done.engine else "", of),
             instead,
             self._repair(name, lead, facts, table, keys, end),
+            done.how,
         )
 
     def _repair(
@@ -404,12 +409,12 @@ class _Teller:
         table: str | None,
         keys: Sequence[int],
         end: UnreadableTable | None,
-    ) -> str:
+    ) -> tuple[RepairStep, ...]:
         lost = name == "lost-commit"
         ops = dict.fromkeys(facts.victim(a) if lost else _first(a, facts) for a in lead)
         log = self.evidence.logs.get(table or (end.table if end is not None else ""))
         there = [op for op in ops if op is not None]
-        return repair(name, log, self.operations, there, keys, unreadable=end is not None)
+        return tuple(repair(name, log, self.operations, there, keys, unreadable=end is not None))
 
     def _most(self, name: str, found: Sequence[Anomaly], *, lead: bool) -> int:
         """How often a headline counts the anomalies of a name; ``lead``: the story is named after them, so they count whoever says them."""
@@ -463,26 +468,6 @@ class _Teller:
             self._known[looks] = known_defects(self.ran, group, self.evidence)
         return self._known[looks]
 
-    def _culprit(self, group: Sequence[Anomaly], lead: Sequence[Anomaly], facts: Facts) -> tuple[str, str]:
-        """Who did it, and the name of the engine if it was one."""
-        kind = None if self.ran is None else self.ran.catalog_type
-        decides = kind is None or kind.type in DECIDING_SERVERS
-        if any(a.evidence.get("culprit") == "server" or pointer.ANSWER in a.evidence for a in group):
-            return (SERVER if decides else CATALOG), ""
-        if any(a.checker == pointer.Pointer.name and _meant(a.name) is Culprit.CATALOG for a in group):
-            return (SERVER if decides else CATALOG), ""
-        at_fault = [op for a in lead for op in sorted(facts.at_fault(a))] or [op for a in lead for op in a.ops[:1]]
-        o = next((self.operations[op] for op in at_fault if op in self.operations), None)
-        if o is None:
-            catalog = SERVER if decides else CATALOG
-            return (catalog if lead and _meant(lead[0].name) is Culprit.CATALOG else NOBODY), ""
-        if lead and _meant(lead[0].name) is Culprit.MAKER and decides and kind is not None:
-            return (
-                f"{explain.engine(o)} or {SERVER}",
-                "",
-            )  # the server writes the file, and the client says what goes into it
-        return explain.engine(o), o.engine
-
     def _headline(
         self,
         name: str,
@@ -533,11 +518,6 @@ class _Teller:
         if kind is None or kind.two_tables or kind.verb in ("maintenance", "alter"):
             return f"{o.f} {op}"
         return f"the read {op}" if kind.verb == "read" else f"{kind.verb.upper()} {op}"
-
-
-def _meant(name: str) -> Culprit | None:
-    means = meaning(name)
-    return None if means is None else means.culprit
 
 
 def _harm(name: str) -> Harm:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from checkers.judge.by_engine import version_of
-from checkers.judge.stories import CATALOG, SERVER, UNREADABLE_STEP, Story, countable, shapes, tally
+from checkers.judge.by_engine import named
+from checkers.judge.stories import UNREADABLE_STEP, Story, countable, shapes, tally
 from checkers.names import Harm, meaning
 
 
@@ -74,10 +74,9 @@ def happened(
 
 def _kind(these: Sequence[Story], cards: Mapping[int, int], versions: Mapping[str, str], catalog: str) -> Happened:
     first = these[0]
-    by = f"{first.who} ({catalog})" if first.who in (CATALOG, SERVER) else version_of(first.engine, versions)
     return Happened(
         first.name,
-        by or first.who,
+        named(first.who, first.engine, versions, catalog),
         tally(these) or {first.name: len(these)},
         tuple(dict.fromkeys(step.name for s in these for step in s.steps if step.name != UNREADABLE_STEP)),
         tuple(dict.fromkeys(s.table for s in these if s.table is not None)),

@@ -72,7 +72,11 @@ def _fault(name: str) -> Iterator[str]:
 
     if name in VERBS:
         using = ", ".join(p.name for p in PACKAGES.values() if name in {f.verb for f in p.faults})
-        facts = [("its options", ", ".join(options(VERBS[name]))), ("in the packages", using)]
+        facts = [
+            ("in production", VERBS[name].production),
+            ("its options", ", ".join(options(VERBS[name]))),
+            ("in the packages", using),
+        ]
         yield from _entry(f"{name}: a fault", VERBS[name].summary, facts)
 
 

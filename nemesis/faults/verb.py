@@ -32,6 +32,7 @@ class Verb(ABC):
     Attributes:
         name: what people write after ``verb:``.
         summary: what happens, one line, for the documentation.
+        production: what does the same where nobody injects faults; empty: nobody said.
         fields: those of ``VERB_FIELDS`` that it takes.
         needs: those of ``fields`` that must be given.
         own: the fields that only this verb has.
@@ -42,6 +43,7 @@ class Verb(ABC):
 
     name: str
     summary: str
+    production: str = ""
     fields: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     own: type[OwnFields] = OwnFields

@@ -138,12 +138,12 @@ class Table:
 class Text:
     """Paragraphs; those of a ``list`` get a mark each, of ``steps`` a number, of ``chips`` a frame, of ``figures`` only room between them, and
     ``problems`` are a list in a frame; a ``note`` is small and explains what stands above it, and lines end where those of ``why`` do, and
-    a ``consequence`` is what matters."""
+    a ``consequence`` is what matters, as an ``answer`` on the first screen."""
 
     paragraphs: Sequence[str]
-    form: Literal["plain", "list", "steps", "chips", "figures", "problems", "note", "muted", "why", "consequence"] = (
-        "plain"
-    )
+    form: Literal[
+        "plain", "list", "steps", "chips", "figures", "problems", "note", "muted", "why", "consequence", "answer"
+    ] = "plain"
     most: int = 3000
     kind: ClassVar[str] = "text"
 

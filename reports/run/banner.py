@@ -66,7 +66,7 @@ def _banner(run: Stored) -> Banner:
             which = "All of them are" if documented == len(found) else f"{words.grouped(documented)} of them are"
             tail = f" {which} documented as possible." if len(found) > 1 else " It is documented as possible."
         of = f"{words.plural(len(found), 'anomaly', 'anomalies')}: " if len(found) > 1 else ""
-        sentence = f"In {scope}, {checkers} found {of}{_listing(names)}.{confirmation}{tail}{early}"
+        sentence = f"In {scope}, {checkers} found {of}{_listing(names)}.{tail}{early}"
         return Banner("invalid", _first(happened), sentence)
     if not run.complete:
         checked = (

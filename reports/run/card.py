@@ -113,7 +113,8 @@ def card(
     parts = _parts(view)
     seen: list[Block] = [] if view is None else stories_view.what_happened(view)
     seen += [] if a is None else [_why(a, most)]
-    seen += picture.blocks(picture.interleaving(shown, few, bands), f"Operations of anomaly {found.n}")
+    lost = [op for op, part in parts.items() if part == LOST]
+    seen += picture.blocks(picture.interleaving(shown, few, bands, lost), f"Operations of anomaly {found.n}")
     if few:
         seen += [operations.table(shown, few, parts=parts)]
         seen += _more(len(involved) - most_ops, "operation", ", in results.json.")
@@ -126,13 +127,26 @@ def card(
     beside: list[Block] = [Pairs(_about(shown, found, few, means, related), "about"), *_name(found.name, means)]
     beside += [] if view is None else stories_view.known_defects(view)
     # The statement to run again stands first: the box shows some fifty lines, and scrolls.
-    beside += statements.blocks(shown.run, sorted(few, key=lambda o: parts.get(o.op) != LOST))
+    beside += statements.blocks(shown.run, sorted(_stated(shown, found, few), key=lambda o: parts.get(o.op) != LOST))
     sentence = view.story.consequence if view is not None else means.sentence if means is not None else ""
     consequence: list[Block] = [Text([shortened(sentence)], "consequence")] if sentence else []
     consequence += [Pairs(_answer(found, few, means), "about")]
     mark = "documented" if a is not None and a.documented else ""
     blocks = [*consequence, BlockGroup([seen, beside], "aside")]
     return page.Card(_head(shown, found, few), blocks, found.anchor, mark, found.n <= OPEN_CARDS)
+
+
+def _stated(shown: Shown, found: CardSubject, involved: Sequence[Operation]) -> list[Operation]:
+    """The operations whose statements a person needs: those involved, and those to run again."""
+    again = [op for s in found.view.story.repairs for op in s.ops[:MOST_OPS]] if found.view is not None else []
+    return [
+        *involved,
+        *(
+            shown.operations[op]
+            for op in dict.fromkeys(again)
+            if op in shown.operations and all(o.op != op for o in involved)
+        ),
+    ]
 
 
 LOST, INSTEAD = "lost", "took its place"
@@ -148,7 +162,11 @@ def _parts(view: StoryView | None) -> dict[str, str]:
 def _answer(found: CardSubject, involved: Sequence[Operation], means: Meaning | None) -> list[tuple[str, str]]:
     """Who did it, what to do now, and what to do that it does not happen again."""
     story = found.view.story if found.view is not None else None
-    who = ", ".join(_engines(involved)) if found.view is None else words.shorten(found.view.who, 120)
+    who = (
+        ", ".join(_engines(involved))
+        if found.view is None
+        else words.shorten(stories_view.who_and_how(found.view), 600)
+    )
     pairs = [
         ("who did it", who),
         ("do now", with_code(story.repair if story is not None else "")),

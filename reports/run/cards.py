@@ -8,7 +8,7 @@ from checkers.evidence.history import Operation
 from checkers.judge.stories import anomalies_of
 from reports.drawing import page, words
 from reports.drawing.page import Block, Cards, Fold, Text, joined, link
-from reports.run import card, over_time, stored, stories_view
+from reports.run import card, over_time, statements, stored, stories_view
 from reports.run.anomalies import MOST_CARDS, choose
 from reports.run.card import CardSubject
 from reports.run.operations import Shown
@@ -53,7 +53,9 @@ def blocks(shown: Shown, cards: Sequence[CardSubject]) -> list[Block]:
             lines: list[str] = [stories_view.in_a_line(v) for v in shape.more[:MOST_LINES]]
             more = len(shape.more) - MOST_LINES
             lines += [f"and {words.grouped(more)} more, in results.json"] if more > 0 else []
-            out.append(Fold(shape.alike, [Text(lines, "list")]))
+            again = [op for v in shape.more[:MOST_LINES] for step in v.story.repairs for op in step.ops]
+            needed = [shown.operations[op] for op in dict.fromkeys(again) if op in shown.operations]
+            out.append(Fold(shape.alike, [Text(lines, "list"), *statements.blocks(run, needed, tables=False)]))
     out.append(Cards([made(f) for f in cards if f.view is None]))
     return [*out, *_left_out(run, cards)]
 

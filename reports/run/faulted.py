@@ -8,6 +8,7 @@ from checkers.costs import figures
 from checkers.evidence.change_requests import ChangeRequest
 from checkers.evidence.proxylog import ACCEPTED
 from nemesis.faults.registry import VERBS
+from nemesis.faults.verb import Verb
 from reports.drawing import words
 from reports.drawing.page import tag
 
@@ -40,12 +41,16 @@ def happened(r: ChangeRequest) -> str:
     return f"{begun} carried out {asked} ({answer})" + (f", {told}" if told else "")
 
 
+def verb(name: str) -> Verb | None:
+    """The verb of a fault of this name; None if it has no known one."""
+    found = max((v for v in VERBS if re.match(rf"{re.escape(v)}(?![a-z])", name)), key=len, default=None)
+    return None if found is None else VERBS[found]
+
+
 def named(name: str) -> str:
     """A fault's name; who points at it reads what it does."""
-    verb = max((v for v in VERBS if re.match(rf"{re.escape(v)}(?![a-z])", name)), key=len, default=None)
-    said = words.shorten(name, 80)
-    return (
-        said
-        if verb is None
-        else tag("span", said, "term", title=f"fault {verb}: {VERBS[verb].summary}".replace("`", ""))
-    )
+    known, said = verb(name), words.shorten(name, 80)
+    if known is None:
+        return said
+    like = f"; in production: {known.production}" if known.production else ""
+    return tag("span", said, "term", title=f"fault {known.name}: {known.summary}{like}".replace("`", ""))

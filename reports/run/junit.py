@@ -68,7 +68,7 @@ def _run(run: Stored) -> JUnitCase:
     """Whether the run reached its end and was checked."""
     verdict, problems = banner.banner(run), "\n".join(run.problems)
     told = [
-        f"{s.headline}{f', on {s.table}' if s.table else ''}. {s.consequence} By {s.who}."
+        f"{s.headline}{f', on {s.table}' if s.table else ''}. {s.consequence} By {s.who}{f', which {s.how}' if s.how else ''}."
         for s in stories_view.unmarked(run)
     ]
     more = [f"and {words.plural(len(told) - MOST_EXPLAINED, 'more event')}"] if len(told) > MOST_EXPLAINED else []

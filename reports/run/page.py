@@ -6,7 +6,6 @@ Its size is bounded: plots are sampled, tables and texts are cut, and each cut i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import quote
@@ -15,14 +14,14 @@ from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
-from checkers.judge.stories import ROWS_COUNTED, who
+from checkers.judge.stories import ROWS_COUNTED
 from checkers.names import Harm, meaning
-from checkers.timeline import explain
 from checkers.timeline.fault_windows import windows
 from reports.drawing import render as renderer
 from reports.drawing import words
-from reports.drawing.page import Block, Fold, Page, Pairs, Section, Text, joined, link, muted, tag
+from reports.drawing.page import Block, Fold, Page, Section, Text, joined, link, muted, tag
 from reports.run import (
+    answers,
     card,
     cards,
     checks_view,
@@ -75,7 +74,7 @@ def of(run: Stored) -> Page:
             Section("Over time", "time", over_time.blocks(shown)),
             Section("Attempts and conflicts", "retries", conflicts_view.blocks(run)),
             Section("Commits", "commits", over_time.commits(shown)),
-            Section("Checkers", "checkers", checks_view.blocks(run)),
+            Section("Checkers", "checkers", [*checks_view.blocks(run), *_covered(run, found)]),
             Section("Timeline", "timeline", timeline.blocks(lanes)),
         ],
         facts=_facts(run),
@@ -89,9 +88,9 @@ def of(run: Stored) -> Page:
 
 
 def _told(run: Stored, found: list[CardSubject]) -> list[Block]:
-    """Notes, the names of the anomalies, and what the workload's entries cover."""
+    """Notes, the answers, and the names of the anomalies."""
     out: list[Block] = [Text([tag("span", note, "wrap") for note in run.notes], "note")] if run.notes else []
-    out += [Pairs(answer, "about")] if (answer := _answer(run, found)) else []
+    out += answers.blocks(run, found)
     names = stored.anomaly_names(stories_view.counted_anomalies(run))
     shown = list(names.items())[:MOST_NAMES]
     harms = {name: means.harm if (means := meaning(name)) is not None else None for name, _ in shown}
@@ -99,57 +98,19 @@ def _told(run: Stored, found: list[CardSubject]) -> list[Block]:
         chips = [_chip(run, name, n, found) for name, n in shown if harms[name] is harm]
         out += [Text([muted(f"{harm}:" if harm is not None else "others:"), *chips], "chips")] if chips else []
     more = len(names) - MOST_NAMES
-    out += [Text([f"and {words.plural(more, 'more name')}"], "note")] if more > 0 else []
+    return out + ([Text([f"and {words.plural(more, 'more name')}"], "note")] if more > 0 else [])
+
+
+def _covered(run: Stored, found: list[CardSubject]) -> list[Block]:
+    """What checkers say in other words, and which anomalies each entry of the workload covers."""
+    names = stored.anomaly_names(stories_view.counted_anomalies(run))
     again = Counter(a.name for a in run.anomalies if a.name not in names and not is_unmet(a))
     said = [
         joined((link(n, cards.first_of(n, found)), f" {words.grouped(k)}")) for n, k in again.most_common(MOST_NAMES)
     ]
-    out += [Text([joined(("the same, in the words of other checkers: ", joined(said, ", ")))], "note")] if said else []
-    covered = [f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies)]
-    return out + ([Text(covered, "note")] if covered else [])
-
-
-MOST_PLACES = 8
-"""Tables whose rows are named in the answer."""
-
-
-def _ids(keys: Collection[int], *, others: bool) -> str:
-    """``ids 1, 3, and rows whose ids are not known``; ``others``: a story says only that rows are wrong, not which."""
-    named = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing([*keys], MOST_IDS)}" if keys else ""
-    return ", and ".join(filter(None, (named, "rows whose ids are not known" if others else "")))
-
-
-def _answer(run: Stored, found: list[CardSubject]) -> list[tuple[str, str]]:
-    """What a person asks first: which rows are wrong, who did it, and what to do now."""
-    stories = stories_view.unmarked(run)
-    rows: dict[str, dict[int, None]] = {}
-    unnamed: set[str] = set()
-    for s in stories:
-        if s.harm is Harm.ROWS and s.table:
-            rows.setdefault(s.table, {}).update(dict.fromkeys(s.keys))
-            unnamed |= set() if s.keys else {s.table}
-    ids = {t: _ids(k, others=t in unnamed) for t, k in rows.items()}
-    gone = [words.shorten(s.table or "", 60) for s in stories if s.unreadable]
-    places = [f"{words.shorten(t, 60)}: {k}" for t, k in list(ids.items())[:MOST_PLACES]]
-    places += [f"and {words.plural(len(ids) - MOST_PLACES, 'more table')}"] if len(ids) > MOST_PLACES else []
-    blamed = [f"{words.shorten(name, 60)} ({words.plural(n, 'finding')})" for name, n in who(stories).items()]
-    repaired = [f for f in found if f.view is not None and f.view.story in stories and f.view.story.repair]
-    now: str = ""
-    for f in repaired[:1]:
-        others = f" Look at {words.plural(len(repaired) - 1, 'more card')}, too." if len(repaired) > 1 else ""
-        repair = f.view.story.repair if f.view is not None else ""
-        now = joined((link(f"as card {f.n} says", f"#{f.anchor}"), ": ", card.with_code(repair), others))
-    pairs = [
-        ("unreadable", ", ".join(dict.fromkeys(gone))),
-        ("rows lost or wrong", "; ".join(places)),
-        ("who did it", ", ".join(blamed)),
-        ("do now", now),
-    ]
-    return [(name, said) for name, said in pairs if said]
-
-
-MOST_IDS = 12
-"""Ids of one table's rows in the answer."""
+    out: list[str] = [joined(("The same events, in the words of other checkers: ", joined(said, ", ")))] if said else []
+    out += [f"{a.key}: {a}" for a in run.accepted.swallowed(run.anomalies)]
+    return [Text(out, "note")] if out else []
 
 
 def _chip(run: Stored, name: str, count: int, cards_of: list[CardSubject]) -> Markup:
@@ -194,7 +155,8 @@ def _faults(run: Stored) -> tuple[str, str]:
     """How many faults were injected, and which, the most frequent first."""
     found = Counter(w.name for w in windows(run.events))
     if not found:
-        return "none", ""
+        held = sum(r.held for requests in run.change_requests.values() for r in requests)
+        return "none", f"{words.plural(held, 'request')} held, so that operations overlap" if held else ""
     said = [
         joined((faulted.named(name), f" ×{words.grouped(n)}" if n > 1 else ""))
         for name, n in found.most_common(MOST_NAMES)

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from checkers.costs import figures
 from checkers.evidence.history import Operation
+from checkers.evidence.proxylog import ACCEPTED
 from checkers.timeline import explain
 from reports.drawing import svg
 from reports.drawing.page import Block, Legend, Plot
@@ -25,6 +26,7 @@ MOST_BARS = 12
 MOST_READS = 3
 """Arrows of one operation: the first is what it scanned, later ones what its retries read."""
 MOST_COMMITS = 40
+MOST_FAULTS = 6
 
 
 class BrokenScale:
@@ -118,10 +120,13 @@ class Interleaving:
     reads: tuple[ReadMark, ...]
     delays: tuple[DelayMark, ...]
     bands: tuple[Band, ...]
+    lost: frozenset[str] = frozenset()
 
 
-def interleaving(shown: Shown, operations: Iterable[Operation], bands: Sequence[Band]) -> Interleaving:
-    """What is known of some operations."""
+def interleaving(
+    shown: Shown, operations: Iterable[Operation], bands: Sequence[Band], lost: Iterable[str] = ()
+) -> Interleaving:
+    """What is known of some operations; ``lost``: those whose commit is lost."""
     rows = tuple(sorted(operations, key=lambda o: o.start)[:MOST_BARS])
     start = min((figures.ms(o.start) for o in rows), default=0.0)
     end = max((figures.ms((o.completed or o.invoked).time) for o in rows), default=0.0)
@@ -132,12 +137,17 @@ def interleaving(shown: Shown, operations: Iterable[Operation], bands: Sequence[
         tuple(r for o in rows for r in reads(shown, o)[:MOST_READS]),
         tuple(d for o in rows for d in _delays(shown, o)),
         near,
+        frozenset(lost),
     )
 
 
 def _commits(shown: Shown, o: Operation) -> Iterator[CommitMark]:
-    for _, c in shown.commits.get(o.op, ()) if shown.origin_ms is not None else ():
-        at = c.timestamp_ms - (shown.origin_ms or 0.0)
+    """Its commits, each when its request was answered if proxies saw that: a snapshot is stamped before it is sent."""
+    found = shown.commits.get(o.op, ()) if shown.origin_ms is not None else ()
+    sent = [r for r in shown.run.change_requests.get(o.op, ()) if r.kind == "commit" and ACCEPTED.fullmatch(r.status)]
+    answered = [figures.ms(r.time) + r.ms for r in sent] if len(sent) == len(found) else None
+    for n, (_, c) in enumerate(found):
+        at = c.timestamp_ms - (shown.origin_ms or 0.0) if answered is None else answered[n]
         if o.end is not None:  # the timestamp has whole ms of the writer's clock: keep it on its bar
             at = min(max(at, figures.ms(o.start)), figures.ms(o.end))
         yield CommitMark(o.op, at, c.snapshot_id, c.sequence_number)
@@ -168,11 +178,19 @@ def blocks(found: Interleaving, label: str) -> list[Block]:
     if not found.rows:
         return []
     keys = [(plots.legend_mark("diamond", "commit-mark"), "commit")] if found.commits else []
+    keys += [(_key("bar lost"), "acknowledged, and its commit is lost")] if found.lost else []
     keys += [(_key("reads"), "read this snapshot")] if found.reads else []
     keys += [(_key("held"), "held on its way")] if any(d.what for d in found.delays) else []
     keys += [(plots.legend_mark("cross", "struck"), "hit by a fault")] if any(d.struck for d in found.delays) else []
-    keys += [(_key("band b0"), "a fault was on")] if found.bands else []
+    names = _names_of(found.bands)
+    keys += [
+        (_key(f"band b{n % 6}"), f"fault {shorten(name, 40)} was on") for n, name in enumerate(names[:MOST_FAULTS])
+    ]
     return [Plot(_Drawing(found).whole(label)), *([Legend(keys)] if keys else [])]
+
+
+def _names_of(bands: Iterable[Band]) -> list[str]:
+    return list(dict.fromkeys(b.name for b in bands))
 
 
 def _key(class_: str) -> Markup:
@@ -210,29 +228,27 @@ class _Drawing:
             yield svg.text((a + b) / 2, (frame.top + frame.y1) / 2 + 4, "⋯", "tick", "middle")
 
     def _bands(self) -> Iterator[Markup]:
-        """The times of faults behind everything, each name once."""
-        frame, names = self._frame, list(dict.fromkeys(b.name for b in self._found.bands))
-        named: set[str] = set()
+        """The times of faults behind everything; the legend has their names."""
+        frame, names = self._frame, _names_of(self._found.bands)
         for b in self._found.bands:
             x0, x1 = self._x(b.start * 1000), self._x(b.end * 1000)
             what = svg.title(f"{b.name}: {b.start:.1f} to {b.end:.1f} s")
             yield svg.rect(
                 x0, frame.top, max(1.5, x1 - x0), frame.y1 - frame.top, f"band b{names.index(b.name) % 6}", what
             )
-            if b.name not in named:
-                named.add(b.name)
-                place = frame.y1 - 4 - 12 * (names.index(b.name) % 4)
-                at, end = (x0 + 4, None) if x0 < frame.x1 - 160 else (x1 - 4, "end")
-                yield svg.text(at, place, shorten(b.name, 40), "band-name", end)
 
     def _commit_lines(self) -> Iterator[Markup]:
-        last = -100.0
+        names: list[tuple[float, list[str]]] = []
         for c in sorted(self._found.commits, key=lambda c: c.at)[:MOST_COMMITS]:
             at = self._x(c.at)
             yield svg.line(at, self._frame.top - 6, at, self._frame.y1, "commit-line")
-            if at - last > 44:
-                yield svg.text(at, self._frame.top - 11, f"seq {c.sequence}", "commit-name", "middle")
-                last = at
+            if names and at - names[-1][0] <= 44:
+                names[-1][1].append(str(c.sequence))
+            else:
+                names.append((at, [str(c.sequence)]))
+        for at, sequences in names:
+            said = explain.listing(sequences, 3)
+            yield svg.text(at, self._frame.top - 11, f"seq {said}", "commit-name", "middle")
 
     def _row(self, o: Operation, start: float, end: float) -> Markup:
         """The bar of an operation from invocation to completion, with its requests and commits."""
@@ -244,12 +260,13 @@ class _Drawing:
         parts.append(svg.text(LEFT - 12, y + 4, shorten(f"process {o.process}", 14), "lane", "end"))
         parts.append(svg.line(LEFT, y, right, y, "grid"))
         parts += [svg.line(x1, y, right, y, "open")] if o.type == "info" else []
-        parts.append(svg.rect(x0, y - 8, max(3, x1 - x0), 16, f"bar {o.type}", rx=2))
+        lost = o.op in self._found.lost
+        parts.append(svg.rect(x0, y - 8, max(3, x1 - x0), 16, f"bar {'lost' if lost else o.type}", rx=2))
         for d in (d for d in self._found.delays if d.op == o.op):
             a, b = self._x(d.at), min(self._x(d.end), right)
             parts += [svg.rect(a, y - 8, max(2, b - a), 16, "held")] if d.what else []
-            parts += [svg.marks("cross", [(a, y)], 5, "struck")] if d.struck else []
-        name = f"{shorten(o.op, 18)} {o.f}{engine}"
+            parts += [svg.marks("cross", [(a, y + 13)], 4, "struck")] if d.struck else []
+        name = f"{shorten(o.op, 18)} {o.f}{engine}{', lost' if lost else ''}"
         wide = len(name) * 6.2
         if wide < x1 - x0 - 14:
             parts.append(svg.text(x0 + 6, y + 3.8, name, "bar-name"))

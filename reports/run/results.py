@@ -12,6 +12,7 @@ from checkers.evidence.lenient import integer, integers, mapping, mappings, stri
 from checkers.judge.accepted import AcceptedAnomalies
 from checkers.judge.known import KnownDefect
 from checkers.judge.proof import PROOF_WORDS
+from checkers.judge.repair import RepairStep
 from checkers.judge.stories import Stories, Story, StoryStep
 from checkers.names import Harm
 from checkers.timeline.unreadable import UnreadableTable
@@ -60,7 +61,8 @@ def _story(r: Mapping[str, Any]) -> Story:
         known=_known(r.get("known")),
         remedy=str(r.get("remedy") or ""),
         instead=tuple((str(p[0]), str(p[1])) for p in (pairs if isinstance(pairs, list) else ()) if _is_pair(p)),
-        repair=str(r.get("repair") or ""),
+        repairs=tuple(map(_repair_step, mappings(r.get("repairs")))),
+        how=str(r.get("how") or ""),
     )
 
 
@@ -80,6 +82,12 @@ def _story_step(r: Mapping[str, Any]) -> StoryStep:
         strings(r.get("ops")),
         str(r.get("text") or ""),
         1 if (most := integer(r.get("most"))) is None else most,
+    )
+
+
+def _repair_step(r: Mapping[str, Any]) -> RepairStep:
+    return RepairStep(
+        str(r.get("text") or ""), strings(r.get("ops")), integers(r.get("keys")), str(r.get("note") or "")
     )
 
 

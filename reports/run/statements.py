@@ -25,8 +25,8 @@ class _Names(dict[str, str]):
         return f"{{{key}}}"
 
 
-def blocks(run: Stored, operations: Iterable[Operation]) -> list[Block]:
-    """The statements in the order of the operations, below those that make their tables; nothing if none is known."""
+def blocks(run: Stored, operations: Iterable[Operation], *, tables: bool = True) -> list[Block]:
+    """The statements in the order of the operations, below those that make their tables if ``tables``; nothing if none is known."""
     specs = {t.name: t for t in run.plan.tables or ()}
     lines: list[str] = []
     used: dict[str, TableSpec] = {}
@@ -40,7 +40,7 @@ def blocks(run: Stored, operations: Iterable[Operation]) -> list[Block]:
         lines += [f"-- {words.shorten(o.op, 60)}{by}", *found, ""] if found else []
     if not lines:
         return []
-    made = [text for spec in used.values() for text in (_made(spec), "")]
+    made = [text for spec in used.values() if tables for text in (_made(spec), "")]
     return [Fold("Statements", [FileText("\n".join([*made, *lines]).rstrip())], open=True)]
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from checkers.evidence.tableformat import find
 from checkers.judge import by_engine as engines
 from checkers.judge import stories
-from checkers.judge.by_engine import Did, version_of
+from checkers.judge.by_engine import Did
 from checkers.judge.causes import events
 from checkers.judge.known import KnownDefect
 from checkers.judge.stories import UNREADABLE_STEP, Story, StoryStep
@@ -89,10 +89,9 @@ def shapes(run: Stored) -> list[ShapeView]:
     """The stories of a run by shape, the gravest first."""
 
     def view(s: Story) -> StoryView:
-        version = version_of(s.engine, versions(run)) if s.engine else ""
         return StoryView(
             s,
-            version or s.who,
+            engines.named(s.who, s.engine, versions(run), _catalog(run)),
             mark(run, s),
             tuple(_struck(run, s)),
             tuple(_line(s.table or "", step) for step in s.steps),
@@ -103,6 +102,11 @@ def shapes(run: Stored) -> list[ShapeView]:
         ShapeView(tuple(map(view, shape.told)), tuple(map(view, shape.more)), shape.alike)
         for shape in stories.shapes(run.told.stories)
     ]
+
+
+def who_and_how(view: StoryView) -> str:
+    """``the catalog server (rest 1.11.0) answered 204 to the commit of DuckDB and did not make it``."""
+    return f"{view.who} {view.story.how}" if view.story.how else view.who
 
 
 def mark(run: Stored, story: Story) -> str:
@@ -133,7 +137,11 @@ def who(run: Stored) -> str:
 
 def by_engine(run: Stored) -> tuple[Did, ...]:
     """What each engine did, and who else is blamed."""
-    return engines.by_engine(run.operations, run.logs, run.told.stories, versions(run))
+    return engines.by_engine(run.operations, run.logs, run.told.stories, versions(run), _catalog(run))
+
+
+def _catalog(run: Stored) -> str:
+    return run.plan.catalog.name if run.plan.catalog else ""
 
 
 def versions(run: Stored) -> dict[str, str]:
@@ -165,7 +173,10 @@ def _known(k: KnownDefect) -> KnownLine:
 
 def blocks(run: Stored) -> list[Block]:
     """What a scenario is about, and what each engine did: for the page's first screen."""
-    facts = [(name, outside(text, href)) for name, text, href in scenario_facts(run)]
+    avoided = any(s.remedy for s in run.told.stories)  # the answer says it
+    facts = [
+        (name, outside(text, href)) for name, text, href in scenario_facts(run) if not (avoided and name == "remedy")
+    ]
     out: list[Block] = [Pairs(facts, "about")] if facts else []
     rows = by_engine(run)
     if len(rows) > 1:

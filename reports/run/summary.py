@@ -198,7 +198,7 @@ def _shape(shape: stories_view.ShapeView, to: _Terminal) -> list[str]:
     s = first.story
     said = "".join(f", {part}" for part in (f"on {s.table}" if s.table else "", first.mark) if part)
     out = [f"  {to.paint(line.strip(), 'bold')}" for line in to.wrap(words.shorten(s.headline, 300), "  ")]
-    out += to.wrap(f"{s.consequence} By {first.who}{said}.", "    ")
+    out += to.wrap(f"{s.consequence} By {first.who}{f', which {s.how}' if s.how else ''}{said}.", "    ")
     out += [line for text in first.struck for line in to.wrap(text, "    ")]
     for step in first.lines if len(first.lines) > 1 else ():
         times = f" ×{words.grouped(step.count)}" if step.count > 1 else ""

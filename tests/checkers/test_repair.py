@@ -9,7 +9,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, TableLog
 from checkers.formats.delta.tableformat import Delta
 from checkers.judge.check import check
-from checkers.judge.repair import last_readable, repair
+from checkers.judge.repair import RepairStep, in_order, last_readable, merged, repair, repair_words
 from checkers.judge.stories import tell
 from tests.checkers.test_commits import lost_by_a_commit_on_an_older_base, never_committed
 from tests.support.unreadable import broken
@@ -26,7 +26,7 @@ def said(
     e: Evidence, op: str, log: TableLog | None = None, name: str = "lost-commit", keys: tuple[int, ...] = ()
 ) -> str:
     operations = {o.op: o for o in e.history.operations()}
-    return repair(name, log or e.logs["t"], operations, [op], keys, unreadable=False)
+    return repair_words(tuple(repair(name, log or e.logs["t"], operations, [op], keys, unreadable=False)))
 
 
 def test_a_lost_append_whose_snapshot_is_listed_is_brought_back() -> None:
@@ -65,9 +65,10 @@ def test_a_commit_that_was_never_made_is_run_again() -> None:
     ("name", "says"),
     [
         ("false-failure", "Do not run b again: the table has its rows."),
-        ("undelete", "Run b again while nothing else writes (id 2): its row is still there."),
-        ("resurrected-row", "Delete the rows again (id 2)."),
-        ("summary-count", ""),
+        ("undelete", "Run b again while nothing else writes (id 2): the deleted rows are still there."),
+        ("resurrected-row", "Delete the rows that came back (id 2)."),
+        ("summary-count", "Rewrite the files with an engine that follows the specification."),
+        ("stale-read", ""),
     ],
 )
 def test_other_names_say_what_the_table_has(name: str, says: str) -> None:
@@ -84,15 +85,42 @@ def test_an_unreadable_table_is_set_back_to_the_last_state_whose_files_are_there
     told = tell(b.evidence, check(b.evidence).verdicts, None)
     (story,) = [s for s in told.stories if s.table == b.table]
     assert story.repair == (
-        f"The last state that can be read is snapshot {c.snapshot_id} ({c.label}), which {m.location.rpartition('/')[2]} has: register it "
-        f"under a new name (`CALL system.register_table('…', '{m.location}')`). It lacks what {b.culprit.op} wrote."
+        f"The last readable state of {b.table} is snapshot {c.snapshot_id} ({c.label}): register that under a new name, "
+        f"`CALL system.register_table('{log.identifier}_saved', '{m.location}')`. Let writers and readers use the new name, and never drop "
+        f"the old one with PURGE: both have the same files. That state lacks {b.culprit.op}, which was not acknowledged: run it again there "
+        "only if you still want its rows."
     )
     gone = replace(log, missing_files=(MissingFile("x", log.metadata[-1].snapshots),))
     assert last_readable(gone) is None
-    assert repair("missing-file", gone, {}, [], (), unreadable=True) == ""
+    assert not [*repair("missing-file", gone, {}, [], (), unreadable=True)]
+    acknowledged = {b.culprit.op: replace(b.evidence.history.operations()[0], type="ok", op=b.culprit.op)}
+    text = repair_words(tuple(repair("missing-file", log, acknowledged, [], (), unreadable=True)))
+    assert f"lacks {b.culprit.op}, which was acknowledged: run it again there; its statement is on this card." in text
 
 
 def test_a_table_of_another_format_is_set_back_in_that_ones_words() -> None:
     m = replace(broken().evidence.logs[broken().table].metadata[-1], n=7)
-    assert Delta().set_back(broken().commit, m) == "`RESTORE TABLE … TO VERSION AS OF 7`"  # type: ignore[arg-type]
+    assert Delta().set_back(broken().commit, m, "t") == "`RESTORE TABLE t TO VERSION AS OF 7`"  # type: ignore[arg-type]
     assert Delta().brought_back(broken().commit, "t") is None  # type: ignore[arg-type]
+
+
+def test_who_runs_a_lost_write_again_reads_first_what_the_table_has_now() -> None:
+    e = lost_by_a_commit_on_an_older_base()
+    log = e.logs["t"]
+    at = log.columns.index("id")
+    live = {x.row[at]: c.op for c in log.main() for x in c.added or ()}
+    (there, by), *_ = live.items()
+    assert said(e, "b", keys=(there,)).endswith(f"Look at id {there} first: the table has rows by {by} now.")
+    assert said(e, "b", keys=(999,)).endswith("No row of id 999 is there now.")
+    main = log.main()[-1].snapshot_id
+    unread = replace(log, commits=tuple(replace(c, added=None) if c.snapshot_id == main else c for c in log.commits))
+    assert "now." not in said(e, "b", unread, keys=(there,)), "nobody knows its rows"
+
+
+def test_steps_of_one_text_are_one_step_in_the_order_of_the_history() -> None:
+    steps = [RepairStep("Run {ops} again: {statements} on {card}.", (op,), (n,), "note") for n, op in enumerate("ba")]
+    (one,) = merged(steps)
+    assert in_order(one, {"a": 0, "b": 1}).words("cards 1–2") == "Run a, b again: their statements are on cards 1–2."
+    assert steps[0].words() == "Run b again: its statement is on this card. note"
+    assert len(merged([*steps, RepairStep("Delete them{ids}.", (), (1, 2))])) == 2
+    assert RepairStep("Delete them{ids}.", (), (1, 2)).words() == "Delete them (ids 1, 2)."

@@ -20,6 +20,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.accepted import AcceptedAnomalies
 from checkers.judge.known import KnownDefect
+from checkers.judge.repair import RepairStep
 from checkers.judge.runfolder import Results, ScenarioOutcome, write_results
 from checkers.judge.stories import Stories, Story, StoryStep, tell
 from checkers.names import Harm
@@ -118,7 +119,7 @@ def test_the_names_stand_by_their_harm_and_what_only_says_them_again_is_linked_b
         "promise broken, rows right: stale-read 1",
         "metadata wrong: summary-count 1",
     ]
-    again = re.search("the same, in the words of other checkers: (.*?)</p>", top)
+    again = re.search("The same events, in the words of other checkers: (.*?)</p>", html.partition("</header>")[2])
     assert again is not None and re.sub("<[^>]+>", "", again[1]) == "nonlinearizable 1"
 
 
@@ -239,7 +240,7 @@ def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> N
     properties = {x.get("name"): x.get("value") for x in xml.iter("property")}
     assert (properties["verdict"], properties["who"]) == (lines[1].removeprefix("✕ mine: "), "Spark 2")
     assert f"{STORY.headline}, on t. {STORY.consequence} By Spark." in next(x.text for x in xml.iter("system-out"))  # type: ignore[operator]
-    html = page.render(folder)
+    html = page.render(folder).partition("</header>")[2]
     cause, effect, end_at = (
         html.index(x) for x in ("reported as failed, but", "the client that believed", "565 later operations")
     )
@@ -250,7 +251,7 @@ def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> N
 
 
 def test_the_terminal_says_what_to_do_now_and_how_to_avoid_it(tmp_path: Path) -> None:
-    story = replace(STORY, repair="Run `y` again.", remedy="Set `x`.")
+    story = replace(STORY, repairs=(RepairStep("Run `y` again."),), remedy="Set `x`.")
     text = terminal(run(tmp_path, said(GONE, FALSE, valid=False, told=Stories((), (story,)))))
     assert text.index("    do now: Run y again.") < text.index("    avoid it: Set x.")
 

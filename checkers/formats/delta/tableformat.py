@@ -21,13 +21,16 @@ class Delta(TableFormat[DeltaCommit, DeltaMetadata]):
     records = DELTA_RECORDS
     decides = "the object store"
     keeper = "the log store"  # it looks, and writes: the object store answers each request rightly
-    guard = "Use a log store that writes a version's file only if there is none (put-if-absent; docs/formats.md), for all its clients."
+    guard = (
+        "Use a log store that writes a version's file only if there is none, for all clients of the table: `spark.delta.logStore.s3a.impl` = "
+        "`io.delta.storage.S3DynamoDBLogStore`, or one that writes with If-None-Match (docs/formats.md)."
+    )
 
     def backoff(self, properties: Mapping[str, Any]) -> RetryLimits:
         return RetryLimits(num_retries=MOST_ATTEMPTS, min_wait_ms=0, max_wait_ms=0)
 
-    def set_back(self, c: DeltaCommit, m: DeltaMetadata) -> str:
-        return f"`RESTORE TABLE … TO VERSION AS OF {m.n}`"
+    def set_back(self, c: DeltaCommit, m: DeltaMetadata, table: str) -> str:
+        return f"`RESTORE TABLE {table} TO VERSION AS OF {m.n}`"
 
     def same_but_time(self, one: DeltaMetadata, other: DeltaMetadata) -> bool:
         return one.configuration == other.configuration

@@ -71,9 +71,12 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
     def described(self, spec: Mapping[str, Any]) -> str:
         return f"format version {spec.get('format_version', 2)}"
 
-    def set_back(self, c: IcebergCommit, m: IcebergMetadata) -> str:
+    def set_back(self, c: IcebergCommit, m: IcebergMetadata, table: str) -> str:
         """The catalog is told another metadata file: no list of the lost state is opened."""
-        return f"register it under a new name (`CALL system.register_table('…', '{m.location}')`)"
+        return (
+            f"register that under a new name, `CALL system.register_table('{table}_saved', '{m.location}')`. Let writers and readers use the "
+            "new name, and never drop the old one with PURGE: both have the same files"
+        )
 
     def brought_back(self, c: IcebergCommit, table: str) -> str | None:
         """Only an append is applied again as it is; other snapshots must stand on the current one (``CherryPickOperation``)."""

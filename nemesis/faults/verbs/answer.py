@@ -9,6 +9,7 @@ class Answer(AfterService):
 
     name = "answer"
     summary = "the service carries out the request; the writer gets an error instead of the reply"
+    production = "a gateway or load balancer that gives up waiting and answers in the service's place"
     fields = ("status", "sqlstate", "retry_after")
     one_request = True
 

@@ -11,6 +11,7 @@ class Cut(AfterService):
 
     name = "cut"
     summary = "the service carries out the request; the connection is reset in the middle of the reply"
+    production = "a connection that breaks while the reply is on its way"
     one_request = True
 
     async def strike(self, relay: Relay, reply: ServiceReply) -> bool:

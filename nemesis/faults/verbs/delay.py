@@ -11,6 +11,7 @@ class Delay(Delaying):
 
     name = "delay"
     summary = "the request arrives `seconds` late, more or less by up to `jitter`"
+    production = "a slow network, or a service under load"
     fields = ("seconds", "jitter")
     needs = ("seconds",)
 

@@ -13,6 +13,7 @@ class DelayPackets(PacketVerb):
 
     name = "delay-packets"
     summary = "every answer of the service arrives `seconds` late, more or less by up to `jitter`"
+    production = "a slow network between the services"
     fields = ("target", "seconds", "jitter")
     needs = ("target", "seconds")
 

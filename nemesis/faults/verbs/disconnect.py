@@ -9,6 +9,7 @@ class Disconnect(ProcessVerb):
 
     name = "disconnect"
     summary = "the container has no network until the fault ends; the server goes on"
+    production = "a host that loses its network and runs on"
     targets = ("catalog", "database", "store")
     contained = True
 

@@ -15,6 +15,7 @@ class DropPackets(PacketVerb):
     summary = (
         "packets between the service and its clients are dropped until the fault ends: all, or those in one `direction`"
     )
+    production = "a firewall or a broken route between the services"
     fields = ("target", "direction")
 
     def detail(self, fault: FaultFields) -> str:

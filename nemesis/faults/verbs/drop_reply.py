@@ -11,6 +11,9 @@ class DropReply(AfterService):
     summary = (
         "the service carries out the request; the connection is reset instead of the reply: a lost acknowledgement"
     )
+    production = (
+        "a connection that breaks, or a service that restarts, after the work is done and before the reply is out"
+    )
     one_request = True
 
     async def strike(self, relay: Relay, reply: ServiceReply) -> bool:

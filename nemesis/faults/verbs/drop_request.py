@@ -9,6 +9,7 @@ class DropRequest(BeforeService):
 
     name = "drop-request"
     summary = "the service never gets the request; the connection is reset"
+    production = "a connection that breaks before the request arrives"
     one_request = True
 
     async def strike(self, relay: Relay) -> bool:

@@ -9,6 +9,7 @@ class Duplicate(AfterService):
 
     name = "duplicate"
     summary = "the service gets the request twice; the writer gets the second reply"
+    production = "a client, proxy or load balancer that sends a request again because it got no answer"
     one_request = True
     sends_again = True
 

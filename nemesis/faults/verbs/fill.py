@@ -9,6 +9,7 @@ class Fill(ProcessVerb):
 
     name = "fill"
     summary = "a container's disk is full to the last byte until the fault ends; of a Spark worker, the disk of its executors' scratch files"
+    production = "a disk that nobody watches"
     targets = ("store", "database", "spark-worker")
     contained = True
 

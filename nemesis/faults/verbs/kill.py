@@ -9,6 +9,7 @@ class Kill(ProcessVerb):
 
     name = "kill"
     summary = "SIGKILL; the process is started again with its data when the fault ends"
+    production = "a process that is killed for its memory, or a host that fails"
 
     def strike(self, suspect: Suspect) -> Undo:
         suspect.kill()

@@ -9,6 +9,7 @@ class Late(BeforeService):
 
     name = "late"
     summary = "the writer gets an error at once; the service gets the request `seconds` later"
+    production = "a request that a proxy still delivers after its client has given up"
     fields = ("seconds", "status", "sqlstate", "retry_after")
     one_request = True
     answers_first = True

@@ -24,6 +24,7 @@ class LosePackets(PacketVerb):
 
     name = "lose-packets"
     summary = "this `share` of the packets between the service and its clients is lost, in both directions; TCP sends them again"
+    production = "a bad link between the services"
     own = Share
 
     def detail(self, fault: FaultFields) -> str:

@@ -8,5 +8,6 @@ class Maintain(MaintenanceVerb):
 
     name = "maintain"
     summary = "an additional writer invokes the operation `do`"
+    production = "a maintenance job that somebody scheduled beside the writers"
     fields = ("do", "value")
     needs = ("do",)

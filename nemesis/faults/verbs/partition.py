@@ -10,6 +10,7 @@ class Partition(BeforeService):
 
     name = "partition"
     summary = "nothing passes until the fault ends; then the connections are reset"
+    production = "a network that is split between the services"
     fields = ("direction",)
 
     def detail(self, fault: FaultFields) -> str:

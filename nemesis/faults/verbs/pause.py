@@ -9,6 +9,7 @@ class Pause(ProcessVerb):
 
     name = "pause"
     summary = "SIGSTOP until the fault ends: connections stay open, nothing answers"
+    production = "a long garbage collection, or a virtual machine that is moved"
 
     def strike(self, suspect: Suspect) -> Undo:
         suspect.pause()

@@ -9,6 +9,7 @@ class Refuse(BeforeService):
 
     name = "refuse"
     summary = "the connection is reset at once"
+    production = "a service that is away, or out of connections"
 
     async def strike(self, relay: Relay) -> bool:
         relay.note_strike()

@@ -9,6 +9,7 @@ class Reject(BeforeService):
 
     name = "reject"
     summary = "the service never gets the request; the writer gets an error"
+    production = "a service or gateway that sheds load"
     fields = ("status", "sqlstate", "retry_after")
     one_request = True
 

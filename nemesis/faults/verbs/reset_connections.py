@@ -13,6 +13,7 @@ class ResetConnections(PacketVerb):
 
     name = "reset-connections"
     summary = "every connection to the service is reset as soon as its client sends something"
+    production = "a load balancer that closes idle connections"
 
     def packets(self, fault: FaultFields) -> Packets:
         return Packets(reset=True)

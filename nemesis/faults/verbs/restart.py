@@ -9,6 +9,7 @@ class Restart(ProcessVerb):
 
     name = "restart"
     summary = "the process is stopped politely and started again at once"
+    production = "an update of the service, one process at a time"
     lasts = False
 
     def strike(self, suspect: Suspect) -> Undo:

@@ -9,6 +9,7 @@ class Stale(BeforeService):
 
     name = "stale"
     summary = "a table load gets the answer from before the table's last change"
+    production = "a cache, or a replica that lags behind"
     remembers_loads = True
 
     async def strike(self, relay: Relay) -> bool:

@@ -9,6 +9,7 @@ class Stop(ProcessVerb):
 
     name = "stop"
     summary = "the process is stopped politely; it is started again with its data when the fault ends"
+    production = "maintenance of the service"
 
     def strike(self, suspect: Suspect) -> Undo:
         suspect.kill()

@@ -9,6 +9,7 @@ class Throttle(Throttling):
 
     name = "throttle"
     summary = "bodies flow slowly in both directions, at `rate` bytes/s"
+    production = "a network whose bandwidth others use up"
     fields = ("rate",)
     needs = ("rate",)
 

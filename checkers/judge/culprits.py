@@ -1,0 +1,109 @@
+"""Who did what a story tells: the catalog's server, its client in an engine, an engine, or what keeps a format's versions apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkers import pointer
+from checkers.evidence.history import Operation
+from checkers.evidence.tableformat import TableFormat
+from checkers.judge.causes import MISSING, Facts
+from checkers.judge.known import CatalogType
+from checkers.names import Culprit, meaning
+from checkers.timeline import explain
+from checkers.verdict import Anomaly
+
+DECIDING_SERVERS = frozenset({"rest", "nessie"})
+"""Types of catalogs (``checkers.judge.known``) whose server decides about a commit; of others it is the client, by a database or a store."""
+SERVER, CATALOG, NOBODY = "the catalog server", "the catalog", "unknown"
+"""Who did it, besides engines and their clients."""
+_CLIENTS: Mapping[str, str] = {
+    "jdbc": "JDBC ",
+    "rest": "REST ",
+    "hive": "Hive ",
+    "nessie": "Nessie ",
+    "hadoop": "Hadoop ",
+    "glue": "Glue ",
+}
+"""Type of catalog → how its client is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoneBy:
+    """Who did it.
+
+    Attributes:
+        who: an engine's title, its catalog's client, or another one (:data:`SERVER` …).
+        engine: name of the engine that it is, or that it is a part of; empty for none.
+        how: what it did, in a sentence that begins with a verb; empty: the headline says it.
+    """
+
+    who: str
+    engine: str = ""
+    how: str = ""
+
+
+def done_by(
+    group: Sequence[Anomaly],
+    lead: Sequence[Anomaly],
+    facts: Facts,
+    operations: Mapping[str, Operation],
+    catalog: CatalogType | None,
+    of: TableFormat[Any, Any],
+    *,
+    cleaned: bool = False,
+) -> DoneBy:
+    """Who did what the anomalies of one story say.
+
+    Args:
+        lead: those that the story is named after.
+        catalog: what type of catalog it was; None: nobody knows.
+        of: the table's format.
+        cleaned: an operation that deletes files ran on the table, so that it may have deleted them and not the client.
+    """
+    server = SERVER if catalog is None or catalog.type in DECIDING_SERVERS else CATALOG
+    server = of.keeper or server
+    answered = any(a.evidence.get("culprit") == "server" or pointer.ANSWER in a.evidence for a in group)
+    moved = any(a.checker == pointer.Pointer.name and meant(a.name) is Culprit.CATALOG for a in group)
+    if answered or moved:
+        return DoneBy(server, how=_accepted(group, facts, operations))
+    name = lead[0].name if lead else ""
+    at_fault = [op for a in lead for op in sorted(facts.at_fault(a))] or [op for a in lead for op in a.ops[:1]]
+    o = next((operations[op] for op in at_fault if op in operations), None)
+    if o is None:
+        return DoneBy(server if meant(name) is Culprit.CATALOG else NOBODY)
+    engine = explain.engine(o)
+    if meant(name) is Culprit.MAKER and server == SERVER and catalog is not None:
+        return DoneBy(f"{engine} or {SERVER}")  # the server writes the file, and the client says what goes into it
+    if meant(name) is Culprit.CLIENT and not of.decides:
+        client = f"{engine}'s {_CLIENTS.get(catalog.type, '') if catalog is not None else ''}catalog client"
+        return DoneBy(client, o.engine, _believed(name, group, cleaned))
+    return DoneBy(engine, o.engine)
+
+
+def _accepted(group: Sequence[Anomaly], facts: Facts, operations: Mapping[str, Operation]) -> str:
+    """How a server lost a commit: it answered that it made it, or made another one on the same version."""
+    answers = dict.fromkeys(str(a.evidence[pointer.ANSWER]) for a in group if pointer.ANSWER in a.evidence)
+    lost = sorted({op for a in group for op in facts.lost(a)})
+    by = explain.listing(dict.fromkeys(explain.engine(operations[op]) for op in lost if op in operations))
+    if answers and by:
+        return f"answered {explain.listing(answers)} to what {by} committed, and did not make it"
+    if any(facts.instead(a) for a in group):
+        return "accepted two commits on the same version of the table, and one took the place of the other"
+    return ""
+
+
+def _believed(name: str, group: Sequence[Anomaly], cleaned: bool) -> str:
+    """What a client did that did not know what became of its commit."""
+    if name == "duplicate-commit":
+        return "sent a commit again that was made already"
+    gone = not cleaned and any(a.name in MISSING for a in group)
+    return "took a commit for failed that was made" + (", and deleted its files" if gone else "")
+
+
+def meant(name: str) -> Culprit | None:
+    """Who usually causes what has this name; None if nobody explains it."""
+    means = meaning(name)
+    return None if means is None else means.culprit

@@ -1,0 +1,193 @@
+"""What a person asks first of a run: what is lost, who did it and how, and what to do now. The first screen of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from checkers.evidence.history import Operation
+from checkers.judge import repair, stories
+from checkers.judge.stories import Story
+from checkers.names import Harm
+from checkers.timeline import explain
+from reports.drawing import words
+from reports.drawing.page import Block, Pairs, Text, joined, link, outside, tag
+from reports.run import bands, faulted, stories_view
+from reports.run.card import CardSubject, with_code
+from reports.run.stored import Stored
+from reports.run.stories_view import StoryView
+
+MOST_ANSWERS = 3
+"""Answers that are told in full; of others a line."""
+MOST_PLACES = 8
+"""Tables of an answer."""
+MOST_IDS = 12
+"""Ids of one table's rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Stories of one kind, done by one; wrong metadata is one kind. ``cards``: number and anchor of those that tell them."""
+
+    views: tuple[StoryView, ...]
+    cards: tuple[tuple[int, str], ...]
+
+    @property
+    def stories(self) -> list[Story]:
+        """Its stories."""
+        return [v.story for v in self.views]
+
+    @property
+    def headline(self) -> str:
+        """What happened, in plain words."""
+        if len(self.views) == 1:
+            return self.stories[0].headline
+        return "; ".join(stories.headline(self.stories)).replace(f" ({self.stories[0].who})", "")
+
+
+def answers(run: Stored, found: Sequence[CardSubject]) -> list[Answer]:
+    """What the stories of a run that the workload does not accept say, the gravest first."""
+    told = stories_view.unmarked(run)
+    cards = {id(f.view.story): (f.n, f.anchor) for f in found if f.view is not None}
+    kinds: dict[tuple[object, ...], list[StoryView]] = {}
+    for shape in stories_view.shapes(run):
+        for v in (*shape.told, *shape.more):
+            s = v.story
+            kind = s.harm if s.harm is Harm.METADATA else s.name
+            if any(s is t for t in told):
+                kinds.setdefault((s.unreadable, kind, s.who), []).append(v)
+    return [
+        Answer(tuple(views), tuple(cards[id(v.story)] for v in views if id(v.story) in cards))
+        for views in kinds.values()
+    ]
+
+
+def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
+    """The answers; nothing for a run without stories."""
+    every = answers(run, found)
+    out: list[Block] = []
+    for n, a in enumerate(every[:MOST_ANSWERS], 1):
+        name = tag("b", f"{n}. {_capital(a.headline)}")  # a single one is the headline of the page
+        out += [Text([joined((name, " ", _cards(a)))], "answer")] if len(every) > 1 else []
+        cards = [("shown on", _cards(a))] if len(every) == 1 else []
+        out += [Pairs([(name, said) for name, said in (*_facts(run, a), *cards) if said], "about")]
+    more = [
+        joined((a.headline, f", by {words.shorten(a.views[0].who, 120)}", " ", _cards(a))) for a in every[MOST_ANSWERS:]
+    ]
+    return out + ([Text([joined(("besides: ", joined(more, "; ")))], "note")] if more else [])
+
+
+def _cards(a: Answer) -> str:
+    """A link to its cards; empty if it has none."""
+    if not a.cards:
+        return ""
+    return link(_numbered([n for n, _ in a.cards]), f"#{a.cards[0][1]}")
+
+
+def _numbered(cards: Sequence[int]) -> str:
+    """``card 4``, ``cards 1–3``."""
+    return f"card {cards[0]}" if len(cards) == 1 else f"cards {_numbers(cards)}"
+
+
+def _numbers(found: Sequence[int]) -> str:
+    """``1–7``, or ``1, 4 and 9 more``."""
+    together = [*found] == [*range(found[0], found[-1] + 1)]
+    return f"{found[0]}–{found[-1]}" if together else explain.listing(found)
+
+
+def _facts(run: Stored, a: Answer) -> list[tuple[str, str]]:
+    first = a.views[0]
+    where = "unreadable" if first.story.unreadable else "rows" if first.story.harm is Harm.ROWS else "on"
+    remedies = dict.fromkeys(s.remedy for s in a.stories if s.remedy)
+    known = dict.fromkeys(k for v in a.views for k in v.known)
+    pairs = [
+        (where, _places(run, a)),
+        ("who did it", words.shorten(f"{stories_view.who_and_how(first)}.", 600)),
+        ("provoked by", _provoked(run, a)),
+        ("do now", _now(run, a)),
+        ("avoid it", with_code(next(iter(remedies), ""))),
+        ("known", joined((joined((tag("code", k.command), ", ", outside(k.label, k.href))) for k in known), "; ")),
+    ]
+    return [(name, said) for name, said in pairs if said]
+
+
+# --- where ------------------------------------------------------------------------------------------------------------
+
+
+def _places(run: Stored, a: Answer) -> str:
+    """Per table the rows, or the statement if it names none, or since when nobody can read it."""
+    operations = {o.op: o for o in run.operations}
+    gone = {u.table: u for u in run.told.unreadable}
+    rows: dict[str, dict[str, None]] = {}
+    keys: dict[str, dict[int, None]] = {}
+    for s in a.stories:
+        table = s.table or ""
+        rows.setdefault(table, {})
+        if s.unreadable and table in gone:
+            u = gone[table]
+            since = f"from {u.since / 1e9:.1f} s on"
+            rows[table][
+                since + (f", so {words.plural(u.later, 'later operation')} did not succeed" if u.later else "")
+            ] = None
+        elif s.keys:
+            keys.setdefault(table, {}).update(dict.fromkeys(s.keys))
+        elif s.harm is Harm.ROWS:
+            rows[table][_asked(operations.get(s.ops[0]) if s.ops else None)] = None
+    said = []
+    for table, others in list(rows.items())[:MOST_PLACES]:
+        ids = [*keys.get(table, ())]
+        named = [f"{'id' if len(ids) == 1 else 'ids'} {explain.listing(ids, MOST_IDS)}"] if ids else []
+        what = ", and ".join((*named, *others))
+        said.append(f"{words.shorten(table, 60)}: {what}" if what and table else what or words.shorten(table, 60))
+    said += [f"and {words.plural(len(rows) - MOST_PLACES, 'more table')}"] if len(rows) > MOST_PLACES else []
+    return "; ".join(filter(None, said))
+
+
+def _asked(o: Operation | None) -> str:
+    """The rows that an operation was about, in the words of its arguments."""
+    asked = explain.arguments(o.value) if o is not None else ""
+    return f"what {o.op} was to change, {asked}" if o is not None and asked else "rows whose ids are not known"
+
+
+# --- what provoked it -------------------------------------------------------------------------------------------------
+
+
+def _provoked(run: Stored, a: Answer) -> str:
+    """What icequake did on purpose to the requests of the operations, and what does the same in production; or that it did nothing."""
+    struck = [line for v in a.views for line in v.struck]
+    requests = [r for s in a.stories for op in s.ops for r in run.change_requests.get(op, ())]
+    if struck:
+        verbs = (faulted.verb(name) for r in requests for name in r.faults)
+        like = next((v.production for v in verbs if v is not None and v.production), "")
+        more = f" (and {words.plural(len(struck) - 1, 'more such fault')})" if len(struck) > 1 else ""
+        does = f" icequake did that on purpose; in production {like} does the same." if like else ""
+        return f"{struck[0]}{more}.{does}"
+    if a.stories[0].harm is Harm.METADATA:
+        return ""
+    if any(r.held for r in requests):
+        return "icequake held requests, so that the operations overlapped; in production that happens by chance."
+    return "no fault: icequake only ran ordinary operations." if requests and not bands.faults(run.events) else ""
+
+
+# --- what to do -------------------------------------------------------------------------------------------------------
+
+
+def _now(run: Stored, a: Answer) -> str:
+    """What to do now for all its stories together; where they differ, that of the first."""
+    order = {o.op: n for n, o in enumerate(run.operations)}
+    told = [s.repairs for s in a.stories]
+    first = a.stories[0]
+    alike = {step.text for step in first.repairs} == {step.text for steps in told for step in steps}
+    steps = repair.merged(step for steps in (told if alike else told[:1]) for step in steps)
+    cards = _numbered([n for n, _ in a.cards]) if a.cards else "the page"
+    more = len(a.stories) - len(a.cards)
+    where = f"{cards} and in the list of {more} more" if more and alike else cards
+    said = [repair.in_order(step, order).words(where) for step in steps]
+    tables = [s.table for s in a.stories[1:] if s.table and s.repairs]
+    if not alike:
+        said.append(f"{_capital(cards)} say it of {explain.listing(dict.fromkeys(tables))}, too." if tables else "")
+    return with_code(" ".join(filter(None, said)))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
