@@ -200,8 +200,8 @@ class _TableSwaps:
             lost = swaps[:-1]
             text = (
                 f"a lost update of the table's pointer: {len(swaps)} commits wrote the same file, {version}, and each was accepted: {told}. "
-                "The file holds the last one; what the others were told is committed is gone. Whether the next version is free was looked "
-                "at, and then it was taken, in two steps."
+                "The file holds the last one; what the others were told is committed is gone. A writer looks whether the next version is free, "
+                "and then takes it, in two steps: another one came between."
             )
         else:
             kept = [s for s in swaps if normalise(s.new) in self._chain]

@@ -17,6 +17,7 @@ from checkers.timeline.captured import StaleCapture
 from checkers.timeline.timeline import Timeline, set_back_to
 from checkers.timeline.touched import ids_named
 from checkers.verdict import Anomaly
+from workloads.operations.kinds import KINDS
 
 
 def anomaly(
@@ -158,8 +159,9 @@ def never_seen(w: AcknowledgedWrite, blame: Blame) -> Anomaly:
     """An acknowledged write of which no snapshot was ever seen."""
     t, o = w.t, w.o
     of = format_of(t.log)
+    inserts = o.f in KINDS and KINDS[o.f].verb == "insert"
     why = (
-        "and at every state that it can have seen it had rows to change"
+        f"and {'it had rows to insert' if inserts else 'whatever state it saw, it had rows to change'}"
         if is_dml(o)
         else f"though its answer {json.dumps(o.result)} says that it replaced files"
     )

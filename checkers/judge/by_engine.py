@@ -9,6 +9,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.culprits import CATALOG, SERVER
+from checkers.judge.known import SERVER_TITLES
 from checkers.judge.stories import Story
 from workloads.engines.engines import ENGINES
 
@@ -39,16 +40,21 @@ def version_of(engine: str, versions: Mapping[str, str]) -> str:
     return ", ".join(f"{title} {versions[key]}" for title, key in software.items() if key in versions)
 
 
+def _server(catalog: str, versions: Mapping[str, str]) -> str:
+    """``Iceberg's REST fixture 1.11.0``."""
+    return " ".join(filter(None, (SERVER_TITLES.get(catalog, catalog), versions.get(catalog))))
+
+
 def named(who: str, engine: str, versions: Mapping[str, str], catalog: str = "") -> str:
     """Who did something, with the version if a plan has it: ``DuckDB 1.4.2, …``, ``Spark's JDBC catalog client (Spark 4.1.4, …)``, ``the
-    catalog server (rest 1.11.0)``.
+    catalog server (Iceberg's REST fixture 1.11.0)``.
 
     Args:
         engine: that it is, or is a part of; empty for none.
         catalog: the run's.
     """
     if who in (SERVER, CATALOG) and catalog:
-        return f"{who} ({' '.join(filter(None, (catalog, versions.get(catalog))))})"
+        return f"{who} ({_server(catalog, versions)})"
     version = version_of(engine, versions) if engine else ""
     title = ENGINES[engine].title if engine in ENGINES else engine
     return who if not version else version if who == title else f"{who} ({version})"
@@ -89,5 +95,5 @@ def by_engine(
         )
         for name, these in sorted(of.items(), key=lambda kv: ([*ENGINES, kv[0]].index(kv[0]), kv[0]))
     ]
-    server = " ".join(filter(None, (catalog, versions.get(catalog))))
+    server = _server(catalog, versions)
     return (*rows, *(Did(who, server if who in (SERVER, CATALOG) else "", 0, 0, 0, 0, n) for who, n in found.items()))

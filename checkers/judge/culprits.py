@@ -100,7 +100,8 @@ def _believed(name: str, group: Sequence[Anomaly], cleaned: bool) -> str:
     if name == "duplicate-commit":
         return "sent a commit again that was made already"
     gone = not cleaned and any(a.name in MISSING for a in group)
-    return "took a commit for failed that was made" + (", and deleted its files" if gone else "")
+    deleted = ", and deleted its files, which the table needs" if gone else ""
+    return f"did not learn that its commit was made, reported it as failed{deleted}"
 
 
 def meant(name: str) -> Culprit | None:

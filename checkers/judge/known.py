@@ -72,6 +72,16 @@ CATALOG_TYPES: Mapping[str, CatalogType] = {
     "polaris": CatalogType("rest", _CAS),
 }
 """The catalogs that come with icequake; ``compose.catalogs`` has them, which stands beside the checkers."""
+SERVER_TITLES: Mapping[str, str] = {
+    "rest": "Iceberg's REST fixture",
+    "nessie": "Nessie",
+    "nessie-native": "Nessie",
+    "polaris": "Polaris",
+    "glue": "moto's Glue",
+    "glue-cas": "moto's Glue",
+    "dynamodb": "moto's DynamoDB",
+}
+"""Catalog → what runs as its server, where its name does not say it."""
 OBSERVERS = frozenset({"isolation", "linearizable", "reads"})
 """Checkers of what clients saw: of a defect that another checker found, it follows."""
 
@@ -101,12 +111,14 @@ class KnownDefect:
         link: where it is discussed.
         anomalies: that it shows.
         remedy: what a user can do about it; empty if nothing is known.
+        headline: what happens in it, in plain words.
     """
 
     scenario: str
     link: str
     anomalies: tuple[str, ...]
     remedy: str = ""
+    headline: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -129,7 +141,7 @@ def known_defects(ran: RunFacts | None, found: Sequence[Anomaly], evidence: Evid
         entries = entries_of(*(s.get("anomalies") or ()))
         shown = {e.name for e in entries if any(map(e.named, found))}
         if shown and shown == {e.name for e in entries} and _fits(s, ran) and happened.by(s):
-            known = KnownDefect(name, s["link"], tuple(sorted(shown)), s.get("remedy", ""))
+            known = KnownDefect(name, s["link"], tuple(sorted(shown)), s.get("remedy", ""), s.get("headline", ""))
             fits.append((-len(shown), happened.ends_otherwise(s), name, known))
     best = sorted(fits, key=lambda f: f[:3])
     left, chosen = {a.name for a in told}, dict[tuple[str, tuple[str, ...]], KnownDefect]()

@@ -30,12 +30,14 @@ class RepairStep:
         ops: operations whose statements a person needs, or must not run; in the order of the history.
         keys: ids of rows.
         note: what to know before, about these rows alone.
+        changed: those of ``ops`` whose rows others have written since.
     """
 
     text: str
     ops: tuple[str, ...] = ()
     keys: tuple[int, ...] = ()
     note: str = ""
+    changed: tuple[str, ...] = ()
 
     def words(self, card: str = THIS_CARD) -> str:
         """The sentences."""
@@ -61,7 +63,7 @@ _MOST = 12
 
 
 def merged(steps: Iterable[RepairStep]) -> list[RepairStep]:
-    """The steps of several stories, each text once, without notes."""
+    """The steps of several stories, each text once; of their notes, only for which operations to look at the rows first."""
     found: dict[str, RepairStep] = {}
     for s in steps:
         before = found.get(s.text, RepairStep(s.text))
@@ -69,8 +71,13 @@ def merged(steps: Iterable[RepairStep]) -> list[RepairStep]:
             before,
             ops=tuple(dict.fromkeys((*before.ops, *s.ops))),
             keys=tuple(dict.fromkeys((*before.keys, *s.keys))),
+            changed=tuple(dict.fromkeys((*before.changed, *s.changed))),
         )
-    return [*found.values()]
+    return [replace(s, note=_look_first(s.changed)) if s.changed else s for s in found.values()]
+
+
+def _look_first(ops: Sequence[str]) -> str:
+    return f"Look first at the rows of {explain.listing(ops, _MOST)}: others have written rows of the same ids since."
 
 
 def in_order(s: RepairStep, order: Mapping[str, int]) -> RepairStep:
@@ -91,6 +98,7 @@ def repair(
     keys: Sequence[int],
     *,
     unreadable: bool,
+    engine: str = "",
 ) -> Iterator[RepairStep]:
     """What to do now; nothing if the evidence does not say.
 
@@ -99,6 +107,7 @@ def repair(
         ops: whose commits are lost, or that did it.
         keys: ids of the rows.
         unreadable: nobody can read the table any more.
+        engine: that did it; empty for none.
     """
     if unreadable and log is not None:
         yield from _set_back(log, operations)
@@ -107,14 +116,18 @@ def repair(
     elif name == "false-failure" and not unreadable:
         yield RepairStep("Do not run {ops} again: the table has {its} rows.", tuple(ops))
     elif name in _AGAIN:
-        yield RepairStep(_AGAIN[name], tuple(ops), tuple(keys))
+        yield RepairStep(
+            _AGAIN[name].replace("{otherwise}", f", by another engine than {engine}" if engine else ""),
+            tuple(ops),
+            tuple(keys),
+        )
     elif not unreadable and (means := meaning(name)) is not None and means.repair:
         yield RepairStep(means.repair)
 
 
 _AGAIN: Mapping[str, str] = {
     "undelete": "Run {ops} again while nothing else writes{ids}: the deleted rows are still there.",
-    "resurrected-row": "Delete the rows that came back{ids}.",
+    "resurrected-row": "Delete the rows that came back{ids}{otherwise}; {card} shows them whole.",
     "duplicate-commit": "Remove what {ops} wrote a second time{ids}.",
     "duplicate-row": "Remove the second copy of each row{ids}.",
 }
@@ -133,12 +146,11 @@ def _set_back(log: TableLog, operations: Mapping[str, Operation]) -> Iterator[Re
         return
     c, m = found
     state = f"snapshot {c.snapshot_id} ({c.label})"
-    yield RepairStep(
-        f"The last readable state of {log.table} is {state}: {format_of(log).set_back(c, m, log.identifier)}."
-    )
+    how = f"The last readable state of {log.table} is {state}: {format_of(log).set_back(c, m, log.identifier)}."
     since = [x.op for x in _since(log, c) if x.op is not None]
     kept = tuple(op for op in since if op in operations and operations[op].type == "ok")
     others = tuple(op for op in since if op not in kept)
+    yield RepairStep(how if kept else how + _NONE_LOST)
     if kept:
         yield RepairStep(_ACKNOWLEDGED, kept)
     if others:
@@ -146,6 +158,7 @@ def _set_back(log: TableLog, operations: Mapping[str, Operation]) -> Iterator[Re
 
 
 _ACKNOWLEDGED = "That state lacks {ops}, which {was} acknowledged: run {it} again there; {statements} on {card}."
+_NONE_LOST = " No acknowledged commit is lost by that."
 _NOT_ACKNOWLEDGED = (
     "That state lacks {ops}, which {was} not acknowledged: run {it} again there only if you still want {its} rows."
 )
@@ -186,28 +199,27 @@ def _again(
         elif op in operations and operations[op].f in KINDS:
             run.append(op)
     if run:
-        text = "Run {ops} again: {statements} on {card}, and the table has nothing of {it}."
-        note = _there_now(log, keys) if log is not None and keys else ""
-        yield RepairStep(text, tuple(run), note=note)
+        makers = _there_now(log, keys) if log is not None and keys else None
+        ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(keys)}"
+        note = "" if makers is None else f"No row of {ids} is there now."
+        note = f"Look at {ids} first: the table has rows by {explain.listing(makers)} now." if makers else note
+        yield RepairStep(_RUN_AGAIN, tuple(run), note=note, changed=tuple(run) if makers else ())
 
 
-def _there_now(log: TableLog, keys: Sequence[int]) -> str:
-    """Whose rows of some ids the table has now: who runs an INSERT again must know."""
+_RUN_AGAIN = "Once it cannot happen again (see “avoid it”), run {ops} again: {statements} on {card}, and the table has nothing of {it}."
+
+
+def _there_now(log: TableLog, keys: Sequence[int]) -> list[str] | None:
+    """Whose rows of some ids the table has now, which who runs an INSERT again must know; None: nobody can say."""
     if "id" not in log.columns or any(not c.readable for c in log.main()):
-        return ""
+        return None
     at, live, by = log.columns.index("id"), Counter[Row](), dict[Row, str | None]()
     for c in log.main():
         live.subtract(x.row for x in c.removed or () if x.row[at] in keys)
         added = [x.row for x in c.added or () if x.row[at] in keys]
         live.update(added)
         by.update(dict.fromkeys(added, c.op))
-    ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(keys)}"
-    makers = dict.fromkeys(by[row] or "another writer" for row, n in live.items() if n > 0)
-    return (
-        f"Look at {ids} first: the table has rows by {explain.listing(makers)} now."
-        if makers
-        else f"No row of {ids} is there now."
-    )
+    return list(dict.fromkeys(by[row] or "another writer" for row, n in live.items() if n > 0))
 
 
 def _brought_back(log: TableLog, op: str) -> str | None:

@@ -23,7 +23,7 @@ from checkers.evidence.history import Operation, UnpairedError
 from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
-from checkers.judge.culprits import SERVER, done_by
+from checkers.judge.culprits import NOBODY, SERVER, done_by
 from checkers.judge.known import KnownDefect, RunFacts, known_defects
 from checkers.judge.repair import RepairStep, repair, repair_words
 from checkers.names import GUARD, Culprit, Harm, meaning
@@ -190,7 +190,7 @@ def headline(stories: Sequence[Story]) -> tuple[str, ...]:
     """What happened to data, counted: first what nobody can read, then the gravest: ``17 acknowledged commits lost``.
 
     A name that a story is told by is counted in all stories, as often as its anomalies count (:func:`checkers.judge.causes.events`). Of
-    wrong metadata its names are: ``metadata wrong in 5 ways (DuckDB)``.
+    wrong metadata its names are: ``metadata that DuckDB wrote is wrong in 5 ways``.
     """
     told, ways = countable(stories), dict[str, set[str]]()
     for s in told:
@@ -200,7 +200,10 @@ def headline(stories: Sequence[Story]) -> tuple[str, ...]:
     counts = tally(told)
     gone = counts.pop(UNREADABLE_STEP, 0)
     said = [(_harm(name).gravity, counted(name, n)) for name, n in counts.items()]
-    wrong = [f"metadata wrong in {explain.count(len(names), 'way')} ({by})" for by, names in ways.items()]
+    wrong = [
+        f"metadata {f'that {by} wrote is ' if by != NOBODY else ''}wrong in {explain.count(len(names), 'way')}"
+        for by, names in ways.items()
+    ]
     said += [(Harm.METADATA.gravity, text) for text in wrong]
     return (
         *([counted(UNREADABLE_STEP, gone)] if gone else []),
@@ -397,7 +400,7 @@ class _Teller:
             known,
             self._remedy(name, known, lead, done.who if done.engine else "", of),
             instead,
-            self._repair(name, lead, facts, table, keys, end),
+            self._repair(name, lead, facts, table, keys, end, done.who if done.engine else ""),
             done.how,
         )
 
@@ -409,12 +412,13 @@ class _Teller:
         table: str | None,
         keys: Sequence[int],
         end: UnreadableTable | None,
+        by: str,
     ) -> tuple[RepairStep, ...]:
         lost = name == "lost-commit"
         ops = dict.fromkeys(facts.victim(a) if lost else _first(a, facts) for a in lead)
         log = self.evidence.logs.get(table or (end.table if end is not None else ""))
         there = [op for op in ops if op is not None]
-        return tuple(repair(name, log, self.operations, there, keys, unreadable=end is not None))
+        return tuple(repair(name, log, self.operations, there, keys, unreadable=end is not None, engine=by))
 
     def _most(self, name: str, found: Sequence[Anomaly], *, lead: bool) -> int:
         """How often a headline counts the anomalies of a name; ``lead``: the story is named after them, so they count whoever says them."""

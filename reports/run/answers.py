@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from checkers.evidence.history import Operation
 from checkers.judge import repair, stories
 from checkers.judge.stories import Story
-from checkers.names import Harm
+from checkers.names import Harm, meaning
 from checkers.timeline import explain
 from reports.drawing import words
 from reports.drawing.page import Block, Pairs, Text, joined, link, outside, tag
 from reports.run import bands, faulted, stories_view
 from reports.run.card import CardSubject, with_code
 from reports.run.stored import Stored
-from reports.run.stories_view import StoryView
+from reports.run.stories_view import KnownLine, StoryView
 
 MOST_ANSWERS = 3
 """Answers that are told in full; of others a line."""
 MOST_PLACES = 8
 """Tables of an answer."""
+_ROWS_STAND = "None is wrong by it alone; who trusts the metadata (a planner, expiry, another engine) may lose some."
 MOST_IDS = 12
 """Ids of one table's rows."""
 
@@ -97,50 +99,99 @@ def _numbers(found: Sequence[int]) -> str:
 
 def _facts(run: Stored, a: Answer) -> list[tuple[str, str]]:
     first = a.views[0]
-    where = "unreadable" if first.story.unreadable else "rows" if first.story.harm is Harm.ROWS else "on"
     remedies = dict.fromkeys(s.remedy for s in a.stories if s.remedy)
     known = dict.fromkeys(k for v in a.views for k in v.known)
     pairs = [
-        (where, _places(run, a)),
-        ("who did it", words.shorten(f"{stories_view.who_and_how(first)}.", 600)),
+        *_damage(run, a),
+        ("who did it", words.shorten(f"{_capital(stories_view.who_and_how(first))}.", 600)),
         ("provoked by", _provoked(run, a)),
         ("do now", _now(run, a)),
         ("avoid it", with_code(next(iter(remedies), ""))),
-        ("known", joined((joined((tag("code", k.command), ", ", outside(k.label, k.href))) for k in known), "; ")),
+        ("known", joined(map(_known, known), "; ")),
     ]
     return [(name, said) for name, said in pairs if said]
+
+
+def _known(k: KnownLine) -> str:
+    """``an UPDATE reported as failed was committed: iceberg#10140; `icequake prove jdbc-unreadable` shows it``."""
+    shows = joined((tag("code", k.command), " shows it"))
+    return joined((f"{k.headline}: " if k.headline else "", outside(k.label, k.href), "; ", shows))
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
 
 
-def _places(run: Stored, a: Answer) -> str:
-    """Per table the rows, or the statement if it names none, or since when nobody can read it."""
+def _damage(run: Stored, a: Answer) -> list[tuple[str, str]]:
+    """What is damaged: tables that nobody can read, lost statements, rows, or what is wrong in the metadata of which tables."""
+    first, tables = a.stories[0], dict.fromkeys(s.table for s in a.stories if s.table)
+    if first.unreadable:
+        return [("unreadable", _few(_gone(run, t) for t in tables))]
+    if first.name == "lost-commit":
+        return [("lost", _few(_lost(run, a)))]
+    if first.harm is Harm.METADATA:
+        return [
+            ("wrong", _few(_ways(a))),
+            ("tables", _few(tables)),
+            (
+                "rows",
+                _ROWS_STAND,
+            ),
+        ]
+    return [("rows" if first.harm is Harm.ROWS else "tables", _few(_rows(run, a)))]
+
+
+def _few(items: Iterable[str]) -> str:
+    found = list(items)
+    more = [f"and {words.grouped(len(found) - MOST_PLACES)} more"] if len(found) > MOST_PLACES else []
+    return "; ".join((*found[:MOST_PLACES], *more))
+
+
+def _gone(run: Stored, table: str) -> str:
+    """``orders from 9.0 s on, and 12 later operations did not succeed``."""
+    end = next((u for u in run.told.unreadable if u.table == table), None)
+    later = (
+        f", and {words.plural(end.later, 'later operation')} did not succeed" if end is not None and end.later else ""
+    )
+    return words.shorten(table, 60) + (f" from {end.since / 1e9:.1f} s on{later}" if end is not None else "")
+
+
+def _lost(run: Stored, a: Answer) -> Iterator[str]:
+    """``w2-190 (orders, of id 1)``, in the order of the history."""
+    ops = {op for s in a.stories for step in s.repairs for op in step.ops} or {
+        op for s in a.stories for op in s.ops[:1]
+    }
+    found = [o for o in run.operations if o.op in ops]
+    for o in found:
+        asked = explain.arguments(o.value)
+        yield f"{words.shorten(o.op, 40)} ({words.shorten(o.table or '', 60)}{f', {asked}' if asked else ''})"
+    yield from sorted(ops - {o.op for o in found})
+
+
+def _ways(a: Answer) -> Iterator[str]:
+    """``the numbers in a snapshot's summary are not those of its files (49 times)``, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for step in (step for s in a.stories for step in s.steps if step.most):
+        counts[step.name] += step.count
+    for name, n in counts.most_common():
+        means = meaning(name)
+        what = f"{means.sentence[0].lower()}{means.sentence[1:].removesuffix('.')}" if means is not None else name
+        yield f"{what} ({words.plural(n, 'time')})"
+
+
+def _rows(run: Stored, a: Answer) -> Iterator[str]:
+    """Per table the ids, or what an operation was to change if nobody knows them."""
     operations = {o.op: o for o in run.operations}
-    gone = {u.table: u for u in run.told.unreadable}
-    rows: dict[str, dict[str, None]] = {}
     keys: dict[str, dict[int, None]] = {}
+    others: dict[str, dict[str, None]] = {}
     for s in a.stories:
-        table = s.table or ""
-        rows.setdefault(table, {})
-        if s.unreadable and table in gone:
-            u = gone[table]
-            since = f"from {u.since / 1e9:.1f} s on"
-            rows[table][
-                since + (f", so {words.plural(u.later, 'later operation')} did not succeed" if u.later else "")
-            ] = None
-        elif s.keys:
-            keys.setdefault(table, {}).update(dict.fromkeys(s.keys))
-        elif s.harm is Harm.ROWS:
-            rows[table][_asked(operations.get(s.ops[0]) if s.ops else None)] = None
-    said = []
-    for table, others in list(rows.items())[:MOST_PLACES]:
-        ids = [*keys.get(table, ())]
-        named = [f"{'id' if len(ids) == 1 else 'ids'} {explain.listing(ids, MOST_IDS)}"] if ids else []
-        what = ", and ".join((*named, *others))
-        said.append(f"{words.shorten(table, 60)}: {what}" if what and table else what or words.shorten(table, 60))
-    said += [f"and {words.plural(len(rows) - MOST_PLACES, 'more table')}"] if len(rows) > MOST_PLACES else []
-    return "; ".join(filter(None, said))
+        table = words.shorten(s.table or "", 60)
+        keys.setdefault(table, {}).update(dict.fromkeys(s.keys))
+        if s.harm is Harm.ROWS and not s.keys:
+            others.setdefault(table, {})[_asked(operations.get(s.ops[0]) if s.ops else None)] = None
+    for table, found in keys.items():
+        ids = [f"{'id' if len(found) == 1 else 'ids'} {explain.listing([*found], MOST_IDS)}"] if found else []
+        what = ", and ".join((*ids, *others.get(table, ())))
+        yield f"{table}: {what}" if what and table else what or table
 
 
 def _asked(o: Operation | None) -> str:
@@ -159,14 +210,14 @@ def _provoked(run: Stored, a: Answer) -> str:
     if struck:
         verbs = (faulted.verb(name) for r in requests for name in r.faults)
         like = next((v.production for v in verbs if v is not None and v.production), "")
-        more = f" (and {words.plural(len(struck) - 1, 'more such fault')})" if len(struck) > 1 else ""
+        more = f"; {words.plural(len(struck) - 1, 'more fault')} had the same effect" if len(struck) > 1 else ""
         does = f" icequake did that on purpose; in production {like} does the same." if like else ""
-        return f"{struck[0]}{more}.{does}"
+        return f"{_capital(struck[0])}{more}.{does}"
     if a.stories[0].harm is Harm.METADATA:
         return ""
-    if any(r.held for r in requests):
-        return "icequake held requests, so that the operations overlapped; in production that happens by chance."
-    return "no fault: icequake only ran ordinary operations." if requests and not bands.faults(run.events) else ""
+    if held := sum(r.held for r in requests):
+        return f"icequake held {words.plural(held, 'request')}, so that the operations overlapped; in production that happens by chance."
+    return "No fault: icequake only ran ordinary operations." if requests and not bands.faults(run.events) else ""
 
 
 # --- what to do -------------------------------------------------------------------------------------------------------
@@ -181,7 +232,7 @@ def _now(run: Stored, a: Answer) -> str:
     steps = repair.merged(step for steps in (told if alike else told[:1]) for step in steps)
     cards = _numbered([n for n, _ in a.cards]) if a.cards else "the page"
     more = len(a.stories) - len(a.cards)
-    where = f"{cards} and in the list of {more} more" if more and alike else cards
+    where = f"{cards} and in the list behind {'it' if len(a.cards) == 1 else 'them'}" if more and alike else cards
     said = [repair.in_order(step, order).words(where) for step in steps]
     tables = [s.table for s in a.stories[1:] if s.table and s.repairs]
     if not alike:

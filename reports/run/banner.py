@@ -113,7 +113,8 @@ def _scenario(run: Stored, scope: str) -> Banner:
     state = run.reproduced
     if state == "reproduced":
         status = "reproduced" if told.get("anomalies") else "valid"
-        return Banner(status, f"Reproduced: {shows}", words.shorten(str(told.get("description") or ""), 600))
+        lead = "This scenario shows a known defect, and it did. " if told.get("anomalies") else ""
+        return Banner(status, f"Reproduced: {shows}", words.shorten(f"{lead}{told.get('description') or ''}", 700))
     why = strings(mapping((run.results or {}).get("scenario")).get("why"))
     differs = f" Different from the scenario: {'; '.join(why[:4])}." if why else ""
     status = "valid" if state in ("fixed", "later") else "invalid"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -175,9 +176,13 @@ def _answer(found: CardSubject, involved: Sequence[Operation], means: Meaning | 
     return [(name, said) for name, said in pairs if said]
 
 
+_WHY = re.compile(" (?=Why: )")
+
+
 def _why(a: Anomaly, most: int) -> Text:
     cut = " … (cut; the whole text is in results.json)" if len(a.explanation) > most else ""
-    return Text([shortened((a.explanation[:most] or "The checker gave no explanation.") + cut)], "why")
+    said = f"{a.explanation[:1].upper()}{a.explanation[1:most]}" or "The checker gave no explanation."
+    return Text([shortened(part) for part in _WHY.split(said + cut)], "why")
 
 
 def _trail_of(a: Anomaly) -> list[Block]:
@@ -311,14 +316,17 @@ _SNAPSHOTS = (
     TableColumn("operation", most=30),
     TableColumn("made by", mark="mono"),
     TableColumn("attempt", right=True),
-    TableColumn("at, ms", right=True),
+    TableColumn("created, ms", right=True, title="When the writer made it, before it asked for the commit"),
     TableColumn("files", mark="nowrap"),
 )
 
 
+_SNAPSHOT_ID = re.compile(r"(?<=snapshot )\d{15,}")
+
+
 def _snapshots(shown: Shown, a: Anomaly, involved: Sequence[Operation]) -> list[Block]:
     """Its snapshots and those of its operations, even if the checker did not name them; rows are those of its keys, or all if it names none."""
-    ids = dict.fromkeys(a.snapshots)
+    ids = dict.fromkeys((*a.snapshots, *map(int, _SNAPSHOT_ID.findall(a.explanation))))
     for o in involved:
         ids.update(dict.fromkeys(c.snapshot_id for _, c in shown.commits.get(o.op, ())))
     found = sorted((shown.snapshots[s] for s in ids if s in shown.snapshots), key=lambda lc: lc[1].sequence_number)

@@ -17,8 +17,20 @@ _NOT_TOLD = re.compile(r"(?P<said>.*) \(nemesis: not told\)")
 _MADE_UP = re.compile(r"(?P<told>.*) \(nemesis\)")
 
 
+_COUNTED = re.compile(r"(UPDATE|INSERT 0|DELETE) (\d+)")
+
+
+def _rows(said: str) -> str:
+    """The answer of PostgreSQL in words: ``UPDATE of 1 row``."""
+    return _COUNTED.sub(lambda m: f"{m[1].removesuffix(' 0')} of {words.plural(int(m[2]), 'row')}", said)
+
+
 def reply(r: ChangeRequest) -> str:
     """What a service answered, and what of that the writer was told."""
+    return _rows(_reply(r))
+
+
+def _reply(r: ChangeRequest) -> str:
     if (found := _NOT_TOLD.fullmatch(r.status)) is not None:
         return f"{found['said']}, which the writer was not told"
     if (found := _INSTEAD.fullmatch(r.status)) is not None:

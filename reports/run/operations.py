@@ -17,6 +17,7 @@ from checkers.timeline import explain
 from reports.drawing import words
 from reports.drawing.page import Table, TableCell, TableColumn, TableRow, joined, link, muted, tag
 from reports.drawing.svg import element
+from reports.run.bands import clock_origin_ms
 from reports.run.stored import Stored
 
 OUTCOME_MARKS = {"ok": "●", "fail": "✕", "info": "?"}
@@ -54,6 +55,20 @@ class Shown:
     origin_ms: float | None
     boxes: Collection[str]
     resolutions: Mapping[str, str]
+
+    @staticmethod
+    def of(run: Stored, commits: Mapping[str, list[tuple[str, Commit]]], boxes: Collection[str]) -> Shown:
+        """Looked up once for a page."""
+        return Shown(
+            run,
+            {o.op: o for o in run.operations},
+            commits,
+            {c.snapshot_id: (log, c) for log in run.logs.values() for c in log.commits},
+            {table: {c.snapshot_id for c in log.main()} for table, log in run.logs.items()},
+            clock_origin_ms(run.operations, commits),
+            boxes,
+            run.resolutions,
+        )
 
     def link(self, op: str) -> str:
         """An operation's id, which leads to its box if there is one."""

@@ -34,7 +34,6 @@ from reports.run import (
     tallies,
     timeline,
 )
-from reports.run.bands import clock_origin_ms
 from reports.run.banner import banner
 from reports.run.card import CardSubject
 from reports.run.operations import Shown
@@ -49,20 +48,10 @@ MOST_PROBLEMS = 20
 def of(run: Stored) -> Page:
     """The page of a run; anything missing or broken in it is said there."""
     found = cards.found(run)
-    operations = {o.op: o for o in run.operations}
     commits = run.commits_by_op()
     marked = {op for f in found for op in f.ops[: card.MOST_OPS]}
     lanes = timeline.timeline(run.operations, run.writers, marked, commits, run.scans)
-    shown = Shown(
-        run,
-        operations,
-        commits,
-        {c.snapshot_id: (log, c) for log in run.logs.values() for c in log.commits},
-        {table: {c.snapshot_id for c in log.main()} for table, log in run.logs.items()},
-        clock_origin_ms(run.operations, commits),
-        {b.op for b in lanes.boxes} if lanes else (),
-        run.resolutions,
-    )
+    shown = Shown.of(run, commits, {b.op for b in lanes.boxes} if lanes else ())
     return Page(
         "report",
         run.workload,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from checkers.costs import figures
+from checkers.evidence.change_requests import ChangeRequest
 from checkers.evidence.history import Operation
 from checkers.evidence.proxylog import ACCEPTED
 from checkers.timeline import explain
@@ -113,7 +114,7 @@ class DelayMark:
 
 @dataclass(frozen=True, slots=True)
 class Interleaving:
-    """What a picture shows; ``rows``: by invocation."""
+    """What a picture shows; ``rows``: by invocation; ``lost``: whose commit is lost; ``promises``: when the catalog accepted these, in ms."""
 
     rows: tuple[Operation, ...]
     commits: tuple[CommitMark, ...]
@@ -121,6 +122,7 @@ class Interleaving:
     delays: tuple[DelayMark, ...]
     bands: tuple[Band, ...]
     lost: frozenset[str] = frozenset()
+    promises: tuple[tuple[str, float], ...] = ()
 
 
 def interleaving(
@@ -138,19 +140,25 @@ def interleaving(
         tuple(d for o in rows for d in _delays(shown, o)),
         near,
         frozenset(lost),
+        tuple((o.op, figures.ms(r.time) + r.ms) for o in rows if o.op in lost for r in _accepted(shown, o)),
     )
 
 
 def _commits(shown: Shown, o: Operation) -> Iterator[CommitMark]:
     """Its commits, each when its request was answered if proxies saw that: a snapshot is stamped before it is sent."""
     found = shown.commits.get(o.op, ()) if shown.origin_ms is not None else ()
-    sent = [r for r in shown.run.change_requests.get(o.op, ()) if r.kind == "commit" and ACCEPTED.fullmatch(r.status)]
-    answered = [figures.ms(r.time) + r.ms for r in sent] if len(sent) == len(found) else None
-    for n, (_, c) in enumerate(found):
-        at = c.timestamp_ms - (shown.origin_ms or 0.0) if answered is None else answered[n]
+    answered = [figures.ms(r.time) + r.ms for r in _accepted(shown, o)]
+    for _, c in found:
+        stamped = c.timestamp_ms - (shown.origin_ms or 0.0)
+        at = next((end for end in answered if end >= stamped), stamped)
         if o.end is not None:  # the timestamp has whole ms of the writer's clock: keep it on its bar
             at = min(max(at, figures.ms(o.start)), figures.ms(o.end))
         yield CommitMark(o.op, at, c.snapshot_id, c.sequence_number)
+
+
+def _accepted(shown: Shown, o: Operation) -> list[ChangeRequest]:
+    """Its requests for a commit that were accepted, in their order."""
+    return [r for r in shown.run.change_requests.get(o.op, ()) if r.kind == "commit" and ACCEPTED.fullmatch(r.status)]
 
 
 def reads(shown: Shown, o: Operation) -> list[ReadMark]:
@@ -179,6 +187,7 @@ def blocks(found: Interleaving, label: str) -> list[Block]:
         return []
     keys = [(plots.legend_mark("diamond", "commit-mark"), "commit")] if found.commits else []
     keys += [(_key("bar lost"), "acknowledged, and its commit is lost")] if found.lost else []
+    keys += [(plots.legend_mark("diamond", "promise"), "answered as committed")] if found.promises else []
     keys += [(_key("reads"), "read this snapshot")] if found.reads else []
     keys += [(_key("held"), "held on its way")] if any(d.what for d in found.delays) else []
     keys += [(plots.legend_mark("cross", "struck"), "hit by a fault")] if any(d.struck for d in found.delays) else []
@@ -205,7 +214,7 @@ class _Drawing:
         self._found = found
         self._frame = PlotArea(WIDTH, TOP + LANE * len(found.rows) + 26, LEFT, RIGHT, TOP, 26)
         self._spans = [(figures.ms(o.start), figures.ms((o.completed or o.invoked).time)) for o in found.rows]
-        points = [*(c.at for c in found.commits), *(d.at for d in found.delays)]
+        points = [*(c.at for c in found.commits), *(d.at for d in found.delays), *(at for _, at in found.promises)]
         self._x = BrokenScale([*self._spans, *((at, at) for at in points)], LEFT, self._frame.x1)
         self._y = {o.op: TOP + LANE * (n + 0.5) for n, o in enumerate(found.rows)}
 
@@ -276,6 +285,8 @@ class _Drawing:
             parts.append(svg.text(x0 - 7, y + 3.8, name, "bar-name out", "end"))
         made = [(self._x(c.at), y) for c in self._found.commits if c.op == o.op]
         parts += [svg.marks("diamond", made, 4.5, "commit-mark")] if made else []
+        promised = [(self._x(at), y) for op, at in self._found.promises if op == o.op]
+        parts += [svg.marks("diamond", promised, 4.5, "promise")] if promised else []
         return svg.element("g", *parts, class_="row", data_op=o.op, tabindex=0)
 
     def _told(self, o: Operation) -> Iterator[str]:

@@ -87,13 +87,23 @@ def _story_step(r: Mapping[str, Any]) -> StoryStep:
 
 def _repair_step(r: Mapping[str, Any]) -> RepairStep:
     return RepairStep(
-        str(r.get("text") or ""), strings(r.get("ops")), integers(r.get("keys")), str(r.get("note") or "")
+        str(r.get("text") or ""),
+        strings(r.get("ops")),
+        integers(r.get("keys")),
+        str(r.get("note") or ""),
+        strings(r.get("changed")),
     )
 
 
 def _known(value: object) -> tuple[KnownDefect, ...]:
     return tuple(
-        KnownDefect(str(k.get("scenario")), str(k.get("link")), strings(k.get("anomalies")), str(k.get("remedy") or ""))
+        KnownDefect(
+            str(k.get("scenario")),
+            str(k.get("link")),
+            strings(k.get("anomalies")),
+            str(k.get("remedy") or ""),
+            str(k.get("headline") or ""),
+        )
         for k in mappings(value)
     )
 

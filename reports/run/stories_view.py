@@ -59,6 +59,7 @@ class KnownLine:
     command: str
     href: str | None
     label: str
+    headline: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def shapes(run: Stored) -> list[ShapeView]:
 
 
 def who_and_how(view: StoryView) -> str:
-    """``the catalog server (rest 1.11.0) answered 204 to the commit of DuckDB and did not make it``."""
+    """``the catalog server (Iceberg's REST fixture 1.11.0) answered 204 to the commit of DuckDB and did not make it``."""
     return f"{view.who} {view.story.how}" if view.story.how else view.who
 
 
@@ -165,7 +166,8 @@ def _struck(run: Stored, story: Story) -> list[str]:
 
 
 def _known(k: KnownDefect) -> KnownLine:
-    return KnownLine(f"icequake prove {words.shorten(k.scenario, 60)}", words.safe(k.link), words.link_label(k.link))
+    command = f"icequake prove {words.shorten(k.scenario, 60)}"
+    return KnownLine(command, words.safe(k.link), words.link_label(k.link), words.shorten(k.headline, 200))
 
 
 # --- blocks of the page -----------------------------------------------------------------------------------------------

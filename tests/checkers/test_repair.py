@@ -22,6 +22,9 @@ def a_lost_append() -> Evidence:
     return replace(e, logs={"t": replace(log, commits=commits)})
 
 
+RUN_AGAIN = "Once it cannot happen again (see “avoid it”), run {0} again: its statement is on this card, and the table has nothing of it."
+
+
 def said(
     e: Evidence, op: str, log: TableLog | None = None, name: str = "lost-commit", keys: tuple[int, ...] = ()
 ) -> str:
@@ -34,7 +37,7 @@ def test_a_lost_append_whose_snapshot_is_listed_is_brought_back() -> None:
     log = e.logs["t"]
     assert 2 in log.metadata[-1].snapshots
     assert said(e, "b") == (
-        f"The files of b are all there: `CALL system.cherrypick_snapshot('{log.identifier}', 2)` brings its rows back."
+        f"The files of b are all there: `CALL c.system.cherrypick_snapshot('{log.identifier.removeprefix('c.')}', 2)` brings its rows back."
     )
 
 
@@ -52,13 +55,13 @@ def test_what_cannot_be_brought_back_is_run_again(why: str) -> None:
         log = replace(log, metadata=(*log.metadata[:-1], replace(log.metadata[-1], snapshots=(1, 3))))
     else:
         log = replace(log, complete=False)
-    assert said(e, "b", log) == "Run b again: its statement is on this card, and the table has nothing of it."
+    assert said(e, "b", log) == RUN_AGAIN.format("b")
 
 
 def test_a_commit_that_was_never_made_is_run_again() -> None:
     e = never_committed()
     op = e.history.operations()[0].op
-    assert said(e, op).startswith(f"Run {op} again: ")
+    assert said(e, op) == RUN_AGAIN.format(op)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +69,8 @@ def test_a_commit_that_was_never_made_is_run_again() -> None:
     [
         ("false-failure", "Do not run b again: the table has its rows."),
         ("undelete", "Run b again while nothing else writes (id 2): the deleted rows are still there."),
-        ("resurrected-row", "Delete the rows that came back (id 2)."),
-        ("summary-count", "Rewrite the files with an engine that follows the specification."),
+        ("resurrected-row", "Delete the rows that came back (id 2); this card shows them whole."),
+        ("summary-count", "Rewrite the files of these tables with an engine that follows the specification."),
         ("stale-read", ""),
     ],
 )
@@ -84,11 +87,12 @@ def test_an_unreadable_table_is_set_back_to_the_last_state_whose_files_are_there
     assert c.snapshot_id == b.commit.parent_id == m.current, "all but the last commit"
     told = tell(b.evidence, check(b.evidence).verdicts, None)
     (story,) = [s for s in told.stories if s.table == b.table]
+    catalog, _, name = log.identifier.partition(".")
     assert story.repair == (
         f"The last readable state of {b.table} is snapshot {c.snapshot_id} ({c.label}): register that under a new name, "
-        f"`CALL system.register_table('{log.identifier}_saved', '{m.location}')`. Let writers and readers use the new name, and never drop "
-        f"the old one with PURGE: both have the same files. That state lacks {b.culprit.op}, which was not acknowledged: run it again there "
-        "only if you still want its rows."
+        f"`CALL {catalog}.system.register_table('{name}_saved', '{m.location}')`, and let writers and readers use it. Both names have the "
+        "same files: run no expiry or orphan removal until the old name is dropped, without PURGE. No acknowledged commit is lost by that. "
+        f"That state lacks {b.culprit.op}, which was not acknowledged: run it again there only if you still want its rows."
     )
     gone = replace(log, missing_files=(MissingFile("x", log.metadata[-1].snapshots),))
     assert last_readable(gone) is None
@@ -96,6 +100,7 @@ def test_an_unreadable_table_is_set_back_to_the_last_state_whose_files_are_there
     acknowledged = {b.culprit.op: replace(b.evidence.history.operations()[0], type="ok", op=b.culprit.op)}
     text = repair_words(tuple(repair("missing-file", log, acknowledged, [], (), unreadable=True)))
     assert f"lacks {b.culprit.op}, which was acknowledged: run it again there; its statement is on this card." in text
+    assert "No acknowledged commit is lost" not in text
 
 
 def test_a_table_of_another_format_is_set_back_in_that_ones_words() -> None:
@@ -122,5 +127,7 @@ def test_steps_of_one_text_are_one_step_in_the_order_of_the_history() -> None:
     (one,) = merged(steps)
     assert in_order(one, {"a": 0, "b": 1}).words("cards 1–2") == "Run a, b again: their statements are on cards 1–2."
     assert steps[0].words() == "Run b again: its statement is on this card. note"
+    (looked,) = merged([replace(s, changed=s.ops) for s in steps])
+    assert looked.words("x").endswith("Look first at the rows of b, a: others have written rows of the same ids since.")
     assert len(merged([*steps, RepairStep("Delete them{ids}.", (), (1, 2))])) == 2
     assert RepairStep("Delete them{ids}.", (), (1, 2)).words() == "Delete them (ids 1, 2)."

@@ -18,6 +18,7 @@ from checkers.judge.check import ANOMALIES, check
 from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, known_defects
 from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, tell, who
 from checkers.names import Harm, meaning
+from checkers.pointer import ANSWER, LOST_SWAPS
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Verdict
 from compose.catalogs.registry import CATALOGS
@@ -472,7 +473,7 @@ def test_wrong_metadata_is_counted_by_its_names_and_by_who_made_it() -> None:
     told = tell(recorded.load("quick-120"), [Verdict("x", False, (*wrong, grave, inside))], None)
     assert headline(told.stories) == (
         "1 delete that left its row",
-        "metadata wrong in 2 ways (Spark)",
+        "metadata that Spark wrote is wrong in 2 ways",
     )
     assert [s.count for s in told.stories] == [2, 1, 2] and who(told.stories) == {"Spark": 5}
 
@@ -482,7 +483,7 @@ def test_metadata_that_is_wrong_inside_a_graver_story_is_counted_as_its_names_ar
     inside = anomaly("summary-count", "w1-1", checker="metadata", table="orders")
     apart = anomaly("row-id-overlap", "w0-2", checker="metadata", table="orders")
     told = tell(recorded.load("quick-120"), [Verdict("x", False, (grave, inside, apart))], None)
-    assert headline(told.stories) == ("1 delete that left its row", "metadata wrong in 2 ways (Spark)")
+    assert headline(told.stories) == ("1 delete that left its row", "metadata that Spark wrote is wrong in 2 ways")
 
 
 def test_a_headline_counts_a_name_as_often_as_its_anomalies_count_whatever_story_tells_them() -> None:
@@ -496,7 +497,7 @@ def test_a_headline_counts_a_name_as_often_as_its_anomalies_count_whatever_story
     assert [s.name for s in told.stories] == ["lost-commit", "false-failure", "lost-swap"]
     assert headline(told.stories) == (
         "1 acknowledged commit lost",
-        "2 operations reported as failed, though the table has them",
+        "2 operations reported as failed that were committed",
         "1 commit that the catalog accepted and did not make",
     )
 
@@ -571,6 +572,8 @@ def test_an_unreadable_table_whose_commits_are_lost_says_both() -> None:
             "Spark or the catalog server",
         ),
         (anomaly("undelete", "gone-1", checker="replay", table="orders"), "rest", "unknown"),
+        (anomaly("false-failure", "w0-1", table="orders"), "jdbc", "Spark's JDBC catalog client"),
+        (anomaly("duplicate-commit", "w0-1", table="orders"), "mine", "Spark's catalog client"),
     ],
 )
 def test_who_did_it_is_the_engine_of_the_operation_at_fault_unless_the_catalog_answered_wrongly(
@@ -579,7 +582,42 @@ def test_who_did_it_is_the_engine_of_the_operation_at_fault_unless_the_catalog_a
     verdict = Verdict(found.checker, False, (found,))
     (story,) = tell(recorded.load("quick-120"), [verdict], RunFacts("mine", catalog, "1.12.0")).stories
     assert story.who == who_did_it
-    assert story.engine == ("spark" if who_did_it == "Spark" else "")
+    assert story.engine == ("spark" if who_did_it.startswith("Spark") and " or " not in who_did_it else "")
+
+
+@pytest.mark.parametrize(
+    ("found", "how"),
+    [
+        (
+            [anomaly("false-failure", "w0-1", table="orders"), anomaly("missing-file", "w0-1", table="orders")],
+            "did not learn that its commit was made, reported it as failed, and deleted its files, which the table needs",
+        ),
+        (
+            [anomaly("false-failure", "w0-1", table="orders")],
+            "did not learn that its commit was made, reported it as failed",
+        ),
+        ([anomaly("duplicate-commit", "w0-1", table="orders")], "sent a commit again that was made already"),
+        (
+            [anomaly("lost-swap", "w0-1", checker="pointer", table="orders", evidence={ANSWER: "204"})],
+            "answered 204 to what Spark committed, and did not make it",
+        ),
+        (
+            [
+                anomaly("lost-commit", "w0-1", "w1-1", table="orders", evidence={"culprit": "server"}),
+                anomaly(
+                    "lost-update", "w0-1", "w1-1", checker="pointer", table="orders", evidence={LOST_SWAPS: ["w0-1"]}
+                ),
+            ],
+            "accepted two commits on the same version of the table, and one took the place of the other",
+        ),
+        ([anomaly("undelete", "w0-1", checker="replay", table="orders")], ""),
+    ],
+)
+def test_how_it_was_done_is_said_where_the_headline_does_not_say_it(found: list[Anomaly], how: str) -> None:
+    by = {c: tuple(a for a in found if a.checker == c) for c in dict.fromkeys(a.checker for a in found)}
+    verdicts = [Verdict(c, False, these) for c, these in by.items()]
+    (story,) = tell(recorded.load("quick-120"), verdicts, RunFacts("mine", "rest", "1.12.0")).stories
+    assert story.how == how
 
 
 @pytest.mark.parametrize(

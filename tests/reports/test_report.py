@@ -520,9 +520,9 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
 
 
 def test_lone_surrogates_do_not_stop_the_page_from_being_saved(run: Path) -> None:
-    found = json.dumps(undelete(explanation="half a pair: \ud800").to_json())
+    found = json.dumps(undelete(explanation="Half a pair: \ud800").to_json())
     (run / "results.json").write_text(f'{{"valid": false, "checkers": [{{"checker": "c", "anomalies": [{found}]}}]}}')
-    assert "half a pair: \ufffd" in page.write(run).read_text(encoding="utf-8")
+    assert "Half a pair: \ufffd" in page.write(run).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -836,6 +836,43 @@ def test_the_picture_shows_what_each_operation_read_what_was_held_and_which_faul
     assert 'class="reads" data-op="w1-0"' in html and "partition: 0.5 to 2.5 s" in html
 
 
+def shown_of(run: Stored) -> operations.Shown:
+    return operations.Shown.of(run, run.commits_by_op(), ())
+
+
+def test_the_picture_shows_a_commit_when_its_request_was_answered(run: Path) -> None:
+    """A snapshot is stamped before it is sent: by its stamp, a winner may seem to have been first."""
+    shown = shown_of(stored.load(run))
+    o = shown.operations["w0-0"]
+    ((table, c),) = shown.commits["w0-0"]
+    stamped = o.start / 1e6 + 1
+    early = replace(c, timestamp_ms=round(stamped + (shown.origin_ms or 0)))
+    shown = replace(shown, commits={"w0-0": [(table, early)]})
+    sent = ChangeRequest(o.start, 0.0, 0, "catalog", "commit", "orders", "w0-0", "1", "2", "200", ())
+
+    def at(*requests: ChangeRequest) -> float:
+        shown_too = replace(shown, run=replace(shown.run, change_requests={"w0-0": list(requests)}))
+        return picture.interleaving(shown_too, [o], ()).commits[0].at
+
+    ended = (o.end or 0) / 1e6
+    late = replace(sent, ms=ended - o.start / 1e6)
+    assert at(late) == pytest.approx(ended) and ended > stamped
+    assert at(replace(late, status="409")) == at(sent) == at() == pytest.approx(stamped)
+
+
+def test_the_picture_shows_that_an_acknowledged_commit_is_lost(run: Path) -> None:
+    loaded = stored.load(run)
+    shown = shown_of(loaded)
+    o = shown.operations["w1-0"]
+    request = ChangeRequest(o.start, 1.0, 1, "catalog", "commit", "orders", "w1-0", "1", "2", "204", ())
+    shown = replace(shown, run=replace(loaded, change_requests={"w1-0": [request]}))
+    found = picture.interleaving(shown, [o], (), ["w1-0"])
+    drawing = "".join(str(getattr(b, "drawing", getattr(b, "keys", ""))) for b in picture.blocks(found, "x"))
+    assert 'class="bar lost"' in drawing and 'class="promise"' in drawing and "w1-0 delete, lost" in drawing
+    assert "answered as committed" in drawing
+    assert "lost" not in str(picture.blocks(picture.interleaving(shown, [o], ()), "x"))
+
+
 def test_a_card_has_the_statements_the_meaning_of_its_name_and_who_executed_it(run: Path) -> None:
     html = page.render(run)
     card_of = html[html.index('id="anomaly-1"') :]
@@ -1028,8 +1065,8 @@ def test_a_card_says_first_who_did_it_what_to_do_now_and_how_to_avoid_it(run: Pa
 
 def test_the_first_screen_names_a_table_whose_wrong_rows_nobody_knows(run: Path) -> None:
     told = (lost(0, "orders"), replace(lost(1, "orders"), keys=()), replace(lost(2, "people"), keys=()))
-    found = tuple(undelete(name="lost-commit", checker="commits", ops=(f"w9-{n}",), keys=(n,)) for n in range(3))
-    html = page.render(replace(stored.load(run), verdicts=(Verdict("commits", False, found),), told=Stories((), told)))
+    told = tuple(replace(s, name="undelete") for s in told)
+    html = first_screen(run, *told)
     rows = "orders: id 0, and rows whose ids are not known; people: rows whose ids are not known"
     assert f"<dt>rows</dt><dd>{rows}</dd>" in html.partition("</header>")[0]
 
@@ -1049,7 +1086,7 @@ def again(n: int, table: str, **changes: Any) -> Story:
 
 def test_the_first_screen_answers_for_all_stories_of_a_kind_together(run: Path) -> None:
     top = first_screen(run, again(1, "orders", how="lost it"), again(0, "people", how="lost it", remedy="Set `x`."))
-    assert "<dt>rows</dt><dd>orders: id 1; people: id 0</dd>" in top
+    assert "<dt>lost</dt><dd>w9-0; w9-1</dd>" in top
     assert "<dt>who did it</dt><dd>DuckDB lost it.</dd>" in top
     assert "<dt>do now</dt><dd>Run w9-1, w9-0 again: their statements are on cards 1–2.</dd>" in top
     assert "<dt>avoid it</dt><dd>Set <code>x</code>.</dd>" in top
@@ -1082,8 +1119,10 @@ def test_what_to_do_that_differs_from_table_to_table_is_said_of_the_first(run: P
 
 def test_the_first_screen_names_what_an_operation_was_to_change_if_its_rows_are_not_known(run: Path) -> None:
     o = next(o for o in stored.load(run).operations if o.op == "w1-0")
-    top = first_screen(run, replace(lost(0, "orders"), ops=("w1-0",), keys=()))
-    assert f"orders: what w1-0 was to change, {explain.arguments(o.value)}" in top
+    told = replace(lost(0, "orders"), ops=("w1-0",), keys=())
+    asked = explain.arguments(o.value)
+    assert f"w1-0 (orders, {asked})" in first_screen(run, told)
+    assert f"orders: what w1-0 was to change, {asked}" in first_screen(run, replace(told, name="undelete"))
 
 
 def test_the_first_screen_says_whether_a_fault_provoked_it(run: Path) -> None:
@@ -1108,7 +1147,7 @@ def test_the_first_screen_says_whether_a_fault_provoked_it(run: Path) -> None:
         "which the writer was not told. icequake did that on purpose; in production a connection that breaks" in struck
     )
     held = replace(request, status="200", faults=(), held=True)
-    assert "icequake held requests" in first_screen(run, story, change_requests={"w1-0": [held]})
+    assert "icequake held 1 request" in first_screen(run, story, change_requests={"w1-0": [held]})
     plain = replace(held, held=False)
     calm = tuple(e for e in loaded.events if e.process != NEMESIS)
     assert "no fault: " in first_screen(run, story, change_requests={"w1-0": [plain]}, events=calm)
@@ -1116,16 +1155,11 @@ def test_the_first_screen_says_whether_a_fault_provoked_it(run: Path) -> None:
 
 
 def test_what_is_told_in_a_line_has_its_statements_below(run: Path) -> None:
-    told = tuple(replace(again(n, "orders"), ops=(f"w9-{n}",)) for n in range(3)) + (
-        replace(lost(3, "orders"), repairs=(RepairStep("Run {ops} again.", ("w1-0",)),)),
-    )
+    said = RepairStep("Run {ops} again.", ("w1-0",))
+    told = (*(again(n, "orders") for n in range(3)), replace(lost(3, "orders"), repairs=(said,)))
     found = tuple(undelete(name="lost-commit", checker="commits", ops=s.ops[:1], keys=s.keys) for s in told)
     html = page.render(replace(stored.load(run), verdicts=(Verdict("commits", False, found),), told=Stories((), told)))
-    assert (
-        "-- w1-0\nDELETE FROM orders"
-        in html.partition("1 more like this")[2].partition("</details>")[0]
-        + html.partition("1 more like this")[2][:3000]
-    )
+    assert "-- w1-0\nDELETE FROM orders" in html.partition("1 more like this")[2].partition('id="plan"')[0]
 
 
 def test_a_minimal_history_of_one_operation_is_not_shown_unless_another_took_its_place(run: Path) -> None:

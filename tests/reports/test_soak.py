@@ -188,7 +188,7 @@ def test_a_known_lost_commit_is_as_red_as_a_new_one_and_comes_before_its_being_k
     said = banner(night)
     assert (said.status, night.code) == ("invalid", 0)
     assert said.headline == (
-        "1 table that nobody can read, 1 operation reported as failed, though the table has it: in 1 of 2 runs"
+        "1 table that nobody can read, 1 operation reported as failed that was committed: in 1 of 2 runs"
     )
     assert said.sentence == (
         "All of it is known; nothing is new. Who did it: the catalog (jdbc) in 1 run. Where: quick on jdbc, lost-acks. "

@@ -227,7 +227,7 @@ def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> N
     end = UnreadableTable("t", 9_000_000_000, "s3://b/t/metadata/a.avro", "w1-2", 565)
     folder = run(tmp_path, said(STALE, GONE, FALSE, valid=False, told=Stories((end,), (STORY,))))
     lines = [x.strip() for x in summary.lines(folder, width=160, colour=False)]
-    assert lines[1] == ("✕ mine: 1 table that nobody can read; 1 operation reported as failed, though the table has it")
+    assert lines[1] == ("✕ mine: 1 table that nobody can read; 1 operation reported as failed that was committed")
     at = lines.index("Nobody can read t from 9.0 s on. By Spark, on t.")
     assert lines[at - 1] == "INSERT w0-1 was reported as failed, and the table has its effect"
     assert lines[at + 1].startswith("false-failure: insert w0-1: reported as failed")

@@ -73,16 +73,18 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
 
     def set_back(self, c: IcebergCommit, m: IcebergMetadata, table: str) -> str:
         """The catalog is told another metadata file: no list of the lost state is opened."""
+        catalog, _, name = table.partition(".")
         return (
-            f"register that under a new name, `CALL system.register_table('{table}_saved', '{m.location}')`. Let writers and readers use the "
-            "new name, and never drop the old one with PURGE: both have the same files"
+            f"register that under a new name, `CALL {catalog}.system.register_table('{name}_saved', '{m.location}')`, and let writers and "
+            "readers use it. Both names have the same files: run no expiry or orphan removal until the old name is dropped, without PURGE"
         )
 
     def brought_back(self, c: IcebergCommit, table: str) -> str | None:
         """Only an append is applied again as it is; other snapshots must stand on the current one (``CherryPickOperation``)."""
         if c.operation != "append":
             return None
-        return f"`CALL system.cherrypick_snapshot('{table}', {c.snapshot_id})` brings its rows back"
+        catalog, _, name = table.partition(".")
+        return f"`CALL {catalog}.system.cherrypick_snapshot('{name}', {c.snapshot_id})` brings its rows back"
 
     def misses_moved_rows(self, m: IcebergMetadata) -> bool:
         """Position deletes of version 2 are written for the file that the scan saw; a deletion vector of version 3 is refused then."""
