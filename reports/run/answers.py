@@ -28,7 +28,7 @@ MOST_IDS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RunAnswer:
     """Stories of one kind, done by one; wrong metadata is one kind. ``cards``: number and anchor of those that tell them."""
 
     views: tuple[StoryView, ...]
@@ -47,7 +47,7 @@ class Answer:
         return "; ".join(stories.headline(self.stories)).replace(f" ({self.stories[0].who})", "")
 
 
-def answers(run: Stored, found: Sequence[CardSubject]) -> list[Answer]:
+def answers(run: Stored, found: Sequence[CardSubject]) -> list[RunAnswer]:
     """What the stories of a run that the workload does not accept say, the gravest first."""
     told = stories_view.unmarked(run)
     cards = {id(f.view.story): (f.n, f.anchor) for f in found if f.view is not None}
@@ -59,7 +59,7 @@ def answers(run: Stored, found: Sequence[CardSubject]) -> list[Answer]:
             if any(s is t for t in told):
                 kinds.setdefault((s.unreadable, kind, s.who), []).append(v)
     return [
-        Answer(tuple(views), tuple(cards[id(v.story)] for v in views if id(v.story) in cards))
+        RunAnswer(tuple(views), tuple(cards[id(v.story)] for v in views if id(v.story) in cards))
         for views in kinds.values()
     ]
 
@@ -79,7 +79,7 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
     return out + ([Text([joined(("besides: ", joined(more, "; ")))], "note")] if more else [])
 
 
-def _cards(a: Answer) -> str:
+def _cards(a: RunAnswer) -> str:
     """A link to its cards; empty if it has none."""
     if not a.cards:
         return ""
@@ -97,7 +97,7 @@ def _numbers(found: Sequence[int]) -> str:
     return f"{found[0]}–{found[-1]}" if together else explain.listing(found)
 
 
-def _facts(run: Stored, a: Answer) -> list[tuple[str, str]]:
+def _facts(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
     first = a.views[0]
     remedies = dict.fromkeys(s.remedy for s in a.stories if s.remedy)
     known = dict.fromkeys(k for v in a.views for k in v.known)
@@ -121,7 +121,7 @@ def _known(k: KnownLine) -> str:
 # --- where ------------------------------------------------------------------------------------------------------------
 
 
-def _damage(run: Stored, a: Answer) -> list[tuple[str, str]]:
+def _damage(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
     """What is damaged: tables that nobody can read, lost statements, rows, or what is wrong in the metadata of which tables."""
     first, tables = a.stories[0], dict.fromkeys(s.table for s in a.stories if s.table)
     if first.unreadable:
@@ -155,7 +155,7 @@ def _gone(run: Stored, table: str) -> str:
     return words.shorten(table, 60) + (f" from {end.since / 1e9:.1f} s on{later}" if end is not None else "")
 
 
-def _lost(run: Stored, a: Answer) -> Iterator[str]:
+def _lost(run: Stored, a: RunAnswer) -> Iterator[str]:
     """``w2-190 (orders, of id 1)``, in the order of the history."""
     ops = {op for s in a.stories for step in s.repairs for op in step.ops} or {
         op for s in a.stories for op in s.ops[:1]
@@ -167,7 +167,7 @@ def _lost(run: Stored, a: Answer) -> Iterator[str]:
     yield from sorted(ops - {o.op for o in found})
 
 
-def _ways(a: Answer) -> Iterator[str]:
+def _ways(a: RunAnswer) -> Iterator[str]:
     """``the numbers in a snapshot's summary are not those of its files (49 times)``, the most frequent first."""
     counts: Counter[str] = Counter()
     for step in (step for s in a.stories for step in s.steps if step.most):
@@ -178,7 +178,7 @@ def _ways(a: Answer) -> Iterator[str]:
         yield f"{what} ({words.plural(n, 'time')})"
 
 
-def _rows(run: Stored, a: Answer) -> Iterator[str]:
+def _rows(run: Stored, a: RunAnswer) -> Iterator[str]:
     """Per table the ids, or what an operation was to change if nobody knows them."""
     operations = {o.op: o for o in run.operations}
     keys: dict[str, dict[int, None]] = {}
@@ -203,7 +203,7 @@ def _asked(o: Operation | None) -> str:
 # --- what provoked it -------------------------------------------------------------------------------------------------
 
 
-def _provoked(run: Stored, a: Answer) -> str:
+def _provoked(run: Stored, a: RunAnswer) -> str:
     """What icequake did on purpose to the requests of the operations, and what does the same in production; or that it did nothing."""
     struck = [line for v in a.views for line in v.struck]
     requests = [r for s in a.stories for op in s.ops for r in run.change_requests.get(op, ())]
@@ -223,7 +223,7 @@ def _provoked(run: Stored, a: Answer) -> str:
 # --- what to do -------------------------------------------------------------------------------------------------------
 
 
-def _now(run: Stored, a: Answer) -> str:
+def _now(run: Stored, a: RunAnswer) -> str:
     """What to do now for all its stories together; where they differ, that of the first."""
     order = {o.op: n for n, o in enumerate(run.operations)}
     told = [s.repairs for s in a.stories]

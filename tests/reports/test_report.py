@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import pytest
 import yaml
 from markupsafe import escape
+from msgspec import structs
 
 from checkers.costs import figures as figures_module
 from checkers.evidence import error_chain, tablelog_file
@@ -846,7 +847,7 @@ def test_the_picture_shows_a_commit_when_its_request_was_answered(run: Path) -> 
     o = shown.operations["w0-0"]
     ((table, c),) = shown.commits["w0-0"]
     stamped = o.start / 1e6 + 1
-    early = replace(c, timestamp_ms=round(stamped + (shown.origin_ms or 0)))
+    early = structs.replace(c, timestamp_ms=round(stamped + (shown.origin_ms or 0)))
     shown = replace(shown, commits={"w0-0": [(table, early)]})
     sent = ChangeRequest(o.start, 0.0, 0, "catalog", "commit", "orders", "w0-0", "1", "2", "200", ())
 
@@ -1150,7 +1151,7 @@ def test_the_first_screen_says_whether_a_fault_provoked_it(run: Path) -> None:
     assert "icequake held 1 request" in first_screen(run, story, change_requests={"w1-0": [held]})
     plain = replace(held, held=False)
     calm = tuple(e for e in loaded.events if e.process != NEMESIS)
-    assert "no fault: " in first_screen(run, story, change_requests={"w1-0": [plain]}, events=calm)
+    assert "No fault: " in first_screen(run, story, change_requests={"w1-0": [plain]}, events=calm)
     assert "provoked by" not in first_screen(run, story, change_requests={}), "nobody knows"
 
 
