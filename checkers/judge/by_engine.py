@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from checkers.evidence.history import Operation
 from checkers.evidence.outcome import conflict_of
+from checkers.evidence.tableformat import find
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.culprits import CATALOG, SERVER
 from checkers.judge.known import SERVER_TITLES
 from checkers.judge.stories import Story
 from workloads.engines.engines import ENGINES
+from workloads.tables import TableFormatName
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,12 @@ def _server(catalog: str, versions: Mapping[str, str]) -> str:
     return " ".join(filter(None, (SERVER_TITLES.get(catalog, catalog), versions.get(catalog))))
 
 
+def _of_format(who: str, versions: Mapping[str, str]) -> str:
+    """The version of the table format that somebody is a part of; empty if it is of none, or the plan does not say."""
+    formats = map(find, get_args(TableFormatName))
+    return next((f"{f.title} {versions[f.name]}" for f in formats if f.keeper == who and f.name in versions), "")
+
+
 def named(who: str, engine: str, versions: Mapping[str, str], catalog: str = "") -> str:
     """Who did something, with the version if a plan has it: ``DuckDB 1.4.2, …``, ``Spark's JDBC catalog client (Spark 4.1.4, …)``, ``the
     catalog server (Iceberg's REST fixture 1.11.0)``.
@@ -55,7 +64,7 @@ def named(who: str, engine: str, versions: Mapping[str, str], catalog: str = "")
     """
     if who in (SERVER, CATALOG) and catalog:
         return f"{who} ({_server(catalog, versions)})"
-    version = version_of(engine, versions) if engine else ""
+    version = version_of(engine, versions) if engine else _of_format(who, versions)
     title = ENGINES[engine].title if engine in ENGINES else engine
     return who if not version else version if who == title else f"{who} ({version})"
 
@@ -96,4 +105,5 @@ def by_engine(
         for name, these in sorted(of.items(), key=lambda kv: ([*ENGINES, kv[0]].index(kv[0]), kv[0]))
     ]
     server = _server(catalog, versions)
-    return (*rows, *(Did(who, server if who in (SERVER, CATALOG) else "", 0, 0, 0, 0, n) for who, n in found.items()))
+    others = ((who, server if who in (SERVER, CATALOG) else _of_format(who, versions), n) for who, n in found.items())
+    return (*rows, *(Did(who, version, 0, 0, 0, 0, n) for who, version, n in others))

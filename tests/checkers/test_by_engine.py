@@ -6,8 +6,9 @@ import pytest
 
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.plan import Plan
-from checkers.judge.by_engine import Did, by_engine, version_of
-from checkers.judge.stories import SERVER, Story
+from checkers.judge.by_engine import Did, by_engine, named, version_of
+from checkers.judge.culprits import SERVER
+from checkers.judge.stories import Story
 from checkers.names import Harm
 from workloads.engines.engines import ENGINES
 
@@ -72,3 +73,19 @@ def test_each_engine_and_who_else_is_blamed_has_a_row() -> None:
         Did("DuckDB", "DuckDB 1.5.5, iceberg extension 45163a28", 1, 0, 0, 0, 57),
         Did(SERVER, "", 0, 0, 0, 0, 2),
     )
+
+
+@pytest.mark.parametrize(
+    ("who", "engine", "catalog", "says"),
+    [
+        ("DuckDB", "duckdb", "rest", "DuckDB 1.5.5, iceberg extension 45163a28"),
+        ("Spark's JDBC catalog client", "spark", "jdbc", "Spark's JDBC catalog client (Spark 4.1.4, Iceberg 1.12.0)"),
+        (SERVER, "", "rest", "the catalog server (Iceberg's REST fixture 1.11.0)"),
+        (SERVER, "", "mine", "the catalog server (mine)"),
+        (SERVER, "", "", "the catalog server"),
+        ("the log store", "", "rest", "the log store (Delta 4.0.0)"),
+        ("unknown", "", "rest", "unknown"),
+    ],
+)
+def test_who_did_it_is_named_with_the_version_that_the_plan_has(who: str, engine: str, catalog: str, says: str) -> None:
+    assert named(who, engine, {**VERSIONS, "rest": "1.11.0", "delta": "4.0.0"}, catalog) == says
