@@ -7,7 +7,7 @@ from pathlib import Path
 from compose.install import ensure as install
 from compose.install import jars, jdk
 from compose.install.cache import exclusive
-from compose.install.installation import Installation, spark_home
+from compose.install.installation import Installation, spark_home, version_in_names
 
 DELTA_SOURCES = install.JAVA / "delta"
 CONFS = ("hadoop", "delta")
@@ -28,6 +28,11 @@ def ensure(ready: Installation) -> None:
         with exclusive(ready.home / "install.lock"):
             libraries = [*_storage(ready.home), spark_home() / "jars" / "*"]
             install.compile_folder(DELTA_SOURCES, jdk.pick().javac, libraries, classes)
+
+
+def version(ready: Installation) -> str:
+    """The release of Delta Lake, as the name of its jar says it; ``unknown`` if that does not."""
+    return version_in_names(r"delta-spark_[\d.]+_[\d.]+-([\w.]+)\.jar", _storage(ready.home))
 
 
 def _storage(place: Path) -> tuple[Path, ...]:

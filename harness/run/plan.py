@@ -43,7 +43,12 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
             "catalog_properties": masked(w.catalog_properties),
             "namespace": run.namespace,
             "versions": versions(
-                run.installation, our_servers(run) | images.keys(), images, w.engines, w.catalog_properties
+                run.installation,
+                our_servers(run) | images.keys(),
+                images,
+                w.engines,
+                w.catalog_properties,
+                [t.format for t in w.tables],
             ),
             "tables": [t.model_dump() for t in w.tables],
             "writers": w.writers,

@@ -10,6 +10,7 @@ from importlib import metadata
 from types import MappingProxyType
 
 from compose.catalogs.registry import CATALOGS, DEFAULT
+from compose.install import delta
 from compose.install.cache import home
 from compose.install.engines import EXTRAS
 from compose.install.installation import UNKNOWN_VERSION, Installation, version_in_names
@@ -19,6 +20,7 @@ from workloads.engines.engine import Foreign
 from workloads.engines.engines import ENGINES
 from workloads.file.workload import Workload
 from workloads.operations.kinds import KINDS
+from workloads.tables import DELTA
 
 OBJECT_STORE = "minio"
 EMBEDDED = frozenset({OBJECT_STORE, *CATALOGS[DEFAULT].services})
@@ -31,11 +33,13 @@ def versions(
     images: Mapping[str, str] | None = None,
     engines: Iterable[str] = (),
     properties: Mapping[str, str] = MappingProxyType({}),
+    formats: Iterable[str] = (),
 ) -> dict[str, str]:
     """Name → version: icequake, spark, iceberg (of the writers), java, python, system, and each server of ``ours``; ``unknown`` if it
     cannot be determined. Of a user's runtime jar also ``iceberg-commit``, if the jar says it, and ``iceberg-jar``: its SHA-256.
 
     ``engines``: of the writers; what theirs consists of, by the names in their ``software``. ``properties``: of the catalog.
+    ``formats``: of the tables; Iceberg's version is there whatever they are.
     ``ours``: names of the servers that are started here; the versions of others are not known. ``images``: of those in containers, whose
     version is the image's name.
     """
@@ -50,6 +54,7 @@ def versions(
         "iceberg": version_in_names(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.+-]+)\.jar", jars.get("spark", ())),
         **_own_jar(installation),
         **of_engines(engines, properties),
+        **({DELTA: delta.version(installation)} if DELTA in formats else {}),
         "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",

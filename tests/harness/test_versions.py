@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
 from checkers.judge.by_engine import version_of
+from compose.install import ensure as install
 from compose.install.cache import home
 from compose.install.engines import DUCKDB, EXTRAS
-from harness.run.versions import of_engines
+from compose.install.installation import Installation
+from harness.run.versions import of_engines, versions
 from workloads.engines.engines import ENGINES
 
 OF_EVERY_RUN = {"spark": "4.1.4", "iceberg": "1.12.0"}
@@ -23,6 +26,14 @@ def test_the_plan_has_the_version_of_each_engine_that_writes(engine: str) -> Non
     installed = engine != "duckdb" or EXTRAS["duckdb"].in_place(home())
     assert missing == [] if installed else missing == ["duckdb-iceberg"], "its extension tells its own version"
     assert version_of(engine, found)
+
+
+def test_the_plan_has_the_version_of_delta_if_a_table_is_one(tmp_path: Path) -> None:
+    ready = Installation(tmp_path, tmp_path, {}, tmp_path, tmp_path, tmp_path, tmp_path, tmp_path)
+    assert "delta" not in versions(ready, frozenset(), formats=["iceberg"])
+    found = versions(ready, frozenset(), formats=["iceberg", "delta"])["delta"]
+    pinned = (Path(install.__file__).with_name("jars.lock")).read_text(encoding="utf-8")
+    assert re.search(rf":delta-spark_[\d._]+:{re.escape(found)} ", pinned)
 
 
 def test_versions_are_those_that_are_pinned_and_of_no_engine_that_does_not_write() -> None:
