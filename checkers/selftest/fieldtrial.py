@@ -21,6 +21,7 @@ from checkers.evidence.history import HistoryError, contradictions
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, ObjectSize, TableLogError
+from checkers.selftest import unchanged
 from checkers.selftest.fields import FAILED, FIELD_PARTS, Outcome, WrongValues, fate, first_word
 from checkers.selftest.mutator import MADE_UP, NUMBERS, MutationSite, Variant, sites, variants
 from checkers.verdict import Checker
@@ -186,7 +187,7 @@ def outcome(
         told.append("the run ended early")
     for c in checkers:
         try:
-            v = c.check(e)
+            v = unchanged.check(c, e, good)
         except HistoryError as error:
             told.append(str(error))
             continue

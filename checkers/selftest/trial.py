@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from checkers.evidence.evidence import Evidence
+from checkers.selftest import unchanged
 from checkers.selftest.plant import Plant
 from checkers.selftest.world import Planted, World
 from checkers.verdict import Anomaly, Checker, Verdict
@@ -129,11 +130,11 @@ def try_plant(plant: Plant[Any], checker: Checker, runs: Sequence[World], *, pla
     for n in range(placements):
         rng = Random(f"selftest/{seed}/{plant.name}/{n}")
         turn = [*runs[n % len(runs) :], *runs[: n % len(runs)]] if runs else []
-        bug = next((b for w in turn if (b := plant.plant(w.again(rng))) is not None), None)
-        if bug is None:
+        good, bug = next(((w, b) for w in turn if (b := plant.plant(w.again(rng))) is not None), (None, None))
+        if good is None or bug is None:
             continue
         planted += 1
-        verdict = checker.check(bug.evidence)
+        verdict = unchanged.check(checker, bug.evidence, good.evidence)
         found = detects(plant, bug, verdict)
         names.update(found)
         if found and bug.culprit is not None:
