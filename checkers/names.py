@@ -33,7 +33,7 @@ class Harm(StrEnum):
         """What it means for a table's rows, in a sentence; ``{of}`` (`` of orders``) is to fill in."""
         return {
             Harm.ROWS: "Queries{of} return wrong rows.",
-            Harm.UNREADABLE: "Queries{of} that need it fail; the rows may still exist.",
+            Harm.UNREADABLE: "Queries{of} that need what is gone or broken fail; the rows may still exist.",
             Harm.PROMISE: "The rows{of} are right; whoever was shown or told otherwise may have acted on it.",
             Harm.METADATA: "The rows{of} are right today; who trusts the metadata (a planner, expiry, another engine) may lose some.",
             Harm.COST: "No row is wrong; it cost time or storage.",
@@ -1055,6 +1055,11 @@ _SAID: Mapping[str, tuple[str, str, str]] = {
     ),
     "missing-metadata-file": ("metadata file gone", "metadata files gone", ""),
     "corrupt-metadata-file": ("corrupt metadata file", "corrupt metadata files", ""),
+    "lost-metadata-change": (
+        "change of the schema or of a property lost",
+        "changes of the schema or of properties lost",
+        "",
+    ),
     "dangling-ref": ("branch or tag without its snapshot", "branches or tags without their snapshot", ""),
     "main-not-moved": (
         "commit that did not move its branch",

@@ -37,7 +37,7 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SeriesNight:
-    """The runs of a series in one night."""
+    """The runs of a series in one night; ``faults`` and ``engines``: of its setup, as the lake has them."""
 
     series: Series
     night: date
@@ -46,6 +46,8 @@ class SeriesNight:
     operations: int
     commits: int
     anomalies: int
+    faults: str | None = None
+    engines: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,7 @@ def chosen(runs: DataFrame, last: int, night: date | None, suite: str | None) ->
     mine = mine if night is None else mine.where(F.col("night") <= F.lit(night))
     nights = mine.select("night").distinct().orderBy(F.desc("night")).limit(last + 1)
     unnamed = [F.coalesce(F.col(c), F.lit("")).alias(c) for c in ("workload", "catalog", "iceberg", "setup")]
-    rest = ("run", "day", "night", "verdict", "operations", "commits", "anomalies")
+    rest = ("run", "day", "night", "verdict", "operations", "commits", "anomalies", "faults", "engines")
     return mine.join(nights, "night", "left_semi").select(*unnamed, *rest)
 
 
@@ -226,7 +228,7 @@ def nights(runs: DataFrame) -> DataFrame:
     return _grouped(
         runs, f"{_SERIES}, night", "collect_set(day) days",
         "count(*) runs", "count_if(verdict = 'invalid') invalid", "sum(operations) operations", "sum(commits) commits",
-        "coalesce(sum(anomalies), 0) anomalies",
+        "coalesce(sum(anomalies), 0) anomalies", "max(faults) faults", "max(engines) engines",
     )  # fmt: skip
 
 

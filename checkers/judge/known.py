@@ -13,7 +13,8 @@ This is the one rule for *known*: page, terminal, and a night's verdict go by it
   endpoint, whoever sent it;
 * **fault:** each of its faults, by verb and service, was on while an operation of the anomalies ran.
 
-All of that is looked up in the run's evidence. It is still a hint to a person: the same anomalies can have another cause.
+All of that is looked up in the run's evidence. It is still a hint to a person: the same anomalies can have another cause. What of it a run
+did not have is said in words (:func:`unlike`), and so is what a scenario asks of one (:func:`asks`).
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import LATEST
 from checkers.evidence.tablelog import ICEBERG
 from checkers.judge.releases import newer, surely_has
+from checkers.names import meaning
 from checkers.timeline.fault_windows import windows
 from checkers.timeline.two_tables import tables_of
 from checkers.verdict import Anomaly
+from nemesis.faults.registry import VERBS
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.anomalies import entries_of
 from workloads.file.scenario import LIBRARY
@@ -138,9 +141,8 @@ def known_defects(ran: RunFacts | None, found: Sequence[Anomaly], evidence: Evid
     happened = _Happened.of(told, evidence)
     fits = []
     for name, s in library.items():
-        entries = entries_of(*(s.get("anomalies") or ()))
-        shown = {e.name for e in entries if any(map(e.named, found))}
-        if shown and shown == {e.name for e in entries} and _fits(s, ran) and happened.by(s):
+        shown, rest = _shown(s, found)
+        if shown and not rest and next(_unmet(s, ran, happened), None) is None:
             known = KnownDefect(name, s["link"], tuple(sorted(shown)), s.get("remedy", ""), s.get("headline", ""))
             fits.append((-len(shown), happened.ends_otherwise(s), name, known))
     best = sorted(fits, key=lambda f: f[:3])
@@ -152,8 +154,100 @@ def known_defects(ran: RunFacts | None, found: Sequence[Anomaly], evidence: Evid
     return () if left else tuple(chosen.values())[:MOST_SCENARIOS]
 
 
-def _fits(s: Mapping[str, Any], ran: RunFacts) -> bool:
-    return _of_catalog(s, ran) and _in_range(s, ran.iceberg)
+def _shown(s: Mapping[str, Any], found: Iterable[Anomaly]) -> tuple[set[str], set[str]]:
+    """The names of a scenario that some anomalies have, and its others."""
+    entries = entries_of(*(s.get("anomalies") or ()))
+    shown = {e.name for e in entries if any(map(e.named, found))}
+    return shown, {e.name for e in entries} - shown
+
+
+def _unmet(s: Mapping[str, Any], ran: RunFacts, happened: _Happened) -> Iterator[str]:
+    """What a scenario asks of a run, besides its anomalies, and this one does not have, in words."""
+    if not _of_catalog(s, ran):
+        yield f"it is about {_catalogs(s)}, and this catalog is {ran.catalog or 'unknown'}"
+    if not _in_range(s, ran.iceberg):
+        yield f"it is about other releases of Iceberg than {ran.iceberg}"
+    yield from happened.lacks(s)
+
+
+def unlike(ran: RunFacts, found: Sequence[Anomaly], evidence: Evidence) -> str:
+    """Why the anomalies of one story are not known: the scenario that is most like them, and what of it they do not have."""
+    told = [a for a in found if a.checker not in OBSERVERS] or [*found]
+    happened, names = _Happened.of(told, evidence), {a.name for a in told}
+    best: tuple[tuple[int, int, str], str, list[str]] | None = None
+    for name, s in _library(LIBRARY).items():
+        shown, rest = _shown(s, found)
+        if not shown or not _formats(s) & happened.formats:
+            continue
+        others = names - shown
+        why = [f"that has also: {_plain(rest)}, which is not in this event"] if rest else []
+        why += [f"that has not: {_plain(others)}"] if others else []
+        unmet = [*_unmet(s, ran, happened)]
+        rank = (len(why) + 2 * len(unmet), -len(shown), name)
+        if best is None or rank < best[0]:
+            best = rank, name, why + unmet
+    if best is None:
+        return f"no scenario of the library has this: {_plain(names)}"
+    what = "; ".join(best[2]) or "others have the rest of the event"
+    return f"the scenario {best[1]} is most like it ({asks(best[1])}), but {what}"
+
+
+def asks(scenario: str) -> str:
+    """What a scenario is about, in words: catalogs, engines and faults; empty if the library does not have it."""
+    s = _library(LIBRARY).get(scenario)
+    if s is None:
+        return ""
+    engines = [ENGINES[name].title for name in dict.fromkeys(engine for _, engine in _executed(s))]
+    faults = [f"while {_struck(*fault)}" for fault in sorted(_faults_of(s))]
+    return f"{_catalogs(s)}, {_listed(engines)}, {' and '.join(faults) or 'without a fault'}"
+
+
+def _plain(names: Iterable[str]) -> str:
+    """Names of anomalies in plain words."""
+    means = ((name, meaning(name)) for name in names)
+    return _listed(f"{m.counted[0]} ({name})" if m is not None and m.counted[0] else name for name, m in means)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(sorted(names))
+
+
+def _catalogs(s: Mapping[str, Any]) -> str:
+    """Which catalogs a scenario is about."""
+    named = s.get("catalog")
+    if named is None:
+        return "REST catalogs" if _faults_of(s) else "any catalog"
+    wanted = CATALOG_TYPES[named]
+    if wanted.type == "rest":
+        return f"the server {named}"
+    guard = {_NONE: " that guard no commit", _LOCK: " with a lock"}.get(wanted.guard, "")
+    name = wanted.type.rpartition(".")[2].removesuffix("Catalog")
+    return f"{name.upper() if name == 'jdbc' else name[:1].upper() + name[1:]} catalogs{guard}"
+
+
+def _struck(verb: str, service: str) -> str:
+    """What a fault does, of the service that it strikes."""
+    return VERBS[verb].summary.replace("the service", f"the {service}", 1).replace("`", "").replace("; ", ", and ")
+
+
+def _executed(s: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The operations of a scenario: kind and engine."""
+    engines = s.get("engines") or {}
+    return {(step["do"], str(engines.get(str(step["writer"]), SPARK))) for step in s["operations"]}
+
+
+def _faults_of(s: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The faults of a scenario: verb and service."""
+    return {
+        (step["fault"].get("verb", "answer"), step.get("service", "catalog"))
+        for step in s["operations"]
+        if step.get("fault")
+    }
+
+
+def _formats(s: Mapping[str, Any]) -> set[str]:
+    """The formats of a scenario's tables."""
+    return {str(table.get("format", ICEBERG)) for table in s.get("tables") or [{}]}
 
 
 @dataclass(frozen=True)
@@ -194,24 +288,24 @@ class _Happened:
             frozenset(evidence.logs[t].table_format if t in evidence.logs else ICEBERG for t in map(str, tables)),
         )
 
-    def by(self, s: Mapping[str, Any]) -> bool:
-        """Whether a scenario's engines, special operations and faults were there."""
-        steps, engines = s["operations"], s.get("engines") or {}
-        executed = {(step["do"], str(engines.get(str(step["writer"]), SPARK))) for step in steps}
+    def lacks(self, s: Mapping[str, Any]) -> Iterator[str]:
+        """Which of a scenario's table formats, special operations, faults and engines were not there, in words."""
+        executed = _executed(s)
         sent = self.by_endpoint and any(_by_transaction(do) for do, _ in executed)
         special = {
             (do, engine)
             for do, engine in executed
             if engine != SPARK or not (_ordinary(do) or (sent and _by_transaction(do)))
         }
-        faults = {
-            (step["fault"].get("verb", "answer"), step.get("service", "catalog")) for step in steps if step.get("fault")
-        }
-        theirs = {engine for _, engine in executed}
-        formats = {str(table.get("format", ICEBERG)) for table in s.get("tables") or [{}]}
-        if not formats & self.formats or not special <= self.kinds or not faults <= self.faults:
-            return False
-        return sent or all(theirs & these for these in self.engines)
+        if not _formats(s) & self.formats:
+            yield f"its table is one of {_listed(_formats(s))}"
+        for do, engine in sorted(special - self.kinds):
+            yield f"it needs {do} by {ENGINES[engine].title}, which did not run on the table"
+        for verb, service in sorted(_faults_of(s) - self.faults):
+            yield f"it needs a fault that was not on meanwhile ({verb}: {_struck(verb, service)})"
+        engines = {engine for _, engine in executed}
+        if not sent and not all(engines & these for these in self.engines):
+            yield f"its operations are by {_listed(ENGINES[engine].title for engine in engines)}"
 
     def ends_otherwise(self, s: Mapping[str, Any]) -> bool:
         """Whether the scenario's operation ends with another error."""

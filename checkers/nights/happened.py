@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.judge.by_engine import named
@@ -12,7 +12,8 @@ from checkers.names import Harm, meaning
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """The stories of a run that are of one kind: of one name, by one who did it, with one remedy, and known alike.
+    """The stories of a run that are of one kind: of one name, by one who did it, with one remedy, known alike, and all or none of a table
+    that nobody can read.
 
     Attributes:
         name: of the gravest anomaly, or ``unreadable``.
@@ -23,6 +24,8 @@ class Happened:
         repair: what to do now with the table of the first of them; ``remedy``: what to do that it does not happen again.
         scenarios: of the library, that show it; ``link``: where it is discussed. Both are empty if it is not known.
         card: number of its first card on the run's page, from 1; 0: it has none.
+        how: what happened in the first of them, step by step, as the run's page says it.
+        unlike: why the first of them is not known; empty if it is.
     """
 
     name: str
@@ -35,10 +38,25 @@ class Happened:
     link: str | None = None
     card: int = 0
     repair: str = ""
+    how: str = ""
+    unlike: str = ""
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether nobody can read its tables any more."""
+        return UNREADABLE_STEP in self.counts
+
+    @property
+    def harmed(self) -> Mapping[str, int]:
+        """What a person counts of it: tables that nobody can read alone, if there are some, because the rest is how that came about."""
+        unreadable = self.counts.get(UNREADABLE_STEP, 0)
+        return {UNREADABLE_STEP: unreadable} if unreadable else self.counts
 
     @property
     def harm(self) -> Harm | None:
         """How bad it is; None if nobody explains its names."""
+        if self.unreadable:
+            return Harm.UNREADABLE
         return min(
             (h for name in (self.name, *self.counts) if (h := harm_of(name)) is not None), default=None, key=_bad
         )
@@ -55,7 +73,11 @@ def harm_of(name: str) -> Harm | None:
 
 
 def happened(
-    told: Sequence[Story], every: Sequence[Story], versions: Mapping[str, str], catalog: str
+    told: Sequence[Story],
+    every: Sequence[Story],
+    versions: Mapping[str, str],
+    catalog: str,
+    unlike: Callable[[Story], str],
 ) -> tuple[Happened, ...]:
     """The kinds of a run's stories, the gravest first.
 
@@ -64,15 +86,22 @@ def happened(
         every: all of its stories, which have cards on its page.
         versions: of its plan.
         catalog: its name.
+        unlike: why a story is not known.
     """
     cards = {id(s): n for n, s in enumerate((s for shape in shapes(every) for s in shape.told), 1)}
     kinds: dict[tuple[object, ...], list[Story]] = {}
     for s in countable(told):
-        kinds.setdefault((s.name, s.who, s.remedy, s.known), []).append(s)
-    return tuple(_kind(these, cards, versions, catalog) for these in kinds.values())
+        kinds.setdefault((s.name, s.who, s.remedy, s.known, s.unreadable), []).append(s)
+    return tuple(_kind(these, cards, versions, catalog, unlike) for these in kinds.values())
 
 
-def _kind(these: Sequence[Story], cards: Mapping[int, int], versions: Mapping[str, str], catalog: str) -> Happened:
+def _kind(
+    these: Sequence[Story],
+    cards: Mapping[int, int],
+    versions: Mapping[str, str],
+    catalog: str,
+    unlike: Callable[[Story], str],
+) -> Happened:
     first = these[0]
     return Happened(
         first.name,
@@ -85,4 +114,12 @@ def _kind(these: Sequence[Story], cards: Mapping[int, int], versions: Mapping[st
         first.known[0].link if first.known else None,
         min((cards[id(s)] for s in these if id(s) in cards), default=0),
         next((s.repair for s in these if s.repair), ""),
+        _how(first),
+        "" if first.known else unlike(first),
     )
+
+
+def _how(s: Story) -> str:
+    """The steps of a story that say something of their own, a sentence each."""
+    told = (step.text for step in s.steps if step.most and step.name != UNREADABLE_STEP)
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite, nan
@@ -33,14 +34,14 @@ class CellNight:
 
     Attributes:
         runs: that were judged; ``failed``: those with anomalies.
-        anomalies: name → in how many runs.
+        harmed: what a person counts of its failures: name → how often.
         throughput: commits a second, of its runs.
         retries: share of commits that needed another attempt, of its runs.
     """
 
     runs: int
     failed: int
-    anomalies: dict[str, int]
+    harmed: dict[str, int]
     throughput: Spread | None
     retries: Spread | None
 
@@ -48,11 +49,13 @@ class CellNight:
 def earlier(folder: Path) -> tuple[list[EarlierNight], list[str]]:
     """The nights beside a night's folder that began before it, oldest first, at most :data:`MOST_NIGHTS`; and why others cannot be read.
 
+    Copies of a night, which have its suite, seed and beginning, are one night.
+
     Raises:
         NightError: the folder itself has no night.
     """
     mine, _ = record.read(folder)
-    found, unread = [], []
+    found, unread = dict[tuple[object, ...], EarlierNight](), []
     for path in folder.parent.glob(f"*/{record.RUNS}"):
         if path.parent.resolve() == folder.resolve():
             continue
@@ -62,8 +65,10 @@ def earlier(folder: Path) -> tuple[list[EarlierNight], list[str]]:
             unread.append(str(e))
             continue
         if str(header.get("started")) < str(mine.get("started")):
-            found.append(EarlierNight(path.parent.name, str(header.get("started")), tuple(lines)))
-    return sorted(found, key=lambda p: (p.started, p.name))[-MOST_NIGHTS:], sorted(unread)
+            night = EarlierNight(path.parent.name, str(header.get("started")), tuple(lines))
+            which = tuple(header.get(key) for key in ("suite", "seed", "started"))
+            found[which] = max(night, found.get(which, night), key=lambda p: (len(p.lines), p.name))
+    return sorted(found.values(), key=lambda p: (p.started, p.name))[-MOST_NIGHTS:], sorted(unread)
 
 
 def point(lines: Iterable[NightRun], cell: Cell) -> CellNight | None:
@@ -71,12 +76,13 @@ def point(lines: Iterable[NightRun], cell: Cell) -> CellNight | None:
     mine = [x for x in lines if x.cell == cell and x.ended in ("valid", "invalid", "unknown")]
     if not mine:
         return None
-    names: dict[str, int] = {}
-    for line in mine:
-        for name in line.anomalies:
-            names[name] = names.get(name, 0) + 1
+    harmed: Counter[str] = Counter()
+    for h in (h for line in mine for h in line.told):
+        harmed.update(h.harmed)
     failed = sum(line.ended == "invalid" for line in mine)
-    return CellNight(len(mine), failed, names, _spread(x.throughput for x in mine), _spread(x.retries for x in mine))
+    return CellNight(
+        len(mine), failed, dict(harmed), _spread(x.throughput for x in mine), _spread(x.retries for x in mine)
+    )
 
 
 def _spread(values: Iterable[float | None]) -> Spread | None:

@@ -16,6 +16,8 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge import stories
+from checkers.judge.known import unlike
+from checkers.judge.runfolder import load_ran
 from checkers.nights import record
 from checkers.nights.happened import happened
 from checkers.nights.record import Ended, NightRun
@@ -27,8 +29,13 @@ from harness.run.judged import JudgedRun
 def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) -> NightRun:
     """The line with what the checkers say. A run that was cut short is an error, unless it certainly shows an anomaly."""
     results, evidence = judged.results, judged.evidence
+    ran = load_ran(folder.path)
     measured = measures.measure(evidence, results, measures.requests(folder.proxy))
     seen, versions = record.failing(results), dict(folder.read_plan().versions)
+
+    def why(story: stories.Story) -> str:
+        return unlike(ran, stories.anomalies_of(story, results.verdicts), evidence)
+
     told = stories.unaccepted(results.told.stories, results.verdicts, results.accepted.mark)
     ended: Ended = "unknown" if results.valid == "unknown" else "valid" if results.valid else "invalid"
     if ended != "invalid" and (line.reason is not None or not results.complete):
@@ -48,7 +55,7 @@ def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) ->
         seen=seen,
         headline=stories.headline(told),
         who=stories.who_words(told),
-        happened=happened(told, results.told.stories, versions, line.cell.catalog),
+        happened=happened(told, results.told.stories, versions, line.cell.catalog, why),
         versions=versions,
         operations=measured.operations,
         commits=measured.commits,

@@ -25,6 +25,7 @@ BANNER_SYMBOLS = {
     "unknown": "?",
     "incomplete": "…",
     "reproduced": "!",
+    "harmed": "!",
     "known": "!",
     "measured": "i",
 }

@@ -1,4 +1,4 @@
-"""The answer of a night: what was lost, whether that is new, and who did it."""
+"""The answer of a night: whether it failed and why, what was lost, who did it, and what to do."""
 
 from __future__ import annotations
 
@@ -6,64 +6,95 @@ from collections.abc import Sequence
 
 from checkers.nights.night import Night
 from reports.drawing import words
-from reports.drawing.page import Banner, Block, Text, joined, link, tag
+from reports.drawing.page import (
+    Banner,
+    Block,
+    Pairs,
+    Table,
+    TableColumn,
+    TableRow,
+    Text,
+    badge,
+    joined,
+    link,
+    tag,
+)
 from reports.soak import kinds as lostkinds
 from reports.soak import places
 from reports.soak.kinds import FailureKind, with_code
-from reports.soak.words import counted
+from reports.soak.words import CLASSES, counted
 
-MOST_PLACES = 3
-"""Combinations that the first sentence names."""
+LISTED_KINDS = 10
+"""Kinds of failure that the answer lists."""
 
 
 def banner(night: Night) -> Banner:
-    """The headline, and some sentences. Its colour is that of the harm: a lost row is none the less lost if the defect is known."""
+    """Failed, passed or undecided, and why. What is lost makes it red, also if it is known: a lost row is none the less lost."""
     found = lostkinds.kinds(night)
-    sentence = f"{counted(night)[:1].upper()}{counted(night)[1:]}."
+    new, known = ([k for k in found if k.showed == showed] for showed in ("new", "known"))
+    failed, runs = len(night.failures), words.plural(len(night.runs), "run")
+    parts = [f"{counted(night)[:1].upper()}{counted(night)[1:]}."]
     if night.stopped is not None:
-        sentence += f" The night stopped: {night.stopped}."
-    for reason in night.given_up.values():
-        sentence += f" {reason[:1].upper()}{reason[1:]}."
+        parts.append(f"The night stopped: {night.stopped}.")
+    parts += [f"{reason[:1].upper()}{reason[1:]}." for reason in night.given_up.values()]
+    if known:
+        first = f"Known{' besides' if new else ''}, in {words.plural(lostkinds.runs_of(known), 'run')}"
+        parts.insert(0, f"{first}, which does not fail the night: {lostkinds.lost(known)}.")
+    if new:
+        parts.insert(0, "New is what no known defect explains; it fails the night.")
     if found:
-        status = "invalid" if night.verdict is False or lostkinds.is_grave(found) else "known"
-        return Banner(status, _headline(night, found), f"{_newness(night, found)} {_who(night, found)} {sentence}")
-    if not night.runs:
-        return Banner("incomplete", "No run", sentence)
-    if night.code not in (0, 1, 2):
-        return Banner("incomplete", "The night could not do what it was to do", sentence)
-    if night.verdict == "unknown":
-        return Banner("unknown", "Nothing was found lost, but not everything was decided", sentence)
-    return Banner("valid", "Nothing was lost", sentence)
+        parts.insert(len(parts) - 1, f"Who did it: {lostkinds.who(found)}.")
+    status, said = "valid", f"Passed: nothing was lost in {runs}"
+    if night.verdict is False:
+        these = f"{words.grouped(lostkinds.runs_of(new))} of {runs}"
+        status, said = "invalid", f"Failed: new harm in {these}: {lostkinds.lost(new)}"
+    elif not night.runs:
+        status, said = "incomplete", "Not done: no run"
+    elif night.code not in (0, 1, 2):
+        status, said = "incomplete", "Not done: the night could not do what it was to do"
+    elif night.verdict == "unknown":
+        status, said = "unknown", "Undecided: not every run has a verdict, and nothing new was found"
+    elif found:
+        status = "known"
+        said = f"Passed: all harm is known, in {words.grouped(failed)} of {runs}: {lostkinds.lost(found)}"
+    if status != "invalid" and lostkinds.is_grave(found):
+        status = "harmed"
+    return Banner(status, said, " ".join(parts))
 
 
-def _headline(night: Night, found: Sequence[FailureKind]) -> str:
-    runs = f"in {words.grouped(len(night.failures))} of {words.plural(len(night.runs), 'run')}"
-    return f"{lostkinds.lost(found)}: {runs}"
-
-
-def _newness(night: Night, found: Sequence[FailureKind]) -> str:
-    """Whether it is known, in a sentence or two."""
-    new = [k for k in found if k.link is None]
-    undecided = "" if night.verdict != "unknown" else " Not everything was decided."
-    if not new:
-        return f"All of it is known; nothing is new.{undecided}"
-    runs = words.plural(len({id(line) for k in new for line, _ in k.runs}), "run")
-    if len(new) == len(found):
-        return f"All of it is new, in {runs}: nobody has described it yet."
-    return f"{len(new)} of {words.plural(len(found), 'kind')} of failure {'is' if len(new) == 1 else 'are'} new, in {runs}; the rest is known."
-
-
-def first_step(found: Sequence[FailureKind]) -> list[Block]:
-    """What to do about the gravest kind of failure, below the answer; nothing if nothing failed."""
+def answer(night: Night, found: Sequence[FailureKind], program: str) -> list[Block]:
+    """Below the first sentences: each kind of failure on a line, and what to do about the first; nothing if nothing failed."""
     if not found:
         return []
-    remedy = with_code(found[0].first.remedy or lostkinds.NO_REMEDY)
-    what = lostkinds.gravest(found[0])
-    where = link("its card", f"#{lostkinds.anchor(1)}")
-    return [Text([joined((tag("b", "What to do"), f" about what is gravest ({what}): ", remedy, " ", where))])]
+    columns = [TableColumn(""), TableColumn("what is lost", mark="wrap"), TableColumn("who did it", mark="wrap whole")]
+    columns += [TableColumn("where", mark="wrap whole"), TableColumn("runs", right=True)]
+    rows = [_kind(night, k, n) for n, k in enumerate(found[:LISTED_KINDS], 1)]
+    left = len(found) - LISTED_KINDS
+    more = [Text([f"and {words.plural(left, 'more kind')}, below"], "note")] if left > 0 else []
+    return [Table(columns, rows), *more, Pairs(_to_do(night, found, program), "about")]
 
 
-def _who(night: Night, found: Sequence[FailureKind]) -> str:
-    names = list(dict.fromkeys(places.of(night, line.cell) for line in night.failures))
-    more = f", and {words.plural(len(names) - MOST_PLACES, 'other')}" if len(names) > MOST_PLACES else ""
-    return f"Who did it: {lostkinds.who(found)}. Where: {'; '.join(names[:MOST_PLACES])}{more}."
+def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
+    where = dict.fromkeys(places.of(night, line.cell) for line, _ in k.runs)
+    what = link(lostkinds.said(k.harmed), f"#{lostkinds.anchor(n)}")
+    told = (what, k.first.who or "nobody knows who", words.shorten("; ".join(where), 200))
+    return TableRow([badge(CLASSES[k.showed], k.showed), *told, words.grouped(len(k.runs))])
+
+
+def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tuple[str, str]]:
+    """What to do today, and that it does not happen again: about the kind that comes first, and about the gravest of all."""
+    gravest = min(found, key=lambda k: k.gravity)
+    about = [found[0], *([gravest] if gravest.gravity < found[0].gravity else [])]
+    pairs: list[tuple[str, str]] = []
+    for k in about:
+        what = tag("b", f"{lostkinds.said(k.harmed)} ({k.showed}): ")
+        now = [lostkinds.do_now(night, k)]
+        commands = lostkinds.commands(night, k, program)
+        if k.showed == "new" and commands:
+            does, command = commands[0]
+            now.append(joined(("Then type ", tag("code", command), f": it {does}.")))
+        if any(now):
+            pairs.append(("do now", joined((what, joined((step for step in now if step), " ")))))
+        who = f"{k.first.who[:1].upper()}{k.first.who[1:]} did it. " if k.first.who else ""
+        pairs.append(("avoid it", joined((who, with_code(k.first.remedy or lostkinds.NO_REMEDY)))))
+    return pairs

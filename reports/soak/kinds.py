@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
+from checkers.judge.known import asks
 from checkers.judge.stories import GRAVEST, UNREADABLE_STEP, counted
 from checkers.names import Harm, meaning
 from checkers.nights.happened import Happened, harm_of
@@ -19,6 +20,7 @@ from reports.drawing import words
 from reports.drawing.page import Block, Card, Cards, FileText, Pairs, Text, badge, joined, link, outside, tag
 from reports.reproduction.exportable import form_of
 from reports.soak import places
+from reports.soak import words as soakwords
 from reports.soak.words import CLASSES
 from workloads.file.scenario import LIBRARY, load
 from workloads.file.workload import WorkloadError
@@ -26,14 +28,16 @@ from workloads.file.workload import WorkloadError
 SOUND = len(Harm)
 """The gravity of what nobody explains."""
 NEW_OR_KNOWN = (
-    "A card for each kind of failure, the gravest first: what to do now with such a table, and how to avoid it. Known: a scenario of the "
-    "library shows it on such a catalog, or the suite's file names it; it does not fail the night. New: nobody has described it yet."
+    "A card for each kind of harm: the new ones first, of these the gravest first. New: no scenario of the library and no entry of the "
+    "suite's file describes it; it fails the night. Known: one does; it does not fail the night."
 )
 OPEN = 3
-"""Kinds whose cards are open."""
+"""Kinds whose cards are open; those of new ones all are."""
 MOST = 40
 """Kinds that have a card."""
 NO_REMEDY = "No remedy is known; keep the run, and make it small by the command on its card."
+MOST_LOSSES = 8
+"""Names of what was lost that one sentence has."""
 MOST_RUNS = 6
 """Runs that a card links to."""
 GRAVE = (Harm.ROWS, Harm.UNREADABLE)
@@ -62,6 +66,11 @@ class FailureKind:
         """What is counted → how often, over all runs."""
         return _summed(h for _, h in self.runs)
 
+    @cached_property
+    def harmed(self) -> Counter[str]:
+        """What a person counts of it, over all runs."""
+        return harmed(h for _, h in self.runs)
+
     @property
     def gravity(self) -> tuple[int, int]:
         """The least for the gravest."""
@@ -80,18 +89,26 @@ def _summed(every: Iterable[Happened]) -> Counter[str]:
     return out
 
 
+def harmed(every: Iterable[Happened]) -> Counter[str]:
+    """What a person counts of some kinds of failure: name → how often."""
+    out: Counter[str] = Counter()
+    for h in every:
+        out.update(h.harmed)
+    return out
+
+
 def kinds(night: Night) -> list[FailureKind]:
-    """The kinds of failure, the gravest first; of the same harm those that nobody knows first."""
+    """The kinds of failure, those that nobody knows first; of these, and of the others, the gravest first."""
     found: dict[tuple[object, ...], list[tuple[NightRun, Happened]]] = {}
     links: dict[tuple[object, ...], str | None] = {}
     for line in night.failures:
         for h in line.told:
             known = night.known_kind(h, line)
-            key = (h.name, h.who, h.remedy, known)
+            key = (h.name, h.who, h.remedy, known, h.unreadable)
             found.setdefault(key, []).append((line, h))
             links[key] = known
     made = [FailureKind(tuple(runs), links[key]) for key, runs in found.items()]
-    return sorted(made, key=lambda k: (k.gravity, k.link is not None))
+    return sorted(made, key=lambda k: (k.link is not None, k.gravity))
 
 
 def gravity(name: str) -> tuple[int, int]:
@@ -101,12 +118,12 @@ def gravity(name: str) -> tuple[int, int]:
     return (SOUND if harm is None else -1 if name == UNREADABLE_STEP else harm.gravity), rank
 
 
-def said(counts: Counter[str], most: int) -> str:
-    """``2 acknowledged commits lost, 1 table that nobody can read``: the gravest first, and how many other kinds of harm there are."""
+def said(counts: Mapping[str, int]) -> str:
+    """``2 acknowledged commits lost, 1 table that nobody can read``: the gravest first."""
     ordered = sorted(counts.items(), key=lambda kv: gravity(kv[0]))
-    few = [_counted(name, n) for name, n in ordered[:most]]
-    more = len(ordered) - most
-    return ", ".join(few) + (f", and {words.plural(more, 'other kind')} of harm" if more > 0 else "")
+    few = [_counted(name, n) for name, n in ordered[:MOST_LOSSES]]
+    more = len(ordered) - len(few)
+    return ", ".join(few) + (f", and {words.plural(more, 'other name')} below" if more > 0 else "")
 
 
 def _counted(name: str, n: int) -> str:
@@ -114,19 +131,18 @@ def _counted(name: str, n: int) -> str:
     means = meaning(name)
     if means is None or means.counted[0] or n == 0:
         return counted(name, n)
-    sentence = means.sentence.rstrip(".")
+    sentence = f"{means.sentence[:1].lower()}{means.sentence[1:].rstrip('.')}"
     return sentence if n == 1 else f"{sentence} ({n} times)"
 
 
-def gravest(k: FailureKind) -> str:
-    """What is gravest of a kind of failure, counted."""
-    name = min(k.counts, key=gravity)
-    return _counted(name, k.counts[name])
+def lost(found: Iterable[FailureKind]) -> str:
+    """What happened to data in some kinds of failure, counted over all their runs."""
+    return said(harmed(h for k in found for _, h in k.runs))
 
 
-def lost(found: Sequence[FailureKind]) -> str:
-    """What happened to data in a night, counted over all its runs."""
-    return said(_summed(h for k in found for _, h in k.runs), 2)
+def runs_of(found: Iterable[FailureKind]) -> int:
+    """In how many runs they are."""
+    return len({id(line) for k in found for line, _ in k.runs})
 
 
 def is_grave(found: Iterable[FailureKind]) -> bool:
@@ -164,38 +180,63 @@ def anchor(n: int) -> str:
 
 def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
     first = k.first
-    runs = f"in {words.plural(len(k.runs), 'run')} of {words.grouped(len(night.runs))}"
-    head = joined((badge(CLASSES[k.showed], k.showed), tag("b", said(k.counts, 2)), tag("span", runs, "where")), " ")
+    places_ = _where(night, k)
+    runs = f"{f'{places_[0]} · ' if len(places_) == 1 else ''}in {words.plural(len(k.runs), 'run')} of {words.grouped(len(night.runs))}"
+    names = (tag("span", name, "tag") for name in dict.fromkeys(x for _, h in k.runs for x in h.names[:MOST_LOSSES]))
+    head = joined(
+        (badge(CLASSES[k.showed], k.showed), tag("b", said(k.harmed)), *names, tag("span", runs, "where")), " "
+    )
     about = [
-        ("who did it", words.shorten(first.who, 200) or "–"),
-        ("where", words.shorten("; ".join(_where(night, k)), 380)),
-        ("its names", words.shorten(", ".join(dict.fromkeys(x for _, h in k.runs for x in h.names)), 300)),
-        ("known?", _known(k)),
-        ("runs", joined(_runs(night, k), " · ")),
+        (
+            "who did it",
+            joined((tag("b", words.shorten(first.who, 200)), words.shorten(first.how, 600)), ": " * bool(first.how)),
+        ),
+        ("where", words.shorten("; ".join(places_), 400) if len(places_) > 1 else ""),
+        ("with faults", words.shorten("; ".join(places.disturbs(line.cell for line, _ in k.runs)), 400)),
+        ("known?", _known(night, k)),
+        ("do now", do_now(night, k)),
+        ("avoid it", with_code(first.remedy or NO_REMEDY)),
+        ("runs", joined(_runs(night, k), " · ") if len(k.runs) > 1 else ""),
     ]
-    remedy = first.remedy or NO_REMEDY
-    repair = first.repair.replace("on this card", "on the run's card")
-    todo = [("Do now: ", f"{repair} (So in the first of the runs.)")] if repair else []
-    todo += [("Avoid it: " if repair else "What to do: ", remedy)]
-    told = Text([joined((tag("b", what), with_code(text))) for what, text in todo])
-    commands = "\n".join(f"# {what}\n{command}" for what, command in _commands(night, k, program))
+    told = Pairs([(name, text) for name, text in about if text], "about")
+    typed = "\n".join(f"# {what}\n{command}" for what, command in commands(night, k, program))
     return Card(
         head,
-        [Text([_consequence(k)], "consequence"), told, Pairs(about, "about"), FileText(commands)],
+        [Text([_consequence(k)], "consequence"), told, FileText(typed)],
         anchor(n),
         "documented" if not is_grave([k]) else "",
-        n <= OPEN,
+        k.link is None or n <= OPEN,
     )
 
 
 def _consequence(k: FailureKind) -> str:
-    """What it means for those who query the table."""
-    gone = sum(UNREADABLE_STEP in h.counts for _, h in k.runs)
-    harm = "Nobody explains what it means." if k.first.harm is None else k.first.harm.rows.format(of=_of(k))
-    if not gone:
-        return harm
-    unread = f"Nobody can read {_of(k).removeprefix(' of ') or 'the table'} any more"
-    return f"{unread}." if gone == len(k.runs) else f"{unread} in {gone} of these runs. {harm}"
+    """What it means for those who query the table: one harm, the gravest."""
+    of = _of(k)
+    if k.first.unreadable:
+        return f"Nobody can read {of.removeprefix(' of ') or 'the table'} any more."
+    if k.first.name == "lost-commit":
+        return f"The rows{of} are without what was acknowledged, and whoever wrote it believes that it is there."
+    means, harm = meaning(k.first.name), k.first.harm
+    if harm is None:
+        return "Nobody explains what it means."
+    line, first = k.runs[0]
+    others = [h for h in line.told if h.harm in GRAVE and {*h.tables} & {*first.tables}]
+    if harm not in GRAVE and others:  # it must not say that the rows are right
+        return f"By itself it changes no row{of}; what else happened in its run did."
+    return ((means.rows if means is not None else "") or harm.rows).format(of=of)
+
+
+def do_now(night: Night, k: FailureKind) -> str:
+    """What to do with the table of the first run of a kind, with a link to that run's card."""
+    line, first = k.runs[0]
+    card = card_of(night, line, first)
+    if first.repair:
+        text = first.repair.replace("on this card", "on the run's card")
+        done = with_code(text if len(k.runs) == 1 else f"{text} (In the first of its runs.)")
+        return done if card is None else joined((done, link("Open the run's card", card)), " ")
+    if card is None:
+        return ""
+    return joined((link("Open the run's card", card), " for the statements and what the proxies saw of them."))
 
 
 def with_code(text: str) -> str:
@@ -210,14 +251,25 @@ def _of(k: FailureKind) -> str:
 
 def _where(night: Night, k: FailureKind) -> list[str]:
     """The combinations that showed it, with the number of their runs."""
-    counts = Counter(places.of(night, line.cell) for line, _ in k.runs)
-    return [f"{name}{f' ({n} runs)' if n > 1 else ''}" for name, n in counts.items()]
+    counts = Counter(line.cell for line, _ in k.runs)
+    named = ((places.of(night, cell), n) for cell, n in counts.items())
+    return [f"{name}{f' ({n} runs)' if n > 1 else ''}" for name, n in named]
 
 
-def _known(k: FailureKind) -> str:
-    if k.link is None:
-        return "no: nothing in the library or in the suite says so"
-    return joined(("yes: ", outside(words.link_label(k.link), words.safe(k.link))))
+def _known(night: Night, k: FailureKind) -> str:
+    """Why a kind of failure is known, or why it is not: what the rule asks, and what of it was there."""
+    line, first = k.runs[0]
+    if k.link is not None:
+        where = outside(words.link_label(k.link), words.safe(k.link))
+        rules = [f"{asks(name)} (scenario {name})" for name in first.scenarios if asks(name)]
+        of_suite = next((x for x in night.suite.known if x.link == k.link and x.of(line.cell)), None)
+        if of_suite is not None and not rules:
+            rules = [f"{soakwords.where(of_suite) or 'everywhere'}, as the suite's file says"]
+        return joined(("yes, ", where, f": known for {'; '.join(rules)}, as here" if rules else ""))
+    others = [x for x in night.suite.known if any(e.name in first.names for e in x.anomaly) and not x.of(line.cell)]
+    said = [first.unlike or "nothing in the library or in the suite says so"]
+    said += [f"the suite's file has {x.name} for {soakwords.where(x)} only" for x in others]
+    return words.shorten(f"no: {'; '.join(said)}", 900)
 
 
 def _runs(night: Night, k: FailureKind) -> list[str]:
@@ -244,7 +296,7 @@ def href_of(night: Night, line: NightRun) -> str | None:
     return quote(f"{line.folder}/report.html")
 
 
-def _commands(night: Night, k: FailureKind, program: str) -> list[tuple[str, str]]:
+def commands(night: Night, k: FailureKind, program: str) -> list[tuple[str, str]]:
     """What each command does, and the command: in a fixed order, with the same seed, smaller, and for others."""
     out: list[tuple[str, str]] = []
 
@@ -252,16 +304,29 @@ def _commands(night: Night, k: FailureKind, program: str) -> list[tuple[str, str
         out.append((what, shlex.join([program, *parts])))
 
     for name in k.first.scenarios[:1]:
-        typed("shows it in a fixed order", "prove", name)
+        typed("shows the defect in a few statements, in a fixed order", "prove", name)
         if (form := _form(LIBRARY / f"{name}.yaml")) is not None:
-            typed("for its maker, without icequake", "export", name, "--as", form[0], "-o", f"{name}.{form[1]}")
+            typed(
+                "writes that as a file for the maintainers, who need no icequake for it",
+                "export",
+                name,
+                "--as",
+                form[0],
+                "-o",
+                f"{name}.{form[1]}",
+            )
     shrunk = [f for f in night.finds if f.became == "shrunk" and f.scenario and (f.anomaly in k.first.names)]
     for f in [] if k.link is not None else shrunk[:1]:
         scenario = night.folder / str(f.scenario)
-        out.append(("shows it in a fixed order", f.command or shlex.join([program, "prove", str(scenario)])))
+        out.append(
+            (
+                "shows it in a few statements, in a fixed order",
+                f.command or shlex.join([program, "prove", str(scenario)]),
+            )
+        )
         if (form := _form(scenario)) is not None:
             typed(
-                "for its maker, without icequake",
+                "writes that as a file for the maintainers, who need no icequake for it",
                 "export",
                 str(scenario),
                 "--as",
@@ -273,9 +338,8 @@ def _commands(night: Night, k: FailureKind, program: str) -> list[tuple[str, str
     if kept is not None and k.first.names:
         folder = str(night.folder.resolve() / str(kept.folder))
         name = k.first.name if k.first.name in k.first.names else k.first.names[0]
-        typed("replays that run, and makes it small", "shrink", folder, "--anomaly", name)
-    again = next((x.command for x, _ in k.runs if x.command), None)
-    return [*out, *([("the same seed and faults again", again)] if again else [])]
+        typed("replays the run, and leaves out what it does not need to show this", "shrink", folder, "--anomaly", name)
+    return out
 
 
 def _form(scenario: Path) -> tuple[str, str] | None:

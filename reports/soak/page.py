@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from checkers.costs.comparison import Spread
 from checkers.costs.measures import BY_KEY
+from checkers.judge.known import asks
 from checkers.nights import trend
 from checkers.nights.finds import Find
 from checkers.nights.night import STATUS_ORDER, Night
@@ -41,7 +42,7 @@ from reports.drawing.page import (
 from reports.shrunk import PAGE as SHRUNK
 from reports.soak import drawings, kinds, places, versions
 from reports.soak import words as soakwords
-from reports.soak.banner import banner, first_step
+from reports.soak.banner import answer, banner
 from reports.soak.words import CLASSES, SYMBOLS
 from workloads.file.sizes import written
 from workloads.file.suite import Cell, KnownAnomalies
@@ -51,7 +52,18 @@ MOST_FAILURES = 500
 """Failures that the page shows; soak.json has all."""
 MOST_TOLD = 20
 """Runs that one case for a CI server names."""
-MARKS = {"better": "▲", "regression": "▼", "noise": "≈", "too few": "", "no number": "✕"}
+MARKS = {"better": "▲", "regression": "▼", "noise": "≈", "too few": "", "no number": "no number"}
+
+
+def filled(t: Table) -> Table:
+    """A table without the columns in which no row has a value."""
+    has = [any(row.cells and _valued(row.cells[n]) for row in t.rows) or not t.rows for n in range(len(t.columns))]
+    rows = [replace(row, cells=[c for c, there in zip(row.cells, has, strict=True) if there]) for row in t.rows]
+    return replace(t, columns=[c for c, there in zip(t.columns, has, strict=True) if there], rows=rows)
+
+
+def _valued(c: str | TableCell) -> bool:
+    return bool(c.below) or c.text not in ("", "–") if isinstance(c, TableCell) else c not in ("", "–")
 
 
 def _figure(key: str, s: Spread | None) -> str:
@@ -79,14 +91,18 @@ def _cells(night: Night) -> list[Block]:
         TableColumn(
             "retried", right=True, terminal=BY_KEY["retried"].short, title="commits that needed another attempt"
         ),
-        TableColumn("anomalies", terminal="anomalies", most=300, mark="wrap"),
+        TableColumn("what was lost", terminal="what was lost", most=300, mark="wrap"),
     ]
     legend = " · ".join(f"{symbol} {text}" for text, symbol in SYMBOLS.items())
     alike = places.alike(night)
     note = f"{legend}. Commits and retries: the median over the runs. Click a column to sort."
     all_ = f"All of them: {', '.join(alike)}. " if alike else ""
     rows = [_cell(night, cell, told) for cell in night.cells]
-    return [Text([f"{all_}{places.WHAT}", *places.disturbs(night)], "note"), Table(columns, rows), Text([note], "note")]
+    return [
+        Text([f"{all_}{places.WHAT}", *places.disturbs(night.cells)], "note"),
+        filled(Table(columns, rows)),
+        Text([note], "note"),
+    ]
 
 
 def _cell(night: Night, cell: Cell, told: Sequence[str]) -> TableRow:
@@ -107,7 +123,7 @@ def _cell(night: Night, cell: Cell, told: Sequence[str]) -> TableRow:
             TableCell(words.grouped(done), sort=done),
             _figure("commits_per_s", None if p is None else p.throughput),
             _figure("retried", None if p is None else p.retries),
-            words.tally(_summed(x.anomalies for x in lines)),
+            kinds.said(kinds.harmed(h for x in lines for h in x.told)) or "–",
         ],
         terminal=worst != "not run",
     )
@@ -131,33 +147,36 @@ def _runs(night: Night, lines: Sequence[NightRun]) -> list[Block]:
     for x in lines[:MOST_FAILURES]:
         kept = x.folder is not None and (night.folder / x.folder).is_dir()
         gone = ("its folder was removed to make room",) if x.ended == "invalid" and not kept else ()
-        names = soakwords.findings(night, x) or x.reason or "no reason given"
-        what, *others = [*(words.shorten(h, 200) for h in x.headline), words.shorten(names, 600)]
         seed = "" if x.seed is None else f"seed {x.seed}, "
+        what, *others = _happened(night, x) or [words.shorten(x.reason or "no reason given", 600)]
+        href = kinds.href_of(night, x)
         rows.append(
             TableRow(
                 [
                     TableCell(places.of(night, x.cell), (f"{seed}{x.started[:19].replace('T', ' ')}",)),
                     TableCell(what, (*others, *gone)),
-                    soakwords.harm(x) or "–",
-                    words.shorten(", ".join(dict.fromkeys(s.table for s in x.kinds if s.table)), 120) or "–",
-                    words.shorten(", ".join(dict.fromkeys(h.who for h in x.told if h.who)), 120) or "–",
-                    _page_of(night, x),
+                    soakwords.harm(x),
+                    words.shorten(", ".join(dict.fromkeys(t for h in x.told for t in h.tables)), 120),
+                    words.shorten(", ".join(dict.fromkeys(h.who for h in x.told if h.who)), 120),
+                    "not kept" if href is None else link("open", href),
                 ],
                 below=joined(("again: ", tag("code", words.shorten(x.command, 800)))) if x.command else "",
             )
         )
     more = len(lines) - MOST_FAILURES
     left = [Text([f"and {words.plural(more, 'more run')}, in {FILE}.json"], "note")] if more > 0 else []
-    return [Table(columns, rows), *left]
+    return [filled(Table(columns, rows)), *left]
 
 
-def _page_of(night: Night, x: NightRun) -> str | TableCell:
-    """Links to a run's page, and to the card of each kind of failure on it."""
-    if (href := kinds.href_of(night, x)) is None:
-        return "not kept"
-    cards = [link(f"card {h.card}", kinds.card_of(night, x, h)) for h in x.told if h.card]
-    return TableCell(link("open", href), (joined(cards, ", "),) if cards else ())
+def _happened(night: Night, x: NightRun) -> list[str]:
+    """What a run lost, of each kind on a line with the link to its card, the gravest first; behind it the names."""
+    out: list[str] = []
+    for h in sorted(x.told, key=lambda h: min(map(kinds.gravity, (h.name, *h.harmed)))):
+        showed = "new" if night.known_kind(h, x) is None else "known"
+        names = tag("span", f" {', '.join(h.names)}" if h.names else "", "muted")
+        href = kinds.card_of(night, x, h)
+        out.append(joined((badge(CLASSES[showed], showed), " ", link(kinds.said(h.harmed), href), names)))
+    return out
 
 
 def _failures(night: Night) -> list[Section]:
@@ -167,7 +186,7 @@ def _failures(night: Night) -> list[Section]:
     open_ = [x for x in night.lines if x.ended in ("error", "unknown")]
     apart = [
         ("Runs that showed something new", "new", new, "New"),
-        ("Runs that showed known defects", "seen", known, "KnownAnomalies"),
+        ("Runs that showed known defects", "seen", known, "Known"),
         ("Runs without a verdict", "open", open_, "Without a verdict"),
     ]
     return [Section(title, anchor, _runs(night, lines), short) for title, anchor, lines, short in apart if lines]
@@ -178,6 +197,14 @@ def _found(night: Night, f: Find) -> str:
     page = f"{f.folder}/{SHRUNK}"
     there = f.folder is not None and (night.folder / page).exists()
     return link(words.shorten(soakwords.find_of(f, places.of(night, f.cell)), 900), quote(page) if there else None)
+
+
+def _finds(night: Night) -> list[str]:
+    """What became of each new anomaly, one line each; nothing if the night followed none."""
+    if not night.finds:
+        return []
+    left = [soakwords.unfollowed(x, name, places.of(night, x.cell)) for x, name in soakwords.waiting(night)]
+    return [*(_found(night, f) for f in night.finds), *left]
 
 
 def _knowns(night: Night) -> list[Block]:
@@ -202,9 +229,11 @@ def _knowns(night: Night) -> list[Block]:
         cells = {x.cell for x, _ in these}
         ran, showed = sum(x.cell in cells for x in night.runs), len({id(x) for x, _ in these})
         names = ", ".join(sorted({s.name for _, s in these}))
-        where = "as a scenario of the library shows it"
+        scenarios = dict.fromkeys(n for x, _ in these for h in x.told if h.link == link_ for n in h.scenarios)
+        rules = dict.fromkeys(rule for n in scenarios if (rule := asks(n)))
+        where = "; ".join(rules) or "as a scenario of the library shows it"
         rows.append(TableRow([names, where, *map(words.grouped, (ran, showed)), _discussed(link_)]))
-    return [Table(columns, rows, "None was seen, and the suite names none.")]
+    return [filled(Table(columns, rows, "None was seen, and the suite names none."))]
 
 
 def _discussed(link_: str) -> str:
@@ -266,19 +295,19 @@ def _trend(night: Night, past: Sequence[EarlierNight], unread: Sequence[str]) ->
     if not rows or not past:
         return [left_out, Text(["There is no earlier night of these combinations beside this one."], "muted")]
     nights = [
-        *(TableColumn(p.started[:10], mark="wrap", title=p.name) for p in past),
+        *(TableColumn(p.started[:16].replace("T", " "), mark="wrap", title=p.name) for p in past),
         TableColumn("this night", mark="wrap"),
     ]
     columns = [TableColumn("combination"), *nights]
     note = (
-        "Commits a second and the share of commits that needed another attempt, medians over the runs of a night; below, the runs with "
-        "anomalies. ▲ better, ▼ worse: the median is off that of the nights shown before by more than three times their noise (the standard "
-        "deviation of those that are no outliers) and more than a tenth of it (a share: more than 0.02), with five such nights or more; ≈ no "
-        "difference beyond noise; ✕ no number, though an earlier night has one."
+        "Commits a second and the share of commits that needed another attempt, medians over the runs of a night; below, in how many runs "
+        "something was lost, and what. ▲ better, ▼ worse: the median is off that of the nights shown before by more than three times their "
+        "noise (the standard deviation of those that are no outliers) and more than a tenth of it (a share: more than 0.02), with five such "
+        "nights or more; ≈ no difference beyond noise; no number: though an earlier night has one."
     )
     return [
         left_out,
-        Table([*columns, TableColumn("commits"), TableColumn("retries")], rows, form="wide"),
+        filled(Table([*columns, TableColumn("commits"), TableColumn("retries")], rows, form="wide")),
         Text([note], "note"),
     ]
 
@@ -286,10 +315,10 @@ def _trend(night: Night, past: Sequence[EarlierNight], unread: Sequence[str]) ->
 def _point(p: CellNight | None) -> str | TableCell:
     if p is None:
         return "–"
-    names = words.tally(p.anomalies)
-    failed = (f"✕ {p.failed} of {p.runs}: {words.shorten(names, 60)}",) if p.failed else ()
+    lost = kinds.said(p.harmed)
+    failed = (f"in {p.failed} of {words.plural(p.runs, 'run')}: {words.shorten(lost, 120)}",) if p.failed else ()
     below = (f"{_figure('retried', p.retries)} retried", *failed)
-    return TableCell(_figure("commits_per_s", p.throughput), below, names)
+    return TableCell(_figure("commits_per_s", p.throughput), below, lost)
 
 
 def of(
@@ -302,7 +331,7 @@ def of(
         past: earlier nights, oldest first; ``unread``: why others cannot be read.
         program: how icequake is called.
     """
-    notes, finds = soakwords.notes(night), [_found(night, f) for f in night.finds]
+    notes, finds = soakwords.notes(night), _finds(night)
     known = [Section("What to know", "notes", [Text(notes, "list", 1000)], terminal="To know:")] if notes else []
     followed = [Section("What became of new anomalies", "finds", [Text(finds, "list")], "Replayed", "New anomalies:")]
     found = kinds.kinds(night)
@@ -328,7 +357,7 @@ def of(
         command=("Continue it", again),
         footer=f"Every number comes from runs.jsonl; {FILE}.json has all runs.",
         suite=_suite(night, again),
-        told=first_step(found),
+        told=answer(night, found, program),
     )
 
 

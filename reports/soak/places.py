@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from checkers.nights.night import Night
@@ -64,9 +65,9 @@ def alike(night: Night) -> list[str]:
     return [MEANS.get(one, _said(*one)) for one in every]
 
 
-def disturbs(night: Night) -> list[str]:
-    """What each package of faults does that the night ran, a sentence each."""
-    used = dict.fromkeys(name for c in night.cells for name in c.faults.split(AND))
+def disturbs(cells: Iterable[Cell]) -> list[str]:
+    """What each package of faults does that some combinations have, a sentence each."""
+    used = dict.fromkeys(name for c in cells for name in c.faults.split(AND))
     return [f"{name}: {PACKAGES[name].summary}" for name in used if name in PACKAGES]
 
 

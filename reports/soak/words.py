@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.names import meaning
+from checkers.names import Harm
 from checkers.nights import record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
@@ -40,9 +40,10 @@ def findings(night: Night, line: NightRun) -> str:
 
 
 def harm(line: NightRun) -> str:
-    """How bad the gravest anomaly of a run is; empty for a run without one, or names that nobody explains."""
-    harms = [means.harm for s in line.kinds if (means := meaning(s.name)) is not None]
-    return str(min(harms, key=lambda h: h.gravity)) if harms else ""
+    """How bad the gravest is that happened in a run; empty for a run without one, or names that nobody explains."""
+    harms = [h.harm for h in line.told if h.harm is not None]
+    unread = Harm.UNREADABLE if any(h.unreadable for h in line.told) else None
+    return str(unread or min(harms, key=lambda h: h.gravity)) if harms else ""
 
 
 def line_of(night: Night, line: NightRun) -> str | None:
@@ -75,6 +76,23 @@ def find_of(f: Find, place: str = "") -> str:
         parts.append(f"{why[f.became]}{f': {words.shorten(f.reason, 300)}' if f.reason else ''}")
     text = f"{f.anomaly} of {place or f.cell.name}{'' if f.seed is None else f' seed {f.seed}'}: {'; '.join(parts)}"
     return words.printable(text + (f": {f.command}" if f.became == "shrunk" and f.command else ""))
+
+
+def waiting(night: Night) -> list[tuple[NightRun, str]]:
+    """The new anomalies that the night neither replayed nor found to be the same as one that it did: run and name."""
+    done = {(f.cell.catalog, name) for f in night.finds for name in (f.anomaly, *f.also)}
+    first: dict[tuple[str, str], NightRun] = {}
+    for x in night.failures:
+        for name in night.new_of(x):
+            first.setdefault((x.cell.catalog, name), x)
+    return [(x, name) for (catalog, name), x in first.items() if (catalog, name) not in done]
+
+
+def unfollowed(x: NightRun, name: str, place: str) -> str:
+    """What became of a new anomaly that the night did not get to: ``lost-update of CELL seed 7: not replayed: …``."""
+    seed = "" if x.seed is None else f" seed {x.seed}"
+    why = "no time was left; the same command with a longer --for goes on with it"
+    return words.printable(f"{name} of {place}{seed}: not replayed: {why}")
 
 
 def finds_of(night: Night, line: NightRun) -> list[Find]:

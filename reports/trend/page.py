@@ -55,14 +55,23 @@ STATES = {
 
 
 class Names:
-    """What to call each series: workload, catalog and release; with the hash of its setup where two would have one name."""
+    """What to call each series: workload, catalog and release; where two would have one name, also what tells their setups apart: faults,
+    engines, or the hash of all of it."""
 
-    def __init__(self, series: Iterable[Series]) -> None:
-        every = sorted({*series})
-        plain = [self._plain(s) for s in every]
-        self._names = {
-            s: f"{name}, {s.setup}" if plain.count(name) > 1 else name for s, name in zip(every, plain, strict=True)
-        }
+    def __init__(self, runs: Iterable[SeriesNight]) -> None:
+        setups = {r.series: r for r in runs}
+        alike: dict[str, list[SeriesNight]] = {}
+        for s in sorted(setups):
+            alike.setdefault(self._plain(s), []).append(setups[s])
+        self._names = {r.series: self._apart(name, r, these) for name, these in alike.items() for r in these}
+
+    @staticmethod
+    def _apart(name: str, r: SeriesNight, others: Sequence[SeriesNight]) -> str:
+        """The name of one of some series of one plain name."""
+        for said in (_faults, _engines):
+            if len({said(o) for o in others}) > 1:
+                name, others = f"{name}, {said(r)}", [o for o in others if said(o) == said(r)]
+        return name if len(others) == 1 else f"{name}, setup {r.series.setup}"
 
     @staticmethod
     def _plain(s: Series) -> str:
@@ -70,6 +79,14 @@ class Names:
 
     def __getitem__(self, series: Series) -> str:
         return self._names[series]
+
+
+def _faults(r: SeriesNight) -> str:
+    return r.faults or "no faults"
+
+
+def _engines(r: SeriesNight) -> str:
+    return r.engines or "engines not recorded"
 
 
 def banner(t: Trend) -> Banner:
@@ -128,7 +145,7 @@ def _sentence(f: TrendFinding, names: Names) -> str:
 
 
 def _names(t: Trend) -> Names:
-    return Names(r.series for r in t.runs)
+    return Names(t.runs)
 
 
 RULE = (

@@ -15,7 +15,7 @@ from checkers.evidence.history import NEMESIS, Event
 from checkers.evidence.replace import replace
 from checkers.judge.causes import events
 from checkers.judge.check import ANOMALIES, check
-from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, known_defects
+from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, asks, known_defects, unlike
 from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, tell, who
 from checkers.names import Harm, meaning
 from checkers.pointer import ANSWER, LOST_SWAPS
@@ -177,6 +177,65 @@ def test_a_defect_is_named_for_the_releases_that_have_it(version: str, named: bo
     alone = [Anomaly("missing-file", "replay", broken().table, "gone")]
     found = known_defects(RunFacts("mine", "jdbc", version), alone, evidence)
     assert ("jdbc-no-rival" in [k.scenario for k in found]) is named
+
+
+@pytest.mark.parametrize(
+    ("ran", "names", "engine", "why"),
+    [
+        (
+            RunFacts("mine", "hadoop", "1.12.0"),
+            ("commits/lost-commit",),
+            "spark",
+            "the scenario hadoop-lost-update is most like it (Hadoop catalogs that guard no commit, Spark, without a fault), "
+            "but that has also: update lost (lost-update), which is not in this event",
+        ),
+        (RunFacts("mine", "rest", "1.12.0"), ("replay/undelete",), "duckdb", "but its operations are by Spark"),
+        (
+            RunFacts("mine", "rest", "1.12.0"),
+            ("replay/undelete", "metadata/summary-count"),
+            "spark",
+            "but that has not: summary-count",
+        ),
+        (
+            RunFacts("mine", "jdbc", "1.12.0"),
+            ("commits/lost-commit", "pointer/lost-update"),
+            "spark",
+            "but it is about Glue catalogs that guard no commit, and this catalog is jdbc",
+        ),
+        (
+            RunFacts("mine", "jdbc", "1.12.0"),
+            ("commits/false-failure",),
+            "spark",
+            "it needs a fault that was not on meanwhile",
+        ),
+        (
+            RunFacts("mine", "rest", "1.12.0"),
+            ("metadata/checksum-unlike",),
+            "spark",
+            "no scenario of the library has this: checksum-unlike",
+        ),
+    ],
+)
+def test_why_a_story_is_new_says_which_part_of_the_one_rule_it_does_not_meet(
+    ran: RunFacts, names: tuple[str, ...], engine: str, why: str
+) -> None:
+    e = recorded.load("quick-120")
+    events = tuple(
+        replace(x, extra={**x.extra, "engine": engine}) if x.type == "invoke" else x for x in e.history.events
+    )
+    e = replace(e, history=replace(e.history, events=events))
+    found = [Anomaly(n.partition("/")[2], n.partition("/")[0], "orders", "seen", ops=("w0-1",)) for n in names]
+    assert known_defects(ran, found, e) == ()
+    assert why in unlike(ran, found, e)
+
+
+def test_what_a_known_defect_is_about_is_said_in_words() -> None:
+    assert asks("jdbc-unreadable") == (
+        "JDBC catalogs, Spark, while the catalog carries out the request, and the connection is reset instead of the reply: a lost "
+        "acknowledgement"
+    )
+    assert asks("hadoop-lost-update") == "Hadoop catalogs that guard no commit, Spark, without a fault"
+    assert asks("nobody-wrote-it") == ""
 
 
 def test_a_defect_of_a_special_operation_needs_that_operation() -> None:

@@ -118,7 +118,8 @@ def test_a_valid_run_leaves_its_line_and_its_columns_and_a_failing_one_its_folde
     )
     (kind,) = failed.happened
     assert (kind.name, kind.counts) == ("fractured-read", {"fractured-read": 1}) and "fractured-read" in kind.names
-    assert kind.who.startswith("Spark ") and kind.remedy and kind.link is None
+    assert kind.who.startswith("Spark ") and kind.remedy and kind.link is None and kind.how.endswith(".")
+    assert "is most like it" in kind.unlike or "no scenario of the library has this" in kind.unlike
     assert f'id="anomaly-{kind.card}"' in (into / str(failed.folder) / "report.html").read_text()
     assert all(x.versions["spark"] and x.versions["iceberg"] for x in night.lines)
     valid = [x for x in night.lines if x.ended == "valid"]
@@ -637,7 +638,7 @@ def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_comma
     )
     made = {f"{f.path.parent.name}/{f.path.name}" for f in folders_in([into])}
     assert {"/".join(str(x.folder).split("/")[-2:]) for x in lines if x.counts} <= made, "a lake can have them all"
-    assert "4 reads of half a change: in 4 of 8 runs. All of it is new, in 4 runs" in out and f"again  {again}" in out
+    assert "Failed: new harm in 4 of 8 runs: 4 reads of half a change." in out and f"again  {again}" in out
 
 
 def test_the_command_says_a_failure_in_one_line_and_writes_page_and_junit(
@@ -672,7 +673,12 @@ def test_the_stack_of_the_first_new_anomaly_stays_up_for_a_look_until_it_is_not_
     assert (into / "soak.html").exists() and (tmp_path / "home" / "stack" / "stack.json").exists()
     process.send_signal(signal.SIGTERM)  # as `icequake down` does
     out, err = process.communicate(timeout=ENOUGH)
-    assert process.returncode == 1 and "ending the stack" in out and "1 read of half a change: in 1 of" in out, err
+    assert (
+        process.returncode == 1
+        and "ending the stack" in out
+        and "Failed: new harm in 1 of " in out
+        and ": 1 read of half a change." in out
+    ), err
     assert not (tmp_path / "home" / "stack" / "stack.json").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from checkers.nights.happened import Happened
 from checkers.nights.night import Night
 from checkers.nights.record import AnomalyCount, Ended, NightRun, Sample
 from checkers.verdict import Anomaly, Validity, Verdict
-from reports.drawing.page import Fold, Page, Table
+from reports.drawing.page import Cards, Fold, Page, Pairs, Table, TableCell
 from reports.drawing.render import html, junit, terminal
 from reports.soak import drawings, kinds, page, words
 from reports.soak.banner import banner
@@ -78,29 +79,42 @@ JDBC = next(c for c in CELLS if c.name == "quick/jdbc/lost-acks/1.12.0/2")
 NEW = line(REST, "invalid", anomalies={"lost-commit": 2})
 OLD = line(JDBC, "invalid", anomalies={"lost-commit": 1})
 STACK = line(JDBC, "error", None, reason="the stack of jdbc 1.12.0 does not come up: PostgreSQL died", command=None)
+UNDECIDED = "Undecided: not every run has a verdict, and nothing new was found"
 GIVEN_UP = {"given_up": {JDBC.stack: "the stack of jdbc 1.12.0 does not come up: PostgreSQL died"}}
 
 
 @pytest.mark.parametrize(
     ("lines", "more", "verdict", "code", "headline"),
     [
-        ([line(REST)], {}, True, 0, "Nothing was lost"),
-        ([line(REST), OLD], {}, True, 0, "1 acknowledged commit lost: in 1 of 2 runs"),
-        ([NEW, OLD], {}, False, 1, "3 acknowledged commits lost: in 2 of 2 runs"),
-        ([NEW], {"stopped": "the disk is full"}, False, 1, "2 acknowledged commits lost: in 1 of 1 run"),
+        ([line(REST)], {}, True, 0, "Passed: nothing was lost in 1 run"),
+        ([line(REST), OLD], {}, True, 0, "Passed: all harm is known, in 1 of 2 runs: 1 acknowledged commit lost"),
+        ([NEW, OLD], {}, False, 1, "Failed: new harm in 1 of 2 runs: 2 acknowledged commits lost"),
+        (
+            [NEW],
+            {"stopped": "the disk is full"},
+            False,
+            1,
+            "Failed: new harm in 1 of 1 run: 2 acknowledged commits lost",
+        ),
         (
             [line(REST), line(JDBC, "unknown", reason="?")],
             {},
             "unknown",
             2,
-            "Nothing was found lost, but not everything was decided",
+            UNDECIDED,
         ),
-        ([line(REST), STACK], {}, "unknown", 2, "Nothing was found lost, but not everything was decided"),
-        ([line(REST), STACK], GIVEN_UP, "unknown", 255, "The night could not do what it was to do"),
-        ([line(REST)], {"stopped": "the disk is full"}, True, 255, "The night could not do what it was to do"),
-        ([line(REST, "incomplete"), line(REST)], {}, True, 0, "Nothing was lost"),
-        ([STACK], {}, "unknown", 255, "No run"),
-        ([], {}, "unknown", 255, "No run"),
+        ([line(REST), STACK], {}, "unknown", 2, UNDECIDED),
+        ([line(REST), STACK], GIVEN_UP, "unknown", 255, "Not done: the night could not do what it was to do"),
+        (
+            [line(REST)],
+            {"stopped": "the disk is full"},
+            True,
+            255,
+            "Not done: the night could not do what it was to do",
+        ),
+        ([line(REST, "incomplete"), line(REST)], {}, True, 0, "Passed: nothing was lost in 1 run"),
+        ([STACK], {}, "unknown", 255, "Not done: no run"),
+        ([], {}, "unknown", 255, "Not done: no run"),
     ],
 )
 def test_the_verdict_of_a_night(
@@ -144,6 +158,7 @@ LOST = Happened(
     "Use a catalog that looks first.",
     card=2,
     repair="Run w0-1 again: its statement is on this card.",
+    how="Insert w0-1: acknowledged, but never in the table's history.",
 )
 KNOWN_LINK = "https://github.com/apache/iceberg/pull/10140"
 UNREAD = Happened(
@@ -183,22 +198,20 @@ def section(text: str, anchor: str) -> str:
     return text[begin : text.find("<section", begin)]
 
 
-def test_a_known_lost_commit_is_as_red_as_a_new_one_and_comes_before_its_being_known(tmp_path: Path) -> None:
+def test_a_table_that_is_lost_in_a_known_way_is_as_red_as_in_a_new_one_and_the_night_passes(tmp_path: Path) -> None:
     night = a_night(tmp_path, SEEN_AGAIN, line(REST))
     said = banner(night)
-    assert (said.status, night.code) == ("invalid", 0)
-    assert said.headline == (
-        "1 table that nobody can read, 1 operation reported as failed that was committed: in 1 of 2 runs"
-    )
+    assert (said.status, night.code) == ("harmed", 0)
+    assert said.headline == "Passed: all harm is known, in 1 of 2 runs: 1 table that nobody can read"
     assert said.sentence == (
-        "All of it is known; nothing is new. Who did it: the catalog (jdbc) in 1 run. Where: quick on jdbc, lost-acks. "
+        "Known, in 1 run, which does not fail the night: 1 table that nobody can read. Who did it: the catalog (jdbc) in 1 run. "
         "2 runs of 2 of 8 combinations in 70 s."
     )
 
 
 @pytest.mark.parametrize(
     ("happened", "status"),
-    [((STALE,), "known"), ((STALE, UNREAD), "invalid"), ((Happened("nobody-knows", link=KNOWN_LINK),), "invalid")],
+    [((STALE,), "known"), ((STALE, UNREAD), "harmed"), ((Happened("nobody-knows", link=KNOWN_LINK),), "harmed")],
 )
 def test_the_colour_of_the_answer_is_that_of_the_harm(
     tmp_path: Path, happened: tuple[Happened, ...], status: str
@@ -210,12 +223,53 @@ def test_the_colour_of_the_answer_is_that_of_the_harm(
 def test_what_is_new_is_said_beside_what_is_known(tmp_path: Path) -> None:
     night = a_night(tmp_path, TOLD, SEEN_AGAIN)
     said = banner(night)
-    assert said.status == "invalid" and said.headline.startswith(
-        "1 table that nobody can read, 2 acknowledged commits lost, and 1 other"
+    assert (said.status, said.headline) == (
+        "invalid",
+        "Failed: new harm in 1 of 2 runs: 2 acknowledged commits lost",
     )
     assert said.sentence.startswith(
-        "1 of 2 kinds of failure is new, in 1 run; the rest is known. Who did it: the catalog (jdbc) in 1 run, Spark"
+        "New is what no known defect explains; it fails the night. Known besides, in 1 run, which does not fail the night: "
+        "1 table that nobody can read. Who did it: "
     )
+
+
+def test_the_answer_lists_each_kind_with_its_card_the_new_ones_first(tmp_path: Path) -> None:
+    told = page.of(a_night(tmp_path, SEEN_AGAIN, TOLD), AGAIN).told
+    table = next(b for b in told if isinstance(b, Table))
+    rows = [[re.sub("<[^>]*>", "", str(c)) for c in row.cells] for row in table.rows]
+    assert rows == [
+        ["new", "2 acknowledged commits lost", "Spark 4.1.4, Iceberg 1.12.0", "quick on rest, lost-acks", "1"],
+        ["known", "1 table that nobody can read", "the catalog (jdbc)", "quick on jdbc, lost-acks", "1"],
+    ]
+    assert ['href="#kind-1"' in str(row.cells[1]) for row in table.rows] == [True, False]
+
+
+def test_what_to_do_now_is_apart_from_what_avoids_it_and_names_the_one_who_did_it(tmp_path: Path) -> None:
+    kept(tmp_path, TOLD)
+    told = page.of(a_night(tmp_path, TOLD), AGAIN, program="/opt/icequake").told
+    said = dict(next(b for b in told if isinstance(b, Pairs)).rows)
+    assert said["do now"].startswith(
+        "<b>2 acknowledged commits lost (new): </b>Run w0-1 again: its statement is on the run&#39;s card."
+    )
+    assert 'href="runs/1/report.html#anomaly-2"' in said["do now"] and "shrink" in said["do now"]
+    assert said["avoid it"].startswith("Spark 4.1.4, Iceberg 1.12.0 did it. Use a catalog that looks first.")
+
+
+def test_what_to_do_is_said_of_the_first_kind_and_of_the_gravest(tmp_path: Path) -> None:
+    told = page.of(a_night(tmp_path, SEEN_AGAIN, replace(TOLD, happened=(LOST, replace(STALE, link=None)))), AGAIN).told
+    pairs = next(b for b in told if isinstance(b, Pairs)).rows
+    assert [said for name, said in pairs if name == "avoid it"] == [
+        "Spark 4.1.4, Iceberg 1.12.0 did it. Use a catalog that looks first.",
+        "The catalog (jdbc) did it. Let one writer alone commit.",
+    ]
+
+
+def test_cards_of_new_kinds_are_open_and_come_first(tmp_path: Path) -> None:
+    known = [replace(UNREAD, remedy=f"Do {n}.") for n in range(4)]
+    new = [replace(LOST, remedy=f"Do {n}.") for n in range(4)]
+    night = a_night(tmp_path, replace(SEEN_AGAIN, happened=tuple(known)), replace(TOLD, happened=tuple(new)))
+    (cards,) = (b for b in kinds.blocks(night, kinds.kinds(night), "icequake") if isinstance(b, Cards))
+    assert [(">new<" in c.head, c.open) for c in cards.cards] == [(True, True)] * 4 + [(False, False)] * 4
 
 
 def test_what_happened_in_several_runs_is_counted_together_with_what_to_do_about_it(tmp_path: Path) -> None:
@@ -223,37 +277,38 @@ def test_what_happened_in_several_runs_is_counted_together_with_what_to_do_about
     kept(tmp_path, *runs)
     night = a_night(tmp_path, *runs)
     assert [(k.showed, dict(k.counts), len(k.runs)) for k in kinds.kinds(night)] == [
-        ("known", {"false-failure": 1, "unreadable": 1}, 1),
         ("new", {"lost-commit": 4}, 2),
+        ("known", {"false-failure": 1, "unreadable": 1}, 1),
     ]
     shown = html(page.of(night, AGAIN, program="/opt/icequake"))
     assert "4 acknowledged commits lost" in shown and "in 2 runs of 3" in shown
     lost = section(shown, "lost")
     for said in (
-        "<b>Avoid it: </b>Use a catalog that looks first.",
-        "<b>What to do: </b>Let one writer alone commit.",
-        "Queries of orders return wrong rows.",
+        "<dt>avoid it</dt><dd>Use a catalog that looks first.</dd>",
+        "<dt>avoid it</dt><dd>Let one writer alone commit.</dd>",
+        "The rows of orders are without what was acknowledged, and whoever wrote it believes that it is there.",
+        "<dt>who did it</dt><dd><b>Spark 4.1.4, Iceberg 1.12.0</b>: Insert w0-1: acknowledged, but never in the table&#39;s history.</dd>",
         "Nobody can read orders any more.",
-        "Do now: </b>Run w0-1 again: its statement is on the run&#39;s card. (So in the first of the runs.)",
+        "<dt>do now</dt><dd>Run w0-1 again: its statement is on the run&#39;s card. (In the first of its runs.)",
         "Use a catalog that looks first.",
         "Let one writer alone commit.",
         "Spark 4.1.4, Iceberg 1.12.0",
     ):
         assert lost.count(said) >= 1, said
     assert lost.count("Use a catalog that looks first.") == 1, "once for each kind"
-    assert (
-        "<b>What to do</b> about what is gravest (1 table that nobody can read): Let one writer alone commit." in shown
-    )
     for href in ("runs/1/report.html#anomaly-2", "runs/3/report.html#anomaly-2", "runs/2/report.html#anomaly-1"):
         assert f'href="{href}"' in lost
 
 
 def test_each_kind_of_failure_has_the_commands_that_show_it_make_it_small_and_export_it(tmp_path: Path) -> None:
     kept(tmp_path, TOLD, SEEN_AGAIN)
-    lost = section(html(page.of(a_night(tmp_path, TOLD, SEEN_AGAIN), AGAIN, program="/opt/icequake")), "lost")
+    shown = html(page.of(a_night(tmp_path, TOLD, SEEN_AGAIN), AGAIN, program="/opt/icequake"))
+    lost = section(shown, "lost")
+    assert [shown.count("icequake run quick --seed 7"), lost.count("icequake run quick --seed 7")] == [2, 0], (
+        "a run each"
+    )
     for command in (
         f"/opt/icequake shrink {tmp_path}/runs/1 --anomaly lost-commit",
-        "icequake run quick --seed 7",
         "/opt/icequake prove jdbc-unreadable",
         "/opt/icequake export jdbc-unreadable --as issue -o jdbc-unreadable.md",
         f"/opt/icequake shrink {tmp_path}/runs/2 --anomaly false-failure",
@@ -273,10 +328,62 @@ def test_a_new_anomaly_that_was_shrunk_is_exported_by_its_scenario(tmp_path: Pat
     assert "icequake prove it" in lost and f"icequake export {scenario} --as script -o lost-commit.py" in lost
 
 
-def test_what_a_table_that_nobody_can_read_means_is_said_even_if_only_some_runs_had_it(tmp_path: Path) -> None:
+def test_a_table_that_nobody_can_read_and_one_that_can_be_read_are_two_kinds_with_one_harm_each(tmp_path: Path) -> None:
     other = replace(SEEN_AGAIN, happened=(replace(UNREAD, counts={"false-failure": 1}),), number=2, folder="runs/3")
-    lost = section(html(page.of(a_night(tmp_path, SEEN_AGAIN, other), AGAIN)), "lost")
-    assert "Nobody can read orders any more in 1 of these runs. Queries of orders return wrong rows." in lost
+    night = a_night(tmp_path, SEEN_AGAIN, other)
+    lost = section(html(page.of(night, AGAIN)), "lost")
+    assert "Nobody can read orders any more.</p>" in lost
+    assert "Its rows of orders are there; whoever runs it again writes them twice.</p>" in lost
+    assert "Queries of orders" not in lost
+    assert [kinds.said(k.harmed) for k in kinds.kinds(night)] == [
+        "1 table that nobody can read",
+        "1 operation reported as failed, though the table has it",
+    ]
+
+
+def test_a_known_kind_says_what_the_rule_asks_and_a_new_one_what_of_it_was_missing(tmp_path: Path) -> None:
+    new = replace(TOLD, happened=(replace(LOST, unlike="the scenario x is most like it, but it has y"),))
+    lost = section(html(page.of(a_night(tmp_path, new, SEEN_AGAIN), AGAIN)), "lost")
+    assert "<dt>known?</dt><dd>no: the scenario x is most like it, but it has y" in lost
+    assert "the suite&#39;s file has lost-commit for catalog jdbc only" in lost
+    assert "iceberg#10140</a>: known for JDBC catalogs, Spark, while the catalog carries out the request" in lost
+    of_suite = replace(OLD, happened=(replace(STALE, name="lost-commit", names=("lost-commit",)),))
+    lost = section(html(page.of(a_night(tmp_path, of_suite), AGAIN)), "lost")
+    assert "known for catalog jdbc, as the suite&#39;s file says" in lost
+
+
+def test_what_became_of_new_anomalies_is_said_of_each_of_them(tmp_path: Path) -> None:
+    """Of those that a shrink of another one showed too, by that one; of those that the night had no time for, what goes on with them."""
+    names = ("lost-commit", "undelete", "stale-read")
+    run = replace(NEW, anomalies=dict.fromkeys(names, 1), seen=tuple(AnomalyCount(n) for n in names), folder="runs/1")
+    found = Find(REST, 7, "runs/1", "lost-commit", "shrunk", also=("undelete",), operations=2, writers=1)
+    text = section(html(page.of(a_night(tmp_path, run, finds=(found,)), AGAIN)), "finds")
+    assert "lost-commit of quick on rest, lost-acks seed 7: shrunk to 2 operations of 1 writer" in text
+    assert "stale-read of quick on rest, lost-acks seed 7: not replayed: no time was left" in text
+    assert text.count("<li>") == 2 and 'id="finds"' not in html(page.of(a_night(tmp_path, run), AGAIN)), (
+        "nothing was followed"
+    )
+
+
+def test_a_run_says_of_each_kind_what_its_card_says_with_the_link_to_it(tmp_path: Path) -> None:
+    both = replace(TOLD, happened=(LOST, replace(UNREAD, card=1)))
+    kept(tmp_path, both)
+    row = section(html(page.of(a_night(tmp_path, both), AGAIN)), "new")
+    said = [(href, text) for href, text in re.findall('<a href="([^"]*)">([^<]*)</a>', row) if "#" in href]
+    assert said == [
+        ("runs/1/report.html#anomaly-1", "1 table that nobody can read"),
+        ("runs/1/report.html#anomaly-2", "2 acknowledged commits lost"),
+    ]
+    assert "table unreadable" in row and "rows lost or wrong" not in row
+
+
+def test_a_kind_that_harms_no_row_does_not_say_that_the_rows_are_right_if_another_one_of_its_run_harms_them(
+    tmp_path: Path,
+) -> None:
+    stale = Happened("stale-read", "the catalog (jdbc)", {"stale-read": 1}, ("stale-read",), ("orders",))
+    for others, said in (((), "The rows of orders are right;"), ((LOST,), "By itself it changes no row of orders;")):
+        run = replace(TOLD, happened=(*others, stale))
+        assert said in section(html(page.of(a_night(tmp_path, run), AGAIN)), "lost")
 
 
 def test_a_line_of_an_older_icequake_is_told_by_its_names(tmp_path: Path) -> None:
@@ -419,7 +526,9 @@ def test_the_page_shows_cells_failures_known_anomalies_time_memory_and_disk(tmp_
     gone = replace(NEW, folder="runs/quick/y", used=130.0)
     night = a_night(tmp_path, kept, gone, OLD, line(REST, used=190.0, number=2), STACK, stopped="the disk is full")
     text = html(page.of(night, AGAIN))
-    assert text.count('href="runs/quick/x/report.html"') == 3, "on its card, in the table and in the drawing"
+    assert text.count('href="runs/quick/x/report.html"') == 6, (
+        "in the answer, twice on its card, twice in the table and in the drawing"
+    )
     assert "its folder was removed to make room" in text and "runs/quick/y/report.html" not in text
     assert "icequake run quick --seed 7" in text and AGAIN in text and "The night stopped: the disk is full." in text
     assert "iceberg#10140" in text and "6 combinations had no run" in text
@@ -438,9 +547,9 @@ def test_the_page_shows_cells_failures_known_anomalies_time_memory_and_disk(tmp_
 def test_the_number_behind_an_anomaly_is_that_of_anomalies_wherever_it_is_said(tmp_path: Path) -> None:
     """Two runs with two each are four; how many runs is said of runs."""
     night = a_night(tmp_path, NEW, replace(NEW, number=2))
-    assert banner(night).headline == "4 acknowledged commits lost: in 2 of 2 runs"
+    assert banner(night).headline == "Failed: new harm in 2 of 2 runs: 4 acknowledged commits lost"
     assert "lost-commit ×4 in 2 of 2 runs" in in_junit(page.of(night, AGAIN))
-    assert '<td class="wrap">lost-commit ×4</td>' in html(page.of(night, AGAIN))
+    assert '<td class="wrap">4 acknowledged commits lost</td>' in html(page.of(night, AGAIN))
 
 
 def test_the_table_of_cells_has_a_heading_for_each_of_its_columns(tmp_path: Path) -> None:
@@ -493,7 +602,32 @@ def test_the_trend_has_the_last_nights_of_the_store_before_this_one(tmp_path: Pa
     night = a_night(mine, line(REST))
     text = html(page.of(night, AGAIN, past, unread))
     assert "A night is left out: " in text
-    assert "2026-11-03" in text and "2026-11-02" not in text and text.count("✕ 1 of 1: undelete") == 7
+    assert (
+        "2026-11-03" in text
+        and "2026-11-02" not in text
+        and text.count("in 1 of 1 run: 4 deletes that left their rows") == 7
+    )
+
+
+def test_copies_of_a_night_are_one_night_of_the_trend_that_with_the_most_runs(tmp_path: Path) -> None:
+    for name, runs in (("before", 1), ("before-and-on", 2), ("copy", 2)):
+        stored(tmp_path, name, "2026-11-01T00:00:00", *(line(REST, number=n) for n in range(runs)))
+    past, _ = trend.earlier(stored(tmp_path, "mine", "2026-11-20T00:00:00", line(REST)))
+    assert [(p.name, len(p.lines)) for p in past] == [("copy", 2)]
+
+
+def test_the_trend_counts_what_was_lost_as_the_answer_does_and_has_no_column_without_a_value(tmp_path: Path) -> None:
+    stored(tmp_path, "before", "2026-11-01T21:30:00", TOLD, SEEN_AGAIN)
+    night = a_night(stored(tmp_path, "mine", "2026-11-20T00:00:00", TOLD), TOLD, SEEN_AGAIN)
+    (shown,) = (s for s in page.of(night, AGAIN, *trend.earlier(night.folder)).sections if s.anchor == "trend")
+    table = next(b for b in shown.blocks if isinstance(b, Table))
+    assert [c.name for c in table.columns] == ["combination", "2026-11-01 21:30", "this night"], (
+        "no mark, no column of marks"
+    )
+    (lost,) = (
+        c for row in table.rows for c in row.cells[1:2] if isinstance(c, TableCell) and "commits lost" in str(c.below)
+    )
+    assert lost.below[-1] == "in 1 of 1 run: 2 acknowledged commits lost"
 
 
 def test_a_cell_is_better_or_worse_by_the_rule_of_the_trend(tmp_path: Path) -> None:
@@ -528,7 +662,7 @@ def test_a_cell_whose_runs_were_not_judged_is_marked_if_an_earlier_night_has_fig
     stored(tmp_path, "before", "2026-11-01T00:00:00", line(REST), line(JDBC))
     mine = stored(tmp_path, "mine", "2026-11-20T00:00:00", line(JDBC))
     text = html(page.of(a_night(mine, line(JDBC), *(line(REST, ended) for ended in runs)), AGAIN, *trend.earlier(mine)))
-    assert text.count("<td>✕</td>") == marks
+    assert text.count("<td>no number</td>") == marks
 
 
 # --- what fails a run -------------------------------------------------------------------------------------------------

@@ -173,6 +173,7 @@ def assert_nights(said: list[dict[str, Any]], head: pd.DataFrame) -> None:
     for key, g in groups.items():
         row = found[key]
         assert (row["runs"], row["invalid"]) == (len(g), (g["verdict"] == "invalid").sum())
+        assert {(row["faults"], row["engines"])} == {*zip(g["faults"], g["engines"], strict=True)}
         assert [row[c] for c in ("operations", "commits", "anomalies")] == [
             g[c].sum() for c in ("operations", "commits", "anomalies")
         ]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from checkers.costs.measures import BY_KEY, FIGURES
-from checkers.costs.trend import MissingSeries, Series, SeriesAnomaly, Trend, finding, fresh, told
+from checkers.costs.trend import MissingSeries, Series, SeriesAnomaly, SeriesNight, Trend, finding, fresh, told
 from checkers.costs.worse import FEWEST_NIGHTS
 from reports.drawing.render import html, terminal
 from reports.trend import page
@@ -215,6 +215,29 @@ def test_the_first_night_has_nothing_to_compare_with_and_no_chart_of_it_is_worse
 def test_a_chart_says_the_median_of_what() -> None:
     text = html(page.of(told(rows())))
     assert "<h3>Latency of writes: median" in text and 'aria-label="Latency of writes: median, night by night"' in text
+
+
+def test_series_of_one_workload_catalog_and_release_are_told_apart_in_words() -> None:
+    def ran(setup: str, faults: str, engines: str = "spark=3") -> SeriesNight:
+        return SeriesNight(ONE._replace(setup=setup), NIGHTS[0], 1, 0, 9, 9, 0, faults, engines)
+
+    alone = SeriesNight(ONE._replace(catalog="jdbc"), NIGHTS[0], 1, 0, 9, 9, 0, "crashes", "spark=3")
+    every = [
+        ran("a", ""),
+        ran("b", "lost-acks"),
+        ran("c", "lost-acks", "duckdb=1,spark=2"),
+        ran("d", "crashes"),
+        ran("e", "crashes"),
+    ]
+    names = page.Names([*every, alone])
+    assert [names[r.series].removeprefix("mixed, rest, 1.12.0, ") for r in every] == [
+        "no faults",
+        "lost-acks, spark=3",
+        "lost-acks, duckdb=1,spark=2",
+        "crashes, setup d",
+        "crashes, setup e",
+    ]
+    assert names[alone.series] == "mixed, jdbc, 1.12.0"
 
 
 def test_a_lake_without_runs_has_no_trend() -> None:
