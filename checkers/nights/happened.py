@@ -17,14 +17,15 @@ class Happened:
 
     Attributes:
         name: of the gravest anomaly, or ``unreadable``.
-        who: who did it, with its version if it has one.
+        who: who did it, with its version if it has one; ``by``: without it.
         counts: what is counted → how often: ``{"false-failure": 2, "unreadable": 1}``.
         names: of all its anomalies.
         tables: on which it happened.
         repair: what to do now with the table of the first of them; ``remedy``: what to do that it does not happen again.
         scenarios: of the library, that show it; ``link``: where it is discussed. Both are empty if it is not known.
         card: number of its first card on the run's page, from 1; 0: it has none.
-        how: what happened in the first of them, step by step, as the run's page says it.
+        how: what the one who did it did in the first of them, in a sentence that begins with a verb; empty if nobody knows.
+        steps: what happened in it, step by step, as the run's page says it.
         unlike: why the first of them is not known; empty if it is.
     """
 
@@ -39,12 +40,20 @@ class Happened:
     card: int = 0
     repair: str = ""
     how: str = ""
+    steps: str = ""
+    by: str = ""
     unlike: str = ""
 
     @property
     def unreadable(self) -> bool:
         """Whether nobody can read its tables any more."""
         return UNREADABLE_STEP in self.counts
+
+    @property
+    def did(self) -> str:
+        """Who did it and how, in a sentence; empty if nobody knows who."""
+        by = self.by or self.who
+        return f"{by[:1].upper()}{by[1:]} {self.how or 'did it'}." if by else ""
 
     @property
     def harmed(self) -> Mapping[str, int]:
@@ -114,12 +123,14 @@ def _kind(
         first.known[0].link if first.known else None,
         min((cards[id(s)] for s in these if id(s) in cards), default=0),
         next((s.repair for s in these if s.repair), ""),
-        _how(first),
+        first.how,
+        _steps(first),
+        named(first.who, "", {}, catalog),
         "" if first.known else unlike(first),
     )
 
 
-def _how(s: Story) -> str:
+def _steps(s: Story) -> str:
     """The steps of a story that say something of their own, a sentence each."""
     told = (step.text for step in s.steps if step.most and step.name != UNREADABLE_STEP)
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in told)

@@ -77,7 +77,7 @@ def answer(night: Night, found: Sequence[FailureKind], program: str) -> list[Blo
 def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
     where = dict.fromkeys(places.of(night, line.cell) for line, _ in k.runs)
     what = link(lostkinds.said(k.harmed), f"#{lostkinds.anchor(n)}")
-    told = (what, k.first.who or "nobody knows who", words.shorten("; ".join(where), 200))
+    told = (what, k.first.by or k.first.who or "nobody knows who", words.shorten("; ".join(where), 200))
     return TableRow([badge(CLASSES[k.showed], k.showed), *told, words.grouped(len(k.runs))])
 
 
@@ -95,6 +95,10 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tup
             now.append(joined(("Then type ", tag("code", command), f": it {does}.")))
         if any(now):
             pairs.append(("do now", joined((what, joined((step for step in now if step), " ")))))
-        who = f"{k.first.who[:1].upper()}{k.first.who[1:]} did it. " if k.first.who else ""
-        pairs.append(("avoid it", joined((who, with_code(k.first.remedy or lostkinds.NO_REMEDY)))))
+        pairs.append(
+            (
+                "avoid it",
+                joined((k.first.did, with_code(k.first.remedy or lostkinds.NO_REMEDY)), " " * bool(k.first.did)),
+            )
+        )
     return pairs

@@ -155,7 +155,7 @@ def who(found: Iterable[FailureKind]) -> str:
     runs: dict[str, set[int]] = {}
     for k in found:
         for line, h in k.runs:
-            runs.setdefault(h.who or "nobody knows who", set()).add(id(line))
+            runs.setdefault(h.by or h.who or "nobody knows who", set()).add(id(line))
     ordered = sorted(runs.items(), key=lambda kv: -len(kv[1]))
     return ", ".join(f"{by} in {words.plural(len(n), 'run')}" for by, n in ordered)
 
@@ -189,8 +189,9 @@ def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
     about = [
         (
             "who did it",
-            joined((tag("b", words.shorten(first.who, 200)), words.shorten(first.how, 600)), ": " * bool(first.how)),
+            joined((tag("b", words.shorten(first.who, 200)), words.shorten(first.how, 400)), " " * bool(first.how)),
         ),
+        ("how", words.shorten(first.steps, 600)),
         ("where", words.shorten("; ".join(places_), 400) if len(places_) > 1 else ""),
         ("with faults", words.shorten("; ".join(places.disturbs(line.cell for line, _ in k.runs)), 400)),
         ("known?", _known(night, k)),

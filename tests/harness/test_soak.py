@@ -118,7 +118,13 @@ def test_a_valid_run_leaves_its_line_and_its_columns_and_a_failing_one_its_folde
     )
     (kind,) = failed.happened
     assert (kind.name, kind.counts) == ("fractured-read", {"fractured-read": 1}) and "fractured-read" in kind.names
-    assert kind.who.startswith("Spark ") and kind.remedy and kind.link is None and kind.how.endswith(".")
+    assert (
+        kind.who.startswith("Spark ")
+        and kind.remedy
+        and kind.link is None
+        and kind.steps.endswith(".")
+        and kind.by == "Spark"
+    )
     assert "is most like it" in kind.unlike or "no scenario of the library has this" in kind.unlike
     assert f'id="anomaly-{kind.card}"' in (into / str(failed.folder) / "report.html").read_text()
     assert all(x.versions["spark"] and x.versions["iceberg"] for x in night.lines)
