@@ -96,7 +96,7 @@ ROWS, UNREADABLE, PROMISE, METADATA, COST = Harm
 CATALOG, CLIENT, ENGINE, LEVEL, STORE, MAKER, LOAD = Culprit
 
 GUARD: Final = "Use a catalog that swaps the pointer only on the version that was read (docs/catalogs), or a lock that does not expire."
-_REPLY = (
+REPLY: Final = (
     "Make the client look at the table before it decides that a commit failed; repeat a write only if the table does not have it. "
     "`fault` on the card names the reply that was lost."
 )
@@ -142,14 +142,14 @@ _MEANINGS: Mapping[str, Meaning] = {
         "One operation is in the table more than once.",
         ROWS,
         CLIENT,
-        _REPLY,
+        REPLY,
         "w1 inserts row 7 once: ok; the table has row 7 twice",
     ),
     "false-failure": Meaning(
         "An operation was answered as failed, and the table has its effect.",
         ROWS,
         CLIENT,
-        _REPLY,
+        REPLY,
         "w1 inserts row 7: failed; a reader finds row 7; w1 inserts it again, and it is there twice",
     ),
     "unknown-commit": Meaning(
@@ -392,7 +392,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A list has an element twice that was appended once.",
         ROWS,
         CLIENT,
-        _REPLY,
+        REPLY,
         "w1 appends 3; a read returns [3, 3]",
     ),
     "incompatible-order": Meaning(
@@ -802,7 +802,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "rows that were deleted since come back.",
         ROWS,
         CLIENT,
-        _REPLY,
+        REPLY,
         "w1 adds file a: its reply is lost, and it commits again; versions 3 and 4 add file a",
     ),
     "removed-twice": Meaning(
@@ -867,7 +867,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "Two versions are of one transaction, as when the reply of a commit was lost and the client did not look.",
         ROWS,
         CLIENT,
-        _REPLY,
+        REPLY,
         "w1 commits version 3, and the reply is lost; it commits version 4 with the same files",
     ),
     "application-version": Meaning(

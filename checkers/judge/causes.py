@@ -63,12 +63,14 @@ def events(found: Sequence[Anomaly]) -> list[Anomaly]:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Snapshot → its operation, what names a commit's files → its operation, and operation → its rows' ids, of one table."""
+    """Snapshot → its operation, what names a commit's files → its operation, operation → its rows' ids, and snapshot → the first metadata
+    version that shows it, of one table."""
 
     makers: Mapping[int, str]
     commits: Mapping[str, str]
     maker_of: Callable[[str], str | None]
     keys: Mapping[str, frozenset[int]]
+    shown: Mapping[int, int]
 
     @staticmethod
     def of(evidence: Evidence, table: str | None, operations: Iterable[Operation]) -> Facts:
@@ -76,7 +78,7 @@ class Facts:
         keys = {o.op: _asked(o.value) for o in operations}
         log = evidence.logs.get(table) if table is not None else None
         if log is None:
-            return Facts({}, {}, lambda _: None, keys)
+            return Facts({}, {}, lambda _: None, keys, {})
         made = [(c, c.op) for c in log.commits if c.op is not None]
         maker_of = format_of(log).maker_of
         by_files = {who: op for c, op in made for f in c.own_files if (who := maker_of(f)) is not None}
@@ -84,7 +86,8 @@ class Facts:
         for c, op in made:
             rows = (x.row for x in (*(c.added or ()), *(c.removed or ())) if len(x.row) > at)
             keys[op] = keys.get(op, frozenset()) | {k for r in rows if isinstance(k := r[at], int)}
-        return Facts({c.snapshot_id: op for c, op in made}, by_files, maker_of, keys)
+        shown = {c.snapshot_id: c.metadata for c in log.commits}
+        return Facts({c.snapshot_id: op for c, op in made}, by_files, maker_of, keys, shown)
 
     def victim(self, a: Anomaly) -> str | None:
         """The operation whose commit a ``lost-commit`` says is lost: the maker of its first snapshot, or the only operation."""
@@ -106,10 +109,17 @@ class Facts:
         """The operations whose commits are lost."""
         if a.name == "lost-commit":
             return frozenset(op for op in (self.victim(a),) if op is not None)
+        if a.name == "lost-metadata-change":
+            return frozenset(a.ops[:1])
         if a.name in ("lost-update", "lost-swap") and a.checker == pointer.Pointer.name:
             named = a.evidence.get(pointer.LOST_SWAPS, a.ops[:1] if a.name == "lost-swap" else ())
             return frozenset(map(str, named))
         return frozenset()
+
+    def set_back(self, a: Anomaly) -> bool:
+        """Whether a commit is lost because the table went back to one that was made before it."""
+        lost, now = (self.shown.get(s) for s in a.snapshots[:2]) if len(a.snapshots) > 1 else (None, None)
+        return a.name == "lost-commit" and lost is not None and now is not None and now < lost
 
     def instead(self, a: Anomaly) -> list[tuple[str, str]]:
         """Each operation whose commit an anomaly says is lost, and one whose commit took its place, if it names one."""

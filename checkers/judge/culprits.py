@@ -14,6 +14,7 @@ from checkers.judge.known import CatalogType
 from checkers.names import Culprit, meaning
 from checkers.timeline import explain
 from checkers.verdict import Anomaly
+from workloads.operations.kinds import KINDS
 
 DECIDING_SERVERS = frozenset({"rest", "nessie"})
 """Types of catalogs (``checkers.judge.known``) whose server decides about a commit; of others it is the client, by a database or a store."""
@@ -38,11 +39,13 @@ class DoneBy:
         who: an engine's title, its catalog's client, or another one (:data:`SERVER` …).
         engine: name of the engine that it is, or that it is a part of; empty for none.
         how: what it did, in a sentence that begins with a verb; empty: the headline says it.
+        client: whether it is a catalog's client, which did not know what became of its commit.
     """
 
     who: str
     engine: str = ""
     how: str = ""
+    client: bool = False
 
 
 def done_by(
@@ -77,9 +80,18 @@ def done_by(
     engine = explain.engine(o)
     if meant(name) is Culprit.MAKER and server == SERVER and catalog is not None:
         return DoneBy(f"{engine} or {SERVER}")  # the server writes the file, and the client says what goes into it
-    if meant(name) is Culprit.CLIENT and not of.decides:
+    how = _believed(name, group, cleaned) if meant(name) is Culprit.CLIENT else ""
+    if (
+        name == "missing-file"
+        and not cleaned
+        and all(operations[op].type == "fail" for op in at_fault if op in operations)
+    ):
+        how = f"took its commit, which was made, for failed{_DELETED}"
+    if name == "lost-commit" and all(map(facts.set_back, lead)) and o.f in KINDS and KINDS[o.f].changes_rows:
+        how = "sent a commit again that was made already, which set the table back to it"
+    if how and not of.decides:
         client = f"{engine}'s {_CLIENTS.get(catalog.type, '') if catalog is not None else ''}catalog client"
-        return DoneBy(client, o.engine, _believed(name, group, cleaned))
+        return DoneBy(client, o.engine, how, client=True)
     return DoneBy(engine, o.engine)
 
 
@@ -92,7 +104,11 @@ def _accepted(group: Sequence[Anomaly], facts: Facts, operations: Mapping[str, O
         return f"answered {explain.listing(answers)} to what {by} committed, and did not make it"
     if any(facts.instead(a) for a in group):
         return "accepted two commits on the same version of the table, and one took the place of the other"
-    return ""
+    return "acknowledged a commit that no version of the table has" if any(_unmade(a) for a in group) else ""
+
+
+def _unmade(a: Anomaly) -> bool:
+    return a.name == "lost-commit" and a.evidence.get("seen") is False
 
 
 def _believed(name: str, group: Sequence[Anomaly], cleaned: bool) -> str:
@@ -100,8 +116,10 @@ def _believed(name: str, group: Sequence[Anomaly], cleaned: bool) -> str:
     if name == "duplicate-commit":
         return "sent a commit again that was made already"
     gone = not cleaned and any(a.name in MISSING for a in group)
-    deleted = ", and deleted its files, which the table needs" if gone else ""
-    return f"did not learn that its commit was made, reported it as failed{deleted}"
+    return f"did not learn that its commit was made, reported it as failed{_DELETED if gone else ''}"
+
+
+_DELETED = ", and deleted its files, which the table needs"
 
 
 def meant(name: str) -> Culprit | None:

@@ -23,10 +23,10 @@ from checkers.evidence.history import Operation, UnpairedError
 from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
-from checkers.judge.culprits import NOBODY, SERVER, done_by
+from checkers.judge.culprits import NOBODY, SERVER, DoneBy, done_by
 from checkers.judge.known import KnownDefect, RunFacts, known_defects
 from checkers.judge.repair import RepairStep, repair, repair_words
-from checkers.names import GUARD, Culprit, Harm, meaning
+from checkers.names import GUARD, REPLY, Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
 from checkers.timeline.unreadable import UnreadableTable, file_words, same_file, unreadable
@@ -398,7 +398,7 @@ class _Teller:
             tuple(steps),
             places,
             known,
-            self._remedy(name, known, lead, done.who if done.engine else "", of),
+            self._remedy(name, known, lead, done, of),
             instead,
             self._repair(name, lead, facts, table, keys, end, done.who if done.engine else ""),
             done.how,
@@ -434,12 +434,12 @@ class _Teller:
         return bool(victims) and all(o is not None and o.f in KINDS and KINDS[o.f].verb == "delete" for o in victims)
 
     def _remedy(
-        self, name: str, known: Sequence[KnownDefect], lead: Sequence[Anomaly], engine: str, of: TableFormat[Any, Any]
+        self, name: str, known: Sequence[KnownDefect], lead: Sequence[Anomaly], done: DoneBy, of: TableFormat[Any, Any]
     ) -> str:
         """What to do. Who kept operations apart that never ran at once would gain nothing, nor who changed the catalog if an engine did it.
 
         Args:
-            engine: title of the engine that did it; empty if none did.
+            done: who did it.
             of: the table's format.
         """
         of_defects = [k.remedy for k in known if k.remedy]
@@ -448,12 +448,14 @@ class _Teller:
         means = meaning(name)
         if means is None:
             return ""
+        if done.client:  # whatever became of it: the client took a lost reply for a failure
+            return REPLY
         if of.guard and means.remedy == GUARD:
             return of.guard
         if known and means.culprit is Culprit.CATALOG:  # the catalog's guard is right: the defect is another one
             return f"No remedy is known but another catalog; `icequake prove {known[0].scenario}` shows the defect."
-        if engine and means.culprit is Culprit.CATALOG:
-            return f"{engine} did it, not the catalog: keep it from writing to this table, and report the statements to its maker."
+        if done.engine and means.culprit is Culprit.CATALOG:
+            return f"{done.who} did it, not the catalog: keep it from writing to this table, and report the statements to its maker."
         return means.remedy_apart if means.remedy_apart and not any(map(self._at_once, lead)) else means.remedy
 
     def _at_once(self, a: Anomaly) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -232,17 +233,21 @@ def do_now(night: Night, k: FailureKind) -> str:
     line, first = k.runs[0]
     card = card_of(night, line, first)
     if first.repair:
-        text = first.repair.replace("on this card", "on the run's card")
-        done = with_code(text if len(k.runs) == 1 else f"{text} (In the first of its runs.)")
-        return done if card is None else joined((done, link("Open the run's card", card)), " ")
+        done = with_code(first.repair if len(k.runs) == 1 else f"{first.repair} (In the first of its runs.)")
+        return done if card is None else joined((done, " ", link("Open the run's card", card), "."))
     if card is None:
         return ""
     return joined((link("Open the run's card", card), " for the statements and what the proxies saw of them."))
 
 
 def with_code(text: str) -> str:
-    """A text whose parts between backticks are code."""
-    return joined(tag("code", part) if n % 2 else part for n, part in enumerate(text.split("`")))
+    """A text of a run's card, whose parts between backticks are code."""
+    parts = _CARD.sub("on the run's card", text).split("`")
+    return joined(tag("code", part) if n % 2 else part for n, part in enumerate(parts))
+
+
+_CARD = re.compile("on (this|the) card")
+"""What a run's page says of a card of its own."""
 
 
 def _of(k: FailureKind) -> str:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event
 from checkers.evidence.replace import replace
+from checkers.evidence.tablelog import Commit
 from checkers.judge.causes import events
 from checkers.judge.check import ANOMALIES, check
 from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, asks, known_defects, unlike
@@ -26,6 +27,7 @@ from compose.endpoints import Endpoints
 from reports.run.results import told_from_json
 from tests.support.unreadable import broken
 from workloads.file import suite as suites
+from workloads.operations.kinds import KINDS
 
 JDBC = RunFacts("mine", "jdbc", "1.12.0")
 
@@ -669,6 +671,10 @@ def test_who_did_it_is_the_engine_of_the_operation_at_fault_unless_the_catalog_a
             ],
             "accepted two commits on the same version of the table, and one took the place of the other",
         ),
+        (
+            [anomaly("lost-commit", "w0-1", table="orders", evidence={"culprit": "server", "seen": False})],
+            "acknowledged a commit that no version of the table has",
+        ),
         ([anomaly("undelete", "w0-1", checker="replay", table="orders")], ""),
     ],
 )
@@ -677,6 +683,56 @@ def test_how_it_was_done_is_said_where_the_headline_does_not_say_it(found: list[
     verdicts = [Verdict(c, False, these) for c, these in by.items()]
     (story,) = tell(recorded.load("quick-120"), verdicts, RunFacts("mine", "rest", "1.12.0")).stories
     assert story.how == how
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cleaned", "client"),
+    [("fail", False, True), ("ok", False, False), ("fail", True, False)],
+)
+def test_files_of_a_commit_that_its_client_took_for_failed_were_deleted_by_that_client(
+    outcome: str, cleaned: bool, client: bool
+) -> None:
+    """Also if the commit is no longer main's, so that nobody says of it that it was reported as failed; not if something removes files."""
+    e = recorded.load("quick-120")
+    gone = anomaly("missing-file", "w0-1", checker="metadata", table="orders")
+    told = [replace(x, type=outcome) if x.op == "w0-1" and x.type != "invoke" else x for x in e.history.events]
+    if cleaned:
+        other = next(o.op for o in e.history.operations() if o.table == "orders" and o.op != "w0-1")
+        told = [replace(x, f="remove-orphan-files") if x.op == other else x for x in told]
+    e = replace(e, history=replace(e.history, events=tuple(told)))
+    (story,) = tell(e, [Verdict("metadata", False, (gone,))], RunFacts("mine", "rest", "1.12.0")).stories
+    assert story.who == ("Spark's REST catalog client" if client else "Spark")
+    assert (
+        story.how == "took its commit, which was made, for failed, and deleted its files, which the table needs"
+    ) is client
+    assert story.remedy.startswith("Make the client look at the table") is client
+
+
+def test_who_sends_a_commit_again_that_was_made_is_the_client_of_the_commit_to_which_the_table_went_back() -> None:
+    e = recorded.load("quick-120")
+    operations = {o.op: o for o in e.history.operations()}
+    made = (c for c in e.logs["orders"].main() if c.op in operations)
+    before, after = [c for c in made if KINDS[operations[str(c.op)].f].changes_rows][:2]
+
+    def story(lost: Commit, now: Commit) -> Story:
+        found = anomaly("lost-commit", str(lost.op), str(now.op), table="orders", evidence={"seen": True})
+        found = replace(found, snapshots=(lost.snapshot_id, now.snapshot_id))
+        (told,) = tell(e, [Verdict("commits", False, (found,))], RunFacts("mine", "jdbc", "1.12.0")).stories
+        return told
+
+    back = story(lost=after, now=before)
+    assert back.who == "Spark's JDBC catalog client" and back.remedy.startswith("Make the client look at the table")
+    assert back.how == "sent a commit again that was made already, which set the table back to it"
+    assert story(lost=before, now=after).who == "Spark", "it was passed over"
+
+
+def test_a_change_of_metadata_that_is_lost_with_its_commit_is_one_story_of_the_one_who_lost_it() -> None:
+    change = anomaly("lost-metadata-change", "w0-1", checker="metadata", table="orders")
+    update = anomaly("lost-update", "w0-1", "w1-1", checker="pointer", table="orders", evidence={LOST_SWAPS: ["w0-1"]})
+    verdicts = [Verdict("metadata", False, (change,)), Verdict("pointer", False, (update,))]
+    (story,) = tell(recorded.load("quick-120"), verdicts, RunFacts("mine", "hadoop", "1.12.0")).stories
+    assert (story.name, story.who, story.engine) == ("lost-update", "the catalog", "")
+    assert "Use a catalog that swaps the pointer" in story.remedy
 
 
 @pytest.mark.parametrize(
