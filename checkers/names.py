@@ -1162,6 +1162,12 @@ def meaning(name: str) -> Meaning | None:
     return replace(found, sentence=f"{found.sentence.removesuffix('.')} ({more}).") if more else found
 
 
+def in_words(name: str) -> str:
+    """A name behind what it counts: ``acknowledged commit lost (lost-commit)``; the name alone if it counts nothing."""
+    found = meaning(name)
+    return f"{found.counted[0]} ({name})" if found is not None and found.counted[0] else name
+
+
 def without_suffixes(names: Iterable[str]) -> list[str]:
     """The names, those of Adya's that differ only by a suffix once, in the order of the table; then those that nobody explains."""
     bases = dict.fromkeys(re.sub("(-predicate|-process|-realtime)+$", "", n) if n.startswith("G") else n for n in names)

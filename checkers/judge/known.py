@@ -33,7 +33,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import LATEST
 from checkers.evidence.tablelog import ICEBERG
 from checkers.judge.releases import newer, surely_has
-from checkers.names import meaning
+from checkers.names import in_words
 from checkers.timeline.fault_windows import windows
 from checkers.timeline.two_tables import tables_of
 from checkers.verdict import Anomaly
@@ -203,9 +203,7 @@ def asks(scenario: str) -> str:
 
 
 def _plain(names: Iterable[str]) -> str:
-    """Names of anomalies in plain words."""
-    means = ((name, meaning(name)) for name in names)
-    return _listed(f"{m.counted[0]} ({name})" if m is not None and m.counted[0] else name for name, m in means)
+    return _listed(map(in_words, names))
 
 
 def _listed(names: Iterable[str]) -> str:

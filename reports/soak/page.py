@@ -11,6 +11,7 @@ from urllib.parse import quote
 from checkers.costs.comparison import Spread
 from checkers.costs.measures import BY_KEY
 from checkers.judge.known import asks
+from checkers.names import in_words
 from checkers.nights import trend
 from checkers.nights.finds import Find
 from checkers.nights.night import STATUS_ORDER, Night
@@ -228,7 +229,7 @@ def _knowns(night: Night) -> list[Block]:
         these = [(x, s) for x, s, its in shown if its == link_]
         cells = {x.cell for x, _ in these}
         ran, showed = sum(x.cell in cells for x in night.runs), len({id(x) for x, _ in these})
-        names = ", ".join(sorted({s.name for _, s in these}))
+        names = ", ".join(map(in_words, sorted({s.name for _, s in these})))
         scenarios = dict.fromkeys(n for x, _ in these for h in x.told if h.link == link_ for n in h.scenarios)
         rules = dict.fromkeys(rule for n in scenarios if (rule := asks(n)))
         where = "; ".join(rules) or "as a scenario of the library shows it"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.names import Harm
+from checkers.names import Harm, in_words
 from checkers.nights import record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
@@ -63,7 +63,7 @@ def line_of(night: Night, line: NightRun) -> str | None:
 def find_of(f: Find, place: str = "") -> str:
     """What became of a new anomaly, one line: ``undelete of CELL: shows again in 3 of 3 replays; shrunk to 2 operations …``.
 
-    ``place``: what to call its cell; empty: its name.
+    ``place``: what to call its cell, for a person: the anomaly is said in words, too; empty: its name.
     """
     parts = [f"shows again in {f.replays} replays"] if f.replays is not None else []
     if f.became == "shrunk":
@@ -74,7 +74,8 @@ def find_of(f: Find, place: str = "") -> str:
     else:
         why = {"not shown": "not shrunk: nothing showed it again", "spent": "not shrunk", "failed": "not shrunk"}
         parts.append(f"{why[f.became]}{f': {words.shorten(f.reason, 300)}' if f.reason else ''}")
-    text = f"{f.anomaly} of {place or f.cell.name}{'' if f.seed is None else f' seed {f.seed}'}: {'; '.join(parts)}"
+    seed = "" if f.seed is None else f" seed {f.seed}"
+    text = f"{in_words(f.anomaly) if place else f.anomaly} of {place or f.cell.name}{seed}: {'; '.join(parts)}"
     return words.printable(text + (f": {f.command}" if f.became == "shrunk" and f.command else ""))
 
 
@@ -89,10 +90,10 @@ def waiting(night: Night) -> list[tuple[NightRun, str]]:
 
 
 def unfollowed(x: NightRun, name: str, place: str) -> str:
-    """What became of a new anomaly that the night did not get to: ``lost-update of CELL seed 7: not replayed: …``."""
+    """What became of a new anomaly that the night did not get to: ``update lost (lost-update) of CELL seed 7: not replayed: …``."""
     seed = "" if x.seed is None else f" seed {x.seed}"
     why = "no time was left; the same command with a longer --for goes on with it"
-    return words.printable(f"{name} of {place}{seed}: not replayed: {why}")
+    return words.printable(f"{in_words(name)} of {place}{seed}: not replayed: {why}")
 
 
 def finds_of(night: Night, line: NightRun) -> list[Find]:

@@ -361,8 +361,11 @@ def test_what_became_of_new_anomalies_is_said_of_each_of_them(tmp_path: Path) ->
     run = replace(NEW, anomalies=dict.fromkeys(names, 1), seen=tuple(AnomalyCount(n) for n in names), folder="runs/1")
     found = Find(REST, 7, "runs/1", "lost-commit", "shrunk", also=("undelete",), operations=2, writers=1)
     text = section(html(page.of(a_night(tmp_path, run, finds=(found,)), AGAIN)), "finds")
-    assert "lost-commit of quick on rest, lost-acks seed 7: shrunk to 2 operations of 1 writer" in text
-    assert "stale-read of quick on rest, lost-acks seed 7: not replayed: no time was left" in text
+    assert (
+        "acknowledged commit lost (lost-commit) of quick on rest, lost-acks seed 7: shrunk to 2 operations of 1 writer"
+        in text
+    )
+    assert "stale read (stale-read) of quick on rest, lost-acks seed 7: not replayed: no time was left" in text
     assert text.count("<li>") == 2 and 'id="finds"' not in html(page.of(a_night(tmp_path, run), AGAIN)), (
         "nothing was followed"
     )
