@@ -274,7 +274,7 @@ def stage(name: str, where: str) -> dict[str, Any]:
     import time
     from pathlib import Path
 
-    from checkers.clients import jepsen, models
+    from checkers.clients import history_files, models
     from checkers.columns.engine import judge_frame
     from checkers.columns.frames import frame_of
     from checkers.columns.hashing import Unordinary
@@ -303,7 +303,7 @@ def stage(name: str, where: str) -> dict[str, Any]:
     began = seconds()
     if path.suffix == ".edn":
         verdict: Any = by_columns(path, "list-append") if name == "whole" and by_columns is not None else None
-        history: Any = jepsen.load(path) if verdict is None else None
+        history: Any = history_files.load(path) if verdict is None else None
         if name == "judge":
             began = seconds()
         if name != "read":

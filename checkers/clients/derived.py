@@ -38,7 +38,8 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, Operation
 from checkers.evidence.replace import replace
 from checkers.linearizable.rows import Rows, SeenRows
-from checkers.timeline.timeline import NetRows, Timeline, kind_of
+from checkers.timeline.netrows import NetRows
+from checkers.timeline.timeline import Timeline, kind_of
 from checkers.timeline.timelines import timelines
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row

@@ -1,4 +1,4 @@
-"""Histories of other tools, read and written: Jepsen's EDN, and the test logs of Knossos and Porcupine.
+"""Jepsen's histories in EDN, read and written. Its logs, and files whose format is not known: :mod:`checkers.clients.history_files`.
 
 **Jepsen EDN** (``history.edn``): one map for each event, one on each line or all in one vector::
 
@@ -30,20 +30,6 @@ sessions then require no more than those without.
 
 The first line of the output is a comment with the header, ``; icequake {…}``; other tools skip it.
 
-**Logs** (``jepsen.log``; test data of Knossos and Porcupine): lines of process, type, function, value; other lines are skipped::
-
-    INFO  jepsen.util - 3	:invoke	:cas	[1 4]
-    INFO  jepsen.util - 3	:info	:cas	:timed-out
-
-A keyword in place of an ``info`` or ``fail`` value is the reason, and becomes the error. There are no times; the order is the time.
-
-**JSON lines** (any program): one object for each event, with the keys of an EDN event as strings::
-
-    {"time": 3291485317, "process": 0, "type": "invoke", "f": "txn", "value": [["append", 1, 2], ["r", 1, null]]}
-
-They are read as EDN is. What is missing is guessed, and the header says what (:data:`GUESSED`). A file whose first line has ``format`` is
-icequake's own.
-
 Every defect of a file is a ``HistoryError`` that names file, line and column, what was expected and what was found.
 """
 
@@ -56,17 +42,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, get_args
 
 from checkers.clients import edn
 from checkers.clients.edn import EdnError, Keyword
 from checkers.clients.scan import Scanner
-from checkers.evidence import history
 from checkers.evidence.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, History, HistoryError
 from checkers.evidence.record import RecordError, decoded, shown
-from checkers.evidence.uncollected import uncollected
-from workloads.file.opened import whole
 
 HEADER = "; icequake "
 """The start of the comment with the header."""
@@ -80,9 +62,6 @@ TRANSACTIONS = ("txn",)
 
 _WHOLE = re.compile(r"(?:0|-?[1-9]\d{0,17})\Z", re.ASCII)
 _NAME = re.compile(r"[A-Za-z*!_?$%&=<>][\w.*+!?$%&=<>/-]*\Z", re.ASCII)
-_LOGGED = re.compile(
-    r"(?:.*\bINFO\b.*?(?:-|:)\s+)?(?P<process>:?[\w-]+)\s+:(?P<type>invoke|ok|fail|info)\s+(?P<rest>:\S.*)$", re.ASCII
-)
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -149,7 +128,7 @@ def _transaction(v: Any) -> edn.Value:
 
 
 @dataclass(slots=True)
-class _Builder:
+class HistoryBuilder:
     """Collects events and checks the rules of a history as they come."""
 
     where: Callable[[int, str], HistoryError]
@@ -259,7 +238,7 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
     def where(at: int, message: str) -> HistoryError:
         return HistoryError(str(edn.error_at(text, file, at, message)))
 
-    builder = _Builder(where, own)
+    builder = HistoryBuilder(where, own)
     try:
         if scan and (own or "invoke" in text):
             _scan(builder, text, file)
@@ -289,7 +268,7 @@ def _only_completions(forms: Iterable[edn.Value]) -> bool:
     return "ok" in types and "invoke" not in types
 
 
-def _scan(builder: _Builder, text: str, file: str) -> None:
+def _scan(builder: HistoryBuilder, text: str, file: str) -> None:
     """Add the events of a text: the scanner's as long as it knows them, and one form at a time of the reader's."""
     reader, scanner = edn.Reader(text, file), Scanner(text)
     at = 0
@@ -329,39 +308,39 @@ def read_event(fail: Callable[[int, str], HistoryError], at: int, form: edn.Valu
     if not isinstance(bare, edn.Map):
         raise fail(
             at,
-            f"expected a map such as {{:type :invoke, :process 0, :f :read, :value nil}}, found {_cut(form)}",
+            f"expected a map such as {{:type :invoke, :process 0, :f :read, :value nil}}, found {cut(form)}",
         )
     fields: dict[str, Any] = {}
     for k, v in bare.entries:
         if not isinstance(k, Keyword | str):
-            raise fail(at, f"expected keywords as keys of an event, found {_cut(k)}")
+            raise fail(at, f"expected keywords as keys of an event, found {cut(k)}")
         name = k.name if isinstance(k, Keyword) else k
         if name in fields:
             raise fail(at, f"the key {name!r} is there twice, as a keyword and as a string")
         fields[name] = v
     if "type" not in fields:
-        raise fail(at, f"expected an event with :type, found {_cut(form)}")
+        raise fail(at, f"expected an event with :type, found {cut(form)}")
     type = _plain(fields.pop("type"))
     process, f = _plain(fields.pop("process", 0)), _plain(fields.pop("f", TRANSACTIONS[0]))
     if type not in EVENT_TYPES:
-        raise fail(at, f"expected :type :invoke, :ok, :fail or :info, found {_cut(type)}")
+        raise fail(at, f"expected :type :invoke, :ok, :fail or :info, found {cut(type)}")
     if isinstance(process, bool) or not isinstance(process, int | str):
-        raise fail(at, f"expected :process to be a number or :nemesis, found {_cut(process)}")
+        raise fail(at, f"expected :process to be a number or :nemesis, found {cut(process)}")
     if not isinstance(f, str):
-        raise fail(at, f"expected :f to be a keyword, found {_cut(f)}")
+        raise fail(at, f"expected :f to be a keyword, found {cut(f)}")
     time, index, op, table = (fields.pop(n, None) for n in ("time", "index", "op", "table"))
     for name, number in (("time", time), ("index", index)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number >= 1 << 63):
-            raise fail(at, f"expected :{name} to be a whole number, found {_cut(_plain(number))}")
+            raise fail(at, f"expected :{name} to be a whole number, found {cut(_plain(number))}")
     op, table = _plain(op), _plain(table)
     for name, text in (("op", op), ("table", table)):
         if text is not None and not isinstance(text, str):
-            raise fail(at, f"expected :{name} to be a string, found {_cut(text)}")
+            raise fail(at, f"expected :{name} to be a string, found {cut(text)}")
     try:
         value = to_json(fields.pop("value", None))
         error = fields.pop("error", None)
         extra = {k: to_json(v) for k, v in fields.items()}
-        chain = _chain(error)
+        chain = error_chain_of(error)
     except EdnError as e:
         raise fail(at, str(e)) from None
     return {
@@ -382,7 +361,7 @@ def _plain(v: edn.Value) -> Any:
     return v.name if isinstance(v, edn.Keyword | edn.Symbol) else v
 
 
-def _cut(v: Any) -> str:
+def cut(v: Any) -> str:
     try:
         text = edn.write(v)
     except EdnError:
@@ -390,7 +369,7 @@ def _cut(v: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _chain(error: edn.Value) -> ErrorChain | None:
+def error_chain_of(error: edn.Value) -> ErrorChain | None:
     """``:error`` as ``[[name, text], ...]``."""
     if error is None:
         return None
@@ -406,137 +385,6 @@ def _chain(error: edn.Value) -> ErrorChain | None:
     if isinstance(said, list) and said and isinstance(said[0], str):
         return [[said[0], " ".join(x if isinstance(x, str) else json.dumps(x) for x in said[1:])]]
     return [[said if isinstance(said, str) else "error", "" if isinstance(said, str) else edn.write(error)]]
-
-
-def from_log(text: str, file: str = "<log>") -> History:
-    """A log with lines of process, type, function and value; other lines are skipped.
-
-    Raises:
-        HistoryError: no line has this form, a value is not EDN, or it is not a history.
-    """
-    number = 0
-
-    def where(at: int, message: str) -> HistoryError:
-        return HistoryError(f"{file}:{number}:{at + 1}: {message}")
-
-    builder = _Builder(where)
-    lines = text.split("\n")
-    for number, line in enumerate(lines, 1):  # noqa: B007 - ``where`` reads it
-        match = _LOGGED.match(line.rstrip())
-        if match is None:
-            continue
-        name = match["process"].lstrip(":")
-        process: int | str = int(name) if name.isdigit() and len(name) < 19 else name
-        rest = match["rest"]
-        try:
-            forms = [form for _, form in edn.read_all(rest, file)]
-        except EdnError as e:
-            place = re.match(re.escape(file) + r":\d+:(\d+): (.*)", str(e), re.DOTALL)
-            at, why = (int(place[1]) - 1, place[2]) if place is not None else (0, str(e))
-            raise where(match.start("rest") + at, why) from None
-        f, *values = forms
-        if not isinstance(f, Keyword):
-            raise where(match.start("rest"), f"expected a function such as :read, found {_cut(f)}")
-        value, error = (values[0] if values else None), (values[1] if len(values) > 1 else None)
-        if match["type"] in ("info", "fail") and isinstance(value, Keyword) and error is None:
-            value, error = None, value
-        try:
-            builder.add(0, type=match["type"], process=process, f=f.name, value=to_json(value), error=_chain(error))
-        except EdnError as e:
-            raise where(match.start("rest"), str(e)) from None
-    if not builder.events:
-        raise HistoryError(
-            f"{file}:1:1: expected lines such as 'INFO  jepsen.util - 0\\t:invoke\\t:read\\tnil', found none in {len(lines)} lines"
-        )
-    return History({"format": FORMAT}, tuple(builder.events))
-
-
-GUESSES = {
-    "process": "no event names its process, so all of them count as of process 0; give each client its own",
-    "f": "no event names its function, so all of them count as transactions (txn)",
-    "time": "no event has a time, so the order of the lines is the order in time",
-}
-"""Keys that an event may lack, and what is then assumed."""
-
-
-def from_json_lines(text: str, file: str = "<json>") -> History:
-    """A history as one JSON object a line, with the keys of an EDN event.
-
-    Raises:
-        HistoryError: a line is no JSON, or it is not a history.
-    """
-    number = 0
-
-    def where(at: int, message: str) -> HistoryError:
-        return HistoryError(f"{file}:{number}: {message}")
-
-    builder = _Builder(where)
-    events, keys = [], set[str]()
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                said = decoded(line.encode("utf-8", "replace"))
-            except RecordError as e:
-                raise where(0, str(e)) from None
-            keys |= {*said}
-            events.append((number, said))
-    header: dict[str, Any] = {"format": FORMAT}
-    if not any(said.get("type") == "invoke" for _, said in events):
-        builder.alone = len(events)
-        header[CONCURRENT] = True
-    for number, said in events:  # noqa: B007 - ``where`` reads it
-        builder.add(0, **read_event(where, 0, _form(said)))
-    missing = [why for key, why in GUESSES.items() if key not in keys and not (key == "time" and builder.alone)]
-    return History(header | ({GUESSED: missing} if missing else {}), tuple(builder.all_events()))
-
-
-def _form(value: Any) -> edn.Value:
-    """JSON as the EDN that says the same; its texts stay texts."""
-    if isinstance(value, dict):
-        return edn.Map(tuple((key, _form(inner)) for key, inner in value.items()))
-    return tuple(_form(one) for one in value) if isinstance(value, list) else value
-
-
-def load(path: Path) -> History:
-    """A history in any known format, recognised by its start: our own JSON lines, EDN, or a log.
-
-    Raises:
-        HistoryError: it cannot be read, or has none of these formats.
-    """
-    with uncollected():
-        return _load(path)
-
-
-def _load(path: Path) -> History:
-    try:
-        text = whole(path).decode("utf-8-sig")
-    except OSError as e:
-        raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
-    except UnicodeDecodeError as e:
-        raise HistoryError(f"{path}: not UTF-8 text: byte {e.start + 1} is no part of a character") from None
-    first = text.lstrip()
-    if first.startswith("{") and re.match(r'\{\s*"', first):
-        return history.read(path) if _is_own(first) else from_json_lines(text, str(path))
-    if not first:
-        raise HistoryError(f"{path}:1:1: expected a history, found an empty file")
-    if first[0] in "{[(;" or re.match(r"#[\w{_]", first):
-        return from_edn(text, str(path))
-    if any(_LOGGED.match(line.rstrip()) for line in text.split("\n")):
-        return from_log(text, str(path))
-    line = text.count("\n", 0, len(text) - len(first)) + 1
-    raise HistoryError(
-        f"{path}:{line}:1: not EDN, JSON or a log: found {shown(first.partition(chr(10))[0])}; expected events such as "
-        "{:type :invoke, :process 0, :f :read, :value nil}, one on a line; docs/history.md has the forms"
-    )
-
-
-def _is_own(text: str) -> bool:
-    """Whether JSON lines begin with icequake's header and not with an event; also if they begin with no JSON: its reader says what is wrong."""
-    try:
-        said = decoded(text.partition("\n")[0].encode("utf-8", "replace"))
-    except RecordError:
-        return True
-    return "type" not in said
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
     """Judge a history by what its clients saw.
 
     Args:
-        h: as :func:`checkers.clients.jepsen.load` returns it.
+        h: as :func:`checkers.clients.history_files.load` returns it.
         model: see :func:`models`; None: ``rows`` if the header has tables, else what :func:`guess` says.
         level: see :func:`levels`; None: the strongest.
 

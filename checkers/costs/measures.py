@@ -28,8 +28,9 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from checkers.costs import attempts
-from checkers.costs.attempts import CommitsMeasured, TimedRequest
+from checkers.costs import measured_attempts
+from checkers.costs.attempts import CommitsMeasured
+from checkers.costs.measured_attempts import TimedRequest
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.record import RecordError, decoded
@@ -242,7 +243,7 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
     recoveries = sorted(r for f in faults.values() for r in f.recoveries)
     counted = (v for v in results.verdicts if v.checker == Retries.name and v.stats)
     retries = next((v.stats_as(RetriesStats) for v in counted), None)
-    committing = attempts.measure(evidence, ops, writes, cost.asked, retries)
+    committing = measured_attempts.measure(evidence, ops, writes, cost.asked, retries)
     figures: dict[str, float | None] = {
         "commits_per_s": commits / seconds if seconds else None,
         "operations_per_s": sum(o.type == "ok" for o in ops) / seconds if seconds else None,

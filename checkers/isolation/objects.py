@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections import Counter
 
 from checkers.evidence.history import Operation
-from checkers.timeline.timeline import NetRows, kind_of
+from checkers.timeline.netrows import NetRows
+from checkers.timeline.timeline import kind_of
 from checkers.timeline.touched import touches
 from workloads.tables import State, TableSpec
 

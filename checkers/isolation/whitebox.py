@@ -36,8 +36,9 @@ from checkers.evidence.tablelog import Commit
 from checkers.isolation.graph import PROCESS, REALTIME, RW, RWP, THROUGH, WR, WW, Graph, GraphBuilder
 from checkers.isolation.objects import Thing, scanned, touched, words
 from checkers.timeline import explain
+from checkers.timeline.netrows import NetRows
 from checkers.timeline.states import TableStates
-from checkers.timeline.timeline import NetRows, Timeline, kind_of
+from checkers.timeline.timeline import Timeline, kind_of
 from checkers.timeline.touched import reads_rows, touches
 from workloads.operations.kind import Kind
 from workloads.tables import COLUMNS, Row, State

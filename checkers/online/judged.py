@@ -14,7 +14,8 @@ from checkers.online.window import TOO_LONG, NotJudged, StateWindow
 from checkers.reads.judge import rows_of
 from checkers.replay.past import compare
 from checkers.replay.walk import TableReplay
-from checkers.timeline.timeline import NetRows, Timeline, meaning
+from checkers.timeline.netrows import NetRows
+from checkers.timeline.timeline import Timeline, meaning
 from checkers.timeline.touched import touches
 from checkers.verdict import Anomaly
 from workloads.operations.kinds import KINDS

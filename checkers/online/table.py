@@ -27,7 +27,7 @@ from checkers.online.judged import anomalies_of, idle, read_at
 from checkers.online.window import NotJudged, StateWindow, goes_on, off_main
 from checkers.timeline.answers import claims_of
 from checkers.timeline.explain import MOST_KEYS
-from checkers.timeline.timeline import net_changes, order_of, row_of
+from checkers.timeline.netrows import net_changes, order_of, row_of
 from checkers.timeline.touched import ids_named, reads_rows
 from checkers.timeline.version_order import place
 from workloads.operations.kinds import KINDS

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from checkers.evidence.tablelog import Commit, Metadata
-from checkers.timeline.timeline import NetRows
+from checkers.timeline.netrows import NetRows
 from workloads.tables import Row, State
 
 KEPT = 512

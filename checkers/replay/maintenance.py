@@ -8,8 +8,8 @@ from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.replay.past import MOST_STATES_BEFORE, EarlierCommits, change_of, evidence_of, files_of
 from checkers.timeline import explain
+from checkers.timeline.netrows import NetRows
 from checkers.timeline.promise import REPLACED
-from checkers.timeline.timeline import NetRows
 from checkers.verdict import Anomaly
 from workloads.tables import State
 

@@ -13,6 +13,7 @@ from checkers.evidence.tablelog import Commit
 from checkers.replay.past import EarlierCommits, ScannedState, evidence_of, files_of
 from checkers.timeline import explain
 from checkers.timeline.makers import all_signed
+from checkers.timeline.netrows import NetRows
 from checkers.timeline.promise import (
     ROW_DELTA,
     at_commit,
@@ -22,7 +23,7 @@ from checkers.timeline.promise import (
     promise,
     source_of_blind_append,
 )
-from checkers.timeline.timeline import NetRows, Timeline, Version, kind_of, meaning
+from checkers.timeline.timeline import Timeline, Version, kind_of, meaning
 from checkers.verdict import Anomaly
 from workloads.engines.engines import SPARK
 from workloads.operations.kind import Kind

@@ -9,7 +9,8 @@ from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange
-from checkers.timeline.timeline import NetRows, Timeline, Version, meaning
+from checkers.timeline.netrows import NetRows
+from checkers.timeline.timeline import Timeline, Version, meaning
 from workloads.tables import Row, State
 
 MOST_STATES_BEFORE = 256

@@ -39,8 +39,9 @@ from checkers.replay.missing import missing_files
 from checkers.replay.naming import Naming
 from checkers.replay.past import MOST_STATES_BEFORE, EarlierCommits, ScannedState, compare
 from checkers.timeline import explain
+from checkers.timeline.netrows import NetRows
 from checkers.timeline.promise import isolation, known, not_known
-from checkers.timeline.timeline import NetRows, Timeline, kind_of, meaning
+from checkers.timeline.timeline import Timeline, kind_of, meaning
 from checkers.unit import Part, TableChecker, Unit, unjudged
 from checkers.verdict import Anomaly
 from workloads.operations.kind import Kind

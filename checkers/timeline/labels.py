@@ -23,7 +23,8 @@ from checkers.evidence.makers import How, Labels
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit
 from checkers.timeline.makers import SnapshotMakers
-from checkers.timeline.timeline import NetRows, Timeline
+from checkers.timeline.netrows import NetRows
+from checkers.timeline.timeline import Timeline
 from checkers.timeline.touched import touches
 from workloads.operations.kind import WriteSet
 from workloads.operations.kinds import KINDS

@@ -20,20 +20,20 @@ Main's final ancestry is what survived. Readers may have seen more: every snapsh
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from checkers.evidence.history import Operation
 from checkers.evidence.makers import NONE, Labels
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
+from checkers.timeline.netrows import NetRows, net_changes, order_of, row_of
 from checkers.timeline.version_order import Chain, VersionStep
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS
-from workloads.tables import COLUMNS, Row, State, TableSpec
+from workloads.tables import Row, State, TableSpec
 
 Resolution = Literal["applied", "dropped", "not-applied", "unknown"]
 """What became of an operation: ``applied`` (main has a snapshot of it), ``dropped`` (main had one and lost it), ``not-applied``
@@ -69,13 +69,6 @@ class SetBack:
     invoked: int
     certain: bool
     moved: bool
-
-
-class NetRows(NamedTuple):
-    """The net rows of a commit, with repetitions."""
-
-    removed: tuple[Row, ...]
-    added: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
@@ -502,34 +495,6 @@ class Timeline:
         if o.end is None:
             return "not-applied" if self.log.complete else "unknown"
         return "not-applied" if o.end < self.seen_until else "unknown"
-
-
-def order_of(columns: Sequence[str]) -> tuple[int, ...] | None:
-    """The position of each of ``COLUMNS`` in rows with these columns; None: the usual positions."""
-    at = tuple(columns.index(c) for c in COLUMNS)
-    return None if at == tuple(range(len(columns))) else at
-
-
-def row_of(change: RowChange, order: tuple[int, ...] | None) -> Row:
-    """The row of a change of a log whose columns are in this order (:func:`order_of`)."""
-    return Row._make(change.row if order is None else (change.row[n] for n in order))
-
-
-def net_changes(c: Commit, row: Callable[[RowChange], Row]) -> NetRows | None:
-    """The net rows that a commit removed and added; None when unknown."""
-    if c.added is None or c.removed is None:
-        return None
-    gone, come = tuple(map(row, c.removed)), tuple(map(row, c.added))
-    if not gone or not come or (len({*gone, *come}) == len(gone) + len(come)):
-        return NetRows(_together(gone), _together(come))
-    removed, added = Counter(gone), Counter(come)
-    both = removed & added
-    return NetRows(tuple((removed - both).elements()), tuple((added - both).elements()))
-
-
-def _together(rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """Equal rows one after the other, where the first of them is."""
-    return rows if len({*rows}) == len(rows) else tuple(Counter(rows).elements())
 
 
 def _path(location: str) -> str:

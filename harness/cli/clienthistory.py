@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from checkers.clients import jepsen, lists, models
+from checkers.clients import history_files, lists, models
 from checkers.evidence.history import History, HistoryError
 from checkers.verdict import Verdict, exit_code
 from harness.cli.options import write_output
@@ -48,7 +48,7 @@ def show(
     """
     verdict, history = judged(path, model, level)
     if history is None and path.stat().st_size <= DRAWN:
-        history = jepsen.load(path)
+        history = history_files.load(path)
     if output is not None:
         text = json.dumps(verdict.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
         write_output(output, text + "\n")
@@ -77,7 +77,7 @@ def judged(path: Path, model: str | None, level: str | None) -> tuple[Verdict, H
     verdict = lists.judged(path, model, level)
     if verdict is not None:
         return verdict, None
-    history = jepsen.load(path)
+    history = history_files.load(path)
     try:
         return models.judge(history, model, level), history
     except HistoryError as e:

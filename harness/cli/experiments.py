@@ -244,13 +244,13 @@ class MatrixOptions(Options):
     def _cells(self) -> Sequence[Any]:
         """The cells to measure. Raises BadArgument."""
         from checkers.conflicts import plan, predicted
-        from harness.experiments import matrix as measuring
+        from harness.experiments import matrixruns
 
         if self._engines:
             cells = list(predicted.engine_cells(self._engines, self._kinds()))
         else:
             try:
-                cells = predicted.on(measuring.compared(self.catalog), plan.chosen(self.only or ()).cells())
+                cells = predicted.on(matrixruns.compared(self.catalog), plan.chosen(self.only or ()).cells())
             except ValueError as e:
                 raise BadArgument(str(e)) from None
         if not cells:

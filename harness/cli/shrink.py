@@ -138,7 +138,7 @@ class ShrinkOptions(Options):
     @cached_property
     def _proves(self) -> str:
         """The command that proves the result."""
-        from harness.experiments.shrink.shrink import SCENARIO
+        from harness.experiments.shrink.shown import SCENARIO
 
         return ProveOptions(names=[str(self._into / SCENARIO)], iceberg=self.iceberg).again()
 
@@ -205,7 +205,8 @@ class ShrinkOptions(Options):
 
     def _shrunk(self, found: Failed, runner: TrialBench, log: Journal[Trial], frame: RunningCommand) -> Shrunk:
         from harness.experiments.shrink import trials
-        from harness.experiments.shrink.shrink import Shrink, shrunk
+        from harness.experiments.shrink.shown import shrunk
+        from harness.experiments.shrink.shrink import Shrink
 
         voice, goes_on = frame.voice, self._goes_on
         budget = trials.Budget(length(self.budget), self.runs)

@@ -31,16 +31,8 @@ from harness.experiments.shrink.candidates import plain
 from harness.experiments.shrink.log import ShrinkError, Trial, journal_of
 from harness.experiments.shrink.log import trials as logged
 from harness.experiments.shrink.reduction import BudgetSpent, Tries
-from harness.experiments.shrink.shrink import (
-    SCENARIO,
-    TOO_SHORT,
-    Failed,
-    NothingToShrink,
-    Shrink,
-    failed,
-    on_catalog,
-    shrunk,
-)
+from harness.experiments.shrink.shown import SCENARIO, shrunk
+from harness.experiments.shrink.shrink import TOO_SHORT, Failed, NothingToShrink, Shrink, failed, on_catalog
 from harness.experiments.shrink.trials import Budget, CandidateRun, Runner, Trials
 from harness.experiments.soakstacks import SoakBench, WarmStack, external_of
 from harness.run.judged import Publish

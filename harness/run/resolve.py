@@ -28,7 +28,7 @@ from compose.install.own_jar import OwnJarError
 from harness.run.reach import unreachable
 from harness.run.versions import cannot_commit, cannot_run
 from workloads.file import defect as defects
-from workloads.file import experiment, scenario
+from workloads.file import experiment, scenario, workload_text
 from workloads.file import suite as suites
 from workloads.file import workload as schema
 from workloads.file.anomalies import entries_of, tables_problems
@@ -64,7 +64,7 @@ class WorkloadFile:
         Raises:
             WorkloadError: something in the file does not fit the options.
         """
-        wrong = schema.problems(workload)
+        wrong = workload_text.problems(workload)
         refuse(((at, f"with {options}: {message}") for at, message in wrong), self.lines, str(self.path))
         return workload
 
@@ -88,7 +88,9 @@ def read_experiment(path: Path, warn: Warn = _unheard) -> tuple[WorkloadFile, Ex
         WorkloadError: it cannot be read, or something in it is wrong.
     """
     text = read_text(path)
-    found, lines = schema.shape_of(Experiment, text, str(path), lambda data: _names_in(data, "expect", OR_OWN_FILE))
+    found, lines = workload_text.shape_of(
+        Experiment, text, str(path), lambda data: _names_in(data, "expect", OR_OWN_FILE)
+    )
     file = _looked_up(found.plain(), lines, path, warn)
     wrong = [*experiment.problems(found)]
     for i, name in enumerate(found.catalogs):
@@ -109,7 +111,7 @@ def read_workload(path: Path, warn: Warn = _unheard) -> WorkloadFile:
     text = read_text(path)
     if experiment.is_experiment(text):
         raise schema.WorkloadError(f"{path}: an experiment, not a workload; `icequake sweep {path}` runs it")
-    workload, lines = schema.shape(text, str(path), lambda data: _names_in(data, "expect", OR_OWN_FILE))
+    workload, lines = workload_text.shape(text, str(path), lambda data: _names_in(data, "expect", OR_OWN_FILE))
     return _looked_up(workload, lines, path, warn)
 
 
@@ -117,8 +119,8 @@ def _looked_up(workload: Workload, lines: Lines, path: Path, warn: Warn) -> Work
     own = user_file.is_file(workload.catalog)
     catalog = _absent_file(path.parent / workload.catalog) if own else _unknown_catalog(workload.catalog, OR_OWN_FILE)
     anomalies = (*unknown_entries("expect", workload.expect), *unknown_entries("allow", workload.allow))
-    refuse([*schema.problems(workload), *catalog, *anomalies], lines, str(path))
-    _warn_of(schema.property_doubts(workload.tables), lines, path, warn)
+    refuse([*workload_text.problems(workload), *catalog, *anomalies], lines, str(path))
+    _warn_of(workload_text.property_doubts(workload.tables), lines, path, warn)
     if own:
         workload = workload.model_copy(update={"catalog": _beside(path, workload.catalog)})
     return WorkloadFile(workload, lines, path)
@@ -149,7 +151,7 @@ def read_defect(path: Path, warn: Warn = _unheard) -> Defect:
     if not catalog and (missing := unreachable(found.engines, found.catalog)) is not None:
         wrong.append((("catalog",), f"catalog: {missing}"))
     refuse([*wrong, *catalog], lines, str(path))
-    _warn_of(schema.property_doubts(found.tables), lines, path, warn)
+    _warn_of(workload_text.property_doubts(found.tables), lines, path, warn)
     return found
 
 
@@ -167,7 +169,7 @@ def read_scenario(path: Path, warn: Warn = _unheard) -> Scenario:
     own = user_file.is_file(found.catalog)
     catalog = _absent_file(path.parent / found.catalog) if own else _unknown_catalog(found.catalog, OR_OWN_FILE)
     refuse([*scenario.problems(found), *catalog, *anomalies], lines, str(path))
-    _warn_of(schema.property_doubts(found.tables), lines, path, warn)
+    _warn_of(workload_text.property_doubts(found.tables), lines, path, warn)
     return found.model_copy(update={"catalog": _beside(path, found.catalog)}) if own else found
 
 

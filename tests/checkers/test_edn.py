@@ -15,9 +15,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from checkers.clients import edn, jepsen
+from checkers.clients import edn, history_files, jepsen
 from checkers.clients.edn import Char, EdnError, Keyword, List, Map, Set, Symbol, Tagged
-from checkers.clients.jepsen import from_edn, from_log, load, to_edn
+from checkers.clients.history_files import from_log, load
+from checkers.clients.jepsen import from_edn, to_edn
 from checkers.clients.models import judge
 from checkers.evidence import history
 from checkers.evidence.history import Event, History, HistoryError
@@ -507,10 +508,10 @@ def test_plain_json_lines_are_judged_as_the_same_history_in_edn(tmp_path: Path) 
 def test_what_json_lines_do_not_say_is_guessed_and_said() -> None:
     events = [json.loads(line) for line in PLAIN.splitlines()[::2]]
     bare = "\n".join(json.dumps({"type": e["type"], "value": e["value"]}) for e in events)
-    told = jepsen.from_json_lines(bare)
+    told = history_files.from_json_lines(bare)
     assert [(e.process, e.f, e.time) for e in told.events] == [(0, "txn", 0), (0, "txn", 1)]
-    assert judge(told).notes[:3] == tuple(jepsen.GUESSES.values())
-    alone = jepsen.from_json_lines(bare.splitlines()[1])
+    assert judge(told).notes[:3] == tuple(history_files.GUESSES.values())
+    alone = history_files.from_json_lines(bare.splitlines()[1])
     assert alone.header[jepsen.CONCURRENT] and judge(alone).valid is True
 
 
@@ -525,7 +526,7 @@ def test_what_json_lines_do_not_say_is_guessed_and_said() -> None:
 )
 def test_a_wrong_json_line_is_told_by_its_number(line: str, says: str) -> None:
     with pytest.raises(HistoryError, match=re.escape(says)):
-        jepsen.from_json_lines(PLAIN.splitlines()[0] + "\n" + line, "h.jsonl")
+        history_files.from_json_lines(PLAIN.splitlines()[0] + "\n" + line, "h.jsonl")
 
 
 def test_what_edn_cannot_carry_is_told_by_its_event() -> None:

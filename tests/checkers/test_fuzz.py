@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from checkers.clients import jepsen
+from checkers.clients import history_files
 from checkers.clients.models import ModelError, judge
 from checkers.evidence import history, tablelog_file
 from checkers.evidence.history import HistoryError
@@ -135,7 +135,7 @@ def test_edn(block: int, tmp_path: Path) -> None:
 
     def read(text: bytes) -> None:
         anew(file, text)
-        h = jepsen.load(file)
+        h = history_files.load(file)
         if len(text) % 3 == 0:
             try:
                 verdict = judge(h)
@@ -150,7 +150,7 @@ def test_edn(block: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", range(2))
 def test_logs_of_other_tools(block: int, tmp_path: Path) -> None:
     def read(text: bytes) -> None:
-        h = jepsen.from_log(text.decode("utf-8", "replace"), "broken.log")
+        h = history_files.from_log(text.decode("utf-8", "replace"), "broken.log")
         try:
             judge(h)
         except (ModelError, HistoryError) as e:

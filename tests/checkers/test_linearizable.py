@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.clients.jepsen import from_edn, from_log
+from checkers.clients.history_files import from_log
+from checkers.clients.jepsen import from_edn
 from checkers.evidence.history import History
 from checkers.evidence.replace import replace
 from checkers.linearizable import MODELS, Limits, UnfitHistory, check_model

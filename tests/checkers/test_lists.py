@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.clients import jepsen, lists, models
+from checkers.clients import history_files, lists, models
 from checkers.evidence.history import HistoryError
 from checkers.verdict import Verdict
 from tests.checkers.test_edn_scan import texts
@@ -120,7 +120,7 @@ def both(text: str, file: Path, model: str | None, level: str | None = None) -> 
     file.write_text(text, encoding="utf-8")
     short = lists.judged(file, model, level)
     try:
-        return short, models.judge(jepsen.load(file), model, level)
+        return short, models.judge(history_files.load(file), model, level)
     except (HistoryError, models.ModelError) as e:
         return short, str(e)
 

@@ -12,7 +12,8 @@ from zipfile import ZipFile
 import pytest
 
 from checkers import selftest
-from checkers.clients.jepsen import from_edn, load, to_edn
+from checkers.clients.history_files import load
+from checkers.clients.jepsen import from_edn, to_edn
 from checkers.clients.models import ModelError, guess, judge, models
 from checkers.evidence.history import History, HistoryError, read
 from checkers.selftest import recorded

@@ -28,7 +28,7 @@ from checkers.selftest import ALL as PLANTED
 from checkers.selftest import recorded
 from checkers.selftest.plant import Plant
 from checkers.selftest.world import World
-from checkers.timeline.timeline import NetRows
+from checkers.timeline.netrows import NetRows
 from checkers.verdict import Anomaly, Checker
 from tests.support.amount import many
 from tests.support.damages import DAMAGES

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from checkers.clients.jepsen import load, to_edn
+from checkers.clients.history_files import load
+from checkers.clients.jepsen import to_edn
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder

@@ -27,7 +27,7 @@ from reports.run import bands
 from tests.support.forgetful import forgetful
 from tests.support.runs import Silent
 from workloads import generator
-from workloads.file import scenario, workload
+from workloads.file import scenario, workload_text
 
 pytestmark = pytest.mark.docker
 
@@ -93,7 +93,7 @@ def benches(
 
 def ran(bench: Bench, spec: Mapping[str, Any], into: Path) -> JudgedRun[None]:
     """A run of a workload, and its verdicts."""
-    parsed = workload.parse(yaml.safe_dump(dict(spec)))
+    parsed = workload_text.parse(yaml.safe_dump(dict(spec)))
     folder = runfolder.create(into, parsed.workload)
     bench.run(parsed, folder, generator.operations, command="icequake run", seed=SEED)
     return judge_run(folder, lambda *_: None)
@@ -111,7 +111,7 @@ def planned(judged: JudgedRun[None]) -> dict[str, tuple[Any, ...]]:
 
 def contained(installation: Installation, spec: Mapping[str, Any], into: Path) -> JudgedRun[None]:
     """A run of a workload with all services, Spark and the writers in containers of its own, and its verdicts."""
-    parsed = workload.parse(yaml.safe_dump(dict(spec)))
+    parsed = workload_text.parse(yaml.safe_dump(dict(spec)))
     folder = runfolder.create(into, parsed.workload)
     Run(parsed, folder, installation, Settings(SEED, "icequake run --docker", docker=True), watcher=Silent()).execute()
     return judge_run(folder, lambda *_: None)

@@ -577,9 +577,9 @@ def test_a_comparison_that_is_whole_is_shown_again_with_its_exit_code(
 
 
 def test_the_workload_that_is_for_comparing_has_a_length_that_six_catalogs_can_run_in_half_an_hour() -> None:
-    from workloads.file import workload
+    from workloads.file import workload_text
 
-    length = workload.load(ROOT / "workloads" / "mixed.yaml").length
+    length = workload_text.load(ROOT / "workloads" / "mixed.yaml").length
     assert length is not None and length.time is not None
     assert 6 * (length.time + 60) <= 30 * 60
 

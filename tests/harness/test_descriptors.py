@@ -20,7 +20,7 @@ from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack
 from tests.harness.test_cli import SMALL
 from tests.support.runs import Silent
-from workloads.file import workload as schema
+from workloads.file import workload_text
 
 
 class Objects(BaseHTTPRequestHandler):
@@ -62,7 +62,7 @@ def opened() -> int:
 def test_a_run_leaves_no_connection_to_the_store_open(tmp_path: Path) -> None:
     file = tmp_path / "small.yaml"
     file.write_text(SMALL)
-    spec = schema.load(file)
+    spec = workload_text.load(file)
     nowhere = tmp_path / "nowhere"
     installation = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
     endpoints = Endpoints("http://h:1", "a", "b", "r", "bucket", "rest", "http://h:2", "s3://bucket/w", "local[1]")

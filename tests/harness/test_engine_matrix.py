@@ -25,7 +25,7 @@ from checkers.conflicts.validations import (
     NEW_DELETE,
 )
 from checkers.evidence.journal import Journal
-from harness.experiments.matrix import ENGINES_WORD, CellScript, seats, without_b, workload
+from harness.experiments.matrixruns import ENGINES_WORD, CellScript, seats, without_b, workload
 from nemesis.proxy.board import Board
 from nemesis.wires.wire import Message, Request
 from reports.drawing import render

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.clients import jepsen
+from checkers.clients import history_files
 from checkers.clients.derived import HISTORY_FORMS
 from checkers.clients.models import ModelError, judge
 from checkers.evidence import history
@@ -20,7 +20,7 @@ def test_a_run_comes_back_from_its_file_and_gets_the_same_answer(recorded_run: P
     file = tmp_path / "history.edn"
     done = inside("export", recorded_run, "-o", file, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    told, back = history.read(recorded_run / "history.jsonl"), jepsen.load(file)
+    told, back = history.read(recorded_run / "history.jsonl"), history_files.load(file)
     assert back.events == told.events
     assert {k: v for k, v in back.header.items() if k != "tables"} == told.header
 

@@ -19,7 +19,7 @@ from harness.run.settings import Settings
 from harness.tablefiles.follower import Follower
 from tests.harness.test_stop_when import Heard, slots
 from workloads.engines.engines import ENGINES, SPARK
-from workloads.file import workload
+from workloads.file import workload_text
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 from workloads.operations.kinds import KINDS
@@ -49,7 +49,7 @@ def run_of(folder: Path, writers: str, f: str) -> RunContext:
     nowhere = folder / "nowhere"
     parts = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
     settings = Settings(seed=1, command="w", operations=operations)
-    return context_of(workload.parse(TEXT.format(writers=writers)), RunFolder(folder), parts, settings, Heard())
+    return context_of(workload_text.parse(TEXT.format(writers=writers)), RunFolder(folder), parts, settings, Heard())
 
 
 def readers(folder: Path, writers: str, f: str, error: list[list[str]] | None = None) -> dict[str, list[str]]:

@@ -49,7 +49,7 @@ from checkers.conflicts.validations import (
     POSITION_DELETES,
     REFRESH,
 )
-from harness.experiments.matrix import CellScript, compared, every_file, planned, workload
+from harness.experiments.matrixruns import CellScript, compared, every_file, planned, workload
 from nemesis.proxy.board import Board, Hold
 from reports.drawing.page import Page
 from reports.drawing.render import html, terminal

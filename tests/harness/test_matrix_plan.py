@@ -13,7 +13,7 @@ import pytest
 from checkers.conflicts import plan, predicted
 from checkers.conflicts.plan import chosen, value
 from checkers.conflicts.predicted import MATRIX_KINDS, TWO_FILES, MatrixCell
-from harness.experiments.matrix import CellScript, planned, workload
+from harness.experiments.matrixruns import CellScript, planned, workload
 from nemesis.proxy.board import Board
 from workloads.ddl import table_properties
 from workloads.operations.kinds import KINDS as OPERATIONS

@@ -25,7 +25,7 @@ from nemesis.faults.fault import Fault
 from nemesis.order.policy import HeldRequest
 from tests.support.runs import inside
 from workloads.file.recording import Recording
-from workloads.file.workload import parse
+from workloads.file.workload_text import parse
 from workloads.file.yamlfile import HIDDEN, FileError
 
 PLAN = {

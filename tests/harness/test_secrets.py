@@ -38,6 +38,7 @@ from tests.support.files import disk_of, files_of_at_most, fill
 from tests.support.planted import forms_in, planted
 from tests.support.runs import ROOT, Silent, environment, icequake
 from workloads.file import workload as schema
+from workloads.file import workload_text
 from workloads.file.yamlfile import FileError
 
 PASSWORD = "p@ss of the owl"
@@ -147,7 +148,9 @@ def left_in(folder: RunFolder) -> bytes:
 @pytest.mark.parametrize("uri", ADDRESSES)
 def test_a_run_that_fails_writes_no_password_of_an_address(uri: str, tmp_path: Path) -> None:
     found = external(described(tmp_path, uri), None, None)
-    left = failed(schema.load(workload(tmp_path, {})), tmp_path, f"cannot reach {uri}: {PASSWORD} is wrong", found)
+    left = failed(
+        workload_text.load(workload(tmp_path, {})), tmp_path, f"cannot reach {uri}: {PASSWORD} is wrong", found
+    )
     assert PASSWORD.encode() not in left and WRITTEN.encode() not in left
 
 
@@ -186,7 +189,7 @@ def test_what_is_secret_among_properties_is_masked_and_known() -> None:
 
 
 def test_a_run_writes_the_names_of_secret_properties_alone(tmp_path: Path) -> None:
-    spec = schema.load(workload(tmp_path, PROPERTIES))
+    spec = workload_text.load(workload(tmp_path, PROPERTIES))
     left = failed(spec, tmp_path, f"401: {TOKEN}, {PASSWORD}", External()).decode()
     assert TOKEN not in left and PASSWORD not in left and WRITTEN not in left
     assert f"token: {HIDDEN}" in left and "cache-enabled: 'true'" in left
@@ -203,7 +206,7 @@ def planting(folder: RunFolder) -> None:
 
 def test_a_run_leaves_its_secret_in_none_of_forty_places(tmp_path: Path) -> None:
     text = "; ".join(text for _, text in planted(KEY))
-    spec = schema.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
+    spec = workload_text.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
     run, folder, error = run_that_fails(spec, tmp_path, text, External(), planting)
     assert len([*folder.logs.iterdir()]) >= 40 and "RuntimeError" in folder.state()["error"]
     assert not forms_in(KEY, left_in(folder)) and not forms_in(KEY, "".join(format_exception(error)).encode())
@@ -211,7 +214,7 @@ def test_a_run_leaves_its_secret_in_none_of_forty_places(tmp_path: Path) -> None
 
 
 def test_a_run_on_a_full_disk_leaves_its_secret_in_no_log(tmp_path: Path) -> None:
-    spec = schema.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
+    spec = workload_text.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
     with disk_of("6m", tmp_path / "disk") as disk:
 
         def full(folder: RunFolder) -> None:
@@ -224,7 +227,7 @@ def test_a_run_on_a_full_disk_leaves_its_secret_in_no_log(tmp_path: Path) -> Non
 
 
 def test_a_log_that_cannot_be_cleaned_is_removed_and_the_run_says_so(tmp_path: Path) -> None:
-    spec = schema.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
+    spec = workload_text.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
     with contextlib.ExitStack() as stack:
 
         def limited(folder: RunFolder) -> None:
@@ -239,7 +242,7 @@ def test_a_log_that_cannot_be_cleaned_is_removed_and_the_run_says_so(tmp_path: P
 
 
 def test_a_run_whose_log_can_be_neither_cleaned_nor_removed_names_it_and_ends_with_255(tmp_path: Path) -> None:
-    spec = schema.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
+    spec = workload_text.load(workload(tmp_path, {"s3.secret-access-key": KEY}))
     with disk_of("1m", tmp_path / "disk") as disk, contextlib.ExitStack() as stack:
 
         def unwritable(folder: RunFolder) -> None:
@@ -258,7 +261,9 @@ def test_a_run_whose_log_can_be_neither_cleaned_nor_removed_names_it_and_ends_wi
 
 
 def test_a_run_says_once_whose_secret_is_too_short_to_be_searched_for(tmp_path: Path) -> None:
-    spec = schema.load(workload(tmp_path, {"jdbc.password": "ice", "uri": "jdbc:x://a:quake@h/d", "token": TOKEN}))
+    spec = workload_text.load(
+        workload(tmp_path, {"jdbc.password": "ice", "uri": "jdbc:x://a:quake@h/d", "token": TOKEN})
+    )
     run, folder, _ = run_that_fails(spec, tmp_path, "pyiceberg knows ice, quake and icequake", External())
     (told,) = folder.state()["notes"]
     assert told.startswith("jdbc.password, uri: a secret with fewer than 8 characters") and run.notes == [told]
@@ -268,7 +273,7 @@ def test_a_run_says_once_whose_secret_is_too_short_to_be_searched_for(tmp_path: 
 def test_a_run_of_a_recorded_plan_takes_hidden_properties_from_the_environment_and_hides_them_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = schema.load(workload(tmp_path, PROPERTIES))
+    spec = workload_text.load(workload(tmp_path, PROPERTIES))
     recorded = spec.model_copy(update={"catalog_properties": masked(PROPERTIES)})
     folder, nowhere = runfolder.create(tmp_path, "small"), tmp_path / "nowhere"
     installation = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
@@ -295,13 +300,13 @@ def test_the_page_of_an_older_plan_shows_no_secret_property(tmp_path: Path) -> N
 
 def test_a_property_that_was_masked_is_asked_for_again(tmp_path: Path) -> None:
     with pytest.raises(FileError) as e:
-        schema.load(workload(tmp_path, masked(PROPERTIES)))
+        workload_text.load(workload(tmp_path, masked(PROPERTIES)))
     assert "token: ‹hidden› stands for a secret that was not stored; put the secret there" in str(e.value)
     assert str(e.value).startswith(f"{tmp_path / 'small.yaml'}:")
 
 
 def test_a_comparison_keeps_no_secret_property(tmp_path: Path) -> None:
-    spec = schema.load(workload(tmp_path, PROPERTIES))
+    spec = workload_text.load(workload(tmp_path, PROPERTIES))
     order = ComparisonPlan(spec, (Contender("rest", "1"), Contender("jdbc", "1")), (1,), lambda *_: "", 1, False)
     text = json.dumps(order.header())
     assert TOKEN not in text and WRITTEN not in text and '"token"' in text

@@ -12,6 +12,7 @@ from checkers.coverage.pair import Pair
 from checkers.coverage.possible import of_workload
 from harness.experiments.soakrare import EVEN, RareTurns, rarity_of
 from workloads.file import workload as files
+from workloads.file import workload_text
 from workloads.file.suite import Cell
 from workloads.file.workload import Length, Workload
 
@@ -92,7 +93,7 @@ def test_a_stack_that_failed_comes_back_when_the_others_ended_their_round() -> N
 
 
 def workload(name: str) -> Workload:
-    return files.load(files.find(name)).model_copy(update={"length": Length(time=5), "phases": ()})
+    return workload_text.load(files.find(name)).model_copy(update={"length": Length(time=5), "phases": ()})
 
 
 def test_what_was_seen_makes_a_cell_light() -> None:

@@ -25,7 +25,7 @@ from harness.run.phases import PhaseProgress, Phases
 from harness.run.settings import Settings
 from harness.tablefiles.follower import Follower
 from harness.writers.slot import Writer, WriterSlot
-from workloads.file import workload
+from workloads.file import workload, workload_text
 from workloads.generator import PlannedOperation
 
 PATIENCE = 300.0
@@ -92,7 +92,7 @@ def context(folder: Path, stop_when: str, heard: Heard, ops: int = 40) -> RunCon
     text = f"workload: w\ntables: [{{name: t}}]\nwriters: 2\nlength: {{ops: {ops}}}\n{stop_when}operations: {{insert: 1, read: 1}}\n"
     nowhere = folder / "nowhere"
     parts = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
-    return context_of(workload.parse(text), RunFolder(folder), parts, Settings(seed=1, command="w"), heard)
+    return context_of(workload_text.parse(text), RunFolder(folder), parts, Settings(seed=1, command="w"), heard)
 
 
 @contextmanager

@@ -41,7 +41,8 @@ from nemesis.processes import Processes
 from nemesis.proxy.board import Armed, Board
 from nemesis.wires.wire import Message, Request
 from reports.run import bands
-from workloads.file.workload import Nemesis, WorkloadError, parse
+from workloads.file.workload import Nemesis, WorkloadError
+from workloads.file.workload_text import parse
 
 WORKLOAD = """\
 workload: x

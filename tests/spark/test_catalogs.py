@@ -19,8 +19,7 @@ from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from tests.support.runs import Silent
 from workloads import generator
-from workloads.file import scenario
-from workloads.file import workload as schema
+from workloads.file import scenario, workload_text
 
 pytestmark = pytest.mark.spark
 
@@ -68,7 +67,7 @@ def test_a_catalog_shows_its_scenarios_and_keeps_what_it_promises_while_its_serv
 ) -> None:
     entry = CATALOGS[catalog]
     mine = [s for s in scenario.find([]) if s.catalog == catalog]
-    workload = schema.parse(WORKLOAD.format(catalog=catalog))
+    workload = workload_text.parse(WORKLOAD.format(catalog=catalog))
     with Bench(installation, 2, tmp_path / "logs", Silent(), catalog=catalog, on=bench) as own:
         proofs, _ = prove(mine, installation, tmp_path / "scenarios", Silent(), publish, on=own)
         folder = runfolder.create(tmp_path / "store", "small")

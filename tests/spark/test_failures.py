@@ -25,7 +25,7 @@ from compose.processes.watchdog import RUN_VARIABLE
 from harness.run.bench import Bench
 from harness.run.settings import RunError
 from tests.support.runs import ROOT, command, environment, execute, icequake
-from workloads.file import workload
+from workloads.file import workload, workload_text
 
 pytestmark = pytest.mark.spark
 
@@ -290,7 +290,7 @@ def _arguments(p: psutil.Process) -> list[str]:
 def test_a_writer_that_dies_is_noticed_recorded_as_unknown_and_replaced(
     tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
-    quick = workload.load(workload.find("quick"))
+    quick = workload_text.load(workload.find("quick"))
     small = quick.model_copy(update={"length": workload.Length(ops=24), "engines": ("spark",) * 2})
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(execute, small, tmp_path, installation, bench.endpoints, seed=3)

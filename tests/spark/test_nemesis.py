@@ -20,6 +20,7 @@ from nemesis.faults.schedule import PlannedFault, schedule
 from tests.support.runs import Silent, icequake
 from workloads import generator
 from workloads.file import workload as schema
+from workloads.file import workload_text
 
 pytestmark = pytest.mark.spark
 
@@ -59,14 +60,14 @@ SEED = 9588
 
 def planned(catalog: str, count: int) -> list[PlannedFault]:
     """The first faults of the schedule."""
-    workload = schema.parse(HARMLESS.format(catalog=catalog))
+    workload = workload_text.parse(HARMLESS.format(catalog=catalog))
     nemesis = workload.nemesis
     assert nemesis is not None
     return list(islice(schedule(nemesis.all(), nemesis.interval, nemesis.duration, workload.engines, SEED), count))
 
 
 def test_the_schedule_of_harmless_faults_has_every_one_of_them_in_the_time_of_the_run() -> None:
-    workload = schema.parse(HARMLESS.format(catalog="rest"))
+    workload = workload_text.parse(HARMLESS.format(catalog="rest"))
     assert workload.nemesis is not None and workload.length is not None and workload.length.time is not None
     first = planned("rest", 11)
     assert len({p.fault.name for p in first}) == len(workload.nemesis.faults) == 11
@@ -100,7 +101,7 @@ def test_under_harmless_faults_every_promise_is_kept(tmp_path: Path, catalog: st
 def test_lost_acknowledgements_on_jdbc_are_found_without_a_script(
     tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
-    whole = schema.load(schema.find("lost-acks-jdbc"))
+    whole = workload_text.load(schema.find("lost-acks-jdbc"))
     workload = whole.model_copy(update={"length": schema.Length(time=45)})
     folder = runfolder.create(tmp_path / "store", workload.workload)
     with Bench(installation, workload.writers, tmp_path / "logs", Silent(), catalog="jdbc", on=bench) as jdbc:

@@ -15,8 +15,7 @@ from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from tests.support.runs import Silent, icequake
 from workloads import generator
-from workloads.file import scenario
-from workloads.file import workload as schema
+from workloads.file import scenario, workload_text
 
 pytestmark = pytest.mark.spark
 
@@ -42,7 +41,7 @@ allow: [{allow}]
 def test_both_write_the_same_tables(
     catalog: str, allow: str, tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
-    mixed = schema.parse(MIXED.format(catalog=catalog, allow=allow))
+    mixed = workload_text.parse(MIXED.format(catalog=catalog, allow=allow))
     run = runfolder.create(tmp_path / "store", mixed.workload)
     with contextlib.ExitStack() as stack:
         own = bench

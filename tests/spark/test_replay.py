@@ -12,7 +12,7 @@ from harness.run.bench import Bench
 from harness.run.recorded import recording_of
 from workloads import generator
 from workloads.file.recording import FILE, read
-from workloads.file.workload import parse
+from workloads.file.workload_text import parse
 
 pytestmark = pytest.mark.spark
 

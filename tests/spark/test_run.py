@@ -24,7 +24,7 @@ from checkers.judge.runfolder import load_evidence
 from compose.install.installation import Installation
 from harness.run.bench import Bench
 from tests.support.runs import ROOT, environment, execute, icequake
-from workloads.file import workload
+from workloads.file import workload, workload_text
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +34,7 @@ OPERATIONS = 200
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, installation: Installation, bench: Bench) -> RunFolder:
     """A good run of the quick workload, judged by the command line."""
-    quick = workload.load(workload.find("quick")).model_copy(update={"length": workload.Length(ops=OPERATIONS)})
+    quick = workload_text.load(workload.find("quick")).model_copy(update={"length": workload.Length(ops=OPERATIONS)})
     into = tmp_path_factory.mktemp("store")
     folder = execute(quick, into, installation, bench.endpoints, warm=bench.sockets(), seed=5)
     judged = icequake("check", folder.path)
@@ -95,7 +95,7 @@ def test_check_needs_no_spark_and_gives_the_same_bytes_again(recorded: RunFolder
 def test_two_runs_of_a_seed_invoke_the_same_operations(
     tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
-    quick = workload.load(workload.find("quick")).model_copy(
+    quick = workload_text.load(workload.find("quick")).model_copy(
         update={"length": workload.Length(ops=24), "engines": ("spark",) * 2}
     )
 

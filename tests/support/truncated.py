@@ -16,7 +16,7 @@ from nemesis.faults.fault import Fault
 from nemesis.faults.table import row
 from nemesis.proxy.board import Board
 from nemesis.proxy.listener import Proxies
-from workloads.file import scenario, workload
+from workloads.file import scenario, workload, workload_text
 from workloads.file.yamlfile import FileError
 
 COMMIT = b"POST /v1/namespaces/db/tables/t HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
@@ -88,7 +88,7 @@ def on_the_proxy() -> dict[str, Any]:
 def in_a_workload(fault: str) -> str:
     """The fault of a workload file as the run's plan has it, read back once; or what is wrong with the file."""
     try:
-        nemesis = workload.parse(WORKLOAD.replace("FAULT", fault), "w.yaml").nemesis
+        nemesis = workload_text.parse(WORKLOAD.replace("FAULT", fault), "w.yaml").nemesis
     except FileError as e:
         return str(e)
     assert nemesis is not None

@@ -11,7 +11,8 @@ from workloads import generator
 from workloads.engines.engine import Guest, Promise
 from workloads.engines.engines import ENGINES, SPARK, in_words
 from workloads.file import scenario
-from workloads.file.workload import Workload, WorkloadError, parse
+from workloads.file.workload import Workload, WorkloadError
+from workloads.file.workload_text import parse
 from workloads.operations.kinds import KINDS
 
 FILE = """\

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from workloads import generator
 from workloads.file import workload as schema
+from workloads.file import workload_text
 from workloads.file.workload import Phase, Workload
 from workloads.operations.keys import OWN_KEYS, Keys, own_key, owner, part_of
 from workloads.operations.kinds import KINDS
 
 
 def quick() -> tuple[Workload, Phase]:
-    workload = schema.load(schema.find("quick"))
+    workload = workload_text.load(schema.find("quick"))
     return workload, workload.resolved_phases()[0]
 
 
@@ -83,7 +84,7 @@ def test_own_keys_are_used_where_the_workload_says_so(f: str) -> None:
 
 
 def test_an_operation_on_two_tables_takes_another_one_of_its_own() -> None:
-    workload = schema.load(schema.find("atomicity"))
+    workload = workload_text.load(schema.find("atomicity"))
     phase = workload.resolved_phases()[0]
     planned = [p for w in range(4) for p in generator.operations(workload, phase, w, 1)]
     pairs = {(p.table.name, KINDS[p.f].second(p.value)) for p in planned if KINDS[p.f].two_tables}

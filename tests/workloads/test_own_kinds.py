@@ -12,7 +12,8 @@ import pytest
 from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds, save_kinds
 from tests.support.examples import PAGE, example, kinds_of_its_own, write_example
 from workloads import generator
-from workloads.file.workload import Workload, WorkloadError, load, parse
+from workloads.file.workload import Workload, WorkloadError
+from workloads.file.workload_text import load, parse
 from workloads.operations.kinds import BUILT_IN, KINDS
 
 WORKLOAD = """\

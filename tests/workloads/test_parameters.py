@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from workloads import generator
 from workloads.backoff import POLICIES
 from workloads.file.parameters import LAYOUTS, PARAMETERS, ParameterError, applied
-from workloads.file.workload import LIBRARY, MIN_WAIT, Workload, parse, problems
+from workloads.file.workload import LIBRARY, Workload
+from workloads.file.workload_text import MIN_WAIT, parse, problems
 from workloads.operations.keys import owner
 
 FILE = """\

@@ -10,7 +10,7 @@ import pytest
 from nemesis.faults.fault import Fault
 from nemesis.order.moment import Moment
 from workloads.file.recording import FileError, RecordedFault, RecordedOperation, Recording
-from workloads.file.workload import parse
+from workloads.file.workload_text import parse
 
 WORKLOAD = parse("workload: w\ntables: [{name: orders}]\nwriters: 2\nlength: {time: 5s}\noperations: {insert: 1}\n")
 

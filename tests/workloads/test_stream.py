@@ -10,7 +10,7 @@ from harness.writers.engine_session import chain
 from workloads.engines.engine import ErrorChain
 from workloads.engines.engines import ENGINES
 from workloads.engines.stream import NotFed, _catalog_of
-from workloads.file import workload
+from workloads.file import workload, workload_text
 from workloads.file.workload import WorkloadError
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -56,7 +56,7 @@ def test_it_finds_the_catalog_of_a_session() -> None:
 
 
 def test_the_workload_of_kills_strikes_its_writer_only() -> None:
-    kills = workload.load(workload.find("stream-kills"))
+    kills = workload_text.load(workload.find("stream-kills"))
     assert kills.engines == ("spark", "stream") and kills.nemesis is not None
     assert [(f.verb, f.target, f.whose) for f in kills.nemesis.all()] == [("kill", "driver", "stream")]
 
@@ -67,4 +67,4 @@ def test_a_workload_without_inserts_has_nothing_for_it(tmp_path: Path) -> None:
         "workload: w\ntables: [{name: t}]\nwriters: {spark: 1, stream: 1}\nlength: {ops: 4}\noperations: {delete: 1}\n"
     )
     with pytest.raises(WorkloadError, match="stream can do none of the operations of phase main: delete"):
-        workload.load(file)
+        workload_text.load(file)

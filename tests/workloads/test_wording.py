@@ -16,7 +16,8 @@ from tests.support.classfile import constants
 from workloads.file import meant, scenario, tableproperties
 from workloads.file.assertions import METRICS, assertion, wrong
 from workloads.file.wording import of_yaml
-from workloads.file.workload import WorkloadError, parse, property_doubts
+from workloads.file.workload import WorkloadError
+from workloads.file.workload_text import parse, property_doubts
 from workloads.operations.kinds import KINDS
 
 INDENTED = "is indented differently from line"

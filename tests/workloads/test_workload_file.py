@@ -18,7 +18,8 @@ from workloads.file.assertions import assertion
 from workloads.file.changes import ChangeError, Changes
 from workloads.file.mode import AS_USERS, QUICK
 from workloads.file.scenario import Scenario
-from workloads.file.workload import LIBRARY, Workload, WorkloadError, find, load, parse
+from workloads.file.workload import LIBRARY, Workload, WorkloadError, find
+from workloads.file.workload_text import load, parse
 from workloads.file.yamlfile import validated
 from workloads.operations.kinds import KINDS
 

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field
 
-from workloads.file import plainyaml
+from workloads.file import plainyaml, workload_text
 from workloads.file import workload as schema
 from workloads.file.anomalies import Entries
 from workloads.file.meant import suggest, unknown
@@ -78,7 +78,7 @@ def shape(text: str, file: str, look_up: LookUp = nothing) -> tuple[Defect, Line
         file,
         example="workloads/defects/undelete.yaml",
         prepare=lambda data, lines: _whole(data, lines, file),
-        look_up=lambda data: (*schema.names_in(data), *look_up(data)),
+        look_up=lambda data: (*workload_text.names_in(data), *look_up(data)),
     )
     return _quick(found), lines_of
 
@@ -106,7 +106,7 @@ def _quick(d: Defect) -> Defect:
 
 def problems(d: Defect) -> Iterator[Problem]:
     """Names that mean nothing. Anomalies, catalogs and releases are not looked up."""
-    yield from schema.problems(d)
+    yield from workload_text.problems(d)
     if d.length is None or d.length.time is None:
         yield ("length",), "length: must be a time, such as {time: 15s}"
     if d.phases:

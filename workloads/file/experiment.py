@@ -24,7 +24,8 @@ from pydantic import BeforeValidator, Field
 from workloads.file import parameters, plainyaml
 from workloads.file.meant import suggest
 from workloads.file.workload import LIBRARY as WORKLOADS
-from workloads.file.workload import Workload, WorkloadError, shape_of
+from workloads.file.workload import Workload, WorkloadError
+from workloads.file.workload_text import shape_of
 from workloads.file.yamlfile import Lines, Problem
 
 LIBRARY = WORKLOADS / "experiments"

@@ -18,7 +18,8 @@ from workloads.file import tableproperties
 from workloads.file.changes import ChangeError, of_format, only
 from workloads.file.meant import unknown
 from workloads.file.mode import Cluster, Session
-from workloads.file.workload import MIN_WAIT, MOST_WRITERS, KeySpec, Workload, problems
+from workloads.file.workload import MOST_WRITERS, KeySpec, Workload
+from workloads.file.workload_text import MIN_WAIT, problems
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableFormatName, TableSpec
 

@@ -17,7 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from nemesis.faults.fault import Fault
 from nemesis.order.moment import Moment
 from workloads.file.opened import too_deep
-from workloads.file.workload import Workload, problems
+from workloads.file.workload import Workload
+from workloads.file.workload_text import problems
 from workloads.file.yamlfile import FileError, KeyPath, Problem, read_text, refuse, validated
 
 FORMAT = 1

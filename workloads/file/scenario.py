@@ -22,6 +22,7 @@ from nemesis.faults.registry import VERBS
 from nemesis.faults.verb import RequestVerb
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import workload as schema
+from workloads.file import workload_text
 from workloads.file.anomalies import Entries, tables_problems
 from workloads.file.meant import suggest, unknown
 from workloads.file.mode import QUICK, Cluster, Mode, Session
@@ -215,7 +216,7 @@ def names_in(data: Any) -> Iterator[Problem]:
     for at, kind in entries(data, "operations", "*", "do"):
         if isinstance(kind, str) and kind not in KINDS:
             yield (at, f"do: {unknown('operation', kind, KINDS)}")
-    yield from schema.raw_property_problems(data)
+    yield from workload_text.raw_property_problems(data)
 
 
 def shape(text: str, file: str = "<scenario>", look_up: LookUp = nothing) -> tuple[Scenario, Lines]:
@@ -248,7 +249,7 @@ def problems(s: Scenario) -> Iterator[Problem]:
     for i, name in enumerate(names):
         if name in names[:i]:
             yield (("operations", i, "name"), f"operation {name!r} is defined twice; give each its own name")
-    yield from schema.property_problems(s.tables)
+    yield from workload_text.property_problems(s.tables)
     for i, o in enumerate(s.operations):
         at: KeyPath = ("operations", i)
         if o.do not in KINDS:

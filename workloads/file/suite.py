@@ -37,7 +37,8 @@ from workloads.file.meant import suggest, unknown
 from workloads.file.mode import Cluster, Session
 from workloads.file.sizes import Bytes
 from workloads.file.workload import LIBRARY as WORKLOADS
-from workloads.file.workload import MOST_WRITERS, Length, Workload, WorkloadError, find, problems
+from workloads.file.workload import MOST_WRITERS, Length, Workload, WorkloadError, find
+from workloads.file.workload_text import problems
 from workloads.file.yamlfile import Lines, LookUp, Problem, entries, nothing, validated
 
 LIBRARY = WORKLOADS / "suites"

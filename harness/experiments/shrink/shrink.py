@@ -22,8 +22,7 @@ from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
 from checkers.judge.stories import Stories
 from checkers.verdict import Anomaly, own_findings
-from harness.campaign.errors import TOLD
-from harness.experiments.shrink.candidates import NEMESIS, PASSES, PHASE, only, plain, tables_of
+from harness.experiments.shrink.candidates import PASSES, PHASE, only, plain, tables_of
 from harness.experiments.shrink.guess import guesses
 from harness.experiments.shrink.log import Trial
 from harness.experiments.shrink.rare import Rare, search, settled
@@ -36,8 +35,6 @@ from harness.experiments.shrink.translate import (
     conditions,
     described,
     opposite,
-    sentence,
-    to_yaml,
     translate,
 )
 from harness.experiments.shrink.trials import Trials
@@ -45,13 +42,12 @@ from harness.run.hidden import revealed
 from harness.run.recorded import recording_of
 from harness.run.settings import RunError, Watcher
 from reports.drawing.words import plural
-from reports.shrunk import RemainingOperation, ShrinkStep, Shrunk, Size
+from reports.shrunk import ShrinkStep, Size
 from workloads.file.recording import FILE as RECORDING
 from workloads.file.recording import RecordedOperation, Recording
 from workloads.file.scenario import ExpectedEnd, Scenario
 from workloads.operations.kinds import KINDS
 
-SCENARIO = "scenario.yaml"
 NOWHERE = "https://iceberg.apache.org/docs/latest/reliability/"
 """The link of a scenario whose anomaly nobody is known to have discussed: what Iceberg promises to concurrent writers."""
 NOT_AGAIN = "no part of the run showed it again when it was replayed"
@@ -454,94 +450,3 @@ def ends_of(evidence: Evidence, r: Recording) -> dict[str, ExpectedEnd]:
             name = error_chain.most_specific(b.error)[0].rsplit(".", 1)[-1] if b.error else None
             out[a.op] = ExpectedEnd(type=b.type, error=name)
     return out
-
-
-def described_operations(r: Recording, found: RecordedScenario) -> tuple[RemainingOperation, ...]:
-    """The operations that are left, with what they wait for in the scenario if there is one."""
-    steps = {} if found.said is None else {s.name: s for s in found.said.scenario.operations}
-    names = {} if found.said is None else found.said.names
-    out = []
-    for o in r.operations:
-        step = steps.get(names.get(o.op, ""))
-        struck = [f"{f.fault.name} strikes {m.kind} {m.nth}" for f in r.faults for m in f.struck if m.op == o.op]
-        waits = sentence(step) if step is not None else "; ".join(struck)
-        ended = "" if step is None else step.expect.type + (f" ({step.expect.error})" if step.expect.error else "")
-        kind = f"{o.f} (of the nemesis)" if o.phase == NEMESIS else o.f
-        out.append(
-            RemainingOperation(o.op, names.get(o.op, o.op), o.writer, kind, o.table, dict(o.value), waits, ended)
-        )
-    return tuple(out)
-
-
-def shrunk(
-    s: Shrink,
-    left: Recording | None,
-    minimal: bool | None,
-    found: RecordedScenario,
-    *,
-    proves: str,
-    replays: str,
-    goes_on: str,
-) -> Shrunk:
-    """Everything of a shrink that is shown; writes its scenario file.
-
-    Args:
-        proves: the command that runs the scenario file; ``replays``: the recording.
-    """
-    run = s.run
-    replayed = None
-    not_said = [*found.not_said]
-    text = ""
-    if left is not None and found.said is None:
-        replayed = s.replayed(left)
-    if found.said is not None:
-        text = to_yaml(
-            found.said.scenario,
-            [
-                f"Found by {run.folder.path.parent.name}/{run.folder.path.name} and reduced by icequake shrink",
-                f"from {measure(run.recording)}.",
-            ],
-        )
-        replace_file(s.into / SCENARIO, text)
-        not_said += found.said.inexact
-    shown = None if left is None else s.rare.shown if s.rare is not None else s._shown(left)
-    explanation = run.found[0].explanation
-    best = None
-    if shown is not None and shown.folder is not None:
-        best = shown.folder
-        with contextlib.suppress(*TOLD):
-            explanation = _explained(s.into / best, run.name) or explanation
-    return Shrunk(
-        run=str(run.folder.path),
-        workload=run.recording.workload.workload,
-        catalog=run.recording.catalog,
-        versions=dict(run.versions),
-        anomaly=run.name,
-        explanation=explanation,
-        documented=run.found[0].documented,
-        before=measure(run.recording),
-        after=None if left is None else measure(left),
-        operations=() if left is None else described_operations(left, found),
-        steps=s.steps,
-        minimal=minimal,
-        runs=len(s.trials),
-        seconds=round(sum(t.seconds for t in s.trials), 1),
-        replayed=None if replayed is None else str(replayed),
-        scenario=SCENARIO if found.said is not None else None,
-        reproduced=str(found.tries) if found.said is not None and found.tries.of else None,
-        waits=found.waits,
-        not_said=tuple(not_said),
-        recording=RECORDING if left is not None else None,
-        best=best,
-        command=proves if found.said is not None else replays,
-        goes_on=goes_on,
-        text=text,
-        rate=None if s.rare is None else s.rare.rate,
-    )
-
-
-def _explained(folder: Path, name: str) -> str | None:
-    """The explanation of the anomaly in a smaller run, whose operations and rows are fewer."""
-    evidence = load_evidence(folder)
-    results = check(evidence, ALL, load_promises(folder), ran=load_ran(folder))
-    return next((a.explanation for v in results.verdicts for a in v.anomalies if a.name == name), None)

@@ -13,7 +13,7 @@ from nemesis.faults.verb import AfterService
 from nemesis.order.moment import Moment
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
 from workloads.file.scenario import Scenario
-from workloads.file.workload import parse
+from workloads.file.workload_text import parse
 
 WORKLOAD = parse(
     "workload: made\ntables: [{name: a, seed_rows: 4}, {name: b, seed_rows: 4}]\nwriters: 4\nlength: {time: 5s}\n"

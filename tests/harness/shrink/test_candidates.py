@@ -15,7 +15,8 @@ from nemesis.faults.fault import Fault
 from nemesis.order.moment import Moment
 from tests.harness.shrink.made import recording, recordings
 from workloads.file.recording import RecordedFault, Recording
-from workloads.file.workload import Nemesis, Phase, parse
+from workloads.file.workload import Nemesis, Phase
+from workloads.file.workload_text import parse
 
 BY_NAME = {p.name: p for p in PASSES}
 ORDER = ["a load 1", "a commit 1", "b load 1", "b commit 1", "c load 1", "c commit 1"]

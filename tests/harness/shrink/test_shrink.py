@@ -16,9 +16,9 @@ from harness.experiments.shrink.guess import guesses
 from harness.experiments.shrink.log import journal_of
 from harness.experiments.shrink.log import trials as logged
 from harness.experiments.shrink.reduction import BudgetSpent
+from harness.experiments.shrink.shown import SCENARIO, shrunk
 from harness.experiments.shrink.shrink import (
     NOT_AGAIN,
-    SCENARIO,
     TOO_SHORT,
     Failed,
     NothingToShrink,
@@ -29,7 +29,6 @@ from harness.experiments.shrink.shrink import (
     final_rows,
     measure,
     scenario_name,
-    shrunk,
 )
 from harness.experiments.shrink.trials import MOST_FAILURES, MOST_TRIES, Budget, Trials, writers_of
 from harness.run.settings import RunError

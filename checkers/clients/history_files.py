@@ -1,0 +1,179 @@
+"""A history in a file of any known format: recognised by its start, and read.
+
+Our own JSON lines (:mod:`checkers.evidence.history`), EDN (:mod:`checkers.clients.jepsen`), logs and JSON lines of other programs.
+
+**Logs** (``jepsen.log``; test data of Knossos and Porcupine): lines of process, type, function, value; other lines are skipped::
+
+    INFO  jepsen.util - 3	:invoke	:cas	[1 4]
+    INFO  jepsen.util - 3	:info	:cas	:timed-out
+
+A keyword in place of an ``info`` or ``fail`` value is the reason, and becomes the error. There are no times; the order is the time.
+
+**JSON lines** (any program): one object for each event, with the keys of an EDN event as strings::
+
+    {"time": 3291485317, "process": 0, "type": "invoke", "f": "txn", "value": [["append", 1, 2], ["r", 1, null]]}
+
+They are read as EDN is. What is missing is guessed, and the header says what (:data:`GUESSED`). A file whose first line has ``format`` is
+icequake's own.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from checkers.clients import edn
+from checkers.clients.edn import EdnError, Keyword
+from checkers.clients.jepsen import (
+    CONCURRENT,
+    GUESSED,
+    HistoryBuilder,
+    cut,
+    error_chain_of,
+    from_edn,
+    read_event,
+    to_json,
+)
+from checkers.evidence import history
+from checkers.evidence.history import FORMAT, History, HistoryError
+from checkers.evidence.record import RecordError, decoded, shown
+from checkers.evidence.uncollected import uncollected
+from workloads.file.opened import whole
+
+_LOGGED = re.compile(
+    r"(?:.*\bINFO\b.*?(?:-|:)\s+)?(?P<process>:?[\w-]+)\s+:(?P<type>invoke|ok|fail|info)\s+(?P<rest>:\S.*)$", re.ASCII
+)
+
+
+def from_log(text: str, file: str = "<log>") -> History:
+    """A log with lines of process, type, function and value; other lines are skipped.
+
+    Raises:
+        HistoryError: no line has this form, a value is not EDN, or it is not a history.
+    """
+    number = 0
+
+    def where(at: int, message: str) -> HistoryError:
+        return HistoryError(f"{file}:{number}:{at + 1}: {message}")
+
+    builder = HistoryBuilder(where)
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):  # noqa: B007 - ``where`` reads it
+        match = _LOGGED.match(line.rstrip())
+        if match is None:
+            continue
+        name = match["process"].lstrip(":")
+        process: int | str = int(name) if name.isdigit() and len(name) < 19 else name
+        rest = match["rest"]
+        try:
+            forms = [form for _, form in edn.read_all(rest, file)]
+        except EdnError as e:
+            place = re.match(re.escape(file) + r":\d+:(\d+): (.*)", str(e), re.DOTALL)
+            at, why = (int(place[1]) - 1, place[2]) if place is not None else (0, str(e))
+            raise where(match.start("rest") + at, why) from None
+        f, *values = forms
+        if not isinstance(f, Keyword):
+            raise where(match.start("rest"), f"expected a function such as :read, found {cut(f)}")
+        value, error = (values[0] if values else None), (values[1] if len(values) > 1 else None)
+        if match["type"] in ("info", "fail") and isinstance(value, Keyword) and error is None:
+            value, error = None, value
+        try:
+            builder.add(
+                0, type=match["type"], process=process, f=f.name, value=to_json(value), error=error_chain_of(error)
+            )
+        except EdnError as e:
+            raise where(match.start("rest"), str(e)) from None
+    if not builder.events:
+        raise HistoryError(
+            f"{file}:1:1: expected lines such as 'INFO  jepsen.util - 0\\t:invoke\\t:read\\tnil', found none in {len(lines)} lines"
+        )
+    return History({"format": FORMAT}, tuple(builder.events))
+
+
+GUESSES = {
+    "process": "no event names its process, so all of them count as of process 0; give each client its own",
+    "f": "no event names its function, so all of them count as transactions (txn)",
+    "time": "no event has a time, so the order of the lines is the order in time",
+}
+"""Keys that an event may lack, and what is then assumed."""
+
+
+def from_json_lines(text: str, file: str = "<json>") -> History:
+    """A history as one JSON object a line, with the keys of an EDN event.
+
+    Raises:
+        HistoryError: a line is no JSON, or it is not a history.
+    """
+    number = 0
+
+    def where(at: int, message: str) -> HistoryError:
+        return HistoryError(f"{file}:{number}: {message}")
+
+    builder = HistoryBuilder(where)
+    events, keys = [], set[str]()
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                said = decoded(line.encode("utf-8", "replace"))
+            except RecordError as e:
+                raise where(0, str(e)) from None
+            keys |= {*said}
+            events.append((number, said))
+    header: dict[str, Any] = {"format": FORMAT}
+    if not any(said.get("type") == "invoke" for _, said in events):
+        builder.alone = len(events)
+        header[CONCURRENT] = True
+    for number, said in events:  # noqa: B007 - ``where`` reads it
+        builder.add(0, **read_event(where, 0, _form(said)))
+    missing = [why for key, why in GUESSES.items() if key not in keys and not (key == "time" and builder.alone)]
+    return History(header | ({GUESSED: missing} if missing else {}), tuple(builder.all_events()))
+
+
+def _form(value: Any) -> edn.Value:
+    """JSON as the EDN that says the same; its texts stay texts."""
+    if isinstance(value, dict):
+        return edn.Map(tuple((key, _form(inner)) for key, inner in value.items()))
+    return tuple(_form(one) for one in value) if isinstance(value, list) else value
+
+
+def load(path: Path) -> History:
+    """A history in any known format, recognised by its start: our own JSON lines, EDN, or a log.
+
+    Raises:
+        HistoryError: it cannot be read, or has none of these formats.
+    """
+    with uncollected():
+        return _load(path)
+
+
+def _load(path: Path) -> History:
+    try:
+        text = whole(path).decode("utf-8-sig")
+    except OSError as e:
+        raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
+    except UnicodeDecodeError as e:
+        raise HistoryError(f"{path}: not UTF-8 text: byte {e.start + 1} is no part of a character") from None
+    first = text.lstrip()
+    if first.startswith("{") and re.match(r'\{\s*"', first):
+        return history.read(path) if _is_own(first) else from_json_lines(text, str(path))
+    if not first:
+        raise HistoryError(f"{path}:1:1: expected a history, found an empty file")
+    if first[0] in "{[(;" or re.match(r"#[\w{_]", first):
+        return from_edn(text, str(path))
+    if any(_LOGGED.match(line.rstrip()) for line in text.split("\n")):
+        return from_log(text, str(path))
+    line = text.count("\n", 0, len(text) - len(first)) + 1
+    raise HistoryError(
+        f"{path}:{line}:1: not EDN, JSON or a log: found {shown(first.partition(chr(10))[0])}; expected events such as "
+        "{:type :invoke, :process 0, :f :read, :value nil}, one on a line; docs/history.md has the forms"
+    )
+
+
+def _is_own(text: str) -> bool:
+    """Whether JSON lines begin with icequake's header and not with an event; also if they begin with no JSON: its reader says what is wrong."""
+    try:
+        said = decoded(text.partition("\n")[0].encode("utf-8", "replace"))
+    except RecordError:
+        return True
+    return "type" not in said

@@ -1,0 +1,113 @@
+"""What is shown of a shrink, and its scenario file."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from checkers.evidence.runfolder import replace_file
+from checkers.judge.check import ALL, check
+from checkers.judge.runfolder import load_evidence, load_promises, load_ran
+from harness.campaign.errors import TOLD
+from harness.experiments.shrink.candidates import NEMESIS
+from harness.experiments.shrink.shrink import RecordedScenario, Shrink, measure
+from harness.experiments.shrink.translate import (
+    sentence,
+    to_yaml,
+)
+from reports.shrunk import RemainingOperation, Shrunk
+from workloads.file.recording import FILE as RECORDING
+from workloads.file.recording import Recording
+
+SCENARIO = "scenario.yaml"
+
+
+def described_operations(r: Recording, found: RecordedScenario) -> tuple[RemainingOperation, ...]:
+    """The operations that are left, with what they wait for in the scenario if there is one."""
+    steps = {} if found.said is None else {s.name: s for s in found.said.scenario.operations}
+    names = {} if found.said is None else found.said.names
+    out = []
+    for o in r.operations:
+        step = steps.get(names.get(o.op, ""))
+        struck = [f"{f.fault.name} strikes {m.kind} {m.nth}" for f in r.faults for m in f.struck if m.op == o.op]
+        waits = sentence(step) if step is not None else "; ".join(struck)
+        ended = "" if step is None else step.expect.type + (f" ({step.expect.error})" if step.expect.error else "")
+        kind = f"{o.f} (of the nemesis)" if o.phase == NEMESIS else o.f
+        out.append(
+            RemainingOperation(o.op, names.get(o.op, o.op), o.writer, kind, o.table, dict(o.value), waits, ended)
+        )
+    return tuple(out)
+
+
+def shrunk(
+    s: Shrink,
+    left: Recording | None,
+    minimal: bool | None,
+    found: RecordedScenario,
+    *,
+    proves: str,
+    replays: str,
+    goes_on: str,
+) -> Shrunk:
+    """Everything of a shrink that is shown; writes its scenario file.
+
+    Args:
+        proves: the command that runs the scenario file; ``replays``: the recording.
+    """
+    run = s.run
+    replayed = None
+    not_said = [*found.not_said]
+    text = ""
+    if left is not None and found.said is None:
+        replayed = s.replayed(left)
+    if found.said is not None:
+        text = to_yaml(
+            found.said.scenario,
+            [
+                f"Found by {run.folder.path.parent.name}/{run.folder.path.name} and reduced by icequake shrink",
+                f"from {measure(run.recording)}.",
+            ],
+        )
+        replace_file(s.into / SCENARIO, text)
+        not_said += found.said.inexact
+    shown = None if left is None else s.rare.shown if s.rare is not None else s._shown(left)
+    explanation = run.found[0].explanation
+    best = None
+    if shown is not None and shown.folder is not None:
+        best = shown.folder
+        with contextlib.suppress(*TOLD):
+            explanation = _explained(s.into / best, run.name) or explanation
+    return Shrunk(
+        run=str(run.folder.path),
+        workload=run.recording.workload.workload,
+        catalog=run.recording.catalog,
+        versions=dict(run.versions),
+        anomaly=run.name,
+        explanation=explanation,
+        documented=run.found[0].documented,
+        before=measure(run.recording),
+        after=None if left is None else measure(left),
+        operations=() if left is None else described_operations(left, found),
+        steps=s.steps,
+        minimal=minimal,
+        runs=len(s.trials),
+        seconds=round(sum(t.seconds for t in s.trials), 1),
+        replayed=None if replayed is None else str(replayed),
+        scenario=SCENARIO if found.said is not None else None,
+        reproduced=str(found.tries) if found.said is not None and found.tries.of else None,
+        waits=found.waits,
+        not_said=tuple(not_said),
+        recording=RECORDING if left is not None else None,
+        best=best,
+        command=proves if found.said is not None else replays,
+        goes_on=goes_on,
+        text=text,
+        rate=None if s.rare is None else s.rare.rate,
+    )
+
+
+def _explained(folder: Path, name: str) -> str | None:
+    """The explanation of the anomaly in a smaller run, whose operations and rows are fewer."""
+    evidence = load_evidence(folder)
+    results = check(evidence, ALL, load_promises(folder), ran=load_ran(folder))
+    return next((a.explanation for v in results.verdicts for a in v.anomalies if a.name == name), None)
