@@ -1,8 +1,8 @@
 """Transactions over append lists in Jepsen's own shape, judged without an object for each event.
 
 A short cut of :func:`checkers.clients.history_files.load` and :func:`checkers.clients.models.judge` for histories in which nothing is
-found, with the same verdict. Of a read of a list only its length is kept: all reads of a key must be prefixes of the longest one, which a comparison of
-their texts shows. The dependencies are those of :mod:`checkers.isolation.listappend`, as arrays.
+found, with the same verdict. Of a read of a list only its length is kept: all reads of a key must be prefixes of the longest one, which a
+comparison of their texts shows. The dependencies are those of :mod:`checkers.isolation.listappend`, as arrays.
 
 Whatever is not as usual ends it, and the history is read and judged as any other: another form or another model, a defect of the file,
 any anomaly and any doubt.

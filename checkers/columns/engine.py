@@ -20,7 +20,7 @@ from checkers.commits.in_run import in_run
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.isolation import Isolation
-from checkers.reads.judge import Reads
+from checkers.reads.checker import Reads
 from checkers.replay.walk import Replay
 from checkers.timeline.promise import known
 from checkers.timeline.timeline import Timeline

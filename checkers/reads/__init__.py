@@ -1,5 +1,5 @@
 """Did every read return a committed state that was recent enough?"""
 
-from checkers.reads.judge import Reads
+from checkers.reads.checker import Reads
 
 __all__ = ["Reads"]

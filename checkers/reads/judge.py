@@ -1,4 +1,4 @@
-"""The ``reads`` checker: did every completed read return a state that the table had, and one that was still possible at that time?
+"""The reads of one table: did every completed read return a state that the table had, and one that was still possible at that time?
 
 A table is a register whose values are its states; commits write it, reads read it. States are numbered in the order in which they were
 current (:attr:`Timeline.versions`, including those that a rollback removed from main). For a read invoked at event i, answered at e::
@@ -17,9 +17,8 @@ history answers at a metadata version within the same bounds (:mod:`checkers.tim
 A read of two tables names the snapshots that it found current: those, and not only its rows, must lie within the bounds, the rows
 must be theirs, and it may not find its first table at an older snapshot the second time.
 
-A read that equals no state is named after its content: a value of an operation that never committed (``dirty-read``, Adya's G1a), a
-value that nobody wrote (``phantom-value``, "thin air"), or rows of different states (``fractured-read``). One that equals only states
-out of bounds is named after the weakest promise that it breaks: ``read-your-writes``, ``non-monotonic-read``, ``stale-read``, ``future-read``.
+A read that equals no state is named after its content (:mod:`checkers.reads.nostate`). One that equals only states out of bounds is
+named after the weakest promise that it breaks: ``read-your-writes``, ``non-monotonic-read``, ``stale-read``, ``future-read``.
 
 States are compared by a hash: the sum of a 128-bit hash of each row. So hashing a commit costs only its own rows, a read its own.
 """
@@ -28,26 +27,22 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypedDict
 
 from checkers.evidence.history import Operation
-from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit
-from checkers.reads.named import NEVER_HAD, Named
+from checkers.reads.named import Named
+from checkers.reads.nostate import NoState
 from checkers.timeline import explain, two_tables
 from checkers.timeline.past import TableHistory
-from checkers.timeline.states import TableStates, _Span, rows_hash
+from checkers.timeline.states import TableStates, _Span
 from checkers.timeline.timeline import Timeline, kind_of
 from checkers.timeline.touched import reads_rows, touches
-from checkers.unit import Part, TableChecker, Unit, unjudged
-from checkers.verdict import Anomaly, Verdict
+from checkers.verdict import Anomaly
 from workloads.tables import COLUMNS, Row
-
-_MOST_EXPLAINED = 100
-"""Fractured reads per table to compare with every possible state, to name the nearest."""
 
 
 class ReadsTable(TypedDict):
@@ -63,78 +58,6 @@ class ReadsTable(TypedDict):
     """Reads that saw a commit that a rollback took out of main since."""
     states: int
     """States that the table had, one after the other."""
-
-
-class ReadsStats(TypedDict):
-    """What the checker counted."""
-
-    tables: dict[str, ReadsTable]
-
-
-class Reads(TableChecker):
-    """Reads that equal no state the table had, or one that it no longer or not yet had."""
-
-    name = "reads"
-    stats_type = ReadsStats
-    reducible = True
-    names = frozenset(
-        {
-            "dirty-read",
-            "fractured-read",
-            "future-read",
-            "non-monotonic-read",
-            "phantom-value",
-            "read-your-writes",
-            "stale-read",
-            "vanished-read",
-            "wrong-time-travel",
-            "no-state-read",
-        }
-    )
-
-    def part(self, unit: Unit) -> Part:
-        """Anomalies ``dirty-read``, ``fractured-read``, ``phantom-value``, ``stale-read``, ``non-monotonic-read``,
-        ``read-your-writes``, ``future-read``, ``vanished-read``, ``wrong-time-travel``.
-
-        ``stats``: :class:`ReadsStats`.
-        """
-        t = unit.timeline
-        if t is None:
-            return unjudged(unit)
-        judge = TableReads(t, self.name)
-        judge.run()
-        notes = tuple(f"{t.name}: {n}" for n in judge.notes())
-        more = _Snapshots(judge.nowhere, tuple(t.snapshots))
-        return Part(t.name, tuple(judge.anomalies), notes, bool(judge.undecided), judge.stats(), more=more)
-
-    def fold(self, parts: Sequence[Part]) -> Verdict:
-        """As for any checker of tables; of a snapshot that a table never had, it says which other table has it."""
-        asked = {s for p in parts if p.more is not None for s in p.more.nowhere.values()}
-        home = {s: p.table for p in parts if asked and p.more is not None for s in p.more.own if s in asked}
-        return super().fold([_with_home(p, home) for p in parts] if home else parts)
-
-
-@dataclass(frozen=True)
-class _Snapshots:
-    """What the whole run decides of a table's reads.
-
-    Attributes:
-        nowhere: number of an anomaly → the snapshot that was read, and that the table never had.
-        own: the snapshots of the table.
-    """
-
-    nowhere: Mapping[int, int]
-    own: tuple[int, ...]
-
-
-def _with_home(p: Part, home: Mapping[int, str]) -> Part:
-    """The part whose anomalies say of which table a snapshot is (``home``) that their own table never had."""
-    found = list(p.anomalies)
-    for n, snapshot in p.more.nowhere.items() if p.more is not None else ():
-        if snapshot in home:
-            text = found[n].explanation.replace(NEVER_HAD, f"which is a snapshot of the table {home[snapshot]}", 1)
-            found[n] = replace(found[n], explanation=text)
-    return replace(p, anomalies=tuple(found))
 
 
 class _Floor:
@@ -154,8 +77,8 @@ class _Floor:
 
     def before(self, event: int) -> tuple[int, Operation | None]:
         """The greatest position that is certain before an event (0 for none), and the operation that proves it."""
-        at = bisect_left(self._events, event)
-        return self._best[at - 1] if at else (0, None)
+        place = bisect_left(self._events, event)
+        return self._best[place - 1] if place else (0, None)
 
 
 @dataclass
@@ -170,7 +93,6 @@ class TableReads:
     judged: int = 0
     vanished: int = 0
     rolled_back: int = 0
-    fractured: int = 0
     undecided: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -178,6 +100,7 @@ class TableReads:
         self.states = TableStates(t)
         self.past = TableHistory(t)
         self.named = Named(self)
+        self._no_state = NoState(self)
         self.writes, self.reads = _Floor(), _Floor()
         self.travels = _Floor()
         """What is certain of metadata versions rather than of positions: by time travels, and by expiries."""
@@ -201,10 +124,10 @@ class TableReads:
                 shown.add(c.snapshot_id)
                 latest = max(latest, o.invoked.index)
                 kind = kind_of(o)
-                again = (
+                duplicate = (
                     o.op in proven and kind is not None and kind.changes_rows
-                )  # a duplicate may have come at any time later
-                if o.type == "ok" and o.completed is not None and not again:
+                )  # it may have come at any time later
+                if o.type == "ok" and o.completed is not None and not duplicate:
                     acks.append((o.completed.index, p, o))
                     proven.add(o.op)
             self.invoked.append(latest)
@@ -280,7 +203,9 @@ class TableReads:
             self.undecided["the rows of a snapshot that it may have seen are not known"] += 1
         elif not self.doubtful(o):
             self.judged += 1
-            found = self._misplaced(o, rows, key, spans, floor, ceiling) or self._no_state(o, rows, key, floor, ceiling)
+            found = self._misplaced(o, rows, key, spans, floor, ceiling) or self._no_state.found(
+                o, rows, key, floor, ceiling
+            )
             if found is not None:
                 self.anomalies.append(found)
 
@@ -357,7 +282,7 @@ class TableReads:
         snapshot = self.t.versions[p].snapshot
         return self.t.snapshots.get(snapshot) if snapshot is not None else None
 
-    def _state(self, p: int) -> str:
+    def state_words(self, p: int) -> str:
         c = self.commit(p)
         return (
             "the empty table"
@@ -375,20 +300,24 @@ class TableReads:
         return self.early(o, rows, key, newer[0].start) if newer else None
 
     def old(
-        self, o: Operation, rows: list[Row], key: int | None, p: int, floor: int, said: str | None = None
+        self, o: Operation, rows: list[Row], key: int | None, p: int, floor: int, deed: str | None = None
     ) -> Anomaly:
         """The newest state that it equals is older than one that was certainly reached when it was invoked.
 
-        ``said``: what it did with a snapshot that it named; then every snapshot counts, and not only those that changed the rows.
+        ``deed``: what it did with a snapshot that it named; then every snapshot counts, and not only those that changed the rows.
         """
-        at = o.invoked.index
-        missed = self.states.changes_of(key, p + 1, floor) if said is None else list(range(p + 1, floor + 1))
-        mine = self.own_writes[o.process].before(at) if o.process in self.own_writes else (0, None)
-        own = [q for q in missed if (c := self.commit(q)) is not None and self._by(c) == o.process and q <= mine[0]]
-        before = self.own_reads[o.process].before(at) if o.process in self.own_reads else (0, None)
-        wrote, read = self.writes.before(at), self.reads.before(at)
+        invoked = o.invoked.index
+        missed = self.states.changes_of(key, p + 1, floor) if deed is None else list(range(p + 1, floor + 1))
+        written = self.own_writes[o.process].before(invoked) if o.process in self.own_writes else (0, None)
+        own = [
+            q
+            for q in missed
+            if (c := self.commit(q)) is not None and self._process_of(c) == o.process and q <= written[0]
+        ]
+        before = self.own_reads[o.process].before(invoked) if o.process in self.own_reads else (0, None)
+        wrote, read = self.writes.before(invoked), self.reads.before(invoked)
         if own:
-            name, miss, (position, proof) = "read-your-writes", own[-1], mine
+            name, miss, (position, proof) = "read-your-writes", own[-1], written
         elif before[0] > p:
             name, miss, (position, proof) = "non-monotonic-read", missed[0] if missed else floor, before
         elif wrote[0] > p:
@@ -405,32 +334,12 @@ class TableReads:
             else f"{explain.snapshot(first)} of {explain.maker(first, self.t.everything)}"
         )
         text = f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, "
-        if said is None:
-            text += f"returned {what} as it was before {until}: it equals {self._state(p)} and nothing later. "
+        if deed is None:
+            text += f"returned {what} as it was before {until}: it equals {self.state_words(p)} and nothing later. "
         else:
-            text += f"{said}: so it saw the table as it was before {until}. "
+            text += f"{deed}: so it saw the table as it was before {until}. "
         maker = self.t.everything.get(c.op) if c is not None and c.op is not None else None
-        lacks = "That"
-        if c is not None and c is not first:
-            lacks = f"It lacks {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}, too. That"
-        if name == "read-your-writes":
-            text += f"{lacks} was a write of the same process, {explain.outcome(maker) if maker is not None else 'acknowledged'} before."
-        elif proof is not None and (kind := kind_of(proof)) is not None and kind.verb == "read":
-            who = "the same process" if proof.process == o.process else explain.process(proof)
-            if kind.travels:
-                text += f"But the history that {who} had asked by {proof.op}, {explain.outcome(proof)}, had {self._state(position)}."
-            else:
-                text += f"But {who} had read {self._state(position)} or a later one by {proof.op}, {explain.outcome(proof)}."
-        elif proof is not None and not self.t.commits.get(proof.op):
-            text += f"But the {explain.operation(proof)}, which changed a later version of the metadata, was {explain.outcome(proof)} before."
-        elif proof is not None:
-            same = maker is not None and proof.op == maker.op
-            text += (
-                f"{lacks} write was {explain.outcome(proof)}, before the read was invoked."
-                if same
-                else f"But {explain.operation(proof)}, whose snapshot is later still, was {explain.outcome(proof)}, before the read "
-                "was invoked."
-            )
+        text += self._proof_words(o, name, position, proof, c if c is not first else None, maker)
         broken = [
             *(["read-your-writes"] if own else []),
             *(["non-monotonic-read"] if before[0] > p else []),
@@ -438,12 +347,44 @@ class TableReads:
         ]
         return self.make(name, text, o, rows, key, [self.commit(p), c], [maker, proof], {"broken": broken})
 
-    def _by(self, c: Commit) -> Any:
+    def _proof_words(
+        self,
+        o: Operation,
+        name: str,
+        position: int,
+        proof: Operation | None,
+        lacking: Commit | None,
+        maker: Operation | None,
+    ) -> str:
+        """What proves that a newer state had been reached.
+
+        ``lacking``: a commit that the read lacks besides the one that was named; ``maker``: the operation of the newest that it lacks.
+        """
+        lacks = "That"
+        if lacking is not None:
+            lacks = f"It lacks {explain.snapshot(lacking)} of {explain.maker(lacking, self.t.everything)}, too. That"
+        if name == "read-your-writes":
+            return f"{lacks} was a write of the same process, {explain.outcome(maker) if maker is not None else 'acknowledged'} before."
+        if proof is None:
+            return ""
+        if (kind := kind_of(proof)) is not None and kind.verb == "read":
+            who = "the same process" if proof.process == o.process else explain.process(proof)
+            state = self.state_words(position)
+            if kind.travels:
+                return f"But the history that {who} had asked by {proof.op}, {explain.outcome(proof)}, had {state}."
+            return f"But {who} had read {state} or a later one by {proof.op}, {explain.outcome(proof)}."
+        if not self.t.commits.get(proof.op):
+            return f"But the {explain.operation(proof)}, which changed a later version of the metadata, was {explain.outcome(proof)} before."
+        if maker is not None and proof.op == maker.op:
+            return f"{lacks} write was {explain.outcome(proof)}, before the read was invoked."
+        return f"But {explain.operation(proof)}, whose snapshot is later still, was {explain.outcome(proof)}, before the read was invoked."
+
+    def _process_of(self, c: Commit) -> Any:
         o = self.t.everything.get(c.op) if c.op is not None else None
         return None if o is None else o.process
 
-    def early(self, o: Operation, rows: list[Row], key: int | None, p: int, said: str | None = None) -> Anomaly:
-        """The oldest state that it equals was made by an operation invoked after the read ended. ``said``: as in :meth:`old`."""
+    def early(self, o: Operation, rows: list[Row], key: int | None, p: int, deed: str | None = None) -> Anomaly:
+        """The oldest state that it equals was made by an operation invoked after the read ended. ``deed``: as in :meth:`old`."""
         c = self.commit(p)
         late = next(
             (
@@ -457,157 +398,12 @@ class TableReads:
             None,
         )
         who = "" if late is None else f" only after the {explain.operation(late)}, invoked at {explain.ms(late.start)}"
-        if said is None:
-            text = f"the {explain.operation(o)} {explain.outcome(o)} with rows that equal {self._state(p)} and nothing earlier"
+        if deed is None:
+            text = f"the {explain.operation(o)} {explain.outcome(o)} with rows that equal {self.state_words(p)} and nothing earlier"
         else:
-            text = f"the {explain.operation(o)}, {explain.outcome(o)}, {said}"
-        text += f": the table had {'them' if said is None else 'that'}{who}, after the read had ended."
+            text = f"the {explain.operation(o)}, {explain.outcome(o)}, {deed}"
+        text += f": the table had {'them' if deed is None else 'that'}{who}, after the read had ended."
         return self.make("future-read", text, o, rows, key, [c], [late])
-
-    # --- no state at all
-
-    @cached_property
-    def _written(self) -> frozenset[Row]:
-        """Every row that some commit in the log made."""
-        return frozenset(r for r, (born, _) in self._lives.items() if born is not None)
-
-    def _no_state(self, o: Operation, rows: list[Row], key: int | None, floor: int, ceiling: int) -> Anomaly | None:
-        strange = [r for r in rows if r not in self._written]
-        thin: list[Row] = []
-        uncommitted: dict[str, Row] = {}
-        lost: dict[str, Row] = {}
-        for r in strange:
-            for w in sorted({str(r.val), *str(r.log).split(",")}) + self._uncounted(o, r):
-                x = self.t.everything.get(w)
-                if x is None or x.table != self.t.name:
-                    thin.append(r)
-                elif not self.t.commits.get(w):
-                    (lost if x.type == "ok" else uncommitted).setdefault(w, r)
-        if thin:
-            text = (
-                f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(thin)}, with a value that no operation on this "
-                "table writes."
-            )
-            return self.make("phantom-value", text, o, thin, key, [], [])
-        if uncommitted:
-            writers_ = [self.t.everything[w] for w in sorted(uncommitted)]
-            text = (
-                f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(uncommitted[w.op] for w in writers_)}, "
-                f"written by the {explain.listing(f'{explain.operation(w)}, {explain.outcome(w)}' for w in writers_)}: no snapshot of it "
-                "was ever committed, so nobody may see it (Adya's G1a)."
-            )
-            return self.make("dirty-read", text, o, list(uncommitted.values()), key, [], writers_)
-        if lost:  # acknowledged, and no snapshot in the log: the commits checker reports the lost commit
-            self.vanished += 1
-            return None
-        if strange:
-            text = f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(strange)}, which no commit ever made."
-            return self.make("phantom-value", text, o, strange, key, [], [])
-        if key is None and (staged := self._staged(rows)) is not None:
-            c = self.t.snapshots[staged]
-            maker = self.t.everything.get(c.op or "")
-            text = (
-                f"the {explain.operation(o)}, {explain.outcome(o)}, returned the rows of {explain.snapshot(c)} of "
-                f"{explain.maker(c, self.t.everything)}, which never was on main."
-            )
-            return self.make("dirty-read", text, o, rows, key, [c], [maker])
-        return self._fractured(o, rows, key, floor, ceiling)
-
-    def _uncounted(self, read: Operation, row: Row) -> list[str]:
-        """Increments that never committed and may have made the row: a counter does not show who wrote it.
-
-        It changed a row that those had written who sign it. One that had failed before the last of them was invoked cannot have seen theirs.
-        """
-        assert read.completed is not None
-        signed = (self.t.everything.get(w) for w in {str(row.val), *str(row.log).split(",")})
-        named = max((w.invoked.index for w in signed if w is not None), default=-1)
-        return [
-            o.op
-            for o in self.t.ops
-            if (kind := kind_of(o)) is not None
-            and kind.changes_rows
-            and not (kind.signs or kind.deletes)
-            and o.type != "ok"
-            and not self.t.commits.get(o.op)
-            and o.invoked.index < read.completed.index
-            and not (o.type == "fail" and o.indices[-1] < named)
-            and (about := touches(o, self.t.spec)) is not None
-            and (about.ids == (row.id,) or about.among is None or row.part in about.among)
-        ]
-
-    def _staged(self, rows: list[Row]) -> int | None:
-        h = rows_hash(rows)
-        return next((s for s, x in self.states.of_snapshot.items() if x == h and s not in self.t.ever_current), None)
-
-    def _fractured(self, o: Operation, rows: list[Row], key: int | None, floor: int, ceiling: int) -> Anomaly:
-        text = (
-            f"the {explain.operation(o)}, invoked at {explain.ms(o.start)} and {explain.outcome(o)}, equals no state that the table ever "
-            "had, though each of its rows was committed."
-        )
-        self.fractured += 1
-        if self.fractured > _MOST_EXPLAINED:
-            return self.make("fractured-read", text, o, rows, key, [], [])
-        p, more, less = self._nearest(Counter(rows), key, floor, ceiling)
-        text += (
-            f" The nearest possible state is {self._state(p)}; compared with it, the read has {explain.rows(more)} too much and "
-            f"lacks {explain.rows(less)}."
-        )
-        commits: list[Commit | None] = []
-        for r in [*more, *less][: explain.MOST_IN_A_SENTENCE]:
-            life = self._life(r)
-            if life is not None:
-                text += f" {explain.row(r)} was there {life}."
-                commits += self._lives[r]
-        makers = [self.t.everything.get(c.op or "") for c in commits if c is not None]
-        return self.make("fractured-read", text, o, [*more, *less], key, commits, makers)
-
-    def _nearest(
-        self, rows: Counter[Row], key: int | None, floor: int, ceiling: int
-    ) -> tuple[int, list[Row], list[Row]]:
-        """The position within the bounds that differs least from ``rows``, and the extra and missing rows compared with it."""
-        off = Counter(rows)  # rows read minus rows of the state
-        size = sum(off.values())
-        best: tuple[int, int, list[Row], list[Row]] | None = None
-        cursor: int | None = None
-        for p in range(ceiling + 1):
-            version = self.t.versions[p]
-            if p in self.states.unknown:
-                continue
-            for c, sign in self.states.steps(cursor, version.snapshot):
-                changes = self.t.changes(c)
-                assert changes is not None
-                for part, way in ((changes.added, -sign), (changes.removed, sign)):
-                    for r in part:
-                        if key is None or r.id == key:
-                            size += abs(off[r] + way) - abs(off[r])
-                            off[r] += way
-            cursor = version.snapshot
-            if p >= floor and (best is None or size <= best[0]):
-                more = sorted((+off).elements(), key=str)
-                best = size, p, more, sorted((+Counter({r: -n for r, n in off.items()})).elements(), key=str)
-        return (best[1], best[2], best[3]) if best is not None else (floor, sorted(rows, key=str), [])
-
-    @cached_property
-    def _lives(self) -> dict[Row, list[Commit | None]]:
-        """Row → the first commit that made it, and the first that removed it (None: no commit did)."""
-        out: dict[Row, list[Commit | None]] = {}
-        for c in self.t.log.commits:
-            changes = self.t.changes(c)
-            for r in changes.added if changes is not None else ():
-                out.setdefault(r, [c, None])
-            for r in changes.removed if changes is not None else ():
-                life = out.setdefault(r, [None, None])
-                life[1] = life[1] or c
-        return out
-
-    def _life(self, row: Row) -> str | None:
-        """When a row was in the table: from which snapshot to which."""
-        born, died = self._lives.get(row, (None, None))
-        if born is None:
-            return None
-        text = f"from {explain.snapshot(born)} of {explain.maker(born, self.t.everything)}"
-        until = "" if died is None else f"{explain.snapshot(died)} of {explain.maker(died, self.t.everything)}"
-        return text + (f" until {until}" if until else " on")
 
     # --- pieces
 

@@ -21,7 +21,7 @@ from checkers.isolation import Isolation
 from checkers.judge.check import ALL, check
 from checkers.linearizable import Linearizable
 from checkers.liveness import Liveness
-from checkers.reads.judge import Reads
+from checkers.reads.checker import Reads
 from checkers.replay.walk import Replay
 from checkers.retries import Retries
 from checkers.timeline import two_tables

@@ -21,7 +21,7 @@ from checkers.evidence.runfolder import StoreError
 from checkers.evidence.tablelog import Commit, TableLog, TableLogError
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Promises, load_evidence, load_promises, write_results
-from checkers.reads.judge import Reads
+from checkers.reads.checker import Reads
 from checkers.replay.walk import Replay
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Checker, Validity, Verdict

@@ -10,7 +10,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.isolation import Isolation
 from checkers.judge.known import RunFacts, known_defects
 from checkers.linearizable import Linearizable
-from checkers.reads.judge import Reads
+from checkers.reads.checker import Reads
 from checkers.replay.walk import Replay
 from tests.support.drawing import Drawing, names, row, verdict
 

@@ -11,7 +11,7 @@ import pytest
 from checkers.evidence.evidence import Evidence
 from checkers.isolation import LEVELS, Isolation, Transaction, check_transactions
 from checkers.isolation import levels as levels_module
-from checkers.reads.judge import Reads
+from checkers.reads.checker import Reads
 from checkers.replay.walk import Replay
 from checkers.selftest import recorded
 from tests.support.amount import many

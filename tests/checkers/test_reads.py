@@ -16,7 +16,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event
 from checkers.evidence.problem import problem_of
 from checkers.evidence.replace import replace
-from checkers.reads.judge import Reads
+from checkers.reads.checker import Reads
 from checkers.timeline import two_tables
 from checkers.timeline.states import rows_hash
 from tests.support.drawing import Drawing, names, row, verdict

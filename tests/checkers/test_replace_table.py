@@ -6,7 +6,7 @@ from checkers.columns import check_columns
 from checkers.commits import Commits
 from checkers.evidence.replace import replace
 from checkers.judge.check import check
-from checkers.reads.judge import Reads
+from checkers.reads.checker import Reads
 from checkers.replay.walk import Replay
 from checkers.timeline.timelines import timelines
 from tests.support.drawing import Drawing, names, row, verdict

@@ -15,7 +15,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture
 from checkers.isolation.checker import Isolation
 from checkers.judge.check import check
-from checkers.reads.judge import Reads
+from checkers.reads.checker import Reads
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import CLEAN, MIX, ROW_BY_ROW, Defects, Refused, Run, simulate
 from workloads.operations.kinds import KINDS
