@@ -214,53 +214,76 @@ def add_all(
     Raises:
         LakeError: the lake cannot be written.
     """
-    out, held = AddResult(), lake.held()
-    batch: list[tuple[RunFolder, Rows]] = []
+    adding, held = _Adding(lake, say), lake.held()
     days = set()
-
-    def skip(folder: RunFolder, why: str) -> None:
-        out.skipped[folder.path] = why
-        say(f"skipped {folder.path}: {why}")
-
-    def flush() -> None:
-        try:
-            lake.add([rows for _, rows in batch])
-            out.added += [name_of(f.path) for f, _ in batch]
-        except Collision:  # of one of them
-            for folder, rows in batch:
-                try:
-                    lake.add([rows])
-                    out.added.append(name_of(folder.path))
-                except Collision as e:
-                    skip(folder, str(e))
-        batch.clear()
-
     for n, folder in enumerate(folders):
         progress(n, len(folders))
         name = name_of(folder.path)
         if name in held and not again and _same(folder, held[name].namespace):
-            out.there.append(name)
+            adding.out.there.append(name)
             continue
-        if name in {name_of(f.path) for f, _ in batch}:
-            flush()
+        if name in adding.names:
+            adding.flush()
         if folder.state().get("state") == "running":
-            skip(folder, "it is still running")
+            adding.skip(folder, "it is still running")
             continue
         try:
             started_of(folder.path, folder.state())
             rows = read(folder)
         except Exception as e:  # whatever is wrong with one folder, the others are added
-            skip(folder, str(e) if isinstance(e, ValueError | OSError) else f"{type(e).__name__}: {e}")
+            adding.skip(folder, str(e) if isinstance(e, ValueError | OSError) else f"{type(e).__name__}: {e}")
             continue
-        batch.append((folder, rows))
+        adding.add(folder, rows)
         days |= {*rows["runs"]["day"].to_pylist()}
-        if len(batch) == RUNS_PER_COMMIT:
-            flush()
-    flush()
+    adding.flush()
     progress(len(folders), len(folders))
     for line in tend(lake, days).ended:
         say(line)
-    return out
+    return adding.out
+
+
+class _Adding:
+    """Runs on their way into a lake, several in a commit.
+
+    Attributes:
+        out: what became of the folders so far.
+    """
+
+    def __init__(self, lake: Lake, say: Callable[[str], object]) -> None:
+        self._lake = lake
+        self._say = say
+        self._batch: list[tuple[RunFolder, Rows]] = []
+        self.out = AddResult()
+
+    @property
+    def names(self) -> set[str]:
+        """The runs that wait for the next commit."""
+        return {name_of(folder.path) for folder, _ in self._batch}
+
+    def add(self, folder: RunFolder, rows: Rows) -> None:
+        """Add a run with the next commit."""
+        self._batch.append((folder, rows))
+        if len(self._batch) == RUNS_PER_COMMIT:
+            self.flush()
+
+    def skip(self, folder: RunFolder, why: str) -> None:
+        """Say why a folder is not added."""
+        self.out.skipped[folder.path] = why
+        self._say(f"skipped {folder.path}: {why}")
+
+    def flush(self) -> None:
+        """Commit the runs that wait. If the commit collides with a run of the lake, each gets a commit of its own."""
+        try:
+            self._lake.add([rows for _, rows in self._batch])
+            self.out.added += [name_of(folder.path) for folder, _ in self._batch]
+        except Collision:  # of one of them
+            for folder, rows in self._batch:
+                try:
+                    self._lake.add([rows])
+                    self.out.added.append(name_of(folder.path))
+                except Collision as e:
+                    self.skip(folder, str(e))
+        self._batch.clear()
 
 
 def _same(folder: RunFolder, namespace: str | None) -> bool:

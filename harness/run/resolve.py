@@ -216,26 +216,9 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
         WorkloadError: one cannot be read, or something in it is wrong, or no cell can run.
     """
     suite, lines = suites.parse(read_text(path), str(path), partial(_nameless, path))
-    wrong = [*suites.wrong_names(suite)]
-    files: dict[str, Path] = {}
-    read: dict[str, WorkloadFile] = {}
-    for i, word in enumerate(suite.cells.workloads):
-        at: KeyPath = ("cells", "workloads", i)
-        try:
-            found = suites.workload_path(word, path)
-            if (name := Path(word).stem) in files and files[name] != found:
-                wrong.append((at, f"workloads: {found} and {files[name]} have one name; rename one of the files"))
-            files[name], read[name] = found, read_workload(found, warn)
-        except schema.WorkloadError as e:
-            wrong += [(at, f"workloads: {line}") for line in str(e).splitlines()]
-    own: dict[str, str] = {}
-    for i, name in enumerate(suite.cells.catalogs):
-        at = ("cells", "catalogs", i)
-        if user_file.is_file(name):
-            own[name] = _beside(path, name)
-            wrong += [(at, f"catalogs: {m}") for m in _own_problems(Path(own[name]))]
-        elif name not in CATALOGS:
-            wrong.append((at, f"catalogs: {unknown('catalog', name, CATALOGS)}{OR_OWN_FILE}"))
+    files, read, wrong = _workloads_of(suite, path, warn)
+    own, wrong_catalogs = _catalogs_of(suite, path)
+    wrong = [*suites.wrong_names(suite), *wrong, *wrong_catalogs]
     for i, number in enumerate(suite.cells.iceberg):
         try:
             releases.find(number)
@@ -243,9 +226,11 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
             wrong.append((("cells", "iceberg", i), f"iceberg: {e}"))
     tables = sorted({t.name for file in read.values() for t in file.workload.tables})
     for i, known in enumerate(suite.known):
-        at = ("known", i)
-        wrong += [((*at, *place), message) for place, message in unknown_entries("anomaly", known.anomaly)]
-        wrong += [((*at, *place), message) for place, message in tables_problems("anomaly", known.anomaly, tables)]
+        for place, message in (
+            *unknown_entries("anomaly", known.anomaly),
+            *tables_problems("anomaly", known.anomaly, tables),
+        ):
+            wrong.append((("known", i, *place), message))
     refuse(wrong, lines, str(path))
     cells = suites.cells_of(suite, releases.DEFAULT.iceberg)
     if not cells:
@@ -269,6 +254,39 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
         why = ": ".join(next((c.name, r) for c, r in left_out.items()))
         refuse([(("cells",), f"cells: none can run; {why}")], lines, str(path))
     return SuiteFile(suite, path, files, workloads, left_out, own)
+
+
+def _workloads_of(
+    suite: Suite, path: Path, warn: Warn
+) -> tuple[dict[str, Path], dict[str, WorkloadFile], list[Problem]]:
+    """The files of a suite's workloads, what they say, and what is wrong with them."""
+    files: dict[str, Path] = {}
+    read: dict[str, WorkloadFile] = {}
+    wrong: list[Problem] = []
+    for i, word in enumerate(suite.cells.workloads):
+        key: KeyPath = ("cells", "workloads", i)
+        try:
+            found = suites.workload_path(word, path)
+            if (name := Path(word).stem) in files and files[name] != found:
+                wrong.append((key, f"workloads: {found} and {files[name]} have one name; rename one of the files"))
+            files[name], read[name] = found, read_workload(found, warn)
+        except schema.WorkloadError as e:
+            wrong += [(key, f"workloads: {line}") for line in str(e).splitlines()]
+    return files, read, wrong
+
+
+def _catalogs_of(suite: Suite, path: Path) -> tuple[dict[str, str], list[Problem]]:
+    """The paths of the user's own catalogs in a suite, and what is wrong with its catalogs."""
+    own: dict[str, str] = {}
+    wrong: list[Problem] = []
+    for i, name in enumerate(suite.cells.catalogs):
+        key: KeyPath = ("cells", "catalogs", i)
+        if user_file.is_file(name):
+            own[name] = _beside(path, name)
+            wrong += [(key, f"catalogs: {m}") for m in _own_problems(Path(own[name]))]
+        elif name not in CATALOGS:
+            wrong.append((key, f"catalogs: {unknown('catalog', name, CATALOGS)}{OR_OWN_FILE}"))
+    return own, wrong
 
 
 def _nameless(path: Path, data: Any) -> Iterator[Problem]:

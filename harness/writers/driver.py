@@ -303,8 +303,7 @@ def launcher(
 
     Args:
         run_id: marks the process, so that the watchdog kills it with the run.
-        data: folder for sockets and Spark's scratch files; short, since a Unix socket's path is limited to ~100 bytes.
-        logs: folder for the drivers' logs.
+        data: folder for sockets and Spark's scratch files; short, since a Unix socket's path is limited to ~100 bytes. ``logs``: for logs.
         front: returns the endpoints that the named writer sees, such as proxies.
         clocks: writer → offset of its clock, such as ``-2h``; raises ServiceError where that is impossible.
         engines: the engine of each writer; Spark for those beyond. Raises SetupError if one cannot be installed.
@@ -313,9 +312,11 @@ def launcher(
         warm: sockets of running writers; the n-th belongs to the n-th writer of Spark's. One that is gone or busy is not used.
         new_sessions: whether a warm writer first gets a new session with these endpoints; False: its session has them already.
     """
-
     guests = {name: engine for name in {*engines} if isinstance(engine := ENGINES[name], Guest)}
     files = {n: installed(engine.needs_with(endpoints.catalog_properties)) for n, engine in guests.items()}
+
+    def place(tag: str) -> dict[str, Any]:
+        return {"run_id": run_id, "folder": data / tag, "log": logs / f"writer-{tag}.log"}
 
     def launch(name: str, generation: int) -> Writer:
         n = int(name.removeprefix("w"))
@@ -324,33 +325,34 @@ def launcher(
         environment = writer_environment(installation, endpoints) | skewed((clocks or {}).get(n))
         conf = spark_conf(installation, seen, scratch=data / tag, catalog_name=CATALOG)
         if n < len(engines) and engines[n] in guests:
-            guest = GuestDriver(
-                tag,
-                engines[n],
-                access(seen, conf, scratch=data / f"{name}-state", files=files[engines[n]]),
-                run_id=run_id,
-                environment=environment,
-                path=(*_pyspark(guests[engines[n]], installation), *files[engines[n]].python_path),
-                folder=data / tag,
-                log=logs / f"writer-{tag}.log",
-            )
+            engine, own = engines[n], files[engines[n]]
+            path = (*_pyspark(guests[engine], installation), *own.python_path)
+            reach = access(seen, conf, scratch=data / f"{name}-state", files=own)
+            guest = GuestDriver(tag, engine, reach, path=path, environment=environment, **place(tag))
             guest.start()
             return Writer(name, guest, guest.socket)
         if n < len(engines) and isinstance(ENGINES[engines[n]], Pooled):
             assert shared is not None
-            pool = shared.current()
-            plain = access(seen, conf, scratch=data / f"{name}-state", files=Files()).properties
+            pool, plain = shared.current(), access(seen, conf, scratch=data / f"{name}-state", files=Files()).properties
             return Writer(name, pool, pool.socket, session=plain, shared=True)
-        taken = _take_warm(name, n, engines, warm, conf if new_sessions else None) if generation == 0 else None
-        if taken is not None:
-            return taken
-        driver = _spark_driver(
-            tag, installation, endpoints, conf, None if docker else environment, run_id=run_id, data=data, logs=logs
-        )
+        if generation == 0 and (writer := _take_warm(name, n, engines, warm, conf if new_sessions else None)):
+            return writer
+        conf |= {"spark.app.name": f"icequake {tag}"}
+        contained = writer_environment(replace(installation, java=JAVA, python=PYTHON), endpoints) if docker else None
+        driver = _spark_driver(tag, installation, contained, environment, conf=conf, **place(tag))
         driver.start()
         return Writer(name, driver, driver.socket)
 
     return launch
+
+
+def _spark_driver(
+    tag: str, installation: Installation, contained: dict[str, str] | None, environment: dict[str, str], **own: Any
+) -> Driver:
+    """Spark's driver as a process, or, if there is an environment ``contained`` for it, in a container."""
+    if contained is not None:
+        return DriverContainer(tag, installation, environment=contained, **own)
+    return Driver(tag, python=installation.python, environment=environment, **own)
 
 
 def _take_warm(
@@ -362,23 +364,3 @@ def _take_warm(
         return None
     writer = Writer(name, None, warm[rank])
     return writer if writer.take(None if conf is None else session_properties(conf)) else None
-
-
-def _spark_driver(
-    tag: str,
-    installation: Installation,
-    endpoints: Endpoints,
-    conf: Mapping[str, str],
-    environment: dict[str, str] | None,
-    *,
-    run_id: str,
-    data: Path,
-    logs: Path,
-) -> Driver:
-    """Spark's driver as a process with this environment, or, without one, in a container."""
-    own: dict[str, Any] = {"conf": {**conf, "spark.app.name": f"icequake {tag}"}, "folder": data / tag}
-    own |= {"run_id": run_id, "log": logs / f"writer-{tag}.log"}
-    if environment is not None:
-        return Driver(tag, python=installation.python, environment=environment, **own)
-    inside = writer_environment(replace(installation, java=JAVA, python=PYTHON), endpoints)
-    return DriverContainer(tag, installation, environment=inside, **own)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 
 from nemesis.faults.fields import FaultFields, RequestKind
 from nemesis.wires.pipe import Pipe
@@ -38,6 +39,20 @@ def classify(sql: str) -> RequestKind:
     return next((kind for pattern, kind in _KINDS if pattern.match(sql.strip())), "other")
 
 
+@dataclass
+class _Statement:
+    """The statement that a request executes: of several the one that does most (:data:`_RANK`).
+
+    Attributes:
+        values: its parameters.
+        begins: whether it is in a transaction block, or begins one.
+    """
+
+    sql: str = ""
+    values: list[str | None] = field(default_factory=list)
+    begins: bool = False
+
+
 class PostgresWire(Wire):
     """One connection. It remembers named statements, because pgjdbc sends their text only once."""
 
@@ -63,65 +78,68 @@ class PostgresWire(Wire):
                 return None
         if not self._started:
             return await self._startup(client)
-        data, sql, waits = bytearray(), "", b""
-        values: list[str | None] = []
-        expected: list[bytes] = []
-        begins, kinds = self._state != b"I", bytearray()
+        data, kinds, expected = bytearray(), bytearray(), list[bytes]()
+        statement = _Statement(begins=self._state != b"I")
         while True:
-            try:
-                kind, message = await self._message(client)
-                if kind not in _SENT:
-                    client.buffer[:0] = message
-                    raise NotSpoken
-            except NotSpoken:
-                client.buffer[:0] = data
-                raise
+            kind, message = await self._sent(client, data)
             data += message
             if kind not in b"d":
                 kinds.append(kind)
-            body = message[5:]
-            if kind == ord("P"):
-                name, _, rest = body.partition(b"\0")
-                self._statements[name] = rest.partition(b"\0")[0].decode("utf-8", "replace")
-                begins |= _BEGIN.match(self._statements[name]) is not None
-                sql = self._heavier(sql, self._statements[name])
-            elif kind == ord("B"):
-                _, _, rest = body.partition(b"\0")
-                name, _, rest = rest.partition(b"\0")
-                bound = self._statements.get(name, "")
-                begins |= _BEGIN.match(bound) is not None
-                sql = self._heavier(sql, bound)
-                if sql == bound:
-                    values = _parameters(rest)
-            elif kind == ord("Q"):
-                sql = body.rstrip(b"\0").decode("utf-8", "replace")
-                begins |= _BEGIN.match(sql) is not None
+            self._read(statement, kind, message[5:])
             if kind in b"QE":
                 self._extended = kind == ord("E")
             if kind in _ENDS_ONE:
                 expected.append(_ENDS_ONE[kind])
             if kind in b"cf" and self._extended:
                 continue  # it ends a COPY of the extended protocol, and its Sync follows
-            if kind in b"QSFcfpX":
-                waits = b"" if kind == ord("X") else b"Q" if kind in b"QF" else b"Z"
-                break
-            if kind == ord("H"):
-                waits = b"H"
+            if kind in b"QSFcfpXH":
+                waits = b"" if kind == ord("X") else b"Q" if kind in b"QF" else b"H" if kind == ord("H") else b"Z"
                 break
         self._expected = expected
         self._waits = waits
-        kind_of = classify(sql)
-        request = Request(kind_of, " ".join(sql.split())[:200] or chr(data[0]), Message(bytes(data)))
+        kind_of = classify(statement.sql)
+        request = Request(kind_of, " ".join(statement.sql.split())[:200] or chr(data[0]), Message(bytes(data)))
         request.last = not waits
-        request.key = f"{bytes(kinds)!r} {self._state!r} {request.what} {values}"
+        request.key = f"{bytes(kinds)!r} {self._state!r} {request.what} {statement.values}"
         if kind_of != "other":
-            _understand(request, sql, values)
-        if kind_of == "commit" and begins:
+            _understand(request, statement.sql, statement.values)
+        if kind_of == "commit" and statement.begins:
             request.kind, self._pending = "other", request
-        elif self._pending is not None and _COMMIT.match(sql):
+        elif self._pending is not None and _COMMIT.match(statement.sql):
             pending, self._pending = self._pending, None
             request.kind, request.table, request.base, request.new = "commit", pending.table, pending.base, pending.new
         return request
+
+    async def _sent(self, client: Pipe, before: bytearray) -> tuple[int, bytes]:
+        """The client's next message, and its kind. Raises NotSpoken if it is none; then the client's buffer has all of the request again."""
+        try:
+            kind, message = await self._message(client)
+            if kind not in _SENT:
+                client.buffer[:0] = message
+                raise NotSpoken
+        except NotSpoken:
+            client.buffer[:0] = before
+            raise
+        return kind, message
+
+    def _read(self, statement: _Statement, kind: int, body: bytes) -> None:
+        """What a message says of the statement that its request executes."""
+        if kind == ord("P"):
+            name, _, rest = body.partition(b"\0")
+            text = self._statements[name] = rest.partition(b"\0")[0].decode("utf-8", "replace")
+            statement.sql = self._heavier(statement.sql, text)
+        elif kind == ord("B"):
+            _, _, rest = body.partition(b"\0")
+            name, _, rest = rest.partition(b"\0")
+            text = self._statements.get(name, "")
+            statement.sql = self._heavier(statement.sql, text)
+            if statement.sql == text:
+                statement.values = _parameters(rest)
+        elif kind == ord("Q"):
+            text = statement.sql = body.rstrip(b"\0").decode("utf-8", "replace")
+        else:
+            return
+        statement.begins |= _BEGIN.match(text) is not None
 
     async def reply(self, server: Pipe, request: Request) -> Reply:
         reply = Reply(Message())

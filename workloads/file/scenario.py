@@ -9,7 +9,7 @@ a scenario reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -251,51 +251,14 @@ def problems(s: Scenario) -> Iterator[Problem]:
             yield (("operations", i, "name"), f"operation {name!r} is defined twice; give each its own name")
     yield from workload_text.property_problems(s.tables)
     for i, o in enumerate(s.operations):
-        at: KeyPath = ("operations", i)
-        if o.do not in KINDS:
-            yield ((*at, "do"), f"do: {unknown('operation', o.do, KINDS)}")
-            continue
-        name = s.by_writer[o.writer]
-        if name in ENGINES and not ENGINES[name].can(o.do, s.table(o)):
-            can = ", ".join(k for k in KINDS if ENGINES[name].can(k, s.table(o)))
-            yield ((*at, "do"), f"do: {name} cannot do {o.do} on {s.table(o).name}; it can do {can or 'nothing there'}")
-        if o.table is not None and o.table not in tables:
-            yield ((*at, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(tables)}")
-        try:
-            KINDS[o.do].touches(o.value, s.table(o))
-            if name == SPARK:
-                KINDS[o.do].statements(o.value, "w0-0", s.table(o))
-        except (KeyError, IndexError, TypeError, ValueError) as e:
-            yield ((*at, "value"), f"value: not the arguments of {o.do}: {type(e).__name__}: {e}")
-        if o.fault is not None and o.fault.verb not in AT_A_GATE:
-            yield (
-                (*at, "fault", "verb"),
-                f"verb: {o.fault.verb} does not fault a single request; allowed: {', '.join(sorted(AT_A_GATE))}",
-            )
-        if o.fault is not None and o.late and o.hold is None:
-            yield (
-                (*at, "fault", "verb"),
-                f"{o.fault.verb}: needs hold, such as {{{o.name}: completed}}: until when the commit is late",
-            )
-        if o.kill and o.late:
-            verb = o.fault.verb if o.fault else ""
-            yield (
-                (*at, "kill"),
-                f"kill: {verb} answers {o.name} before it is held, so its writer may be further by then",
-            )
+        yield from _step_problems(s, ("operations", i), o, tables)
     for n, name in s.engines.items():
         if name not in ENGINES:
             yield (("engines", str(n)), f"engines: {unknown('engine', name, ENGINES)}")
         elif n >= s.writers:
             yield (("engines", str(n)), f"engines: no operation is writer {n}'s; the writers are 0 to {s.writers - 1}")
     if s.repeat > 1:
-        for i, o in enumerate(s.operations):
-            for key in ("after", "hold", "fault", "kill"):
-                if getattr(o, key):
-                    yield (("operations", i, key), f"{key}: does not go with repeat; leave out one of them")
-        for table, rows in s.final.items():
-            if rows not in ("unchecked", "unreadable"):
-                yield (("final", table), "final: does not go with repeat; write unchecked")
+        yield from _repeat_problems(s)
     yield from tables_problems("anomalies", s.anomalies, tables)
     yield from tables_problems("allow", s.allow, tables)
     for table in s.final:
@@ -306,6 +269,52 @@ def problems(s: Scenario) -> Iterator[Problem]:
         yield from waits
         if not waits and (stuck := _stuck(s)):
             yield (("operations",), f"operations: {', '.join(stuck)} can never end: they wait for each other")
+
+
+def _step_problems(s: Scenario, key: KeyPath, o: ScenarioStep, tables: Sequence[str]) -> Iterator[Problem]:
+    """What is wrong with one operation, beside what it waits for."""
+    if o.do not in KINDS:
+        yield ((*key, "do"), f"do: {unknown('operation', o.do, KINDS)}")
+        return
+    name = s.by_writer[o.writer]
+    if name in ENGINES and not ENGINES[name].can(o.do, s.table(o)):
+        can = ", ".join(k for k in KINDS if ENGINES[name].can(k, s.table(o)))
+        yield ((*key, "do"), f"do: {name} cannot do {o.do} on {s.table(o).name}; it can do {can or 'nothing there'}")
+    if o.table is not None and o.table not in tables:
+        yield ((*key, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(tables)}")
+    try:
+        KINDS[o.do].touches(o.value, s.table(o))
+        if name == SPARK:
+            KINDS[o.do].statements(o.value, "w0-0", s.table(o))
+    except (KeyError, IndexError, TypeError, ValueError) as e:
+        yield ((*key, "value"), f"value: not the arguments of {o.do}: {type(e).__name__}: {e}")
+    if o.fault is not None and o.fault.verb not in AT_A_GATE:
+        yield (
+            (*key, "fault", "verb"),
+            f"verb: {o.fault.verb} does not fault a single request; allowed: {', '.join(sorted(AT_A_GATE))}",
+        )
+    if o.fault is not None and o.late and o.hold is None:
+        yield (
+            (*key, "fault", "verb"),
+            f"{o.fault.verb}: needs hold, such as {{{o.name}: completed}}: until when the commit is late",
+        )
+    if o.kill and o.late:
+        verb = o.fault.verb if o.fault else ""
+        yield (
+            (*key, "kill"),
+            f"kill: {verb} answers {o.name} before it is held, so its writer may be further by then",
+        )
+
+
+def _repeat_problems(s: Scenario) -> Iterator[Problem]:
+    """What a scenario that is repeated cannot have."""
+    for i, o in enumerate(s.operations):
+        for key in ("after", "hold", "fault", "kill"):
+            if getattr(o, key):
+                yield (("operations", i, key), f"{key}: does not go with repeat; leave out one of them")
+    for table, rows in s.final.items():
+        if rows not in ("unchecked", "unreadable"):
+            yield (("final", table), "final: does not go with repeat; write unchecked")
 
 
 def _wait_problems(s: Scenario) -> Iterator[Problem]:

@@ -10,8 +10,9 @@ from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import load_evidence, load_promises, load_ran
 from harness.campaign.errors import TOLD
 from harness.experiments.shrink.candidates import NEMESIS
-from harness.experiments.shrink.shrink import RecordedScenario, Shrink, measure
+from harness.experiments.shrink.shrink import Failed, RecordedScenario, Shrink, measure
 from harness.experiments.shrink.translate import (
+    Translation,
     sentence,
     to_yaml,
 )
@@ -61,16 +62,10 @@ def shrunk(
     if left is not None and found.said is None:
         replayed = s.replayed(left)
     if found.said is not None:
-        text = to_yaml(
-            found.said.scenario,
-            [
-                f"Found by {run.folder.path.parent.name}/{run.folder.path.name} and reduced by icequake shrink",
-                f"from {measure(run.recording)}.",
-            ],
-        )
+        text = _scenario_text(run, found.said)
         replace_file(s.into / SCENARIO, text)
         not_said += found.said.inexact
-    shown = None if left is None else s.rare.shown if s.rare is not None else s._shown(left)
+    shown = None if left is None else s.rare.shown if s.rare is not None else s.shown(left)
     explanation = run.found[0].explanation
     best = None
     if shown is not None and shown.folder is not None:
@@ -104,6 +99,12 @@ def shrunk(
         text=text,
         rate=None if s.rare is None else s.rare.rate,
     )
+
+
+def _scenario_text(run: Failed, found: Translation) -> str:
+    name = f"{run.folder.path.parent.name}/{run.folder.path.name}"
+    comment = [f"Found by {name} and reduced by icequake shrink", f"from {measure(run.recording)}."]
+    return to_yaml(found.scenario, comment)
 
 
 def _explained(folder: Path, name: str) -> str | None:

@@ -256,11 +256,11 @@ class Shrink:
         """Write the smallest recording so far."""
         self.smallest = r
         replace_file(self.into / RECORDING, r.to_json())
-        trial = self._shown(r)
+        trial = self.shown(r)
         number = next(n for n, t in enumerate(self.trials, 1) if t is trial)
         self._steps.append(ShrinkStep(number, str(measure(r)), trial.folder))
 
-    def _shown(self, r: Recording) -> Trial:
+    def shown(self, r: Recording) -> Trial:
         """The run in which a recording showed it."""
         return next(t for n in range(self._tries) if (t := self._trials.once(r, n)).failed)
 
@@ -303,7 +303,7 @@ class Shrink:
 
     def _sources(self, r: Recording) -> Iterator[Recording]:
         """The recording with the order that its replay had, which is what showed the anomaly; then as it is."""
-        folder = self._shown(r).folder
+        folder = self.shown(r).folder
         if folder is not None:
             with contextlib.suppress(RunError):
                 again = as_replayed(r, recording_of(RunFolder(self.into / folder)))
@@ -327,7 +327,7 @@ class Shrink:
 
     def _shown_by(self, r: Recording) -> RunFolder:
         assert self.smallest is not None
-        folder = self._shown(self.smallest).folder
+        folder = self.shown(self.smallest).folder
         if folder is None:
             raise Untranslatable("the run that showed it was not kept")
         return RunFolder(self.into / folder)

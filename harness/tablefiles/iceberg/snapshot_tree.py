@@ -281,55 +281,76 @@ class SnapshotTree:
         """
         removed: list[RowChange] = []
         added: list[RowChange] = []
-        name = self._files.name
-
-        def read(f: ManifestEntry, columns: tuple[SchemaColumn, ...], hidden: Mapping[int, ManifestEntry]) -> list[Row]:
-            rows = self._files.rows(f, columns)
-            if f.path in own:
-                out.violations += self._of_another_partition(f, columns, rows)
-                out.violations += self._of_late_splits(f)
-            if f.records != len(rows):
-                out.violations.append(
-                    f"record-count: {name(f.path)} has {len(rows)} rows, its manifest entry says {f.records}"
-                )
-            for p, d in hidden.items():
-                if not 0 <= p < len(rows):
-                    out.violations.append(
-                        f"delete-position: {name(d.path)} deletes position {p} of {name(f.path)}, of {len(rows)} rows"
-                    )
-                    break
-            return rows
-
-        def some(
-            f: ManifestEntry, columns: tuple[SchemaColumn, ...], at: Mapping[int, ManifestEntry]
-        ) -> Iterator[RowChange]:
-            if at:
-                rows = read(f, columns, at)
-                yield from (
-                    RowChange(rows[p], name(f.path), p, name(at[p].path)) for p in sorted(at) if 0 <= p < len(rows)
-                )
-
-        def whole(
-            f: ManifestEntry, columns: tuple[SchemaColumn, ...], hidden: Mapping[int, ManifestEntry]
-        ) -> Iterator[RowChange]:
-            rows = read(f, columns, hidden)
-            yield from (RowChange(row, name(f.path), p) for p, row in enumerate(rows) if p not in hidden)
-
         for path in sorted(before):
             old, new = before[path], after[path]
             try:
                 if [f for f, _ in old] == [f for f, _ in new] and before_columns == columns:
                     for (f, was), (_, now) in zip(old, new, strict=True):
-                        removed += some(f, columns, {p: d for p, d in now.items() if p not in was})
-                        added += some(f, columns, {p: d for p, d in was.items() if p not in now})
+                        removed += self._some(f, columns, {p: d for p, d in now.items() if p not in was}, out, own)
+                        added += self._some(f, columns, {p: d for p, d in was.items() if p not in now}, out, own)
                 else:
                     for f, was in old:
-                        removed += whole(f, before_columns, was)
+                        removed += self._visible_rows(f, before_columns, was, out, own)
                     for f, now in new:
-                        added += whole(f, columns, now)
+                        added += self._visible_rows(f, columns, now, out, own)
             except Unknown as e:
                 out.problems.append(e.problem)
         out.removed, out.added = net(removed, added)
+
+    def _some(
+        self,
+        f: ManifestEntry,
+        columns: tuple[SchemaColumn, ...],
+        positions: Mapping[int, ManifestEntry],
+        out: SnapshotChange,
+        own: set[str],
+    ) -> Iterator[RowChange]:
+        """The rows of a data file at positions, with the delete file of each. The file is not read if there are none."""
+        if positions:
+            rows, name = self._rows(f, columns, positions, out, own), self._files.name
+            yield from (
+                RowChange(rows[p], name(f.path), p, name(positions[p].path))
+                for p in sorted(positions)
+                if 0 <= p < len(rows)
+            )
+
+    def _visible_rows(
+        self,
+        f: ManifestEntry,
+        columns: tuple[SchemaColumn, ...],
+        hidden: Mapping[int, ManifestEntry],
+        out: SnapshotChange,
+        own: set[str],
+    ) -> Iterator[RowChange]:
+        """All rows of a data file but the hidden ones."""
+        rows, name = self._rows(f, columns, hidden, out, own), self._files.name
+        yield from (RowChange(row, name(f.path), p) for p, row in enumerate(rows) if p not in hidden)
+
+    def _rows(
+        self,
+        f: ManifestEntry,
+        columns: tuple[SchemaColumn, ...],
+        hidden: Mapping[int, ManifestEntry],
+        out: SnapshotChange,
+        own: set[str],
+    ) -> list[Row]:
+        """The rows of a data file; where it is not as its entries say goes to ``out.violations``."""
+        name = self._files.name
+        rows = self._files.rows(f, columns)
+        if f.path in own:
+            out.violations += self._of_another_partition(f, columns, rows)
+            out.violations += self._of_late_splits(f)
+        if f.records != len(rows):
+            out.violations.append(
+                f"record-count: {name(f.path)} has {len(rows)} rows, its manifest entry says {f.records}"
+            )
+        for p, d in hidden.items():
+            if not 0 <= p < len(rows):
+                out.violations.append(
+                    f"delete-position: {name(d.path)} deletes position {p} of {name(f.path)}, of {len(rows)} rows"
+                )
+                break
+        return rows
 
     def _renumbered(self, kept: Iterable[ManifestEntry]) -> Iterator[str]:
         """Files at the cursor whose rows get other ids in a child. Version 2 files have none, and may get some."""

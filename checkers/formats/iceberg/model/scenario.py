@@ -101,43 +101,55 @@ def _step(n: int, every: Sequence[LogEntry], place: int, bound: Bound) -> dict[s
     return step | ({"after": after | later} if after | later else {})
 
 
+def _unheld(runs: Sequence[_Course]) -> str | None:
+    """Why the gates of a scenario cannot hold these operations apart; None if they can."""
+    if any(r.scans < x.applied < r.begins for r in runs for x in runs):
+        return "an operation scans before and refreshes after another commit, which no gate at a commit holds apart"
+    if any(later < x.applied < request for r in runs for later, request in r.later for x in runs):
+        return "another one commits during the second attempt of an operation, and a scenario has one gate for each"
+    if any(r.late_fault for r in runs):
+        return "the fault is at the second commit of an operation, and a scenario has one gate for each"
+    return None
+
+
+def _way_step(
+    o: ModelOperation, r: _Course, runs: Sequence[_Course], names: Mapping[int, str], partitions: int
+) -> dict[str, Any]:
+    """An operation of a scenario that goes its course ``r``."""
+    after = {names[x.n]: "held" for x in runs if x is not r and x.holds(r)}
+    after |= {names[x.n]: "completed" for x in runs if x.ends < r.begins and not r.holds(x)}
+    hold = {names[x.n]: "completed" for x in runs if x is not r and r.holds(x)}
+    step: dict[str, Any] = {"name": names[r.n], "writer": runs.index(r), "do": kind_of(o)}
+    step["value"] = argument(o, partitions)
+    step |= {"after": after} if after else {}
+    step |= {"hold": hold} if hold else {}
+    step |= {"fault": _ASKED[r.fault]} if r.fault is not None else {}
+    if r.fault == "late" and not hold:
+        step["hold"] = {names[r.n]: "completed"}
+    return step | ({"expect": r.outcome} if r.outcome != "ok" else {})
+
+
 def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
     """The text of a scenario file that goes a way of the search step by step; or an empty text, and why no file can say it.
 
     An operation with a fault is held where its request was applied and is not answered (or, if the request is late, was answered and is not
     applied); another one is held at its commit. Whoever commits meanwhile waits until it is held, and lets it go.
     """
-    catalog = next((ours for model, ours in _OURS.items() if MODEL_CATALOGS[model] is of.catalog), None)
+    catalog = next((name for model, name in _OURS.items() if MODEL_CATALOGS[model] is of.catalog), None)
     if catalog is None:
         return "", "no real catalog is like that"
     if any(m.fault == "lock expired" for m in way):
         return "", "no gate stands between the check of a lock and the request"
     every = of.bound.operations()
     runs = [r for n in range(1 + max(m.op for m in way)) if (r := _Course(n, way, every)).asks]
-    if any(r.scans < x.applied < r.begins for r in runs for x in runs):
-        return "", "an operation scans before and refreshes after another commit, which no gate at a commit holds apart"
-    if any(later < x.applied < request for r in runs for later, request in r.later for x in runs):
-        return "", "another one commits during the second attempt of an operation, and a scenario has one gate for each"
-    if any(r.late_fault for r in runs):
-        return "", "the fault is at the second commit of an operation, and a scenario has one gate for each"
+    if (reason := _unheld(runs)) is not None:
+        return "", reason
     operations = [every[r.operation] for r in runs]
     modes = {(_MODE_OF[o.kind], o.mode) for o in operations if o.mode}
     if len({kind for kind, _ in modes}) < len(modes):
         return "", "a kind of operation writes in both modes, a table has one for each"
     names = {r.n: f"{o.kind}-{r.n + 1}" for o, r in zip(operations, runs, strict=True)}
-    steps = []
-    for o, r in zip(operations, runs, strict=True):
-        after = {names[x.n]: "held" for x in runs if x is not r and x.holds(r)}
-        after |= {names[x.n]: "completed" for x in runs if x.ends < r.begins and not r.holds(x)}
-        hold = {names[x.n]: "completed" for x in runs if x is not r and r.holds(x)}
-        step: dict[str, Any] = {"name": names[r.n], "writer": runs.index(r), "do": kind_of(o)}
-        step["value"] = argument(o, of.bound.partitions)
-        step |= {"after": after} if after else {}
-        step |= {"hold": hold} if hold else {}
-        step |= {"fault": _ASKED[r.fault]} if r.fault is not None else {}
-        if r.fault == "late" and not hold:
-            step["hold"] = {names[r.n]: "completed"}
-        steps.append(step | ({"expect": r.outcome} if r.outcome != "ok" else {}))
+    steps = [_way_step(o, r, runs, names, of.bound.partitions) for o, r in zip(operations, runs, strict=True)]
     named = "replay/missing-file" if anomaly == MISSING else anomaly if of.catalog.compares else "pointer/lost-update"
     properties = {"commit.retry.min-wait-ms": "10", "commit.retry.num-retries": str(of.retries)}
     properties |= {f"write.{kind}.mode": mode for kind, mode in sorted(modes)}
