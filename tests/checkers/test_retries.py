@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from checkers import retries
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.proxylog import Carried
@@ -24,7 +23,7 @@ from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.judge.runfolder import load_evidence
-from checkers.retries import Retries
+from checkers.retries import Retries, conflicts
 from checkers.timeline.metrics import measure
 from checkers.verdict import Verdict
 from tests.support.simulator import MIX, UPSERTING, simulate
@@ -354,7 +353,7 @@ def test_an_operation_means_the_same_until_rows_change_that_it_reads_or_changes(
         told = Retries().check(e).stats
         for concerned in (True, False):
             with monkeypatch.context() as m:
-                m.setattr(retries, "_concerned", lambda asked, changes, to=concerned: to)
+                m.setattr(conflicts, "_concerned", lambda asked, changes, to=concerned: to)
                 found = Retries().check(replace(e)).stats
             if concerned:
                 assert (found["conflicts"], found["spurious"]) == (told["conflicts"], told["spurious"])
