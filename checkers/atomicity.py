@@ -159,10 +159,10 @@ class _Transfers:
         self._left_out: set[str] = set()
 
     def stats(self) -> AtomicityStats:
-        said = Counter(how for o in self.operations if o.type == "ok" and (how := _how(o)) is not None)
+        ways = Counter(how for o in self.operations if o.type == "ok" and (how := _how(o)) is not None)
         return {
             "transfers": dict(sorted(self.fates.items())),
-            "committed": dict(sorted(said.items())),
+            "committed": dict(sorted(ways.items())),
             "reads": {
                 "judged": self.judged,
                 "stable": self.stable,
@@ -221,12 +221,12 @@ class _Transfers:
         o = x.operation
         has = next(n for n, fate in x.fates.items() if fate == "applied")
         lacks = next(n for n, fate in x.fates.items() if n != has)
-        there = self.tables[has].on_main(o.op)
+        commits = self.tables[has].on_main(o.op)
         t = self.tables[lacks]
         traces = [c for c in t.commits.get(o.op, ()) if c.snapshot_id not in t.position]
         text = (
             f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}{_why(o)}. Main of {has} has its "
-            f"{', '.join(map(explain.snapshot, there))}, and main of {lacks} has nothing of it"
+            f"{', '.join(map(explain.snapshot, commits))}, and main of {lacks} has nothing of it"
         )
         if traces and x.fates[lacks] == "dropped":
             text += f" any more: it had {explain.listing(map(explain.snapshot, traces))}, and lost it"
@@ -248,7 +248,7 @@ class _Transfers:
             text,
             ops=(o.op, *(s.op for s in shown)),
             events=(*o.indices, *(i for s in shown for i in s.indices)),
-            snapshots=tuple(dict.fromkeys(c.snapshot_id for c in (*there, *traces))),
+            snapshots=tuple(dict.fromkeys(c.snapshot_id for c in (*commits, *traces))),
             keys=self._keys(o),
             evidence={"has": has, "lacks": lacks, "seen_by": len(seers)},
         )
@@ -259,9 +259,9 @@ class _Transfers:
         own, other = _pair(o)
         pair = frozenset((own, other))
         line, why = self._between(o, own)
-        there = self._has(other, pair, o.result["second"]) if not why else None
+        seen = self._has(other, pair, o.result["second"]) if not why else None
         past = [p for s in line if (p := self._has(own, pair, s)) is not None]
-        if there is None or len(past) < len(line):
+        if seen is None or len(past) < len(line):
             self.undecided_reads += 1
             unknown = not why or why in UNKNOWN_REASONS
             (self.undecided if unknown else self.remarks)[
@@ -273,7 +273,7 @@ class _Transfers:
         names = self._between_tables[pair]
         best: tuple[int, list[str]] | None = None
         for snapshot, here in zip(line, past, strict=True):
-            apart = [names[n] for n in np.flatnonzero(here ^ there).tolist()]
+            apart = [names[n] for n in np.flatnonzero(here ^ seen).tolist()]
             broken = [op for op in apart if op not in self._halves and op not in self._left_out]
             if best is None or len(broken) < len(best[1]):
                 best = snapshot, broken
@@ -289,21 +289,21 @@ class _Transfers:
         t, result = self.tables.get(own), o.result
         if t is None or not isinstance(result, dict):
             return [], OTHER_FORM
-        first, again = result.get("first"), result.get("again")
+        first, last = result.get("first"), result.get("again")
         if type(result.get("second")) is not int:
             return [], OTHER_FORM
-        if any(type(x) is not int or x not in t.snapshots for x in (first, again)):
+        if any(type(x) is not int or x not in t.snapshots for x in (first, last)):
             return [], NOT_IN_THE_LOG
-        assert isinstance(first, int) and isinstance(again, int)
-        if any(self._current[own][x] > 1 for x in (first, again)):
+        assert isinstance(first, int) and isinstance(last, int)
+        if any(self._current[own][x] > 1 for x in (first, last)):
             return [], "main came back to the snapshot that was read"
-        if first == again:
+        if first == last:
             return [first], ""
-        if first not in t.position or again not in t.position or t.position[first] > t.position[again]:
+        if first not in t.position or last not in t.position or t.position[first] > t.position[last]:
             return [], "main did not go forward while it was read"
         if any(s not in t.position for s in t.ever_current):  # it may have been at one of these
             return [], "main changed while it was read, and has lost snapshots"
-        line = [c.snapshot_id for c in t.main[t.position[first] - 1 : t.position[again]]]
+        line = [c.snapshot_id for c in t.main[t.position[first] - 1 : t.position[last]]]
         return (
             (line, "")
             if len(line) <= MOST_STATES_BETWEEN
@@ -352,8 +352,8 @@ class _Transfers:
         name = broken[0]
         transfer = next(p for p in self.operations if p.op == name)
         has, lacks = (own, other) if any(c.op == name for c in x.ancestors(snapshot)) else (other, own)
-        mine = {t: [c for c in self.tables[t].commits.get(name, ()) if self._is_main(t, c)] for t in (has, lacks)}
-        later = explain.listing(map(explain.snapshot, mine[lacks])) or "none that was ever current"
+        commits = {t: [c for c in self.tables[t].commits.get(name, ()) if self._is_main(t, c)] for t in (has, lacks)}
+        later = explain.listing(map(explain.snapshot, commits[lacks])) or "none that was ever current"
         found = (
             f"{own} at {explain.snapshot(x.snapshots[snapshot])} before and after it found {other} at "
             f"{explain.snapshot(y.snapshots[seen])}, so both were current at one moment"
@@ -368,11 +368,13 @@ class _Transfers:
             self.checker,
             other,
             f"the {explain.operation(o)} of {own} was invoked at {explain.ms(o.start)} and found {found}. Yet {has} has there the "
-            f"{explain.operation(transfer)}, {explain.listing(map(explain.snapshot, mine[has]))}, and {lacks} has not: its part of it is "
+            f"{explain.operation(transfer)}, {explain.listing(map(explain.snapshot, commits[has]))}, and {lacks} has not: its part of it is "
             f"{later}. A transfer is one operation: who sees it in one table must see it in the other.{more}",
             ops=(o.op, *broken[:8]),
             events=tuple(dict.fromkeys((*o.indices, *(i for op in broken[:8] for i in x.everything[op].indices)))),
-            snapshots=tuple(dict.fromkeys((snapshot, seen, *(c.snapshot_id for t in (has, lacks) for c in mine[t])))),
+            snapshots=tuple(
+                dict.fromkeys((snapshot, seen, *(c.snapshot_id for t in (has, lacks) for c in commits[t])))
+            ),
             keys=self._keys(transfer),
             evidence={"has": has, "lacks": lacks, "transfers": len(broken), "stable": len(line) == 1},
         )

@@ -99,7 +99,7 @@ class Exchange:
         error = self.body.get("error") if isinstance(self.body, dict) else None
         return str(error.get("type", "")) if isinstance(error, dict) else ""
 
-    def said(self, most: int = 300) -> str:
+    def words(self, most: int = 300) -> str:
         """The answer in one line: ``409 CommitFailedException: …``."""
         if not self.status:
             return f"no answer: {self.text[:most]}"
@@ -195,24 +195,24 @@ class Certificate:
 
     def headline(self, catalog: str) -> str:
         """The worst effect, then the counts by level; what does not apply is always among them."""
-        mine = list(self.of(catalog).values())
-        worst = [e for e in Severity if any(a.effect is e and a.conclusion is Conclusion.FAIL for a in mine)]
-        failed = sum(a.conclusion is Conclusion.FAIL for a in mine)
-        unasked = sum(a.conclusion is Conclusion.ERROR for a in mine)
-        told = f"{worst[0]}: {failed} of {len(mine)} requirements fail" if worst else "no requirement fails"
+        results = list(self.of(catalog).values())
+        worst = [e for e in Severity if any(a.effect is e and a.conclusion is Conclusion.FAIL for a in results)]
+        failed = sum(a.conclusion is Conclusion.FAIL for a in results)
+        unasked = sum(a.conclusion is Conclusion.ERROR for a in results)
+        text = f"{worst[0]}: {failed} of {len(results)} requirements fail" if worst else "no requirement fails"
         if unasked:
-            told = f"{unasked} of {len(mine)} requirements could not be asked; {told}"
-        return f"{told}; {self.counts(catalog)}"
+            text = f"{unasked} of {len(results)} requirements could not be asked; {text}"
+        return f"{text}; {self.counts(catalog)}"
 
     def counts(self, catalog: str) -> str:
         """``21/25 must · 3/3 should · … · 4 n/a``: those that hold, of those that were decided; never a percentage."""
-        mine = list(self.of(catalog).values())
-        decided = [a for a in mine if a.conclusion in (Conclusion.PASS, Conclusion.SOFT, Conclusion.FAIL)]
+        results = list(self.of(catalog).values())
+        decided = [a for a in results if a.conclusion in (Conclusion.PASS, Conclusion.SOFT, Conclusion.FAIL)]
         parts = []
         for level in (Level.MUST, Level.SHOULD, Level.CLIENTS, Level.PROMISE):
-            of = [a for a in decided if a.level is level]
-            parts.append(f"{sum(a.conclusion is Conclusion.PASS for a in of)}/{len(of)} {level}")
-        rest = Counter(a.conclusion for a in mine)
+            decided_here = [a for a in decided if a.level is level]
+            parts.append(f"{sum(a.conclusion is Conclusion.PASS for a in decided_here)}/{len(decided_here)} {level}")
+        rest = Counter(a.conclusion for a in results)
         parts += [f"{rest[c]} {c}" for c in (Conclusion.ERROR, Conclusion.INFO) if rest[c]]
         return " · ".join([*parts, f"{rest[Conclusion.NOT_APPLICABLE]} n/a"])
 

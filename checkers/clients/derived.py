@@ -133,10 +133,10 @@ class _Table:
         kind = None if o is None else kind_of(o)
         for key, rows in added.items():
             for row in rows:
-                mine = op is not None and self._values(row)[-1] == op
-                if op is None or kind is None or kind.inserts == "copies" or not mine:
+                own = op is not None and self._values(row)[-1] == op
+                if op is None or kind is None or kind.inserts == "copies" or not own:
                     # What the row shows beyond what known operations wrote makes its key unexplained.
-                    self.unexplained |= {key} if mine else set()
+                    self.unexplained |= {key} if own else set()
                 elif key.born == op and row.log == op:
                     self._write(op, _Step(key, False, None, op))
                 elif kind.told:
@@ -152,9 +152,9 @@ class _Table:
         return _Step(key, known, removed[0].val if known else None, row.val)
 
     def _write(self, op: str, step: _Step) -> None:
-        mine = self.steps.setdefault(op, [])
-        if all(s.key != step.key for s in mine):
-            mine.append(step)
+        steps = self.steps.setdefault(op, [])
+        if all(s.key != step.key for s in steps):
+            steps.append(step)
         self.written.setdefault(step.key, set()).add(step.wrote or "")
 
     def _without_commit(self) -> None:
@@ -223,15 +223,15 @@ def derive(evidence: Evidence, form: str, key: str | None = None) -> TranslatedR
         left_out.append(f"{show} copies, or values that no commit explains ({which})")
     steps: dict[str, list[_Step]] = {}
     for t in tables:
-        for op, mine in t.steps.items():
-            steps.setdefault(op, []).extend(s for s in mine if s.key not in unexplained)
+        for op, changes in t.steps.items():
+            steps.setdefault(op, []).extend(s for s in changes if s.key not in unexplained)
     keys = tuple(str(k) for t in tables for k in t.written if k not in unexplained)
     if key is not None:
         if form != REGISTER:
             raise DerivedError(f"a key can be chosen for {REGISTER} only")
         if key not in keys:
             raise DerivedError(f"no key {key!r}; there are {len(keys)}, such as {', '.join(keys[:3]) or 'none'}")
-        steps = {op: [s for s in mine if str(s.key) == key] for op, mine in steps.items()}
+        steps = {op: [s for s in changes if str(s.key) == key] for op, changes in steps.items()}
     events = _registers(operations, steps, key) if form == REGISTER else _transactions(operations, steps, form)
     shown = sum(bool(steps.get(o.op)) for o in operations)
     if not shown:
@@ -258,19 +258,19 @@ class _Stamped(NamedTuple):
 def _transactions(operations: Sequence[Operation], steps: dict[str, list[_Step]], form: str) -> Iterator[_Stamped]:
     write = "append" if form == LIST_APPEND else "w"
     for o in operations:
-        mine = steps.get(o.op)
-        if not mine:
+        own_steps = steps.get(o.op)
+        if not own_steps:
             continue
         asked: list[Any] = []
-        told: list[Any] = []
-        for s in mine:
+        results: list[Any] = []
+        for s in own_steps:
             if s.reads:
                 asked.append(["r", str(s.key), None])
-                told.append(["r", str(s.key), s.seen])
+                results.append(["r", str(s.key), s.seen])
             if s.wrote is not None:
                 asked.append([write, str(s.key), s.wrote])
-                told.append([write, str(s.key), s.wrote])
-        yield from _both(o, o.process, o.op, "txn", asked, told)
+                results.append([write, str(s.key), s.wrote])
+        yield from _both(o, o.process, o.op, "txn", asked, results)
 
 
 def _registers(operations: Sequence[Operation], steps: dict[str, list[_Step]], key: str | None) -> Iterator[_Stamped]:
@@ -280,25 +280,25 @@ def _registers(operations: Sequence[Operation], steps: dict[str, list[_Step]], k
     for o in operations:
         for n, s in enumerate(steps.get(o.op, ())):
             asked: Any
-            told: Any
+            result: Any
             process = processes.setdefault((o.process, n), o.process if n == 0 else free)
             free += process == free
             if s.wrote is None:
-                f, asked, told = "read", None, s.seen
+                f, asked, result = "read", None, s.seen
             elif s.reads:
                 f, asked = "cas", [s.seen, s.wrote]
-                told = asked
+                result = asked
             else:
-                f, asked, told = "write", s.wrote, s.wrote
+                f, asked, result = "write", s.wrote, s.wrote
             if key is None:
-                asked, told = [str(s.key), asked], [str(s.key), told]
-            yield from _both(o, process, f"{o.op}/{n}" if n else o.op, f, asked, told)
+                asked, result = [str(s.key), asked], [str(s.key), result]
+            yield from _both(o, process, f"{o.op}/{n}" if n else o.op, f, asked, result)
 
 
-def _both(o: Operation, process: int | str, op: str, f: str, asked: Any, told: Any) -> Iterator[_Stamped]:
+def _both(o: Operation, process: int | str, op: str, f: str, asked: Any, result: Any) -> Iterator[_Stamped]:
     """Invocation and completion; an operation that has no end ends in ``info`` after everything else."""
     yield _Stamped(o.invoked.index, Event(0, o.invoked.time, "invoke", process, f, o.table, asked, op))
-    value, e = told if o.type == "ok" else asked, o.completed
+    value, e = result if o.type == "ok" else asked, o.completed
     if e is None:
         yield _Stamped(float("inf"), Event(0, -1, "info", process, f, o.table, value, op))
     else:

@@ -153,14 +153,14 @@ class Reader:
         self._stack: list[_Open] = []
         self._known: dict[str, Keyword] = {}
 
-    def fail(self, at: int, message: str) -> EdnError:
+    def fail(self, offset: int, message: str) -> EdnError:
         """An error at an offset in the text."""
         if self._lines is None:
             self._lines = [0, *(m.end() for m in re.finditer("\n", self._text))]
-        line = bisect_right(self._lines, at)
-        return EdnError(f"{self._file}:{line}:{at - self._lines[line - 1] + 1}: {message}")
+        line = bisect_right(self._lines, offset)
+        return EdnError(f"{self._file}:{line}:{offset - self._lines[line - 1] + 1}: {message}")
 
-    def forms(self, at: int = 0) -> Iterator[tuple[int, Value]]:
+    def forms(self, offset: int = 0) -> Iterator[tuple[int, Value]]:
         """Every top-level form from an offset on, with its own.
 
         Raises:
@@ -169,93 +169,93 @@ class Reader:
         text, end = self._text, len(self._text)
         self._stack = []
         while True:
-            at = self.space(at)
-            if at >= end:
+            offset = self.space(offset)
+            if offset >= end:
                 break
-            c = text[at]
+            c = text[offset]
             if c in ")]}":
-                start, value = self._close(at, c)
-                at += 1
-            elif c == "[" and (plain := _INTEGERS.match(text, at)) is not None and len(self._stack) < MAX_DEPTH:
-                start, at = at, plain.end()  # most forms in a history of lists
+                start, value = self._close(offset, c)
+                offset += 1
+            elif c == "[" and (plain := _INTEGERS.match(text, offset)) is not None and len(self._stack) < MAX_DEPTH:
+                start, offset = offset, plain.end()  # most forms in a history of lists
                 value = tuple(map(int, plain[1].replace(",", " ").split()))
-            elif c in "([{" or text.startswith("#{", at):
+            elif c in "([{" or text.startswith("#{", offset):
                 kind = c if c != "#" else "#{"
-                self._open(_Open(kind, at))
-                at += len(kind)
+                self._open(_Open(kind, offset))
+                offset += len(kind)
                 continue
             elif c == "^":
-                self._open(_Open("^", at))
-                at += 1
+                self._open(_Open("^", offset))
+                offset += 1
                 continue
-            elif c == "#" and (prefix := self._prefix(at)) is not None:
+            elif c == "#" and (prefix := self._prefix(offset)) is not None:
                 self._open(prefix[0])
-                at = prefix[1]
+                offset = prefix[1]
                 continue
             else:
-                start = at
-                value, at = self._atom(at)
+                start = offset
+                value, offset = self._atom(offset)
             if self._stack and (top := self._stack[-1]).kind in _CLOSERS:
                 top.items.append((start, value))
             else:
-                self.end = at
+                self.end = offset
                 yield from self._done(start, value)
         if self._stack:
             unfinished = self._stack[-1]
             raise self.fail(unfinished.at, f"{_begun(unfinished)} is never finished: the text ends first")
 
-    def space(self, at: int) -> int:
+    def space(self, offset: int) -> int:
         """The offset behind space and comments."""
-        match = _SPACE.match(self._text, at)
-        return match.end() if match is not None else at
+        match = _SPACE.match(self._text, offset)
+        return match.end() if match is not None else offset
 
     def _open(self, what: _Open) -> None:
         if len(self._stack) >= MAX_DEPTH:
             raise self.fail(what.at, f"nested more than {MAX_DEPTH} deep")
         self._stack.append(what)
 
-    def _prefix(self, at: int) -> tuple[_Open, int] | None:
+    def _prefix(self, offset: int) -> tuple[_Open, int] | None:
         """``#_``, ``#:name{`` and ``#tag``; None for ``##Inf``. ``#{`` is handled elsewhere."""
         text = self._text
-        if text.startswith("##", at):
+        if text.startswith("##", offset):
             return None
-        if text.startswith("#_", at):
-            return _Open("#_", at), at + 2
-        token = _TOKEN.match(text, at + 1)
+        if text.startswith("#_", offset):
+            return _Open("#_", offset), offset + 2
+        token = _TOKEN.match(text, offset + 1)
         name = token[0] if token is not None else ""
-        end = at + 1 + len(name)
+        end = offset + 1 + len(name)
         if name.startswith(":") and _KEYWORD.match(name[1:]) and text.startswith("{", end):
-            return _Open("{", at, name[1:]), end + 1
+            return _Open("{", offset, name[1:]), end + 1
         if not _NAME.match(name):
-            found = text[at : end + 1]
-            raise self.fail(at, f"expected a tag, #{{, #_ or ## after #, found {_shown(found)}")
-        return _Open("#", at, name), end
+            found = text[offset : end + 1]
+            raise self.fail(offset, f"expected a tag, #{{, #_ or ## after #, found {_shown(found)}")
+        return _Open("#", offset, name), end
 
-    def _done(self, at: int, value: Value) -> Iterator[tuple[int, Value]]:
+    def _done(self, offset: int, value: Value) -> Iterator[tuple[int, Value]]:
         """A form is complete: pass it to what waits for it; yield it if nothing does."""
         while self._stack:
             top = self._stack[-1]
             if top.kind in _CLOSERS:
-                top.items.append((at, value))
+                top.items.append((offset, value))
                 return
             if top.kind == "^" and not top.items:
-                top.items.append((at, value))  # the metadata itself: the form it describes comes next
+                top.items.append((offset, value))  # the metadata itself: the form it describes comes next
                 return
             self._stack.pop()
             if top.kind == "#_":
                 return
             if top.kind == "#":
-                at, value = top.at, Tagged(top.tag, value)
-        yield at, value
+                offset, value = top.at, Tagged(top.tag, value)
+        yield offset, value
 
-    def _close(self, at: int, c: str) -> tuple[int, Value]:
+    def _close(self, offset: int, c: str) -> tuple[int, Value]:
         if not self._stack:
-            raise self.fail(at, f"{c} closes nothing")
+            raise self.fail(offset, f"{c} closes nothing")
         top = self._stack[-1]
         if top.kind not in _CLOSERS:
-            raise self.fail(at, f"expected a form after {_begun(top)}, found {c}")
+            raise self.fail(offset, f"expected a form after {_begun(top)}, found {c}")
         if _CLOSERS[top.kind] != c:
-            raise self.fail(at, f"expected {_CLOSERS[top.kind]} to close {_begun(top)}, found {c}")
+            raise self.fail(offset, f"expected {_CLOSERS[top.kind]} to close {_begun(top)}, found {c}")
         self._stack.pop()
         items = top.items
         if top.kind == "[":
@@ -273,24 +273,24 @@ class Reader:
 
     def _distinct(self, items: list[tuple[int, Value]], what: str) -> None:
         seen: set[Value] = set()
-        for at, value in items:
+        for offset, value in items:
             key = value if isinstance(value, Keyword | Symbol | str) else (type(value), write(value))
             if key in seen:
-                raise self.fail(at, f"{what} {_shown(write(value))} is there twice")
+                raise self.fail(offset, f"{what} {_shown(write(value))} is there twice")
             seen.add(key)
 
     # --- atoms
 
-    def _atom(self, at: int) -> tuple[Value, int]:
+    def _atom(self, offset: int) -> tuple[Value, int]:
         text = self._text
-        c = text[at]
+        c = text[offset]
         if c == '"':
-            return self._string(at)
+            return self._string(offset)
         if c == "\\":
-            return self._char(at)
-        token = _TOKEN.match(text, at)
+            return self._char(offset)
+        token = _TOKEN.match(text, offset)
         if token is None:
-            raise self.fail(at, f"expected a form, found {_shown(c)}")
+            raise self.fail(offset, f"expected a form, found {_shown(c)}")
         word, end = token[0], token.end()
         if word in self._known:
             return self._known[word], end
@@ -298,44 +298,44 @@ class Reader:
             return _WORDS[word], end
         if word.startswith("##"):
             if word[2:] not in _FLOATS:
-                raise self.fail(at, f"expected ##Inf, ##-Inf or ##NaN, found {_shown(word)}")
+                raise self.fail(offset, f"expected ##Inf, ##-Inf or ##NaN, found {_shown(word)}")
             return _FLOATS[word[2:]], end
         if word.startswith(":"):
             if not _KEYWORD.match(word[1:]):
-                raise self.fail(at, f"expected a keyword such as :name, found {_shown(word)}")
+                raise self.fail(offset, f"expected a keyword such as :name, found {_shown(word)}")
             self._known[word] = Keyword(word[1:])
             return self._known[word], end
         if _NUMBER.match(word):
-            return self._number(at, word), end
+            return self._number(offset, word), end
         if not _NAME.match(word):
-            raise self.fail(at, f"expected a form, found {_shown(word)}")
+            raise self.fail(offset, f"expected a form, found {_shown(word)}")
         return Symbol(word), end
 
-    def _number(self, at: int, word: str) -> Value:
+    def _number(self, offset: int, word: str) -> Value:
         if len(word) > MAX_DIGITS:
-            raise self.fail(at, f"a number of {len(word)} characters; at most {MAX_DIGITS} are read")
+            raise self.fail(offset, f"a number of {len(word)} characters; at most {MAX_DIGITS} are read")
         if (match := _INT.match(word)) is not None:
             return int(match[1])
         if (match := _HEX.match(word)) is not None:
             return int(match[1] + match[2], 16)
         if (match := _RATIO.match(word)) is not None:
             if not int(match[2]):
-                raise self.fail(at, f"{_shown(word)} divides by zero")
+                raise self.fail(offset, f"{_shown(word)} divides by zero")
             return Fraction(int(match[1]), int(match[2]))
         match = _FLOAT.match(word)
         if match is None or (word.lstrip("+-").isdigit() and word.lstrip("+-").startswith("0")):
-            raise self.fail(at, f"expected a number such as 1, -2.5, 1e3 or 1/3, found {_shown(word)}")
+            raise self.fail(offset, f"expected a number such as 1, -2.5, 1e3 or 1/3, found {_shown(word)}")
         if match[2]:
             try:
                 return Decimal(match[1])
             except InvalidOperation:
-                raise self.fail(at, f"{_shown(word)} is not a decimal number") from None
+                raise self.fail(offset, f"{_shown(word)} is not a decimal number") from None
         return float(match[1])
 
-    def _string(self, at: int) -> tuple[str, int]:
-        match = _STRING.match(self._text, at)
+    def _string(self, offset: int) -> tuple[str, int]:
+        match = _STRING.match(self._text, offset)
         if match is None:
-            raise self.fail(at, 'a string is never finished: expected " before the text ends')
+            raise self.fail(offset, 'a string is never finished: expected " before the text ends')
         raw = match[1]
         if "\\" not in raw:
             return raw, match.end()
@@ -349,22 +349,23 @@ class Reader:
             if code[0] in "01234567" and int(code, 8) <= 0xFF:
                 return chr(int(code, 8))
             raise self.fail(
-                at + 1 + m.start(), f'{_shown(m[0])} is no escape of a string: expected \\n, \\t, \\", \\\\ or \\uXXXX'
+                offset + 1 + m.start(),
+                f'{_shown(m[0])} is no escape of a string: expected \\n, \\t, \\", \\\\ or \\uXXXX',
             )
 
         text = _ESCAPE.sub(unescaped, raw)
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16"), match.end()
         except UnicodeDecodeError:
-            raise self.fail(at, "a string with half a surrogate pair") from None
+            raise self.fail(offset, "a string with half a surrogate pair") from None
 
-    def _char(self, at: int) -> tuple[Value, int]:
-        match = _CHAR.match(self._text, at)
-        end = match.end() if match is not None else at + 1
+    def _char(self, offset: int) -> tuple[Value, int]:
+        match = _CHAR.match(self._text, offset)
+        end = match.end() if match is not None else offset + 1
         rest = _TOKEN.match(self._text, end)
         if match is None or (rest is not None and rest.start() == end and (match[1].isalnum() or len(match[1]) > 1)):
-            word = self._text[at : rest.end() if rest is not None else end]
-            raise self.fail(at, f"expected a character such as \\a, \\newline or \\u0041, found {_shown(word)}")
+            word = self._text[offset : rest.end() if rest is not None else end]
+            raise self.fail(offset, f"expected a character such as \\a, \\newline or \\u0041, found {_shown(word)}")
         name = match[1]
         if name in _CHARS:
             return Char(_CHARS[name]), end
@@ -372,7 +373,7 @@ class Reader:
             return Char(name), end
         code = int(name[1:], 16 if name[0] == "u" else 8)
         if 0xD800 <= code <= 0xDFFF or (name[0] == "o" and code > 0xFF):
-            raise self.fail(at, f"{_shown(match[0])} is no character")
+            raise self.fail(offset, f"{_shown(match[0])} is no character")
         return Char(chr(code)), end
 
 
@@ -411,14 +412,14 @@ def read(text: str, file: str = "<edn>") -> Value:
     reader = Reader(text, file)
     forms = list(reader.forms())
     if len(forms) != 1:
-        at = forms[1][0] if forms else len(text)
-        raise reader.fail(at, "expected one form, found " + ("none" if not forms else "another"))
+        offset = forms[1][0] if forms else len(text)
+        raise reader.fail(offset, "expected one form, found " + ("none" if not forms else "another"))
     return forms[0][1]
 
 
-def error_at(text: str, file: str, at: int, message: str) -> EdnError:
+def error_at(text: str, file: str, offset: int, message: str) -> EdnError:
     """An error about a form's content, at the form's offset."""
-    return Reader(text, file).fail(at, message)
+    return Reader(text, file).fail(offset, message)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

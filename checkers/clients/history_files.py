@@ -54,8 +54,8 @@ def from_log(text: str, file: str = "<log>") -> History:
     """
     number = 0
 
-    def where(at: int, message: str) -> HistoryError:
-        return HistoryError(f"{file}:{number}:{at + 1}: {message}")
+    def where(column: int, message: str) -> HistoryError:
+        return HistoryError(f"{file}:{number}:{column + 1}: {message}")
 
     builder = HistoryBuilder(where)
     lines = text.split("\n")
@@ -70,8 +70,8 @@ def from_log(text: str, file: str = "<log>") -> History:
             forms = [form for _, form in edn.read_all(rest, file)]
         except EdnError as e:
             place = re.match(re.escape(file) + r":\d+:(\d+): (.*)", str(e), re.DOTALL)
-            at, why = (int(place[1]) - 1, place[2]) if place is not None else (0, str(e))
-            raise where(match.start("rest") + at, why) from None
+            column, why = (int(place[1]) - 1, place[2]) if place is not None else (0, str(e))
+            raise where(match.start("rest") + column, why) from None
         f, *values = forms
         if not isinstance(f, Keyword):
             raise where(match.start("rest"), f"expected a function such as :read, found {cut(f)}")
@@ -107,7 +107,7 @@ def from_json_lines(text: str, file: str = "<json>") -> History:
     """
     number = 0
 
-    def where(at: int, message: str) -> HistoryError:
+    def where(column: int, message: str) -> HistoryError:
         return HistoryError(f"{file}:{number}: {message}")
 
     builder = HistoryBuilder(where)
@@ -115,17 +115,17 @@ def from_json_lines(text: str, file: str = "<json>") -> History:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                said = decoded(line.encode("utf-8", "replace"))
+                record = decoded(line.encode("utf-8", "replace"))
             except RecordError as e:
                 raise where(0, str(e)) from None
-            keys |= {*said}
-            events.append((number, said))
+            keys |= {*record}
+            events.append((number, record))
     header: dict[str, Any] = {"format": FORMAT}
-    if not any(said.get("type") == "invoke" for _, said in events):
+    if not any(record.get("type") == "invoke" for _, record in events):
         builder.alone = len(events)
         header[CONCURRENT] = True
-    for number, said in events:  # noqa: B007 - ``where`` reads it
-        builder.add(0, **read_event(where, 0, _form(said)))
+    for number, record in events:  # noqa: B007 - ``where`` reads it
+        builder.add(0, **read_event(where, 0, _form(record)))
     missing = [why for key, why in GUESSES.items() if key not in keys and not (key == "time" and builder.alone)]
     return History(header | ({GUESSED: missing} if missing else {}), tuple(builder.all_events()))
 
@@ -134,7 +134,7 @@ def _form(value: Any) -> edn.Value:
     """JSON as the EDN that says the same; its texts stay texts."""
     if isinstance(value, dict):
         return edn.Map(tuple((key, _form(inner)) for key, inner in value.items()))
-    return tuple(_form(one) for one in value) if isinstance(value, list) else value
+    return tuple(_form(item) for item in value) if isinstance(value, list) else value
 
 
 def load(path: Path) -> History:
@@ -173,7 +173,7 @@ def _load(path: Path) -> History:
 def _is_own(text: str) -> bool:
     """Whether JSON lines begin with icequake's header and not with an event; also if they begin with no JSON: its reader says what is wrong."""
     try:
-        said = decoded(text.partition("\n")[0].encode("utf-8", "replace"))
+        record = decoded(text.partition("\n")[0].encode("utf-8", "replace"))
     except RecordError:
         return True
-    return "type" not in said
+    return "type" not in record

@@ -150,7 +150,7 @@ class HistoryBuilder:
 
     def add(
         self,
-        at: int,
+        offset: int,
         *,
         type: str,
         process: int | str,
@@ -163,11 +163,11 @@ class HistoryBuilder:
         index: int | None = None,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        """Append an event; ``at`` is its offset in the text."""
+        """Append an event; ``offset`` is its offset in the text."""
         n = self.alone + len(self.events)
         extra = dict(extra or {})
         if self.own and index != n:
-            raise self.where(at, f"expected :index {n}, found {index}: events are missing or out of order")
+            raise self.where(offset, f"expected :index {n}, found {index}: events are missing or out of order")
         if index is not None and index != n:
             extra["jepsen-index"] = index
         kind: EventType = type  # type: ignore[assignment]
@@ -180,38 +180,38 @@ class HistoryBuilder:
             self.invoked.append(Event(k, k, "invoke" if op else kind, process, f, table, value, op))
             time = n
         elif process != NEMESIS and not (self.own and op is None):
-            op = self._operation(at, type, process, op)
+            op = self._operation(offset, type, process, op)
         self.events.append(Event(n, n if time is None else time, kind, process, f, table, value, op, error, extra))
 
-    def _operation(self, at: int, type: str, process: int | str, op: str | None) -> str:
+    def _operation(self, offset: int, type: str, process: int | str, op: str | None) -> str:
         if type == "invoke":
             if process in self.open:
                 why = "ended in info" if process in self.ended else "has not ended"
                 raise self.where(
-                    at,
+                    offset,
                     f"process {process} invokes, but its operation {self.open[process]} {why}: after info a process must not go on",
                 )
             if op is None:
                 self.count[process] = self.count.get(process, -1) + 1
                 op = f"{process}-{self.count[process]}"
             if op in self.ids:
-                raise self.where(at, f"the operation {op} was invoked before")
+                raise self.where(offset, f"the operation {op} was invoked before")
             self.ids.add(op)
             self.open[process] = op
             return op
-        mine = self.open.get(process)
-        if mine is None or process in self.ended:
+        pending = self.open.get(process)
+        if pending is None or process in self.ended:
             raise self.where(
-                at,
+                offset,
                 f"expected an :invoke of process {process} before its :{type}: without invocations nothing is known of what was concurrent",
             )
-        if op is not None and op != mine:
-            raise self.where(at, f"expected the end of the operation {mine} of process {process}, found {op}")
+        if op is not None and op != pending:
+            raise self.where(offset, f"expected the end of the operation {pending} of process {process}, found {op}")
         if type == "info":
             self.ended.add(process)
         else:
             del self.open[process]
-        return mine
+        return pending
 
 
 def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
@@ -228,15 +228,15 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
     if own:
         line = text[len(HEADER) :].partition("\n")[0]
         try:
-            said = decoded(line.encode("utf-8", "replace"))
+            record = decoded(line.encode("utf-8", "replace"))
         except RecordError as e:
             raise HistoryError(f"{file}:1:{len(HEADER) + 1}: the header: {e}") from None
-        if said.get("format") != FORMAT:
+        if record.get("format") != FORMAT:
             raise HistoryError(f"{file}:1:{len(HEADER) + 1}: expected a header of format {FORMAT}, found {line[:60]}")
-        header = said
+        header = record
 
-    def where(at: int, message: str) -> HistoryError:
-        return HistoryError(str(edn.error_at(text, file, at, message)))
+    def where(offset: int, message: str) -> HistoryError:
+        return HistoryError(str(edn.error_at(text, file, offset, message)))
 
     builder = HistoryBuilder(where, own)
     try:
@@ -249,8 +249,8 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
                 if _only_completions(form for _, form in forms):
                     builder.alone = len(forms)
                     header = {**header, CONCURRENT: True}
-            for at, form in forms:
-                builder.add(at, **read_event(where, at, form))
+            for offset, form in forms:
+                builder.add(offset, **read_event(where, offset, form))
     except EdnError as e:
         raise HistoryError(str(e)) from None
     return History(header, tuple(builder.all_events()))
@@ -271,31 +271,31 @@ def _only_completions(forms: Iterable[edn.Value]) -> bool:
 def _scan(builder: HistoryBuilder, text: str, file: str) -> None:
     """Add the events of a text: the scanner's as long as it knows them, and one form at a time of the reader's."""
     reader, scanner = edn.Reader(text, file), Scanner(text)
-    at = 0
+    offset = 0
     while True:
-        for e in scanner.events(at):
-            at = e.end
+        for e in scanner.events(offset):
+            offset = e.end
             builder.add(e.at, type=e.type, process=e.process, f=e.f, value=e.value, time=e.time, index=e.number)
-        form = next(reader.forms(at), None)
+        form = next(reader.forms(offset), None)
         if form is None:
             return
         for place, event in events_of((form,)):
             builder.add(place, **read_event(builder.where, place, event))
-        at = reader.space(reader.end)
+        offset = reader.space(reader.end)
 
 
 def events_of(forms: Iterable[tuple[int, edn.Value]]) -> Iterator[tuple[int, edn.Value]]:
     """The events of a text's forms, in a vector or not."""
-    for at, form in forms:
+    for offset, form in forms:
         if isinstance(form, tuple | edn.List):
             for item in form if isinstance(form, tuple) else form.items:
                 bare = item.value if isinstance(item, edn.Tagged) else item
-                yield (bare.at if isinstance(bare, edn.Map) else at), item
+                yield (bare.at if isinstance(bare, edn.Map) else offset), item
         else:
-            yield at, form
+            yield offset, form
 
 
-def read_event(fail: Callable[[int, str], HistoryError], at: int, form: edn.Value) -> dict[str, Any]:
+def read_event(fail: Callable[[int, str], HistoryError], offset: int, form: edn.Value) -> dict[str, Any]:
     """The event that a form is: the arguments of a builder's ``add``, but the offset.
 
     Args:
@@ -307,42 +307,42 @@ def read_event(fail: Callable[[int, str], HistoryError], at: int, form: edn.Valu
     bare = form.value if isinstance(form, edn.Tagged) else form
     if not isinstance(bare, edn.Map):
         raise fail(
-            at,
+            offset,
             f"expected a map such as {{:type :invoke, :process 0, :f :read, :value nil}}, found {cut(form)}",
         )
     fields: dict[str, Any] = {}
     for k, v in bare.entries:
         if not isinstance(k, Keyword | str):
-            raise fail(at, f"expected keywords as keys of an event, found {cut(k)}")
+            raise fail(offset, f"expected keywords as keys of an event, found {cut(k)}")
         name = k.name if isinstance(k, Keyword) else k
         if name in fields:
-            raise fail(at, f"the key {name!r} is there twice, as a keyword and as a string")
+            raise fail(offset, f"the key {name!r} is there twice, as a keyword and as a string")
         fields[name] = v
     if "type" not in fields:
-        raise fail(at, f"expected an event with :type, found {cut(form)}")
+        raise fail(offset, f"expected an event with :type, found {cut(form)}")
     type = _plain(fields.pop("type"))
     process, f = _plain(fields.pop("process", 0)), _plain(fields.pop("f", TRANSACTIONS[0]))
     if type not in EVENT_TYPES:
-        raise fail(at, f"expected :type :invoke, :ok, :fail or :info, found {cut(type)}")
+        raise fail(offset, f"expected :type :invoke, :ok, :fail or :info, found {cut(type)}")
     if isinstance(process, bool) or not isinstance(process, int | str):
-        raise fail(at, f"expected :process to be a number or :nemesis, found {cut(process)}")
+        raise fail(offset, f"expected :process to be a number or :nemesis, found {cut(process)}")
     if not isinstance(f, str):
-        raise fail(at, f"expected :f to be a keyword, found {cut(f)}")
+        raise fail(offset, f"expected :f to be a keyword, found {cut(f)}")
     time, index, op, table = (fields.pop(n, None) for n in ("time", "index", "op", "table"))
     for name, number in (("time", time), ("index", index)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number >= 1 << 63):
-            raise fail(at, f"expected :{name} to be a whole number, found {cut(_plain(number))}")
+            raise fail(offset, f"expected :{name} to be a whole number, found {cut(_plain(number))}")
     op, table = _plain(op), _plain(table)
     for name, text in (("op", op), ("table", table)):
         if text is not None and not isinstance(text, str):
-            raise fail(at, f"expected :{name} to be a string, found {cut(text)}")
+            raise fail(offset, f"expected :{name} to be a string, found {cut(text)}")
     try:
         value = to_json(fields.pop("value", None))
         error = fields.pop("error", None)
         extra = {k: to_json(v) for k, v in fields.items()}
         chain = error_chain_of(error)
     except EdnError as e:
-        raise fail(at, str(e)) from None
+        raise fail(offset, str(e)) from None
     return {
         "type": type,
         "process": process,
@@ -373,18 +373,18 @@ def error_chain_of(error: edn.Value) -> ErrorChain | None:
     """``:error`` as ``[[name, text], ...]``."""
     if error is None:
         return None
-    said = to_json(error)
+    chain = to_json(error)
     if (
-        isinstance(said, list)
-        and said
-        and all(isinstance(e, list) and all(isinstance(x, str) for x in e) for e in said)
+        isinstance(chain, list)
+        and chain
+        and all(isinstance(e, list) and all(isinstance(x, str) for x in e) for e in chain)
     ):
-        return said
+        return chain
     if isinstance(error, str):
         return [["error", error]]
-    if isinstance(said, list) and said and isinstance(said[0], str):
-        return [[said[0], " ".join(x if isinstance(x, str) else json.dumps(x) for x in said[1:])]]
-    return [[said if isinstance(said, str) else "error", "" if isinstance(said, str) else edn.write(error)]]
+    if isinstance(chain, list) and chain and isinstance(chain[0], str):
+        return [[chain[0], " ".join(x if isinstance(x, str) else json.dumps(x) for x in chain[1:])]]
+    return [[chain if isinstance(chain, str) else "error", "" if isinstance(chain, str) else edn.write(error)]]
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

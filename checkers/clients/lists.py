@@ -90,22 +90,22 @@ class _Key:
     followed: list[tuple[int, int]] = field(default_factory=list)
     updated: list[int] = field(default_factory=list)
 
-    def length(self, said: str) -> int:
+    def length(self, form: str) -> int:
         """How many elements a list has; all lists of the key are prefixes of one another."""
-        if said == "[]" or said == "nil":
+        if form == "[]" or form == "nil":
             return 0
-        _must(said[0] == "[" and said[-1] == "]")
+        _must(form[0] == "[" and form[-1] == "]")
         text = self.text
-        n, new = len(text), len(said) - 2
+        n, new = len(text), len(form) - 2
         if new < n:
-            _must(text[new] == " " and text.startswith(said[1:-1]))
-            return said.count(" ") + 1
-        _must(said.startswith(text, 1))
+            _must(text[new] == " " and text.startswith(form[1:-1]))
+            return form.count(" ") + 1
+        _must(form.startswith(text, 1))
         if new > n:
-            _must(not n or said[n + 1] == " ")
-            _must(INTS.fullmatch(said, n + 2 if n else 1, new + 1) is not None)
-            self.text = said[1:-1]
-            self.count = said.count(" ") + 1
+            _must(not n or form[n + 1] == " ")
+            _must(INTS.fullmatch(form, n + 2 if n else 1, new + 1) is not None)
+            self.text = form[1:-1]
+            self.count = form.count(" ") + 1
         return self.count
 
     def append(self, element: str, n: int) -> None:
@@ -127,23 +127,23 @@ class _Transactions:
         self._ended: set[str] = set()
         self._crashed: list[tuple[int, str]] = []
 
-    def invoke(self, process: str, said: str, event: int) -> None:
-        _must(process not in self._open and process not in self._ended and _ASKED.fullmatch(said) is not None)
-        self._open[process] = len(self.starts), said
+    def invoke(self, process: str, text: str, event: int) -> None:
+        _must(process not in self._open and process not in self._ended and _ASKED.fullmatch(text) is not None)
+        self._open[process] = len(self.starts), text
         self.starts.append(event)
         self.ends.append(None)
         self.processes.append(process)
         self.failed.append(False)
-        self.appends = self.appends or "[:append" in said
+        self.appends = self.appends or "[:append" in text
 
-    def complete(self, process: str, type: str, said: str, event: int) -> None:
+    def complete(self, process: str, type: str, text: str, event: int) -> None:
         _must(process in self._open)
         n, asked = self._open.pop(process)
         if type == "ok":
             self.ends[n] = event
-            self._ok(n, said)
+            self._ok(n, text)
             return
-        _must(said[0] != "[" or _ASKED.fullmatch(said) is not None)
+        _must(text[0] != "[" or _ASKED.fullmatch(text) is not None)
         self.failed[n] = type == "fail"
         if type == "info":
             self._ended.add(process)
@@ -169,8 +169,8 @@ class _Transactions:
             key = self.keys[name] = _Key()
         return key
 
-    def _ok(self, n: int, said: str) -> None:
-        steps = _steps(said)
+    def _ok(self, n: int, text: str) -> None:
+        steps = _steps(text)
         if len(steps) > 1 and len({k for _, k, _ in steps}) < len(steps):
             self._repeated(n, steps)
             return
@@ -199,10 +199,10 @@ class _Transactions:
                     key.readers.append(n)
                     key.lengths.append(now)
                 else:
-                    base, mine, _ = was
-                    at = now - len(mine)
-                    _must(at == base if base is not None else at >= 0)
-                    key.mine.append((at, mine))
+                    base, elements, _ = was
+                    start = now - len(elements)
+                    _must(start == base if base is not None else start >= 0)
+                    key.mine.append((start, elements))
                 state[k] = now, [], k not in seen
                 seen.add(k)
                 continue
@@ -211,24 +211,24 @@ class _Transactions:
             if was is None:
                 state[k] = None, [v], False
                 continue
-            base, mine, first = was
-            if mine:
-                key.intermediate.add(mine[-1])
+            base, elements, first = was
+            if elements:
+                key.intermediate.add(elements[-1])
             elif base:
                 key.followed.append((base, n))
             if base is not None:
                 key.later.append((base, v))
-                if first and not mine:
+                if first and not elements:
                     key.updated.append(base)
-            state[k] = base, [*mine, v], first
+            state[k] = base, [*elements, v], first
 
 
-def _steps(said: str) -> list[list[str]]:
+def _steps(text: str) -> list[list[str]]:
     """The micro-operations of a text: function, key and value."""
-    if said == "[]":
+    if text == "[]":
         return []
-    _must(said.startswith("[[") and said.endswith("]]"))
-    steps = [step.split(" ", 2) for step in said[2:-2].split("] [")]
+    _must(text.startswith("[[") and text.endswith("]]"))
+    steps = [step.split(" ", 2) for step in text[2:-2].split("] [")]
     _must({*map(len, steps)} == {3})
     return steps
 
@@ -243,10 +243,10 @@ def _read(text: str, file: str) -> _Transactions:
     out = _Transactions()
     invoke, complete = out.invoke, out.complete
     reader, scanner = edn.Reader(text, file), Scanner(text)
-    at = event = 0
+    offset = event = 0
     while True:
-        for _, end, type, process, f, said, _, _ in scanner.texts(at):
-            at = end
+        for _, end, type, process, f, said, _, _ in scanner.texts(offset):
+            offset = end
             if process != ":nemesis":
                 _must(f == "txn")
                 if type == "invoke":
@@ -256,22 +256,22 @@ def _read(text: str, file: str) -> _Transactions:
             else:
                 _must(said[0] != "[")
             event += 1
-        form = next(reader.forms(at), None)
+        form = next(reader.forms(offset), None)
         if form is None:
             break
-        for whose, type in _odd(form):
-            if whose is not None:
-                complete(whose, type, "nil", event)
+        for client, type in _odd(form):
+            if client is not None:
+                complete(client, type, "nil", event)
             event += 1
-        at = reader.space(reader.end)
+        offset = reader.space(reader.end)
     out.done()
     return out
 
 
 def _odd(form: tuple[int, edn.Value]) -> Iterator[tuple[str | None, str]]:
     """Process and type of each failure or crash in a form of the reader; None for another process than a client."""
-    for at, value in events_of((form,)):
-        e = read_event(lambda _, message: HistoryError(message), at, value)
+    for offset, value in events_of((form,)):
+        e = read_event(lambda _, message: HistoryError(message), offset, value)
         if e["process"] == NEMESIS:
             yield None, e["type"]
             continue
@@ -292,8 +292,8 @@ def _judged(t: _Transactions, model: str | None, level: str) -> Verdict:
     _edges(t, g)
     failed = np.array(t.failed)
     nodes = np.flatnonzero(~failed)
-    there = nodes.tolist()
-    g.in_time(nodes, [t.processes[n] for n in there], [t.starts[n] for n in there], [t.ends[n] for n in there])
+    present = nodes.tolist()
+    g.in_time(nodes, [t.processes[n] for n in present], [t.starts[n] for n in present], [t.ends[n] for n in present])
     graph = g.graph()
     _must(is_acyclic(graph))
     verdict = of_transactions(IsolationResult(level, (), {}, (), count, graph.edges), {})
@@ -315,8 +315,8 @@ def _edges(t: _Transactions, g: GraphBuilder) -> None:
         makers = made[key]
         _must(-1 not in makers and not any(t.failed[w] for w in seen.intersection(makers)))
         _as_usual(key, order, makers)
-        there = frozenset(order) if len(key.writers) > len(order) else key.writers
-        unread = dict.fromkeys(w for x, w in key.writers.items() if x not in there and (committed[w] or w in seen))
+        elements = frozenset(order) if len(key.writers) > len(order) else key.writers
+        unread = dict.fromkeys(w for x, w in key.writers.items() if x not in elements and (committed[w] or w in seen))
         keys.append(KeyDependencies(makers, key.readers, key.lengths, [*unread]))
     list_edges(g, keys)
 
@@ -328,8 +328,8 @@ def _as_usual(key: _Key, order: list[str], makers: list[int]) -> None:
         NotAppendLists: that is not so.
     """
     _must(len(set(order)) == len(order) and len(set(key.updated)) == len(key.updated))
-    for at, mine in key.mine:
-        _must(order[at : at + len(mine)] == mine)
+    for offset, elements in key.mine:
+        _must(order[offset : offset + len(elements)] == elements)
     if key.later:
         places = {x: p for p, x in enumerate(order)}
         _must(all(places.get(x, n) >= n for n, x in key.later))

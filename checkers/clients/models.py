@@ -147,8 +147,8 @@ def _judge(h: History, model: str | None, level: str | None) -> Verdict:
     valid: Validity = "unknown" if h.problems and verdict.valid is True else verdict.valid
     alone = (WITHOUT_INVOCATIONS,) if h.header.get(CONCURRENT) else ()
     notes = (*h.problems, *alone, *h.header.get(GUESSED, ()), *verdict.notes)
-    told = with_model(verdict, chosen, level, model is None and chosen != ROWS_MODEL, len(operations))
-    return replace(told, valid=valid, notes=notes)
+    labelled = with_model(verdict, chosen, level, model is None and chosen != ROWS_MODEL, len(operations))
+    return replace(labelled, valid=valid, notes=notes)
 
 
 def with_model(v: Verdict, model: str, level: str, guessed: bool, operations: int) -> Verdict:
@@ -197,8 +197,8 @@ def guess(operations: Sequence[Operation]) -> str:
             "this is a history of icequake without its tables, and their promises are needed to judge it: "
             "give the run's folder, or a file that `icequake export RUN -o FILE` wrote"
         )
-    said = ", ".join(sorted(functions)[:8]) or "no operations"
-    raise ModelError(f"cannot determine the kind of history ({said}): give --model, one of {', '.join(models())}")
+    words = ", ".join(sorted(functions)[:8]) or "no operations"
+    raise ModelError(f"cannot determine the kind of history ({words}): give --model, one of {', '.join(models())}")
 
 
 def _steps(o: Operation) -> Sequence[Any]:
@@ -373,11 +373,11 @@ def _balances(v: Any, event: int) -> dict[str, int]:
 
 def _rows(h: History) -> Verdict:
     """A run without its table logs, by the checker that needs none (:mod:`checkers.linearizable.checker`): it says the same as of the run."""
-    said = h.header.get(TABLES_KEY)
-    if not isinstance(said, list):
+    named = h.header.get(TABLES_KEY)
+    if not isinstance(named, list):
         raise ModelError(f"the model {ROWS_MODEL} needs the header of a file that `icequake export RUN -o FILE` wrote")
     try:
-        tables = [TableSpec.model_validate(t) for t in said]
+        tables = [TableSpec.model_validate(t) for t in named]
     except ValueError as e:
         raise HistoryError(f"the header's {TABLES_KEY} are no tables of a plan: {' '.join(str(e).split())}") from None
     verdict = Linearizable().check(Evidence(h, {}, {t.name: t for t in tables}))

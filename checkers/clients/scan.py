@@ -72,13 +72,13 @@ class Scanner:
 
     def events(self, first: int) -> Iterator[Scanned]:
         """The events from an offset on, one on each line, up to the first that the reader must read."""
-        for at, end, type, process, f, said, time, index in self.texts(first):
-            if said[0] != "[":
-                value: Any = None if said == "nil" else int(said)
-            elif (value := self._steps(said)) is None:
+        for offset, end, type, process, f, text, time, index in self.texts(first):
+            if text[0] != "[":
+                value: Any = None if text == "nil" else int(text)
+            elif (value := self._steps(text)) is None:
                 return
             yield Scanned(
-                at,
+                offset,
                 end,
                 type,
                 process[1:] if process[0] == ":" else int(process),
@@ -88,35 +88,35 @@ class Scanner:
                 None if index is None else int(index),
             )
 
-    def texts(self, at: int) -> Iterator[tuple[int, int, str, str, str, str, str | None, str | None]]:
-        """The same without a look at what is in a value's brackets: ``at``, ``end``, and the texts of type, process, function, value, time
+    def texts(self, offset: int) -> Iterator[tuple[int, int, str, str, str, str, str | None, str | None]]:
+        """The same without a look at what is in a value's brackets: ``offset``, ``end``, and the texts of type, process, function, value, time
         and index."""
         text = self._text
-        shape = self._shape(at)
+        shape = self._shape(offset)
         if shape is None:
             return
         match, groups = shape.pattern.match, shape.groups
         timed, numbered = groups[4] > 0, groups[5] > 0
         while True:
-            m = match(text, at)
+            m = match(text, offset)
             if m is None:
-                if shape is (shape := self._shape(at)) or shape is None:
+                if shape is (shape := self._shape(offset)) or shape is None:
                     return
                 match, groups = shape.pattern.match, shape.groups
                 timed, numbered = groups[4] > 0, groups[5] > 0
                 continue
-            type, process, f, said, time, index = m.group(*groups)
+            type, process, f, form, time, index = m.group(*groups)
             end = m.end()
-            yield at, end, type, process, f, said, time if timed else None, index if numbered else None
-            at = end + 1
-            if text[end:at] != "\n":
+            yield offset, end, type, process, f, form, time if timed else None, index if numbered else None
+            offset = end + 1
+            if text[end:offset] != "\n":
                 return
 
-    def _steps(self, said: str) -> list[Any] | None:
+    def _steps(self, text: str) -> list[Any] | None:
         """The micro-operations of a text; None if it is anything else."""
-        if said == "[]":
+        if text == "[]":
             return []
-        found = _MICRO.findall(said, 1, len(said) - 1)
+        found = _MICRO.findall(text, 1, len(text) - 1)
         size = 1
         out: list[Any] = []
         for f, k, v in found:
@@ -129,40 +129,40 @@ class Scanner:
                 out.append([f, int(k), elements])
             else:
                 return None
-        return out if found and size == len(said) else None
+        return out if found and size == len(text) else None
 
-    def _list(self, key: str, said: str) -> list[int] | None:
+    def _list(self, key: str, form: str) -> list[int] | None:
         """The numbers of a list that is a key's; None if it has anything else.
 
         Lists of a key are mostly prefixes of one another, so only what is new is read; all lists have the same objects for numbers.
         """
-        if said == "[]":
+        if form == "[]":
             return []
         last = self._read.get(key)
         if last is not None:
             text, elements = last
             n = len(text)
-            if said.startswith(text):
-                if len(said) == n + 1:
+            if form.startswith(text):
+                if len(form) == n + 1:
                     return elements[:]
-                if said[n] == " " and INTS.fullmatch(said, n + 1, len(said) - 1):
-                    elements = elements + [int(x) for x in said[n + 1 : -1].split(" ")]
-                    self._read[key] = said[:-1], elements
+                if form[n] == " " and INTS.fullmatch(form, n + 1, len(form) - 1):
+                    elements = elements + [int(x) for x in form[n + 1 : -1].split(" ")]
+                    self._read[key] = form[:-1], elements
                     return elements[:]
-            elif n >= len(said) and text[len(said) - 1] == " " and text.startswith(said[:-1]):
-                return elements[: said.count(" ") + 1]
-        if INTS.fullmatch(said, 1, len(said) - 1) is None:
+            elif n >= len(form) and text[len(form) - 1] == " " and text.startswith(form[:-1]):
+                return elements[: form.count(" ") + 1]
+        if INTS.fullmatch(form, 1, len(form) - 1) is None:
             return None
-        elements = [int(x) for x in said[1:-1].split(" ")]
-        self._read[key] = said[:-1], elements
+        elements = [int(x) for x in form[1:-1].split(" ")]
+        self._read[key] = form[:-1], elements
         return elements[:]
 
-    def _shape(self, at: int) -> _Shape | None:
+    def _shape(self, offset: int) -> _Shape | None:
         """The order of the fields of the map at an offset; None if it has others."""
-        if not self._text.startswith("{:", at):
+        if not self._text.startswith("{:", offset):
             return None
-        end = self._text.find("\n", at)
-        keys = tuple(_KEY.findall(self._text[at : end if end >= 0 else None]))
+        end = self._text.find("\n", offset)
+        keys = tuple(_KEY.findall(self._text[offset : end if end >= 0 else None]))
         if keys not in self._shapes:
             self._shapes[keys] = _Shape.of(keys)
         return self._shapes[keys]

@@ -293,8 +293,8 @@ def _placed(t: Timeline) -> dict[str, tuple[int, int, int]]:
         snapshot = o.result.get("snapshot") if isinstance(o.result, dict) else None
         if not isinstance(snapshot, int) or snapshot not in t.position:
             raise Unplaced(f"{o.op} read a snapshot that main has not")
-        at = t.position[snapshot]
-        out[o.op] = at, *_answered(past, o, at, t)
+        position = t.position[snapshot]
+        out[o.op] = position, *_answered(past, o, position, t)
     return out
 
 
@@ -311,8 +311,8 @@ def _proofs(past: TableHistory, t: Timeline) -> dict[str, int]:
     return out
 
 
-def _answered(past: TableHistory, o: Operation, at: int, t: Timeline) -> tuple[int, int]:
-    """The first and the last of the positions at which the history had the snapshot of position ``at`` where a time travel asked for it.
+def _answered(past: TableHistory, o: Operation, position: int, t: Timeline) -> tuple[int, int]:
+    """The first and the last of the positions at which the history had the snapshot of position ``position`` where a time travel asked for it.
 
     Only positions at all of whose metadata versions it had it: an expiry may have shortened the history without moving main.
 
@@ -323,9 +323,9 @@ def _answered(past: TableHistory, o: Operation, at: int, t: Timeline) -> tuple[i
     if not isinstance(back, int) or back < 0:
         raise Unplaced(f"{o.op} does not say how far back it went")
     empty = t.versions[0].snapshot is None
-    snapshot = t.main[at - 1].snapshot_id
+    snapshot = t.main[position - 1].snapshot_id
     runs: list[list[int]] = [[]]
-    for p in range(at, min(at + back, len(t.main)) + 1):  # later, more than that many entries are newer
+    for p in range(position, min(position + back, len(t.main)) + 1):  # later, more than that many entries are newer
         index = p if empty else p - 1
         versions = range(t.versions[index].metadata, past.last_at(index) + 1)
         if all(snapshot in (past.answers(n, back) or ()) for n in versions):

@@ -78,12 +78,12 @@ def gathered(
     values: dict[str, list[I64]] = {name: [] for names in RECORD.values() for name in names}
     for record, n, columns in chunks:
         for kind, names in RECORD.items():
-            mine = np.flatnonzero(record == kind)
-            if not len(mine):
+            of_kind = np.flatnonzero(record == kind)
+            if not len(of_kind):
                 continue
-            numbers[kind].append(n[mine])
+            numbers[kind].append(n[of_kind])
             for name, column in zip(names, columns, strict=False):
-                values[name].append(column[mine])
+                values[name].append(column[of_kind])
     found: dict[str, Any] = {}
     for kind, names in RECORD.items():
         order = np.concatenate([np.zeros(0, np.int64), *numbers.pop(kind)])

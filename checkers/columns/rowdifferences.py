@@ -42,10 +42,10 @@ class Sets:
         if not 0 <= high - low < 8 * len(member) + 1024:
             self.names, code = np.unique(member, return_inverse=True)
             return code
-        there = np.zeros(high - low + 1, np.bool_)
-        there[member - low] = True
-        self.names = np.flatnonzero(there) + low
-        self.dense = np.cumsum(there) - 1
+        present = np.zeros(high - low + 1, np.bool_)
+        present[member - low] = True
+        self.names = np.flatnonzero(present) + low
+        self.dense = np.cumsum(present) - 1
         self.dense[self.dense < 0] = 0
         return self.dense[member - low]
 
@@ -56,10 +56,10 @@ class Sets:
         if self.dense is not None:
             least = self.names[0]
             within = (name >= least) & (name <= self.names[-1])
-            at = self.dense[np.where(within, name - least, 0)]
+            index = self.dense[np.where(within, name - least, 0)]
         else:
-            at = np.minimum(np.searchsorted(self.names, name), len(self.names) - 1)
-        return at, self.names[at] == name
+            index = np.minimum(np.searchsorted(self.names, name), len(self.names) - 1)
+        return index, self.names[index] == name
 
     def upto(self, code: I64, position: I64, *, including: bool) -> I64:
         """How many changes there are of these sets and of those before them, up to a position."""
@@ -72,10 +72,10 @@ class Sets:
     def before(self, name: I64, position: I64) -> tuple[I64, U64]:
         """Count and hash of each set before each position."""
         code, known = self.of(name)
-        at = self.upto(code, position, including=False)
+        places = self.upto(code, position, including=False)
         first = self.start[code] if len(self.names) else code
-        return np.where(known, self.count[at] - self.count[first], 0), np.where(
-            known, self.sum[at] - self.sum[first], np.uint64(0)
+        return np.where(known, self.count[places] - self.count[first], 0), np.where(
+            known, self.sum[places] - self.sum[first], np.uint64(0)
         )
 
 
@@ -144,12 +144,12 @@ def differences(f: TableFrame, facts: KindFacts, states: RowHashes) -> Differenc
     made_count = np.zeros(commits, np.int64)
     made_hash = np.zeros(commits, np.uint64)
     doubtful = np.zeros(commits, np.bool_)
-    at, ids = _named(f)
-    there_count, there_hash = states.by_id.before(ids, at + 1)
-    takes = facts.removes[kind[at]] & (form[at] == IDS)
-    np.add.at(gone_count, at[takes], there_count[takes])
-    np.add.at(gone_hash, at[takes], there_hash[takes])
-    for chosen, member, wanted in _predicates(f, facts.removes[kind], at, ids):
+    numbers, ids = _named(f)
+    there_count, there_hash = states.by_id.before(ids, numbers + 1)
+    takes = facts.removes[kind[numbers]] & (form[numbers] == IDS)
+    np.add.at(gone_count, numbers[takes], there_count[takes])
+    np.add.at(gone_hash, numbers[takes], there_hash[takes])
+    for chosen, member, wanted in _predicates(f, facts.removes[kind], numbers, ids):
         count, hashed = Sets(member, f, states.signed).before(wanted, chosen + 1)
         np.add.at(gone_count, chosen, count)
         np.add.at(gone_hash, chosen, hashed)
@@ -157,18 +157,18 @@ def differences(f: TableFrame, facts: KindFacts, states: RowHashes) -> Differenc
     # What it must add: what it makes of the rows that it removed, and new rows.
     changes = np.flatnonzero(removed & facts.updates[kind[f.position - 1]])
     maker = f.position[changes] - 1
-    how, by = kind[maker], name[maker]
+    how, names = kind[maker], name[maker]
     made = hash_rows(
         f.id[changes],
-        np.where(facts.sets_val[how], by, f.val[changes]),
+        np.where(facts.sets_val[how], names, f.val[changes]),
         f.cnt[changes] + facts.counts[how],
-        np.where(facts.appends[how], appended(f.log[changes], by), f.log[changes]),
+        np.where(facts.appends[how], appended(f.log[changes], names), f.log[changes]),
         f.row_part[changes],
     )
     np.add.at(made_count, maker, 1)
     np.add.at(made_hash, maker, made)
-    inserts = facts.inserts[kind[at]] & ~(facts.if_absent[kind[at]] & (there_count > 0))
-    new_at, new_id = at[inserts], ids[inserts]
+    inserts = facts.inserts[kind[numbers]] & ~(facts.if_absent[kind[numbers]] & (there_count > 0))
+    new_at, new_id = numbers[inserts], ids[inserts]
     new_name = name[new_at]
     none = np.zeros(len(new_at), np.int64)
     new = hash_rows(
@@ -177,7 +177,7 @@ def differences(f: TableFrame, facts: KindFacts, states: RowHashes) -> Differenc
     np.add.at(made_count, new_at, 1)
     np.add.at(made_hash, new_at, new)
     _copies(f, states, name, (made_count, made_hash), doubtful)
-    doubtful[_twice(at, ids)] = True
+    doubtful[_twice(numbers, ids)] = True
     counts = removed_count - gone_count, added_count - made_count
     hashes = removed_hash - gone_hash, added_hash - made_hash
     return Differences(removed_count, added_count, counts, hashes, doubtful)
@@ -187,28 +187,28 @@ def _named(f: TableFrame) -> tuple[I64, I64]:
     """Commits by ids: for each id that its operation names, the commit's number (position - 1) and the id; without copies."""
     first = np.searchsorted(f.arg_op, f.commit_op)
     count = np.where(f.form[f.commit_op] == COPY, 0, np.searchsorted(f.arg_op, f.commit_op, "right") - first)
-    at = np.repeat(np.arange(len(f.commit_op)), count)
-    within = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
-    return at, f.arg_id[np.repeat(first, count) + within]
+    commits = np.repeat(np.arange(len(f.commit_op)), count)
+    within = np.arange(len(commits)) - np.repeat(np.cumsum(count) - count, count)
+    return commits, f.arg_id[np.repeat(first, count) + within]
 
 
-def _twice(at: I64, ids: I64) -> I64:
+def _twice(commits: I64, ids: I64) -> I64:
     """Commits whose operation names an id more than once."""
-    several = np.zeros(len(at), np.bool_)
-    same = at[1:] == at[:-1]  # they are sorted by commit
+    several = np.zeros(len(commits), np.bool_)
+    same = commits[1:] == commits[:-1]  # they are sorted by commit
     several[1:] |= same
     several[:-1] |= same
-    at, ids = at[several], ids[several]
-    order = np.lexsort((ids, at))
-    a, i = at[order], ids[order]
-    again: Bools = (a[1:] == a[:-1]) & (i[1:] == i[:-1])
-    return a[1:][again]
+    commits, ids = commits[several], ids[several]
+    order = np.lexsort((ids, commits))
+    a, i = commits[order], ids[order]
+    repeated: Bools = (a[1:] == a[:-1]) & (i[1:] == i[:-1])
+    return a[1:][repeated]
 
 
-def _predicates(f: TableFrame, removes: Bools, at: I64, ids: I64) -> list[tuple[I64, I64, I64]]:
+def _predicates(f: TableFrame, removes: Bools, commits: I64, ids: I64) -> list[tuple[I64, I64, I64]]:
     """For commits that remove rows by a predicate: their numbers, which set each changed row belongs to, and which set each commit selects.
 
-    A commit occurs once for each set that it selects. ``removes``: one per commit. ``at`` and ``ids``: as :func:`_named` returns.
+    A commit occurs once for each set that it selects. ``removes``: one per commit. ``commits`` and ``ids``: as :func:`_named` returns.
     """
     out = []
     form = np.where(removes, f.form[f.commit_op], IDS)
@@ -223,9 +223,9 @@ def _predicates(f: TableFrame, removes: Bools, at: I64, ids: I64) -> list[tuple[
     whole = np.flatnonzero(form == PART)
     if len(whole):
         out.append((whole, f.row_part, f.part[f.commit_op[whole]]))
-    several = np.flatnonzero(form[at] == PARTS)
+    several = np.flatnonzero(form[commits] == PARTS)
     if len(several):
-        taken = np.unique(np.stack([at[several], part_of(ids[several], f.spec.partitions)]), axis=1)
+        taken = np.unique(np.stack([commits[several], part_of(ids[several], f.spec.partitions)]), axis=1)
         out.append((taken[0], f.row_part, taken[1]))
     return out
 
@@ -248,11 +248,11 @@ def _copies(f: TableFrame, states: RowHashes, name: U64, made: tuple[I64, U64], 
     source, target = f.arg_id[first], f.arg_id[first + 1]
     sets = states.by_id
     code, known = sets.of(source)
-    at, start = sets.upto(code, copies + 1, including=False), sets.start[code] if len(sets.names) else code
-    count = np.where(known, sets.count[at] - sets.count[start], 0)
-    one = count == 1
+    places, start = sets.upto(code, copies + 1, including=False), sets.start[code] if len(sets.names) else code
+    count = np.where(known, sets.count[places] - sets.count[start], 0)
+    single = count == 1
     several = np.flatnonzero(count > 1)
-    changes = np.where(count > 1, at - start, 0)
+    changes = np.where(count > 1, places - start, 0)
     if int(changes.sum()) > GONE_THROUGH * (len(f.position) + 1):
         doubtful[copies[several]] = True
         several = several[:0]
@@ -262,8 +262,8 @@ def _copies(f: TableFrame, states: RowHashes, name: U64, made: tuple[I64, U64], 
         row = sets.order[
             np.arange(len(copy)) - np.repeat(np.cumsum(size) - size, size) + np.repeat(start[several], size)
         ]
-        by, to = name[copies[copy]], target[copy]
-        made_of = hash_rows(to, by, f.cnt[row], appended(f.log[row], by), part_of(to, f.spec.partitions))
+        names, to = name[copies[copy]], target[copy]
+        made_of = hash_rows(to, names, f.cnt[row], appended(f.log[row], names), part_of(to, f.spec.partitions))
         np.add.at(made[1], copies[copy], np.where(f.sign[row] > 0, made_of, np.uint64(0) - made_of))
         made[0][copies[several]] += count[several]
     way = f.sign[sets.order]
@@ -271,10 +271,10 @@ def _copies(f: TableFrame, states: RowHashes, name: U64, made: tuple[I64, U64], 
     def only(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         values = column[sets.order]
         running = _running(np.where(way > 0, values, np.zeros(1, values.dtype) - values))
-        out: npt.NDArray[Any] = running[at[one]] - running[start[one]]
+        out: npt.NDArray[Any] = running[places[single]] - running[start[single]]
         return out
 
-    copied = copies[one]
-    by, to = name[copied], target[one]
+    copied = copies[single]
+    names, to = name[copied], target[single]
     made[0][copied] += 1
-    made[1][copied] += hash_rows(to, by, only(f.cnt), appended(only(f.log), by), part_of(to, f.spec.partitions))
+    made[1][copied] += hash_rows(to, names, only(f.cnt), appended(only(f.log), names), part_of(to, f.spec.partitions))

@@ -87,8 +87,8 @@ def screen(f: TableFrame) -> Screen:
     """
     out = Screen(commits=len(f.commit_op), rows=len(f.position))
     facts = KindFacts.of(f.kinds)
-    there = (f.kind >= 0) & (f.kind < len(f.kinds))
-    strange = ~there | ~facts.known[np.where(there, f.kind, 0)]
+    known = (f.kind >= 0) & (f.kind < len(f.kinds))
+    strange = ~known | ~facts.known[np.where(known, f.kind, 0)]
     if strange.any():
         out.suspect("unknown-kind", np.flatnonzero(strange))
         return out
@@ -143,9 +143,11 @@ def _reads(f: TableFrame, facts: KindFacts, states: RowHashes, out: Screen) -> N
     ok = f.outcome == _OK
     travels = np.flatnonzero(ok & facts.travels[f.kind])
     if len(travels):
-        at = f.at[travels]
-        makers = f.commit_op[np.maximum(at, 1) - 1]
-        wrong = (at < 1) | (states.whole[at] != f.seen[travels]) | (f.invoked[makers] > f.completed[travels])
+        versions = f.at[travels]
+        makers = f.commit_op[np.maximum(versions, 1) - 1]
+        wrong = (
+            (versions < 1) | (states.whole[versions] != f.seen[travels]) | (f.invoked[makers] > f.completed[travels])
+        )
         out.suspect("wrong-time-travel", travels[wrong])
     reads = np.flatnonzero(ok & (facts.reads | facts.travels)[f.kind])
     out.reads = len(reads)
@@ -177,9 +179,9 @@ def _reads(f: TableFrame, facts: KindFacts, states: RowHashes, out: Screen) -> N
     out.suspect("undecided-read" if len(travels) else "no-state-read", reads[nowhere])
 
 
-def proving(at: I64, ok: Bools, travels: Bools) -> I64:
+def proving(versions: I64, ok: Bools, travels: Bools) -> I64:
     """The operations whose acknowledgement proves a position of main: expiries beside time travels (``TableFrame.at``)."""
-    return np.flatnonzero(ok & ~travels & (at > 0))
+    return np.flatnonzero(ok & ~travels & (versions > 0))
 
 
 def _newest_before(when: I64, position: I64, events: I64) -> I64:
@@ -210,26 +212,26 @@ class _Finder:
         first = np.maximum(low, self.since[which])
         answered = (self.since[which] >= 0) & (first <= np.minimum(high, self.until[which]))
         out[answered] = first[answered]
-        left = np.flatnonzero((self.since[which] < 0) & (low <= high))
-        at = low[left]
+        unsolved = np.flatnonzero((self.since[which] < 0) & (low <= high))
+        position = low[unsolved]
         for _ in range(LOOKED_AT):
-            mine = which[left]
-            state = self.states.whole[at]
-            following = at + 1
-            keyed = np.flatnonzero(self.by_key[mine])
+            wanted = which[unsolved]
+            state = self.states.whole[position]
+            following = position + 1
+            keyed = np.flatnonzero(self.by_key[wanted])
             if len(keyed):
-                code, known = self.code[mine[keyed]], self.known[mine[keyed]]
-                n = sets.upto(code, at[keyed], including=True)
+                code, known = self.code[wanted[keyed]], self.known[wanted[keyed]]
+                n = sets.upto(code, position[keyed], including=True)
                 first, end = (sets.start[code], sets.start[code + 1]) if len(sets.names) else (code, code)
                 state[keyed] = np.where(known, sets.sum[n] - sets.sum[first], np.uint64(0))
-                there = known & (n < end)
+                present = known & (n < end)
                 following[keyed] = NEVER_CAME
-                following[keyed[there]] = sets.position[n[there]]
-            hit = state == self.wanted[mine]
-            out[left[hit]] = at[hit]
-            going = ~hit & (following <= high[left])
-            left, at = left[going], following[going]
-            if not len(left):
+                following[keyed[present]] = sets.position[n[present]]
+            hit = state == self.wanted[wanted]
+            out[unsolved[hit]] = position[hit]
+            going = ~hit & (following <= high[unsolved])
+            unsolved, position = unsolved[going], following[going]
+            if not len(unsolved):
                 return out
-        self.given_up = np.union1d(self.given_up, which[left])
+        self.given_up = np.union1d(self.given_up, which[unsolved])
         return out

@@ -242,10 +242,10 @@ def _long_run(
     judged: list[TableResult] = []
     for tables in ([together] if together else []) + alone:
         tasks = spark.sparkContext.parallelize(tables, len(tables))
-        for told in tasks.map(partial(_table_or_error, folder=folder)).collect():
-            if isinstance(told, str):
-                return told
-            judged.append(told)
+        for result in tasks.map(partial(_table_or_error, folder=folder)).collect():
+            if isinstance(result, str):
+                return result
+            judged.append(result)
     return _together(judged)
 
 
@@ -296,8 +296,11 @@ def main(arguments: Sequence[str]) -> int:
         found = check_dataset(spark, Path(arguments[0]).resolve())
     finally:
         spark.stop()
-    told = {run: [v.to_json() for v in said] if isinstance(said, list) else said for run, said in found.items()}
-    Path(arguments[1]).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
+    results = {
+        run: [v.to_json() for v in verdicts] if isinstance(verdicts, list) else verdicts
+        for run, verdicts in found.items()
+    }
+    Path(arguments[1]).write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
     return 0
 
 

@@ -59,9 +59,9 @@ class Blame:
     def words(self, o: Operation, decides: str = "") -> str:
         """A sentence, with a space before it; empty if nothing is known. ``decides``: who accepts commits, if it is no catalog."""
         if o.op in self.accepted:
-            answer, at = self.accepted[o.op]
+            answer, time = self.accepted[o.op]
             return (
-                f" Its commit was sent, and {decides or 'the catalog server'} answered {answer} at {explain.ms(at)}: "
+                f" Its commit was sent, and {decides or 'the catalog server'} answered {answer} at {explain.ms(time)}: "
                 f"{decides or 'the server'} acknowledged a commit that no version has, and {explain.engine(o)} could not know."
             )
         return ""

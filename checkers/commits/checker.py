@@ -130,14 +130,14 @@ class Commits(TableChecker):
 
     def fold(self, parts: Sequence[Part]) -> Verdict:
         """As for any checker of tables; with what became of operations in all their tables, and whom what proxies did not see blames."""
-        told: dict[str, InRun] = {p.table: p.more for p in parts if p.more is not None}
-        if all(m.saw_all for m in told.values()):
+        in_run: dict[str, InRun] = {p.table: p.more for p in parts if p.more is not None}
+        if all(m.saw_all for m in in_run.values()):
             parts = [with_silence(p) for p in parts]
         verdict = super().fold(parts)
         decided = [p.table for p in parts if p.judged]
-        if decided and not any(name in told and told[name].counts for name in decided):
+        if decided and not any(name in in_run and in_run[name].counts for name in decided):
             return verdict
-        return replace(verdict, stats={**verdict.stats, "resolutions": resolved(told)})
+        return replace(verdict, stats={**verdict.stats, "resolutions": resolved(in_run)})
 
 
 def _check_table(t: Timeline, blame: Blame) -> tuple[_Findings, CommitsTable]:
@@ -245,8 +245,8 @@ def _judge_writes(t: Timeline, blame: Blame, f: _Findings) -> tuple[CommitsTable
 def _say(t: Timeline, fates: Mapping[Fate, list[AcknowledgedWrite]], blame: Blame, f: _Findings) -> None:
     """Say of which acknowledged writes the log shows too little."""
     _unnamed(t, [w.o.op for w in fates[Fate.PERHAPS_UNNAMED]], f)
-    by = [t.rolled_back(c.snapshot_id) for w in fates[Fate.ROLLED_BACK] for c in w.dropped]
-    doubtful = {b.by.op for b in by if b is not None and not b.certain and not blame.set_back(b)}
+    rollbacks = [t.rolled_back(c.snapshot_id) for w in fates[Fate.ROLLED_BACK] for c in w.dropped]
+    doubtful = {b.by.op for b in rollbacks if b is not None and not b.certain and not blame.set_back(b)}
     if doubtful:
         f.doubt(
             f"whether {explain.listing(sorted(doubtful))} set main back, or a commit that was applied twice did, cannot be told apart: "
@@ -305,11 +305,11 @@ def _unnamed(t: Timeline, perhaps: list[str], f: _Findings) -> None:
         [c.snapshot_id for c in commits if c.snapshot_id not in t.labels.shared]
         for commits in ([c for c in t.main if c.op is None], off_main_without_name(t))
     )
-    whose = f"; {explain.listing(perhaps)}, acknowledged without a snapshot, may have made them" if perhaps else ""
+    makers = f"; {explain.listing(perhaps)}, acknowledged without a snapshot, may have made them" if perhaps else ""
     if here:
-        f.doubt(f"snapshots on main that name no operation: {explain.listing(here)}{whose}")
+        f.doubt(f"snapshots on main that name no operation: {explain.listing(here)}{makers}")
     if elsewhere and perhaps:
-        f.doubt(f"snapshots that are not on main and name no operation: {explain.listing(elsewhere)}{whose}")
+        f.doubt(f"snapshots that are not on main and name no operation: {explain.listing(elsewhere)}{makers}")
 
 
 def _named_by(t: Timeline) -> dict[str, int]:

@@ -40,14 +40,14 @@ def in_run(unit: Unit, silent: Mapping[int, Operation]) -> InRun:
     return InRun(saw_all(unit), silent, fates([t], unknown))
 
 
-def resolved(told: Mapping[str, InRun]) -> dict[str, Whole]:
+def resolved(in_run: Mapping[str, InRun]) -> dict[str, Whole]:
     """Operation of unknown outcome → what became of it in all its tables together."""
 
     def fate(op: str, table: str) -> Resolution:
-        there = told.get(table)
-        return "unknown" if there is None or op not in there.fates else there.fates[op][table]
+        known = in_run.get(table)
+        return "unknown" if known is None or op not in known.fates else known.fates[op][table]
 
-    counted = {op: m.fates[op] for m in told.values() if m.counts for op in m.fates}
+    counted = {op: m.fates[op] for m in in_run.values() if m.counts for op in m.fates}
     return {op: whole_of(frozenset(fate(op, table) for table in tables)) for op, tables in counted.items()}
 
 
@@ -72,8 +72,8 @@ def saw_all(unit: Unit) -> bool:
     placed = {place(s.new) for s in requests.swaps}
     for c in log.commits:
         o = unit.everything.get(c.op) if c.op is not None else None
-        theirs = c.op is None or (o is not None and o.engine != SPARK)
-        if not theirs or c.snapshot_id in asked:
+        foreign = c.op is None or (o is not None and o.engine != SPARK)
+        if not foreign or c.snapshot_id in asked:
             continue
         if not 0 <= c.metadata < len(log.metadata) or place(log.metadata[c.metadata].location) not in placed:
             return False

@@ -28,7 +28,7 @@ def out_of_order(t: Timeline) -> Iterator[Anomaly]:
         behind = sum(1 for _ in _acknowledged_behind(t, early, second, count + 1))
         inserted = (early.timestamp_ms, behind) > (late.timestamp_ms, count)
         both = (second, first) if inserted else (first, second)
-        told = (
+        sentences = (
             f"main has {explain.snapshot(early)} of the {explain.operation(second)} before {explain.snapshot(late)} of the "
             f"{explain.operation(first)}; yet the latter was {explain.outcome(first)}, before the former was invoked at "
             f"{explain.ms(second.start)}, so its snapshot must come first."
@@ -38,7 +38,7 @@ def out_of_order(t: Timeline) -> Iterator[Anomaly]:
             f"before {explain.snapshot(late)} of the first."
         )
         more = f" The same holds of {count - 1} more operations between the two." if count > 1 else ""
-        yield anomaly("commit-order", t, f"{told}{more}", both, [early, late], evidence={"pairs": count})
+        yield anomaly("commit-order", t, f"{sentences}{more}", both, [early, late], evidence={"pairs": count})
 
 
 def _pairs(t: Timeline) -> Collection[tuple[Commit, Operation, Commit, Operation, int]]:

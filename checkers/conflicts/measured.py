@@ -61,14 +61,14 @@ class MeasuredResult:
     @property
     def as_predicted(self) -> bool:
         """Whether the prediction agrees (``checkers.conflicts.predicted.predict``), or there is none."""
-        said = predicted.predict(self.cell)
-        if said.outcome == "open":
+        prediction = predicted.predict(self.cell)
+        if prediction.outcome == "open":
             return True
-        if self.second.outcome != "committed" or self.first.outcome != said.outcome:
+        if self.second.outcome != "committed" or self.first.outcome != prediction.outcome:
             return False
-        if None not in (self.requests, said.requests) and self.requests != said.requests:
+        if None not in (self.requests, prediction.requests) and self.requests != prediction.requests:
             return False  # the same outcome, but found at another check
-        return not said.reasons or any(r in (self.first.message or "") for r in said.reasons)
+        return not prediction.reasons or any(r in (self.first.message or "") for r in prediction.reasons)
 
     @property
     def verdict(self) -> dict[str, Any]:
@@ -82,12 +82,12 @@ class MeasuredResult:
 
     def to_json(self) -> dict[str, Any]:
         """For ``cells.jsonl``."""
-        said = predicted.predict(self.cell)
+        prediction = predicted.predict(self.cell)
         return {
             "cell": _cell(self.cell),
             **self.verdict,
             "held": self.held,
-            "predicted": {"outcome": said.outcome, "reasons": said.reasons, "source": said.source},
+            "predicted": {"outcome": prediction.outcome, "reasons": prediction.reasons, "source": prediction.source},
             "as_predicted": self.as_predicted,
             **({} if self.run is None else {"run": self.run}),
             **({"undecided": self.undecided} if self.undecided else {}),
@@ -179,11 +179,11 @@ def read(path: Path) -> tuple[dict[str, Any], MeasuredCells]:
 
 
 def differences(
-    one: Sequence[MeasuredResult], other: Sequence[MeasuredResult]
+    first: Sequence[MeasuredResult], other: Sequence[MeasuredResult]
 ) -> list[tuple[MatrixCell, dict[str, Any], dict[str, Any]]]:
     """Cells in both matrices with different results, with both verdicts. What the catalogs compare may differ: a cell has no say in it."""
-    theirs = {_anywhere(m.cell): m.verdict for m in other}
-    both = [(m.cell, m.verdict, theirs.get(_anywhere(m.cell), m.verdict)) for m in one]
+    verdicts = {_anywhere(m.cell): m.verdict for m in other}
+    both = [(m.cell, m.verdict, verdicts.get(_anywhere(m.cell), m.verdict)) for m in first]
     return [found for found in both if found[1] != found[2]]
 
 

@@ -137,23 +137,23 @@ def default(kinds: Sequence[str] = MATRIX_KINDS) -> list[MatrixCell]:
 def every(kinds: Sequence[str], wanted: Mapping[str, frozenset[str]]) -> Iterator[MatrixCell]:
     """All cells of these kinds that can be measured and have the wanted values; a further dimension that is not named stays ordinary."""
     firsts, seconds = ([k for k in kinds if k in wanted.get(d, kinds)] for d in PAIR)
-    said = {d: [v for v in values if v in wanted.get(d, values)] for d, values in DIMENSIONS.items()}
+    chosen = {d: [v for v in values if v in wanted.get(d, values)] for d, values in DIMENSIONS.items()}
     for d in FURTHER:
         if d not in wanted:
-            said[d] = [DIMENSIONS[d][0]]
+            chosen[d] = [DIMENSIONS[d][0]]
     if "placement" not in wanted:  # the granularity matters at this placement only
-        said["placement"] = [p for p in said["placement"] if (p == TWO_FILES) == ("granularity" in wanted)]
+        chosen["placement"] = [p for p in chosen["placement"] if (p == TWO_FILES) == ("granularity" in wanted)]
     modes: list[tuple[Mode, Mode | None]] = []
-    for mode in said["mode"]:
+    for mode in chosen["mode"]:
         if mode == MIXED:
             modes += BOTH_WAYS if "mode" in wanted or "granularity" in wanted else ()
         else:
             modes.append((mode, None))  # type: ignore[arg-type]
-    for combined in product(*(said[d] for d in FURTHER)):
+    for combined in product(*(chosen[d] for d in FURTHER)):
         for cell in _made(
             product(firsts, seconds),
             modes=modes,
-            placements=said["placement"],  # type: ignore[arg-type]
+            placements=chosen["placement"],  # type: ignore[arg-type]
             extra=dict(zip(FURTHER, combined, strict=True)),
         ):
             if all(value(cell, d) in wanted[d] for d in ("version", "isolation") if d in wanted):

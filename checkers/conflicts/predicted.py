@@ -154,22 +154,22 @@ class MatrixCell:
     @property
     def more(self) -> tuple[str, ...]:
         """What is unlike an ordinary cell, besides the mode."""
-        said = (
+        given = (
             ("held at refresh", self.held == "refresh"),
             ("by id and part", self.predicate != "id"),
             ("overlapping ranges", self.ranges != "apart"),
             ("delete files by partition", self.granularity != "file"),
             (f"the catalog compares the {self.compares}", self.compares != "requirements"),
         )
-        return tuple(words for words, differs in said if differs)
+        return tuple(words for words, differs in given if differs)
 
     @property
     def name(self) -> str:
         """Unique, short."""
         both = ((self.first_engine, self.first), (self.second_engine, self.second))
-        said = (kind if engine == SPARK else f"{engine} {kind}" for engine, kind in both)
+        words = (kind if engine == SPARK else f"{engine} {kind}" for engine, kind in both)
         table = (self.said_mode, f"v{self.format_version}", self.isolation, self.placement)
-        return "/".join((*said, *table, *self.more))
+        return "/".join((*words, *table, *self.more))
 
     @property
     def has_deletes(self) -> bool:
@@ -344,8 +344,8 @@ def _effect(kind: str, key: int, writes: Writes, files: Files) -> FileEffect:
         if kind in DELETE_KINDS:
             return FileEffect("delete", deletes=frozenset({name}))
         return FileEffect("overwrite", (_bounds([key]),), deletes=frozenset({name}))
-    left = rest if kind in DELETE_KINDS else files[name]
-    return FileEffect("overwrite", (_bounds(left),), frozenset({name}))
+    remaining = rest if kind in DELETE_KINDS else files[name]
+    return FileEffect("overwrite", (_bounds(remaining),), frozenset({name}))
 
 
 def _of_all(kind: str, keys: tuple[int, ...], writes: Writes, files: Files, has_deletes: bool = False) -> FileEffect:
@@ -401,20 +401,20 @@ class Prediction:
 def predict(cell: MatrixCell) -> Prediction:
     """Predict the outcome of X."""
     x, files = keys(cell)[0], cell.files
-    mine = _commit(cell.first_engine, cell.first, cell.modes[0])
-    theirs = _commit(cell.second_engine, cell.second, cell.modes[1])
-    if mine is None or theirs is None:
+    first = _commit(cell.first_engine, cell.first, cell.modes[0])
+    second = _commit(cell.second_engine, cell.second, cell.modes[1])
+    if first is None or second is None:
         return Prediction("open")
     if {cell.first, cell.second} & {*SCHEMA_KINDS}:
         return _with_schema_change(cell)
-    done = _of_all(cell.second, other_keys(cell), theirs.writes, files, cell.has_deletes)
+    done = _of_all(cell.second, other_keys(cell), second.writes, files, cell.has_deletes)
     done = replace(done, covered=_covered(cell, done))
     live = {name: _bounds(ids) for name, ids in files.items()}
     if cell.first_engine != SPARK:
-        rules = tuple(r for r in mine.validates if r != "added data" or cell.isolation == "serializable")
-        attempt = PendingCommit(effect(cell.first, x, mine.writes, files), RowFilter(key=x), rules)
-        reasons = [mine.validates[rule] for rule in refusals(attempt, [done], live)]
-        return Prediction("aborted" if reasons or not mine.retries else "retried", reasons, mine.source)
+        rules = tuple(r for r in first.validates if r != "added data" or cell.isolation == "serializable")
+        attempt = PendingCommit(effect(cell.first, x, first.writes, files), RowFilter(key=x), rules)
+        reasons = [first.validates[rule] for rule in refusals(attempt, [done], live)]
+        return Prediction("aborted" if reasons or not first.retries else "retried", reasons, first.source)
     first_check = cell.held == "refresh"
     rules = spark_rules(
         cell.first,
@@ -423,7 +423,7 @@ def predict(cell: MatrixCell) -> Prediction:
         format_version=cell.format_version,
         again=not first_check,
     )
-    attempt = PendingCommit(effect(cell.first, x, mine.writes, files, cell.has_deletes), _filter(cell, x), rules)
+    attempt = PendingCommit(effect(cell.first, x, first.writes, files, cell.has_deletes), _filter(cell, x), rules)
     reasons = [MESSAGES[rule] for rule in refusals(attempt, [done], live)]
     commits = REFRESHES if first_check else RETRIES
     source = "; ".join(dict.fromkeys(MESSAGE_SOURCES[r] for r in reasons)) or commits

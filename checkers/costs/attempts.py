@@ -117,15 +117,15 @@ def attempts_of(o: Operation) -> tuple[Attempt, ...]:
     if found is None:
         return ()
     assert o.completed is not None
-    at = f"event {o.completed.index} ({o.completed.type} of {o.op}): attempts"
+    place = f"event {o.completed.index} ({o.completed.type} of {o.op}): attempts"
     if not isinstance(found, list):
-        raise HistoryError(f"{at} must be a list")
+        raise HistoryError(f"{place} must be a list")
     out = []
     for n, record in enumerate(found):
         try:
             out.append(Attempt.from_json(record))
         except RecordError as e:
-            raise HistoryError(f"{at}[{n}]: {e}") from None
+            raise HistoryError(f"{place}[{n}]: {e}") from None
     return tuple(out)
 
 
@@ -152,9 +152,9 @@ class Quantiles:
         ordered = sorted(values)
         if not ordered:
             return None
-        at = [quantile(ordered, n / 10) or 0.0 for n in range(11)]
+        points = [quantile(ordered, n / 10) or 0.0 for n in range(11)]
         mean, p95 = sum(ordered) / len(ordered), quantile(ordered, 0.95) or 0.0
-        return Quantiles(len(ordered), round(mean, 3), round(p95, 3), tuple(round(v, 3) for v in at))
+        return Quantiles(len(ordered), round(mean, 3), round(p95, 3), tuple(round(v, 3) for v in points))
 
     @staticmethod
     def from_json(r: Mapping[str, Any]) -> Quantiles:
@@ -311,15 +311,16 @@ class CommitsMeasured:
             window_ms=_float(r["window_ms"]),
             swaps=_float(r["swaps"]),
             taken={
-                str(sort): {str(name): Quantiles.from_json(q) for name, q in by.items()}
-                for sort, by in r["taken"].items()
+                str(sort): {str(name): Quantiles.from_json(q) for name, q in distributions.items()}
+                for sort, distributions in r["taken"].items()
             },
             wasted=_wasted_from_json(r["wasted"]),
             beaten=tuple(
                 Beaten(str(b["kind"]), str(b["by"]), int(b["attempts"]), int(b["aborted"])) for b in r["beaten"]
             ),
             beaten_writers={
-                str(k): {str(by): int(n) for by, n in found.items()} for k, found in r["beaten_writers"].items()
+                str(k): {str(distributions): int(n) for distributions, n in found.items()}
+                for k, found in r["beaten_writers"].items()
             },
             unexplained=int(r["unexplained"]),
         )
@@ -365,8 +366,8 @@ def merged(found: Sequence[CommitsMeasured]) -> CommitsMeasured:
         pairs[b.kind, b.by] = (a + b.attempts, ab + b.aborted)
     between: dict[str, Counter[str]] = {}
     for m in found:
-        for writer, by in m.beaten_writers.items():
-            between.setdefault(writer, Counter()).update(by)
+        for writer, counts in m.beaten_writers.items():
+            between.setdefault(writer, Counter()).update(counts)
     sorts = [s for s in SORTS if any(s in m.taken for m in found)]
     ordered = sorted(pairs.items(), key=lambda kv: (-kv[1][0] - kv[1][1], kv[0]))
     return CommitsMeasured(
@@ -390,7 +391,7 @@ def merged(found: Sequence[CommitsMeasured]) -> CommitsMeasured:
             _sum(m.wasted.written_bytes for m in found),
             _sum(m.wasted.read_bytes for m in found),
         ),
-        beaten=tuple(Beaten(kind, by, a, ab) for (kind, by), (a, ab) in ordered),
+        beaten=tuple(Beaten(kind, counts, a, ab) for (kind, counts), (a, ab) in ordered),
         beaten_writers={k: dict(v.most_common()) for k, v in sorted(between.items())},
         unexplained=sum(m.unexplained for m in found),
     )
@@ -413,18 +414,19 @@ def _summed_seconds(every: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    there = [v for v in values if v is not None]
-    return median(there) if there else None
+    known = [v for v in values if v is not None]
+    return median(known) if known else None
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    there = [v for v in values if v is not None]
-    return sum(there) if there else None
+    known = [v for v in values if v is not None]
+    return sum(known) if known else None
 
 
 def _merged_phases(found: Sequence[Mapping[str, Quantiles]]) -> dict[str, Quantiles]:
     return {
-        k: _merged_quantiles([by[k] for by in found if k in by]) for k in dict.fromkeys(k for by in found for k in by)
+        k: _merged_quantiles([phases[k] for phases in found if k in phases])
+        for k in dict.fromkeys(k for phases in found for k in phases)
     }
 
 

@@ -137,11 +137,11 @@ class Spread:
         return max(self.values)
 
 
-def apart(one: Spread, other: Spread) -> bool | None:
+def apart(spread: Spread, other: Spread) -> bool | None:
     """Whether two numbers differ by more than noise; None if there are too few runs."""
-    if min(len(one.values), len(other.values)) < FEWEST_RUNS:
+    if min(len(spread.values), len(other.values)) < FEWEST_RUNS:
         return None
-    return one.low > other.high or other.low > one.high
+    return spread.low > other.high or other.low > spread.high
 
 
 def chance(n: int, m: int) -> float:
@@ -183,13 +183,13 @@ class Comparison:
 
     def label(self, c: Contender) -> str:
         """A contender's label: of its catalog, release, engines and varied parameters those in which contenders differ; else the catalog."""
-        said: tuple[tuple[str, set[Any]], ...] = (
+        words: tuple[tuple[str, set[Any]], ...] = (
             (c.catalog, {x.catalog for x in self.contenders}),
             (c.iceberg, {*self.releases}),
             (engines_label(c.engines), {x.engines for x in self.contenders}),
             *((f"{k}={v}", {dict(x.varied).get(k) for x in self.contenders}) for k, v in c.varied),
         )
-        return " ".join(text for text, all_of_them in said if len(all_of_them) > 1) or c.catalog
+        return " ".join(text for text, all_of_them in words if len(all_of_them) > 1) or c.catalog
 
     def of(self, c: Contender) -> list[ContenderRun]:
         """A contender's runs by seed."""
@@ -245,18 +245,18 @@ class Comparison:
 
     def cell(self, f: Figure, c: Contender) -> ContenderScore:
         """A contender's number, compared with the first contender's."""
-        mine, first = self.spreads.get((f.key, c)), self.spreads.get((f.key, self.contenders[0]))
-        if mine is None:
+        spread, first = self.spreads.get((f.key, c)), self.spreads.get((f.key, self.contenders[0]))
+        if spread is None:
             return ContenderScore(None, "missing")
         if c == self.contenders[0]:
-            return ContenderScore(mine, "first")
-        return ContenderScore(mine, "missing" if first is None else versus(f, mine, first))
+            return ContenderScore(spread, "first")
+        return ContenderScore(spread, "missing" if first is None else versus(f, spread, first))
 
     def best(self, f: Figure) -> list[Contender]:
         """Contenders by median, the best first; those without the number are left out."""
         sign = 1 if f.better == "less" else -1
-        there = [c for c in self.contenders if (f.key, c) in self.spreads]
-        return sorted(there, key=lambda c: sign * self.spreads[f.key, c].median)
+        known = [c for c in self.contenders if (f.key, c) in self.spreads]
+        return sorted(known, key=lambda c: sign * self.spreads[f.key, c].median)
 
     @property
     def by_chance(self) -> tuple[int, float]:
@@ -265,21 +265,21 @@ class Comparison:
         for f in FIGURES:
             first = self.spreads.get((f.key, self.contenders[0]))
             for c in self.contenders[1:]:
-                mine = self.spreads.get((f.key, c))
-                if first is not None and mine is not None and apart(mine, first) is not None:
+                spread = self.spreads.get((f.key, c))
+                if first is not None and spread is not None and apart(spread, first) is not None:
                     count += 1
-                    expected += chance(len(mine.values), len(first.values))
+                    expected += chance(len(spread.values), len(first.values))
         return count, expected
 
 
-def versus(f: Figure, mine: Spread, first: Spread) -> Against:
+def versus(f: Figure, spread: Spread, first: Spread) -> Against:
     """A number compared with another."""
-    differs = apart(mine, first)
+    differs = apart(spread, first)
     if differs is None:
         return "too few"
     if not differs:
         return "noise"
-    return "better" if (mine.median < first.median) == (f.better == "less") else "worse"
+    return "better" if (spread.median < first.median) == (f.better == "less") else "worse"
 
 
 def summed(found: Iterable[Measures]) -> dict[str, tuple[int, int, int]]:

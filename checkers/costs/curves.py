@@ -143,27 +143,27 @@ def value(c: Contender | Predicted, parameter: str) -> str | None:
     return dict(c.varied).get(parameter)
 
 
-def label(one: Contender, every: Sequence[Contender]) -> str:
+def label(contender: Contender, every: Sequence[Contender]) -> str:
     """In what a contender differs from others: catalog, release, engines, ``parameter=value``; empty if in nothing."""
-    said: list[tuple[str, set[str | None]]] = [
-        (one.catalog, {c.catalog for c in every}),
-        (one.iceberg, {c.iceberg for c in every}),
-        (engines_label(one.engines), {engines_label(c.engines) for c in every}),
-        *((f"{k}={v}", {value(c, k) for c in every}) for k, v in one.varied),
+    words: list[tuple[str, set[str | None]]] = [
+        (contender.catalog, {c.catalog for c in every}),
+        (contender.iceberg, {c.iceberg for c in every}),
+        (engines_label(contender.engines), {engines_label(c.engines) for c in every}),
+        *((f"{k}={v}", {value(c, k) for c in every}) for k, v in contender.varied),
     ]
-    return " ".join(text for text, all_of_them in said if len(all_of_them) > 1)
+    return " ".join(text for text, all_of_them in words if len(all_of_them) > 1)
 
 
 def groups(c: Comparison, x: Axis) -> list[tuple[str, list[Contender]]]:
     """Label of each line and its contenders by x, in the order of the contenders."""
-    by: dict[Contender, list[Contender]] = {}
-    for one in c.contenders:
-        if value(one, x.parameter) in x.values:
-            by.setdefault(without(one, x.parameter), []).append(one)
-    every = list(by)
+    group: dict[Contender, list[Contender]] = {}
+    for contender in c.contenders:
+        if value(contender, x.parameter) in x.values:
+            group.setdefault(without(contender, x.parameter), []).append(contender)
+    every = list(group)
     return [
         (label(key, every), sorted(found, key=lambda one: x.values[value(one, x.parameter) or ""]))
-        for key, found in by.items()
+        for key, found in group.items()
     ]
 
 
@@ -172,10 +172,10 @@ def lines(c: Comparison, key: str, x: Axis) -> list[Curve]:
     out = []
     for name, found in groups(c, x):
         points = []
-        for one in found:
-            text, spread = value(one, x.parameter) or "", c.spreads.get((key, one))
+        for contender in found:
+            text, spread = value(contender, x.parameter) or "", c.spreads.get((key, contender))
             if spread is not None:
-                points.append(CurvePoint(x.values[text], text, one, spread))
+                points.append(CurvePoint(x.values[text], text, contender, spread))
         if points:
             out.append(Curve(name, tuple(points)))
     return out
@@ -210,26 +210,26 @@ def knee(line: Curve) -> Knee | None:
     points = line.points
     if len(points) < 2:
         return None
-    at = points[0]
+    point = points[0]
     for p in points[1:]:
-        if more(p.spread, at.spread):
-            at = p
+        if more(p.spread, point.spread):
+            point = p
     last = points[-1]
-    shape: Shape = "grows" if at is last else "flat" if at is points[0] else "knee"
-    start, end = at.spread.median, last.spread.median
+    shape: Shape = "grows" if point is last else "flat" if point is points[0] else "knee"
+    start, end = point.spread.median, last.spread.median
     return Knee(
-        at,
+        point,
         shape,
         (end - start) / start if start else 0.0,
-        end <= (1 - GAIN) * start and end < start and apart(last.spread, at.spread) is not False,
+        end <= (1 - GAIN) * start and end < start and apart(last.spread, point.spread) is not False,
         all(len(p.spread.values) >= FEWEST_RUNS for p in points),
     )
 
 
-def more(one: Spread, other: Spread) -> bool:
+def more(spread: Spread, other: Spread) -> bool:
     """Whether a number grew by 10 % or more, and, if there are runs enough to tell, by more than noise."""
-    grew = one.median > other.median and one.median >= (1 + GAIN) * other.median
-    return grew and apart(one, other) is not False
+    grew = spread.median > other.median and spread.median >= (1 + GAIN) * other.median
+    return grew and apart(spread, other) is not False
 
 
 def scaling(line: Curve) -> list[tuple[CurvePoint, float]]:

@@ -127,8 +127,8 @@ def rates(operations: Iterable[Operation], span_s: float, width_s: float) -> lis
     """Completions per second by outcome, bucket by bucket; an operation that never completed counts at its invocation."""
     buckets = [dict.fromkeys(OUTCOMES, 0.0) for _ in range(max(1, int(span_s / width_s) + 1))]
     for o in operations:
-        at = (o.completed or o.invoked).time / 1e9
-        buckets[min(len(buckets) - 1, int(at / width_s))][o.type] += 1 / width_s
+        time = (o.completed or o.invoked).time / 1e9
+        buckets[min(len(buckets) - 1, int(time / width_s))][o.type] += 1 / width_s
     return buckets
 
 

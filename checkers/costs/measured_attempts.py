@@ -94,7 +94,7 @@ def _guessed(retries: RetriesStats) -> tuple[Beaten, ...]:
     found: Counter[tuple[str, str]] = Counter()
     for p in retries["conflicts"]["pairs"]:
         found[p["aborted"], p["by"]] += p["count"]
-    return tuple(Beaten(kind, by, 0, n) for (kind, by), n in found.most_common())
+    return tuple(Beaten(kind, winner, 0, n) for (kind, winner), n in found.most_common())
 
 
 def writer_of(o: Operation) -> str:
@@ -134,8 +134,8 @@ class _Run:
     @cached_property
     def committed(self) -> list[tuple[Operation, Commit]]:
         """Acknowledged writes and the snapshot that each left on main, the last one if there are several."""
-        by = {c.op: c for main in self.mains.values() for c in main if c.op is not None}
-        return [(o, by[o.op]) for o in self.writes if o.type == "ok" and o.op in by]
+        commits = {c.op: c for main in self.mains.values() for c in main if c.op is not None}
+        return [(o, commits[o.op]) for o in self.writes if o.type == "ok" and o.op in commits]
 
     @cached_property
     def aborted(self) -> list[Operation]:
@@ -155,9 +155,9 @@ class _Run:
         """Retries → commits."""
         found: Counter[int] = Counter()
         for o, c in self.committed:
-            mine = self.attempts.get(o.op)
-            if mine is not None:
-                found[len(mine) - 1] += 1
+            attempts = self.attempts.get(o.op)
+            if attempts is not None:
+                found[len(attempts) - 1] += 1
             elif c.attempt:
                 found[c.attempt - 1] += 1
         return dict(sorted(found.items()))
@@ -176,11 +176,11 @@ class _Run:
 
     def busy(self) -> float:
         """Share of the writers' time in operations."""
-        by: dict[str, list[Operation]] = {}
+        of_writer: dict[str, list[Operation]] = {}
         for o in self.operations:
-            by.setdefault(writer_of(o), []).append(o)
-        there = sum(max(map(_end, found)) - min(o.start for o in found) for found in by.values())
-        return min(1.0, sum(_end(o) - o.start for o in self.operations) / there) if there else 0.0
+            of_writer.setdefault(writer_of(o), []).append(o)
+        present = sum(max(map(_end, found)) - min(o.start for o in found) for found in of_writer.values())
+        return min(1.0, sum(_end(o) - o.start for o in self.operations) / present) if present else 0.0
 
     def time(self) -> dict[str, float]:
         """Seconds of writes with attempts, by phase."""
@@ -205,27 +205,27 @@ class _Run:
 
     def occupied(self) -> tuple[float | None, float | None]:
         """Share of the time that winning attempts cover after their refresh, of the busiest table; and the median of that, ms."""
-        by: dict[str, list[float]] = {}
+        of_table: dict[str, list[float]] = {}
         for o, _ in self.committed:
-            mine = self.attempts.get(o.op, ())
-            won = [a.work_ms - a.refresh_ms for a in mine if a.outcome == "committed"]
-            by.setdefault(o.table or "", []).extend(won[-1:])
-        every = [v for found in by.values() for v in found]
+            attempts = self.attempts.get(o.op, ())
+            won = [a.work_ms - a.refresh_ms for a in attempts if a.outcome == "committed"]
+            of_table.setdefault(o.table or "", []).extend(won[-1:])
+        every = [v for found in of_table.values() for v in found]
         if not every or not self.seconds:
             return None, None
-        covered = max(sum(found) for found in by.values()) / 1000 / self.seconds
+        covered = max(sum(found) for found in of_table.values()) / 1000 / self.seconds
         return round(covered, 6), round(median(every), 3)
 
     def taken(self) -> dict[str, dict[str, Quantiles]]:
         """Distributions of attempts that reached the catalog, by sort."""
-        by: dict[str, list[Attempt]] = {}
+        of_sort: dict[str, list[Attempt]] = {}
         for found in self.attempts.values():
             for n, a in enumerate(found):
                 if a.outcome in ("committed", "refused", "unknown"):
                     which = "retry" if n else "first"
-                    by.setdefault(which, []).append(a)
-                    by.setdefault(f"{which} {a.parent}", []).append(a)
-        return {sort: _distributions(sort, by[sort]) for sort in SORTS if sort in by}
+                    of_sort.setdefault(which, []).append(a)
+                    of_sort.setdefault(f"{which} {a.parent}", []).append(a)
+        return {sort: _distributions(sort, of_sort[sort]) for sort in SORTS if sort in of_sort}
 
     def wasted(self) -> Wasted:
         """The price of conflicts."""
@@ -250,15 +250,15 @@ class _Run:
 
     def _placed(self, o: Operation) -> list[_Placed]:
         """The operation's attempts in time."""
-        mine = self.attempts[o.op]
+        attempts = self.attempts[o.op]
         out: list[_Placed] = []
         end = _end(o)
-        for a in reversed(mine):
+        for a in reversed(attempts):
             begin = end - int(a.work_ms * MS)
             out.append(_Placed(begin, end - int(a.swap_ms * MS), end))
             end = begin - int(a.wait_ms * MS)
         out.reverse()
-        reached = [n for n, a in enumerate(mine) if a.outcome != "invalid"]
+        reached = [n for n, a in enumerate(attempts) if a.outcome != "invalid"]
         seen = self.asked.get(o.op, ())
         if len(seen) == len(reached):
             for n, s in zip(reached, seen, strict=True):
@@ -279,21 +279,21 @@ class _Run:
         unexplained = 0
         lost = {o.op for o in self.aborted}
         for o in self.writes:
-            mine = self.attempts.get(o.op, ())
+            own = self.attempts.get(o.op, ())
             line = lines.get(o.table or "")
-            for n, a in enumerate(mine):
+            for n, a in enumerate(own):
                 if a.outcome not in ("refused", "invalid"):
                     continue
-                by = None if line is None else line.current(placed[o.op][n], o.op)
-                if by is None:
+                winner = None if line is None else line.current(placed[o.op][n], o.op)
+                if winner is None:
                     unexplained += 1
                     continue
-                maker = known.get(by.op or "")
+                maker = known.get(winner.op or "")
                 pair = (o.f, BY_NOBODY if maker is None else maker.f)
                 attempts[pair] += 1
-                aborted[pair] += o.op in lost and n == len(mine) - 1
+                aborted[pair] += o.op in lost and n == len(own) - 1
                 between.setdefault(writer_of(o), Counter())[BY_NOBODY if maker is None else writer_of(maker)] += 1
-        pairs = tuple(Beaten(kind, by, n, aborted[kind, by]) for (kind, by), n in attempts.most_common())
+        pairs = tuple(Beaten(kind, winner, n, aborted[kind, winner]) for (kind, winner), n in attempts.most_common())
         return pairs, {k: dict(v.most_common()) for k, v in sorted(between.items())}, unexplained
 
 
@@ -339,9 +339,9 @@ class _Swaps:
         done: list[int] = []
         for c in main:
             op = c.op or ""
-            if mine := placed.get(op):
-                begun.append(mine[-1].ask)
-                done.append(mine[-1].end)
+            if own := placed.get(op):
+                begun.append(own[-1].ask)
+                done.append(own[-1].end)
             elif seen := asked.get(op):
                 begun.append(seen[-1].time)
                 done.append(seen[-1].end)
@@ -357,12 +357,12 @@ class _Swaps:
             done[n] = min(done[n], done[n + 1])
         return _Swaps(tuple(main), tuple(begun), tuple(done))
 
-    def current(self, at: _Placed, op: str) -> Commit | None:
+    def current(self, attempt: _Placed, op: str) -> Commit | None:
         """The snapshot that refused an attempt; see the module's text. None if no commit can have."""
-        k = bisect_right(self.done, at.end) - 1
-        if k >= 0 and self.done[k] > at.begin and self.commits[k].op != op:
+        k = bisect_right(self.done, attempt.end) - 1
+        if k >= 0 and self.done[k] > attempt.begin and self.commits[k].op != op:
             return self.commits[k]
         k += 1
-        if k < len(self.commits) and self.begun[k] <= at.end and self.commits[k].op != op:
+        if k < len(self.commits) and self.begun[k] <= attempt.end and self.commits[k].op != op:
             return self.commits[k]
         return None

@@ -180,8 +180,8 @@ class Measures:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        mine = asdict(replace(self, attempts=None))
-        return {**mine, "attempts": None if self.attempts is None else self.attempts.to_json()}
+        fields = asdict(replace(self, attempts=None))
+        return {**fields, "attempts": None if self.attempts is None else self.attempts.to_json()}
 
     @staticmethod
     def from_json(r: Mapping[str, Any]) -> Measures:
@@ -349,12 +349,12 @@ def _faults(events: Iterable[Event], writes: Sequence[Operation], end: int) -> d
             after = next((t for t, w in acknowledged if t >= e.time and (who is None or w in who)), None)
             never += after is None
             recoveries += () if after is None else (round((after - e.time) / S, 3),)
-        whom = e.value.get("struck")
+        struck = e.value.get("struck")
         found[name] = FaultMeasured(
             before.times + 1,
             before.hits + count,
             before.on,
-            tuple(sorted({*before.struck, *([whom] if isinstance(whom, str) else [])})),
+            tuple(sorted({*before.struck, *([struck] if isinstance(struck, str) else [])})),
             recoveries,
             never,
         )
@@ -414,18 +414,18 @@ class _Cost:
 def _cost(passed: Iterable[Mapping[str, Any]], writes: set[str], start: int, end: int, commits: int) -> _Cost:
     cost = _Cost(commits)
     for r in passed:
-        service, kind, at, ms = r.get("service"), r.get("kind"), r.get("time"), r.get("ms")
-        if not isinstance(service, str) or not isinstance(kind, str) or not isinstance(at, int):
+        service, kind, time, ms = r.get("service"), r.get("kind"), r.get("time"), r.get("ms")
+        if not isinstance(service, str) or not isinstance(kind, str) or not isinstance(time, int):
             continue
         if service == "store" and r.get("writer") is None:
             service = SHARED_STORE
         cost.services.add(service)
-        mine = start <= at <= end if service in ("database", SHARED_STORE) else r.get("op") in writes
-        if not mine:
+        counts = start <= time <= end if service in ("database", SHARED_STORE) else r.get("op") in writes
+        if not counts:
             continue
         cost.counts[service, kind] += 1
         if kind == "commit" and service != "database" and isinstance(ms, int | float):
-            cost.asked.setdefault(str(r.get("op")), []).append(TimedRequest(at, at + int(ms * MS)))
+            cost.asked.setdefault(str(r.get("op")), []).append(TimedRequest(time, time + int(ms * MS)))
             if not r.get("faults"):
                 cost.commit_ms.append(float(ms))
     for seen in cost.asked.values():

@@ -93,8 +93,8 @@ def found_in(
             moments.append(max(ends) if ends else start + round(whole.seconds * NS_PER_S))
     if not moments:
         return None
-    at = min(moments)
-    return SearchCost(sum(o.start <= at for o in ops), (at - start) / NS_PER_S)
+    moment = min(moments)
+    return SearchCost(sum(o.start <= moment for o in ops), (moment - start) / NS_PER_S)
 
 
 @dataclass(frozen=True)

@@ -303,12 +303,14 @@ def _write(o: Operation, asked: CommitRequests, own: Sequence[Landing], end: int
     if not asked.seen or (landed is not None and o.op not in asked.asked):
         return _Write(o, (), landed, False)
     decided = {x.last[0]: x.last for x in own}
-    attempts, mine = [], asked.asked.get(o.op, [])
-    for n, r in enumerate(mine):
+    attempts, requests = [], asked.asked.get(o.op, [])
+    for n, r in enumerate(requests):
         # The answer to the request that landed may have been lost; then it is the last one.
-        accepted = r.accepted or (landed is not None and n == len(mine) - 1 and not any(x.accepted for x in mine))
+        accepted = r.accepted or (
+            landed is not None and n == len(requests) - 1 and not any(x.accepted for x in requests)
+        )
         moment = decided.get(r.end, (r.end, LAST))
-        if accepted and landed is not None and len([x for x in mine if x.accepted]) < 2:
+        if accepted and landed is not None and len([x for x in requests if x.accepted]) < 2:
             moment = landed.last
         attempts.append(DecidedRequest(r.time, moment, accepted))
     found = segments(o.start, stop, asked.loads.get(o.op, ()), attempts, aborted=conflict_of(o) is not None)
@@ -318,16 +320,16 @@ def _write(o: Operation, asked: CommitRequests, own: Sequence[Landing], end: int
 def _phase(write: _Write, x: Landing, stop: Moment) -> Segment | None:
     """The segment in which the commit landed, one without a phase if that is not known; None if it did not land during the write."""
     inside = x.first >= (write.op.start, -1) and x.last < stop
-    mine = write.landed
-    later = mine is not None and mine.version is not None and x.version is not None and x.version > mine.version
+    landed = write.landed
+    later = landed is not None and landed.version is not None and x.version is not None and x.version > landed.version
     if write.told and x.first == x.last:
         return phase_at(write.phases, x.last)
-    if later and mine is not None and x.last < stop:
-        return Segment("after", mine.last, stop)
+    if later and landed is not None and x.last < stop:
+        return Segment("after", landed.last, stop)
     if not inside:
         return None
     if write.told:
-        one, other = phase_at(write.phases, x.first), phase_at(write.phases, x.last)
-        if one is not None and one is other:
-            return one
+        first, other = phase_at(write.phases, x.first), phase_at(write.phases, x.last)
+        if first is not None and first is other:
+            return first
     return Segment(None, x.first, x.last)

@@ -64,10 +64,10 @@ def placement(first: Footprint, second: Footprint, *, partitioned: bool) -> Plac
     return "other partition"
 
 
-def _meet(one: frozenset[Any] | None, other: frozenset[Any] | None) -> bool:
-    if one is None or other is None:
-        return bool(one is None and other is None) or bool(one or other)
-    return bool(one & other)
+def _meet(first: frozenset[Any] | None, other: frozenset[Any] | None) -> bool:
+    if first is None or other is None:
+        return bool(first is None and other is None) or bool(first or other)
+    return bool(first & other)
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ class TableFootprints:
 
     def _named(self, o: Operation) -> tuple[frozenset[int], frozenset[Any] | None]:
         """The ids that it names, and the partitions of these and those that it selects; None: any."""
-        said = touches(o, self.timeline.spec)
-        if said is None:
+        touched = touches(o, self.timeline.spec)
+        if touched is None:
             return frozenset(), frozenset()
-        mine = frozenset(part_of(i, self.timeline.spec) for i in said.ids)
-        among = said.among
-        return frozenset(said.ids), None if among is None else mine | among
+        parts = frozenset(part_of(i, self.timeline.spec) for i in touched.ids)
+        among = touched.among
+        return frozenset(touched.ids), None if among is None else parts | among
 
     def _committed(self, commits: Iterable[Commit], keys: frozenset[int], parts: frozenset[Any] | None) -> Footprint:
         rows = [r for c in commits for r in (*(c.added or ()), *(c.removed or ()))]
@@ -109,8 +109,8 @@ class TableFootprints:
         files |= {r.file for r in rows}
         where = frozenset(f.partition.get("part") for f in changed)
         ids = self.timeline.log.columns.index("id") if "id" in self.timeline.log.columns else 0
-        mine = keys | {r.row[ids] for r in rows}
-        return Footprint(False, mine, frozenset(files), where | (parts or frozenset()) if changed else parts)
+        committed = keys | {r.row[ids] for r in rows}
+        return Footprint(False, committed, frozenset(files), where | (parts or frozenset()) if changed else parts)
 
     def _held(self, keys: frozenset[int], landed: int | None) -> frozenset[str]:
         """Data files that may have held one of these ids just before or just after a metadata version."""
@@ -124,11 +124,11 @@ class TableFootprints:
     def _holdings(self) -> Sequence[_Held]:
         """Every data file of main, with the ids that it may hold, from the version that added it to the one that removed it."""
         live: dict[str, _Held] = {}
-        gone: list[_Held] = []
+        ended: list[_Held] = []
         ids = self.timeline.log.columns.index("id") if "id" in self.timeline.log.columns else 0
         for c in self.timeline.main:
             taken = [live.pop(f.path) for f in c.removed_files if f.role == "data" and f.path in live]
-            gone += [_Held(f.path, f.part, f.ids, f.born, c.metadata) for f in taken]
+            ended += [_Held(f.path, f.part, f.ids, f.born, c.metadata) for f in taken]
             new: dict[str, set[int]] = {}
             for r in c.added or ():
                 new.setdefault(r.file, set()).add(r.row[ids])
@@ -137,7 +137,7 @@ class TableFootprints:
                     part = f.partition.get("part")
                     carried = {i for old in taken if old.part == part for i in old.ids}
                     live[f.path] = _Held(f.path, part, frozenset(new.get(f.path, set()) | carried), c.metadata)
-        return (*gone, *live.values())
+        return (*ended, *live.values())
 
 
 @dataclass(frozen=True, slots=True)

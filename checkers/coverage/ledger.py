@@ -60,7 +60,7 @@ class Ledger:
         """Names of the runs in the file."""
 
     def __enter__(self) -> Ledger:
-        numbered, runs = _told(self.path, self._journal.__enter__().lines)
+        numbered, runs = _read_lines(self.path, self._journal.__enter__().lines)
         self._sets = {pairs: number for number, pairs in numbered.items()}
         for name, c in runs.items():
             self.runs.add(name)
@@ -101,10 +101,10 @@ def read(path: Path) -> dict[str, Coverage]:
     Raises:
         CoverageError: it is no such file, a line of it cannot be read, or the file cannot be.
     """
-    return _told(path, journal.read(path, FORM)[1])[1]
+    return _read_lines(path, journal.read(path, FORM)[1])[1]
 
 
-def _told(path: Path, lines: Iterable[Values]) -> tuple[dict[int, frozenset[Pair]], dict[str, Coverage]]:
+def _read_lines(path: Path, lines: Iterable[Values]) -> tuple[dict[int, frozenset[Pair]], dict[str, Coverage]]:
     sets: dict[int, frozenset[Pair]] = {}
     runs: dict[str, Coverage] = {}
     for values in lines:

@@ -57,14 +57,14 @@ def segments(
         aborted: whether a conflict made it give up.
     """
     out: list[Segment] = []
-    at, stop = (start, -1), (end, LAST)
+    position, stop = (start, -1), (end, LAST)
 
     def until(moment: Moment, phase: Phase | None) -> None:
-        nonlocal at
+        nonlocal position
         moment = min(moment, stop)
-        if moment > at:
-            out.append(Segment(phase, at, moment))
-            at = moment
+        if moment > position:
+            out.append(Segment(phase, position, moment))
+            position = moment
 
     def scanning(found: Sequence[MetadataLoad], opening: Phase, refreshed: bool) -> None:
         scan = found[-2] if refreshed and len(found) > 1 else found[-1]
@@ -72,14 +72,14 @@ def segments(
         if refreshed:
             until((found[-1].end, LAST), "scanned")
 
-    left = sorted(loads, key=lambda load: load.end)
+    open_loads = sorted(loads, key=lambda load: load.end)
     refused = False
     opening: Phase = "before scan"
     for attempt in sorted(attempts):
-        before = [load for load in left if load.time < attempt.time]
-        left = [load for load in left if load.time >= attempt.time]
+        before = [load for load in open_loads if load.time < attempt.time]
+        open_loads = [load for load in open_loads if load.time >= attempt.time]
         if refused:
-            until((before[-1].end, LAST) if before else at, "refused")
+            until((before[-1].end, LAST) if before else position, "refused")
             until(attempt.decided, "retry")
         elif before:
             scanning(before, opening, True)
@@ -89,13 +89,13 @@ def segments(
         refused = not attempt.accepted
         opening = "after" if attempt.accepted else "before scan"
     if refused:
-        until((left[-1].end, LAST) if left else stop, "refused")
+        until((open_loads[-1].end, LAST) if open_loads else stop, "refused")
         until(stop, "retry")
-    elif opening == "after" or not left:
+    elif opening == "after" or not open_loads:
         until(stop, "after" if opening == "after" else "before scan")
     else:
-        scanning(left, "before scan", aborted and len(left) > 1)
-        until(stop, "commit" if aborted and len(left) > 1 else "scanned")
+        scanning(open_loads, "before scan", aborted and len(open_loads) > 1)
+        until(stop, "commit" if aborted and len(open_loads) > 1 else "scanned")
     return out
 
 

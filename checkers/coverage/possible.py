@@ -65,8 +65,8 @@ def of_workload(workload: Workload) -> frozenset[Pair]:
     """The pairs that a workload can exercise, as :func:`possible` says of its plan."""
     phases = [p.model_dump(exclude_none=True, exclude={"writers"}) for p in workload.resolved_phases()]
     tables = [t.model_dump() for t in workload.tables]
-    said = {"tables": tables, "writers": workload.writers, "engines": list(workload.engines), "phases": phases}
-    return possible(Plan.model_validate(said))
+    fields = {"tables": tables, "writers": workload.writers, "engines": list(workload.engines), "phases": phases}
+    return possible(Plan.model_validate(fields))
 
 
 def _actors(phase: PlannedPhase, table: TableSpec, engines: Mapping[str, int]) -> Iterator[Actor]:
@@ -110,17 +110,17 @@ def placements(first: Actor, second: Actor, table: TableSpec) -> tuple[Placement
     both = (first.kind, second.kind)
     if not all(k.changes_rows or rewrites_files(k) for k in both):
         return ("whole table",)
-    left: set[Placement] = {*PLACEMENTS} - {"whole table"}
+    remaining: set[Placement] = {*PLACEMENTS} - {"whole table"}
     rows = all(k.changes_rows for k in both)
     if not rows or first.own or second.own:
-        left.discard("same row")
+        remaining.discard("same row")
     if all(map(only_adds, both)):
-        left.discard("same file")
+        remaining.discard("same file")
     if not table.partitioned:
-        left.discard("other partition")
+        remaining.discard("other partition")
     elif rows and (first.own or second.own):
         return ("other partition",)  # own keys have partitions of their own
-    return tuple(p for p in PLACEMENTS if p in left)
+    return tuple(p for p in PLACEMENTS if p in remaining)
 
 
 def rarity(cell: Iterable[Pair], seen: Mapping[Pair, int]) -> float:

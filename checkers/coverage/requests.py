@@ -85,11 +85,11 @@ def _of(
     if r.get("service") != "catalog" or op not in tables_of:
         return
     end, named = time + int(ms * 1e6), r.get("table")
-    mine = tables_of[op]
+    tables = tables_of[op]
     if r.get("kind") == "load":
         if not _LOADED.fullmatch(str(r.get("status"))):
             return
-        for table in (named,) if isinstance(named, str) else mine[: len(mine) == 1]:
+        for table in (named,) if isinstance(named, str) else tables[: len(tables) == 1]:
             yield table, op, MetadataLoad(time, end)
         return
     accepted = ACCEPTED.fullmatch(str(r.get("status"))) is not None
@@ -103,7 +103,7 @@ def _of(
                 made = r.get("location") if len(changes) == 1 else None
                 yield where, op, CommitRequest(time, end, accepted, _file(made), adds)
         return
-    for table in (named,) if isinstance(named, str) else mine[: len(mine) == 1]:
+    for table in (named,) if isinstance(named, str) else tables[: len(tables) == 1]:
         yield table, op, CommitRequest(time, end, accepted, _file(_made(r)))
 
 

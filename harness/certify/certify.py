@@ -159,7 +159,7 @@ def asked_once(requirement: Requirement, server: ServerDescription, rounds: int 
         requirement.ask(kit)
         silent = [e for e in kit.seen.exchanges if not e.status]
         if silent and len(silent) == len(kit.seen.exchanges):
-            raise SetUpError(silent[0].said())
+            raise SetUpError(silent[0].words())
         return requirement.judge(kit.seen)
 
 

@@ -76,7 +76,7 @@ class ServerDescription:
         query = {"warehouse": warehouse} if warehouse else None
         found = client("config", "GET", "/v1/config", query=query)
         if not found.ok or not isinstance(found.body, dict):
-            raise SetUpError(f"{uri}/v1/config: {found.said()}; is this the address of a REST catalog, before /v1?")
+            raise SetUpError(f"{uri}/v1/config: {found.words()}; is this the address of a REST catalog, before /v1?")
         moved = found.body.get("overrides", {}).get("uri")  # Nessie's default branch is asked below another address
         return cls(moved or uri, headers, warehouse, found.body)
 
@@ -157,7 +157,7 @@ class Kit:
 
     def _made(self, found: Exchange, what: str) -> None:
         if not found.ok:
-            raise SetUpError(f"{what} cannot be created: {found.said()}")
+            raise SetUpError(f"{what} cannot be created: {found.words()}")
 
     def applies(self, endpoint: str) -> None:
         """Raises NotApplicable: the server does not declare an endpoint."""

@@ -113,7 +113,7 @@ def keeps_acknowledged(seen: Exchanges, label: str) -> Judgement:
 def misleads(seen: Iterable[Exchange]) -> Judgement | None:
     """None if no answer is 5xx; else the failure: what came of the request is unknown to its client, although the server knows it."""
     wrong = next((e for e in seen if e.status >= 500), None)
-    return None if wrong is None else replace(failed("no 5xx", wrong.said(), wrong), effect=Severity.BREAKS)
+    return None if wrong is None else replace(failed("no 5xx", wrong.words(), wrong), effect=Severity.BREAKS)
 
 
 def expect(seen: Exchange, wanted: str, *statuses: int) -> Judgement | None:
@@ -125,7 +125,7 @@ def expect(seen: Exchange, wanted: str, *statuses: int) -> Judgement | None:
     if seen.status in statuses or seen.status // 100 in statuses:
         return None
     codes = " or ".join(f"{s}xx" if s < 10 else str(s) for s in statuses)
-    told = failed(f"{codes}: {wanted}", f"{seen.method} {seen.path} ({seen.label}): {seen.said()}", seen)
+    told = failed(f"{codes}: {wanted}", f"{seen.method} {seen.path} ({seen.label}): {seen.words()}", seen)
     return replace(told, effect=Severity.BREAKS)
 
 

@@ -123,16 +123,19 @@ def calibrate(points: Sequence[MeasuredPoint], like: ServiceTimes) -> Calibrated
         for m, known in zip(points, bias, strict=True):
             expected, seen = _expected(m, service), _seen(m, service)
             known.update((p, math.sqrt(known[p] * seen[p] / expected[p])) for p in known if seen.get(p) and expected[p])
-        corrected = [{p: t / known[p] for p, t in by.items()} for by, known in zip(times, bias, strict=True)]
+        corrected = [
+            {p: t / known[p] for p, t in estimate.items()} for estimate, known in zip(times, bias, strict=True)
+        ]
         service = _best(points, corrected, service)
-    final = [{p: t / known[p] for p, t in by.items()} for by, known in zip(times, bias, strict=True)]
+    final = [{p: t / known[p] for p, t in estimate.items()} for estimate, known in zip(times, bias, strict=True)]
     return Calibrated(service, _errors(points, final, service), tuple(_disturbed(points, times)))
 
 
 def _disturbed(points: Sequence[MeasuredPoint], times: Sequence[Mapping[str, float]]) -> Iterator[str]:
     """A sentence if attempts got much shorter with more writers, which no number of writers explains."""
     attempts = sorted(
-        (m.load.writers, sum(t for p, t in by.items() if p != BETWEEN)) for m, by in zip(points, times, strict=True)
+        (m.load.writers, sum(t for p, t in phases.items() if p != BETWEEN))
+        for m, phases in zip(points, times, strict=True)
     )
     for n, (writers, took) in enumerate(attempts):
         quicker = min(attempts[n + 1 :], key=lambda a: a[1], default=None)
@@ -217,9 +220,10 @@ def _factors(points: Sequence[MeasuredPoint]) -> dict[str, dict[str, float]]:
         found = out.setdefault(p, {})
         for sort, to in ((COLD, HOT), (RETRY, COLD), (RETRY, HOT)):
             ratios = [
-                _mean(by[sort]) / _mean(by[to])
+                _mean(samples[sort]) / _mean(samples[to])
                 for m in points
-                if (by := m.samples_ms.get(p, {})) and min(len(by.get(sort, ())), len(by.get(to, ()))) >= ENOUGH
+                if (samples := m.samples_ms.get(p, {}))
+                and min(len(samples.get(sort, ())), len(samples.get(to, ()))) >= ENOUGH
             ]
             if ratios and sort not in found:
                 found[sort] = median(ratios) * found.get(to, 1.0)
@@ -264,8 +268,8 @@ def _least_squares(
         error = sum((target - sum(a * b for a, b in zip(c, solution, strict=True))) ** 2 for c, target in columns)
         if error * (SIMPLER if 2 in parts else 1.0) < least - 1e-12:
             least = error
-            at = dict(zip(parts, solution, strict=True))
-            best = (at.get(0, 0.0), at.get(1, 0.0), at.get(2, 0.0))
+            solved = dict(zip(parts, solution, strict=True))
+            best = (solved.get(0, 0.0), solved.get(1, 0.0), solved.get(2, 0.0))
     return best
 
 
@@ -295,9 +299,9 @@ def _errors(
     points: Sequence[MeasuredPoint], times: Sequence[Mapping[str, float]], service: ServiceTimes
 ) -> dict[str, float]:
     out: dict[str, float] = {}
-    for m, by in zip(points, times, strict=True):
+    for m, phases in zip(points, times, strict=True):
         expected = _expected(m, service)
-        for p, t in by.items():
+        for p, t in phases.items():
             out[p] = max(out.get(p, 0.0), abs(expected[p] - t) / t)
     return out
 
@@ -305,9 +309,9 @@ def _errors(
 def _relative(
     points: Sequence[MeasuredPoint], times: Sequence[Mapping[str, float]], service: ServiceTimes
 ) -> Iterator[float]:
-    for m, by in zip(points, times, strict=True):
+    for m, phases in zip(points, times, strict=True):
         expected = _expected(m, service)
-        yield from ((expected[p] - t) / t for p, t in by.items())
+        yield from ((expected[p] - t) / t for p, t in phases.items())
 
 
 def _quantiles(values: Sequence[float]) -> list[float]:

@@ -163,11 +163,11 @@ class _Simulation:
         load, machine, present = self.load, self.machine, self.service.phases
         written = tuple(p for p in ("manifests", "metadata") if p in present)
         planned, known = machine.now, table.version
-        left, until = inf, inf
+        leaves, until = inf, inf
         if self.length is not None:
-            left, until = self.length.share(load.writers, writer), self.length.seconds or inf
-        while left > 0:
-            left -= 1
+            leaves, until = self.length.share(load.writers, writer), self.length.seconds or inf
+        while leaves > 0:
+            leaves -= 1
             if load.pace_s:
                 planned += self.rng.uniform(0, 2 * load.pace_s)
                 yield DELAY, planned - machine.now
@@ -181,26 +181,26 @@ class _Simulation:
             while True:
                 attempt += 1
                 begin = machine.now
-                one: dict[str, Any] = {"wait_ms": wait * 1000}
-                recorded.append(one)
+                record: dict[str, Any] = {"wait_ms": wait * 1000}
+                recorded.append(record)
                 read: list[int] = []
                 refresh = self._refresh(table, trip, catalog, connections, read, known if attempt == 1 else None)
-                yield from self._timed("refresh", refresh, one)
+                yield from self._timed("refresh", refresh, record)
                 sort = RETRY if attempt > 1 else HOT if read[0] == known else COLD
-                one["parent"] = "hot" if sort == HOT else "cold"
+                record["parent"] = "hot" if sort == HOT else "cold"
                 known = read[0]
                 if "validate" in present:
-                    yield from self._timed("validate", self._work("validate", sort), one)
+                    yield from self._timed("validate", self._work("validate", sort), record)
                 between, scanned = read[0] - scanned, read[0]
                 if between and self.rng.random() < load.conflicts.refuses(load.isolation, between):
-                    outcome = one["outcome"] = "invalid"
+                    outcome = record["outcome"] = "invalid"
                     break
                 for phase in written:
-                    yield from self._timed(phase, self._work(phase, sort), one)
+                    yield from self._timed(phase, self._work(phase, sort), record)
                 won: list[int] = []
-                yield from self._timed("swap", self._swap(table, trip, read[0], catalog, connections, won), one)
+                yield from self._timed("swap", self._swap(table, trip, read[0], catalog, connections, won), record)
                 (self.first if attempt == 1 else self.again).append((machine.now, (machine.now - begin) * 1000))
-                one["outcome"] = "committed" if won else "refused"
+                record["outcome"] = "committed" if won else "refused"
                 if won:
                     known = won[0]
                     outcome = "ok"
@@ -309,13 +309,13 @@ class _Simulation:
             "retries_8": _share(sum(r >= MANY_RETRIES for r in retries), n),
             "retries_of_retried": _share(sum(retries), retried),
             "fairness": _share(n**2, self.load.writers * sum(c * c for c in each.values())),
-            "attempt_ms": quantile([took for at, took in self.first if at > begin], 0.5),
-            "retry_ms": quantile([took for at, took in self.again if at > begin], 0.5),
+            "attempt_ms": quantile([took for time, took in self.first if time > begin], 0.5),
+            "retry_ms": quantile([took for time, took in self.again if time > begin], 0.5),
             "attempts_mean": _share(sum(d.attempts for d in counted), len(counted)),
             "exhausted": _share(outcomes["exhausted"], len(counted)),
             "invalid": _share(outcomes["invalid"], len(counted)),
         }
-        means = {p: _mean([took for at, took in spent if at > begin]) for p, spent in self.spent.items()}
+        means = {p: _mean([took for time, took in spent if time > begin]) for p, spent in self.spent.items()}
         return Simulated(
             {k: v for k, v in figures.items() if v is not None},
             {p: m * 1000 for p, m in means.items() if m is not None},

@@ -52,10 +52,10 @@ class Machine:
         self._timed: list[tuple[float, int, Process]] = []
         self._computing: list[tuple[float, int, Process]] = []
 
-    def start(self, process: Process, at: float) -> None:
+    def start(self, process: Process, time: float) -> None:
         """The process begins at that time."""
         self.events += 1
-        heappush(self._timed, (at, self.events, process))
+        heappush(self._timed, (time, self.events, process))
 
     def free(self, station: Station) -> None:
         """Gives a server back; the next in the queue goes on at once."""
@@ -70,10 +70,10 @@ class Machine:
         slow = max(1.0, len(computing) / self._cores)
         computed = self.now + (computing[0][0] - self._virtual) * slow if computing else inf
         if timed and timed[0][0] <= computed:
-            at, _, process = heappop(timed)
+            time, _, process = heappop(timed)
             if computing:
-                self._virtual += (at - self.now) / slow
-            self.now = at
+                self._virtual += (time - self.now) / slow
+            self.now = time
         elif computing:
             self._virtual, _, process = heappop(computing)
             self.now = computed

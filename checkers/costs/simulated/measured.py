@@ -131,16 +131,16 @@ def measured(
     visits = {
         p: {
             sort: sum_ms / (sum(found) / len(found)) / count
-            for sort, sum_ms in by.items()
+            for sort, sum_ms in of_sort.items()
             if (found := samples[p][sort])
         }
-        for p, by in whole.items()
-        if any(by.values())
+        for p, of_sort in whole.items()
+        if any(of_sort.values())
     }
     return MeasuredPoint(
         load,
         figures,
-        {p: {sort: tuple(samples[p][sort]) for sort in by} for p, by in visits.items()},
+        {p: {sort: tuple(samples[p][sort]) for sort in of_sort} for p, of_sort in visits.items()},
         visits,
         backoff / 1000 / count if count else 0.0,
         length,

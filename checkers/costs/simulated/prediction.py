@@ -101,15 +101,15 @@ def _reason(m: MeasuredPoint, figures: Mapping[str, float], service: ServiceTime
     wrong = [k for k in COMPARED if k in figures and k in m.figures and far(k, figures[k], m.figures[k])]
     if not wrong:
         return None
-    said = ", ".join(f"{k} {figures[k]:.3g} instead of {m.figures[k]:.3g}" for k in wrong)
+    words = ", ".join(f"{k} {figures[k]:.3g} instead of {m.figures[k]:.3g}" for k in wrong)
     length = m.length or RunLength(operations=STEADY * m.load.writers)
     runs = [simulated_run(m.load, service, seed, length) for seed in MANY_SEEDS]
     spread = {k: [r.figures[k] for r, _ in runs if k in r.figures] for k in wrong}
     if m.length is not None and all(v and min(v) <= m.figures[k] <= max(v) for k, v in spread.items()):
         ranges = ", ".join(f"{k} from {min(v):.3g} to {max(v):.3g}" for k, v in spread.items())
-        return f"{said}: by chance alone, simulated runs of this length have {ranges}; longer runs would tell"
-    again = measured(m.load, [e.operation for _, ended in runs for e in ended], {})
-    both = {p: (model, real) for p in OPERATION_PHASES if (model := again.mean_ms(p)) and (real := m.mean_ms(p))}
+        return f"{words}: by chance alone, simulated runs of this length have {ranges}; longer runs would tell"
+    simulated = measured(m.load, [e.operation for _, ended in runs for e in ended], {})
+    both = {p: (model, real) for p in OPERATION_PHASES if (model := simulated.mean_ms(p)) and (real := m.mean_ms(p))}
     all_ms = sum(real for _, real in both.values())
     off = {
         p: (model, real) for p, (model, real) in both.items() if abs(model - real) > max(NEAR * real, MATTERS * all_ms)
@@ -117,10 +117,10 @@ def _reason(m: MeasuredPoint, figures: Mapping[str, float], service: ServiceTime
     if not off:
         meet = "the times at which writers meet differ"
         pause = "the pauses that the seeds of the runs draw differ from the simulation's"
-        return f"{said}: every phase is as long as predicted, so {pause if m.load.pace_s else meet}"
+        return f"{words}: every phase is as long as predicted, so {pause if m.load.pace_s else meet}"
     worst = max(off, key=lambda p: abs(off[p][0] - off[p][1]))
     model, real = off[worst]
     return (
-        f"{said}: the model says {model:.3g} ms for {worst}, {real:.3g} ms were measured; "
+        f"{words}: the model says {model:.3g} ms for {worst}, {real:.3g} ms were measured; "
         f"something makes it {'slower' if real > model else 'faster'} here that the calibration points do not show"
     )

@@ -134,7 +134,7 @@ def _measured(
     if not operations:
         raise ValueError("no run of it recorded attempts, which only committers do")
     keys = dict.fromkeys(k for f in figures for k in f)
-    middle = {k: median(there) for k in keys if (there := [v for f in figures if (v := f.get(k)) is not None])}
+    middle = {k: median(known) for k in keys if (known := [v for f in figures if (v := f.get(k)) is not None])}
     varied = (("catalog", c.catalog), *c.varied) if several else c.varied
     return measured(load, operations, middle, length=length, varied=varied), windows
 

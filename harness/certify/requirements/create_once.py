@@ -27,7 +27,7 @@ def judge(seen: Exchanges) -> Judgement:
         if len(made) != 1:
             return failed("one is made", f"{label}: {len(made)} got 2xx", *(made or rivals)[:2])
         if wrong:
-            return failed("409 for the others", f"{label}: {wrong[0].said()}", wrong[0])
+            return failed("409 for the others", f"{label}: {wrong[0].words()}", wrong[0])
     return passed(f"not seen in {len({e.label for e in seen.exchanges})} rounds of {CLIENTS} clients")
 
 

@@ -39,7 +39,7 @@ def judge(seen: Exchanges) -> Judgement:
     for e in seen.exchanges:
         absent = e.status in NO_ROUTE and not e.error_type and e.method != "HEAD"
         if e.status in (405, 501) or absent:
-            return failed(f"{e.label.removeprefix('probe:')} is served", e.said(), e)
+            return failed(f"{e.label.removeprefix('probe:')} is served", e.words(), e)
     return passed(f"{len(seen.exchanges)} endpoints")
 
 

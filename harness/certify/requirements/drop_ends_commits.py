@@ -30,7 +30,7 @@ def judge(seen: Exchanges) -> Judgement:
         n = drop.label.partition(":")[2]
         for e in (seen[f"after:{n}"], seen[f"end:{n}"]):
             if e.ok:
-                return failed("404 after the drop", f"{e.label}: {e.said()}", drop, e)
+                return failed("404 after the drop", f"{e.label}: {e.words()}", drop, e)
     return misleads(seen.exchanges) or passed(f"{len(seen.all('drop'))} rounds")
 
 

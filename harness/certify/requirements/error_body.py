@@ -23,9 +23,9 @@ def judge(seen: Exchanges) -> Judgement:
         told = error if isinstance(error, dict) else {}
         whole = {"message", "type", "code"} <= told.keys()
         if e.ok and error is not None:
-            return failed("no error in an answer that is none", e.said(), e)
+            return failed("no error in an answer that is none", e.words(), e)
         if not e.ok and not whole:
-            return failed("an error with message, type and code", f"{e.label}: {e.said()}", e)
+            return failed("an error with message, type and code", f"{e.label}: {e.words()}", e)
         if not e.ok and whole and told["code"] != e.status:
             return soft(f"the code {e.status} in the body, too", f"{e.label}: {told['code']}", e)
     return passed()

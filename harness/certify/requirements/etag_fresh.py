@@ -36,7 +36,7 @@ def judge(seen: Exchanges) -> Judgement:
         if seen[label].status == 304:
             return failed("200 with the new metadata", f"{label}: 304, so a client keeps what is old", seen[label])
     if seen["same"].status != 304:
-        return soft("304 while nothing changed", seen["same"].said(), seen["same"])
+        return soft("304 while nothing changed", seen["same"].words(), seen["same"])
     return passed()
 
 

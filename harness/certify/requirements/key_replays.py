@@ -40,7 +40,7 @@ def judge(seen: Exchanges) -> Judgement:
         first, again = seen.all(label)
         if first.status // 100 != again.status // 100:
             verdict = soft if label == "refused" else failed
-            return verdict(f"{first.status} again", f"{label}: {again.said()}", first, again)
+            return verdict(f"{first.status} again", f"{label}: {again.words()}", first, again)
     return passed()
 
 

@@ -37,7 +37,7 @@ def judge(seen: Exchanges) -> Judgement:
         return wrong
     for e in seen.exchanges:
         if e.error_type != e.label.partition(":")[0]:
-            return soft(f"the type {e.label.partition(':')[0]}", f"{e.method} {e.path}: {e.said()}", e)
+            return soft(f"the type {e.label.partition(':')[0]}", f"{e.method} {e.path}: {e.words()}", e)
     return passed()
 
 

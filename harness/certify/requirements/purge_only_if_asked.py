@@ -27,7 +27,7 @@ def ask(kit: Kit) -> None:
 
 def judge(seen: Exchanges) -> Judgement:
     gone = (
-        None if seen["register"].ok else failed("its metadata file is there", seen["register"].said(), *seen.exchanges)
+        None if seen["register"].ok else failed("its metadata file is there", seen["register"].words(), *seen.exchanges)
     )
     return first_failure(expect(seen["drop"], "dropped", 2), gone, expect(seen["after"], "it can be read", 2))
 

@@ -18,7 +18,7 @@ def ask(kit: Kit) -> None:
 
 def judge(seen: Exchanges) -> Judgement:
     kept = "p" in seen["after"].metadata.get("properties", {})
-    done = seen["register"].said()
+    done = seen["register"].words()
     return informed(f"{done}; the commit before it {'stays' if kept else 'is gone'}", seen["register"])
 
 

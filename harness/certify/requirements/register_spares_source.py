@@ -29,7 +29,7 @@ def ask(kit: Kit) -> None:
 
 def judge(seen: Exchanges) -> Judgement:
     same = seen["before"].body == seen["after"].body
-    changed = None if same else failed("the table is as before", seen["after"].said(), seen["exists"], seen["after"])
+    changed = None if same else failed("the table is as before", seen["after"].words(), seen["exists"], seen["after"])
     return first_failure(
         changed,
         expect(seen["exists"], "the name is taken", 409),
