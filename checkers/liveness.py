@@ -184,9 +184,9 @@ class Liveness(RunChecker):
         }
 
     def _timeout(self, header: Mapping[str, Any]) -> float:
-        said = header.get("op_timeout")
-        usable = isinstance(said, int | float) and not isinstance(said, bool) and 0 < said < 1e7
-        return float(said) if usable and said is not None else self.op_timeout
+        timeout = header.get("op_timeout")
+        usable = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout < 1e7
+        return float(timeout) if usable and timeout is not None else self.op_timeout
 
     def _late(self, late: _Late, timeout: float, others: Sequence[Operation]) -> Anomaly:
         o = late.op
@@ -202,14 +202,14 @@ class Liveness(RunChecker):
                 f"that can have held it up was healed. {met}, so it is not the machine that was slow."
             )
         else:
-            gone = (
+            overdue = (
                 "there was no answer"
                 if o.completed is None
                 else f"the harness gave up waiting at {explain.ms(o.completed.time)}"
             )
             text = (
                 f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and neither committed nor aborted by "
-                f"{explain.ms(late.deadline)}: {gone}, and the table log has no snapshot of it. No fault held it up, and {met}."
+                f"{explain.ms(late.deadline)}: {overdue}, and the table log has no snapshot of it. No fault held it up, and {met}."
             )
         return Anomaly(
             "overdue-operation" if late.answered else "stuck-operation",
@@ -290,15 +290,15 @@ class _RunProgress:
     def deadline(self, start: int) -> int | None:
         """The deadline of an operation that was invoked then, ns; None if a fault that was never healed delays it."""
         bound = self.timeout + self.slack
-        at = start + bound
+        due = start + bound
         for w in self.windows:  # sorted by start: a later fault moves the deadline only if it begins before it
-            if w.end >= start and w.start <= at:
+            if w.end >= start and w.start <= due:
                 if not w.healed:
                     return None
-                at = max(at, w.end + bound)
-        return at
+                due = max(due, w.end + bound)
+        return due
 
-    def late(self, said: _Collected, evidence: Evidence) -> Iterator[_Late]:
+    def late(self, collected: _Collected, evidence: Evidence) -> Iterator[_Late]:
         """Operations that missed their deadline."""
         pending = [o for o in self.operations if unanswered(o)]
         became = fates(timelines(evidence)[0], pending) if pending else {}
@@ -308,10 +308,10 @@ class _RunProgress:
                 if deadline is None or "applied" in became.get(o.op, {}).values():
                     continue
                 if o.completed is None and deadline >= self.end:
-                    said.notes.append(
+                    collected.notes.append(
                         f"the {explain.operation(o)} was still under way when the history ended, before its time was up"
                     )
-                    said.undecided |= not evidence.complete
+                    collected.undecided |= not evidence.complete
                 elif o.completed is None:
                     yield _Late(o, deadline, False)
                 elif o.completed.time >= deadline or (self.waited(o) and not self.disturbed(o)):
@@ -354,11 +354,11 @@ class _RunProgress:
         marks = {o.end for o in self.operations if o.type == "ok" and o.end is not None}
         marks |= {t for w in faulty for t in w} | {self.operations[0].start, self.end}
         points = sorted(marks)
-        at = 0
+        began = 0
         for start, stop in pairwise(points):
-            while at < len(working) and working[at][1] <= start:
-                at += 1
-            total, k = 0, at
+            while began < len(working) and working[began][1] <= start:
+                began += 1
+            total, k = 0, began
             while k < len(working) and working[k][0] < stop:
                 total += min(stop, working[k][1]) - max(start, working[k][0])
                 k += 1
@@ -377,10 +377,10 @@ def _longest_stall(columns: OperationColumns, faulty: Sequence[tuple[int, int]],
     marks = [columns.ended[columns.ok], np.array([t for w in faulty for t in w], np.int64)]
     first_invoked = columns.start[np.argmin(columns.invoked)]
     points = np.unique(np.concatenate([*marks, [first_invoked, end]]))
-    at = np.searchsorted(working[:, 0], points, "right")  # parts that began by then
-    last = working[np.maximum(at - 1, 0)] if len(working) else np.zeros((len(points), 2), np.int64)
-    over = np.where(at > 0, np.maximum(0, last[:, 1] - points), 0)  # what of the last part is still to come
-    return int(np.diff(before[at] - over).max(initial=0))
+    index = np.searchsorted(working[:, 0], points, "right")  # parts that began by then
+    last = working[np.maximum(index - 1, 0)] if len(working) else np.zeros((len(points), 2), np.int64)
+    over = np.where(index > 0, np.maximum(0, last[:, 1] - points), 0)  # what of the last part is still to come
+    return int(np.diff(before[index] - over).max(initial=0))
 
 
 def _driver_died(o: Operation) -> bool:

@@ -127,26 +127,26 @@ def counted(
         names: of the tables.
     """
     ops = [o for o in operations if o.invoked.extra.get("phase") not in (*AROUND, NEMESIS)]
-    mine = {o.op for o in ops}
-    made = [c for log in logs.values() for c in log.commits if c.op in mine]
-    there = {c.op for c in made if c.added_files or c.removed_files or not c.readable}
+    ids = {o.op for o in ops}
+    made = [c for log in logs.values() for c in log.commits if c.op in ids]
+    committed = {c.op for c in made if c.added_files or c.removed_files or not c.readable}
     tables: dict[str, LoadTable] = {}
     missed: dict[str, list[Operation]] = {}
     on = by_table(ops)
     for table in sorted(names):
         writes = _writes(on.get(table, ()))
         has_log = table in logs
-        missed[table] = [o for o in writes if not _committed(o, there, has_log)]
+        missed[table] = [o for o in writes if not _committed(o, committed, has_log)]
         tables[table] = {
             "operations": len(on.get(table, ())),
             "writes": len(writes),
             "committed": len(writes) - len(missed[table]),
         }
-    well = {o.f for o in ops if o.type == "ok" or o.op in there}
+    well = {o.f for o in ops if o.type == "ok" or o.op in committed}
     succeeded = {f: f in well for f in dict.fromkeys(o.f for o in ops)}
     retried = sum(c.attempt is not None and c.attempt > 1 for c in made)
     aborted = sum(o.error is not None and conflict_of(o) is not None for o in ops)
-    return LoadCounts(tables, missed, len(ops), len(made), retried, aborted, succeeded), ops, there
+    return LoadCounts(tables, missed, len(ops), len(made), retried, aborted, succeeded), ops, committed
 
 
 class Load(RunChecker):
@@ -158,10 +158,10 @@ class Load(RunChecker):
 
     def check(self, evidence: Evidence) -> Verdict:
         """No anomalies. ``stats``: :class:`LoadStats`."""
-        counts, ops, there = counted(evidence.history.operations(), evidence.logs, evidence.tables)
+        counts, ops, committed = counted(evidence.history.operations(), evidence.logs, evidence.tables)
         seconds = _seconds(evidence, evidence.history.operations())
         least = Liveness().least_seconds(evidence.history.header)
-        return self._of(counts, seconds, least, _never_succeeded(ops, there))
+        return self._verdict(counts, seconds, least, _never_succeeded(ops, committed))
 
     def part(self, unit: Unit) -> LoadPart:
         """What a table adds."""
@@ -193,9 +193,9 @@ class Load(RunChecker):
         )
         seconds = round((run.end - int(run.columns.start.min())) / NS_PER_S, 3)
         never = {f: none_succeeded([e for _, e in found]) for f, found in errors.items()}
-        return self._of(together, seconds, Liveness().least_seconds(run.header), never)
+        return self._verdict(together, seconds, Liveness().least_seconds(run.header), never)
 
-    def _of(
+    def _verdict(
         self,
         counts: LoadCounts,
         seconds: float,
@@ -253,20 +253,20 @@ def _writes(ops: Iterable[Operation]) -> list[Operation]:
     return [o for o in every if o.f in of_rows] or [o for o in every if o.f in alter]
 
 
-def _committed(o: Operation, there: Container[str | None], has_log: bool) -> bool:
+def _committed(o: Operation, committed: Container[str | None], has_log: bool) -> bool:
     """Whether a write committed. Without a table log its acknowledgement is all that is known."""
     kind = kind_of(o)
     leaves_a_snapshot = has_log and kind is not None and kind.writes
-    return o.op in there or (o.type == "ok" and not leaves_a_snapshot)
+    return o.op in committed or (o.type == "ok" and not leaves_a_snapshot)
 
 
-def _never_succeeded(ops: Sequence[Operation], there: Container[str | None]) -> dict[str, NeverSucceeded]:
+def _never_succeeded(ops: Sequence[Operation], committed: Container[str | None]) -> dict[str, NeverSucceeded]:
     by_kind: dict[str, list[Operation]] = {}
     for o in ops:
         by_kind.setdefault(o.f, []).append(o)
     out: dict[str, NeverSucceeded] = {}
     for f, found in sorted(by_kind.items()):
-        if any(o.type == "ok" or o.op in there for o in found):
+        if any(o.type == "ok" or o.op in committed for o in found):
             continue
         out[f] = none_succeeded([o.error for o in found])
     return out
@@ -283,7 +283,7 @@ def _idle(missed: Mapping[str, Sequence[Operation]]) -> str:
     ops = list({o.op: o for found in missed.values() for o in found}.values())
     ends: Counter[str] = Counter(o.type for o in ops)
     words = {"fail": "failed", "info": "of unknown outcome", "ok": "acknowledged without a change"}
-    how = ", ".join(f"{ends[end]} {said}" for end, said in words.items() if ends[end])
+    how = ", ".join(f"{ends[end]} {doing}" for end, doing in words.items() if ends[end])
     which = "the only write changed nothing" if len(ops) == 1 else f"none of {len(ops)} writes changed anything"
     text = f"{explain.listing(missed)}: {which} ({how}), so nothing was tested there"
     if ends["ok"] == len(ops):

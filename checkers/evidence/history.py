@@ -144,8 +144,8 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
         """The event; the same few words in all events are one object for each."""
         extra = {}
         for key in _EXTRA:
-            if (said := getattr(self, key)) is not msgspec.UNSET:
-                extra[key] = said
+            if (given := getattr(self, key)) is not msgspec.UNSET:
+                extra[key] = given
         f, table = intern(self.f), self.table
         return Event(
             self.index,
@@ -169,9 +169,9 @@ _LINE = msgspec.json.Decoder(_Line)
 def _event(record: dict[str, Any]) -> Event:
     _check(record)
     own: list[Any] = [record.get(key) for key in _OWN]
-    index, at, kind, process, f, table, value, op, error = own
-    extra = {key: said for key, said in record.items() if key not in _OWN}
-    return Event(index, at, kind, process, intern(f), intern(table) if table else table, value, op, error, extra)
+    index, time, kind, process, f, table, value, op, error = own
+    extra = {key: given for key, given in record.items() if key not in _OWN}
+    return Event(index, time, kind, process, intern(f), intern(table) if table else table, value, op, error, extra)
 
 
 def _check(record: dict[str, Any]) -> None:
@@ -181,9 +181,9 @@ def _check(record: dict[str, Any]) -> None:
         RecordError: a key is missing or has the wrong type.
     """
     needs(record, "an event", "index", "time", "type", "process", "f")
-    index, at, kind, process, f = (record[k] for k in ("index", "time", "type", "process", "f"))
+    index, time, kind, process, f = (record[k] for k in ("index", "time", "type", "process", "f"))
     must(type(index) is int and index >= 0, "index", "a whole number from 0", index)
-    must(type(at) is int and abs(at) <= LATEST, "time", "whole nanoseconds, fewer than 2^62", at)
+    must(type(time) is int and abs(time) <= LATEST, "time", "whole nanoseconds, fewer than 2^62", time)
     must(kind in EVENT_TYPES, "type", "invoke, ok, fail or info", kind)
     must(type(process) in (int, str), "process", "a number or a name", process)
     must(isinstance(f, str), "f", "a string", f)
@@ -260,8 +260,8 @@ class History:
 
     @cached_property
     def _paired(self) -> tuple[Operation, ...]:
-        told = isinstance(self.header.get("engines"), list)
-        return tuple(pair(map(self._with_engine, self.events) if told else self.events, mixed=self.mixed))
+        named = isinstance(self.header.get("engines"), list)
+        return tuple(pair(map(self._with_engine, self.events) if named else self.events, mixed=self.mixed))
 
     def _with_engine(self, e: Event) -> Event:
         """An invocation that lost its engine's name, with the one that the header gives its writer."""
@@ -287,13 +287,13 @@ class History:
         for e in self.events:
             if e.op is None or e.process == NEMESIS:
                 continue
-            said, planned = e.extra.get("engine"), self._planned(e)
+            engine, planned = e.extra.get("engine"), self._planned(e)
             if e.type == "invoke":
-                named[e.op] = str(said or planned or SPARK)
-                if planned is not None and said != planned:
-                    wrong.append((e, f"{said or 'none'}, and the header {planned} for its writer"))
-            elif said is not None and said != named.get(e.op, said):
-                wrong.append((e, f"{said}, and its invocation {named[e.op]}"))
+                named[e.op] = str(engine or planned or SPARK)
+                if planned is not None and engine != planned:
+                    wrong.append((e, f"{engine or 'none'}, and the header {planned} for its writer"))
+            elif engine is not None and engine != named.get(e.op, engine):
+                wrong.append((e, f"{engine}, and its invocation {named[e.op]}"))
         if not wrong:
             return ()
         e, words = wrong[0]
@@ -316,8 +316,8 @@ def contradictions(events: Sequence[Event]) -> tuple[str, ...]:
     (:class:`~checkers.evidence.recorder.Recorder`; docs/history.md).
     """
     times = [e.time for e in events]
-    told = {(e.op, e.table, e.f) for e in events if e.op is not None and e.process != NEMESIS}
-    if times == sorted(times) and len({op for op, _, _ in told}) == len(told):
+    known = {(e.op, e.table, e.f) for e in events if e.op is not None and e.process != NEMESIS}
+    if times == sorted(times) and len({op for op, _, _ in known}) == len(known):
         return ()  # as in most histories
     early: list[tuple[Event, Event]] = []
     other: list[tuple[Event, str]] = []
@@ -496,7 +496,7 @@ def _share(rows: Any, words: dict[str, str]) -> None:
     """Make equal texts of the rows that reads returned one object: they are most of a history, and the same again and again."""
     if type(rows) is not list:
         return
-    one = words.setdefault
+    shared = words.setdefault
     for row in rows:
         if type(row) is list:
-            row[:] = [one(v, v) if type(v) is str else v for v in row]
+            row[:] = [shared(v, v) if type(v) is str else v for v in row]

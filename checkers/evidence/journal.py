@@ -111,8 +111,8 @@ def _header(path: Path, form: JournalFormat[T], line: bytes) -> dict[str, Any]:
         if header.get("format") != form.version:
             raise ValueError(f"format {header.get('format')!r} is not known")
     except BAD as e:
-        said = f"{path}:1: not the journal of {form.of}: {_words(e)}"
-        raise form.error(f"{said}; give another folder with --into") from None
+        message = f"{path}:1: not the journal of {form.of}: {_words(e)}"
+        raise form.error(f"{message}; give another folder with --into") from None
     return header
 
 
@@ -190,17 +190,17 @@ class Journal(Generic[T]):
         self._open.close()
 
     def _begin(self) -> None:
-        with _said(self.path, self._form.error):
+        with _as_error(self.path, self._form.error):
             data = document(self.path) if self.path.exists() else b""
             if not data:
                 if not self._form.bare:
-                    said = {"format": self._form.version, **self._shared, **self._also}
-                    self.header = {k: v for k, v in said.items() if v is not None}
+                    header = {"format": self._form.version, **self._shared, **self._also}
+                    self.header = {k: v for k, v in header.items() if v is not None}
                     runfolder.replace_file(self.path, _line(self.header))
                 return
         self.header, self.lines = _decoded(self.path, self._form, data)
         self._check()
-        with _said(self.path, self._form.error):
+        with _as_error(self.path, self._form.error):
             if (whole := _whole(data)) < len(data):
                 os.truncate(self.path, whole)
             if data[whole - 1 : whole] != b"\n":
@@ -237,8 +237,8 @@ def _differences(key: str, found: object, wanted: object) -> Iterator[str]:
         for k in dict.fromkeys([*wanted, *found]):
             yield from _differences(f"{key}.{k}", found.get(k), wanted.get(k))
         return
-    there, here = (("none" if x is None else json.dumps(x, ensure_ascii=False, default=str)) for x in (found, wanted))
-    yield f"{key} ({there} there, {here} here)" if max(len(there), len(here)) <= LONGEST_HEADER_VALUE else key
+    in_file, here = (("none" if x is None else json.dumps(x, ensure_ascii=False, default=str)) for x in (found, wanted))
+    yield f"{key} ({in_file} there, {here} here)" if max(len(in_file), len(here)) <= LONGEST_HEADER_VALUE else key
 
 
 @contextlib.contextmanager
@@ -252,7 +252,7 @@ def alone(folder: Path, what: str, error: type[Exception]) -> Iterator[None]:
         Exception: ``error``: another process writes there, or the folder cannot be made.
         OSError: the disk is full.
     """
-    with _said(folder, error, "made"):
+    with _as_error(folder, error, "made"):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("a+", encoding="utf-8", errors="replace")
     with lock:
@@ -262,7 +262,7 @@ def alone(folder: Path, what: str, error: type[Exception]) -> Iterator[None]:
             lock.seek(0)
             who = lock.readline(200).strip() or "another process"
             raise error(f"{folder}: {who} writes {what} here; stop it, or give another folder with --into") from None
-        with _said(folder / LOCK, error):
+        with _as_error(folder / LOCK, error):
             lock.truncate(0)
             lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
             lock.flush()
@@ -270,7 +270,7 @@ def alone(folder: Path, what: str, error: type[Exception]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _said(path: Path, error: type[Exception], done: str = "written") -> Iterator[None]:
+def _as_error(path: Path, error: type[Exception], done: str = "written") -> Iterator[None]:
     """What cannot be written is one line with a remedy; a full disk stays an OSError, which names the path."""
     try:
         yield

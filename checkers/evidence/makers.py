@@ -23,14 +23,14 @@ def _named(kind: type[Commit]) -> Callable[..., Commit]:
         "NamedCommit",
         [("named_by", How, "rows")],
         bases=(kind,),
-        namespace={"__reduce__": lambda c: (_again, (kind, msgspec.structs.asdict(c)))},
+        namespace={"__reduce__": lambda c: (_rebuilt, (kind, msgspec.structs.asdict(c)))},
         frozen=True,
         kw_only=True,
     )
     return cast(Callable[..., Commit], made)
 
 
-def _again(kind: type[Commit], values: Mapping[str, Any]) -> Commit:
+def _rebuilt(kind: type[Commit], values: Mapping[str, Any]) -> Commit:
     """One that came from another process, which made the class for itself."""
     return _named(kind)(**values)
 

@@ -111,10 +111,10 @@ class Plan(_Part):
 
     def to_yaml(self) -> dict[str, Any]:
         """The content of ``plan.yaml``: the given values in the order of the attributes above, then unknown keys."""
-        said = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
+        fields = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
         order = [f.alias or name for name, f in Plan.model_fields.items()]
-        keys = [*(k for k in order if k in said), *(k for k in said if k not in order)]
-        return {k: said[k] for k in keys if said[k] or k not in _LEFT_OUT_WHEN_EMPTY}
+        keys = [*(k for k in order if k in fields), *(k for k in fields if k not in order)]
+        return {k: fields[k] for k in keys if fields[k] or k not in _LEFT_OUT_WHEN_EMPTY}
 
 
 _MUST: Mapping[str, str] = {
@@ -156,12 +156,12 @@ def wrong_key(error: ValidationError) -> str:
 
 def readable_part(content: Mapping[str, Any]) -> tuple[Plan, tuple[str, ...]]:
     """The valid part of a plan, and a sentence for each invalid key; a report must show every run."""
-    left = {str(k): v for k, v in content.items()}
+    rest = {str(k): v for k, v in content.items()}
     problems: list[str] = []
     while True:
         try:
-            return Plan.model_validate(left), tuple(problems)
+            return Plan.model_validate(rest), tuple(problems)
         except ValidationError as e:
             for key in dict.fromkeys(str(error["loc"][0]) for error in e.errors()):
-                del left[key]
+                del rest[key]
                 problems.append(f"plan.yaml: {key} has an invalid value, so it is left out")

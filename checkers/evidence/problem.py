@@ -72,9 +72,9 @@ def upgraded(record: dict[str, Any]) -> dict[str, Any]:
     """A record of a table log of format 1, whose problems are sentences, as the record that format 2 has."""
     if isinstance(text := record.get("text"), str):
         return {"type": record["type"], **problem_of(text).to_json()}
-    if not isinstance(said := record.get("problems"), list):
+    if not isinstance(problems := record.get("problems"), list):
         return record
-    return {**record, "problems": [problem_of(p).to_json() if isinstance(p, str) else p for p in said]}
+    return {**record, "problems": [problem_of(p).to_json() if isinstance(p, str) else p for p in problems]}
 
 
 _FILE = re.compile(

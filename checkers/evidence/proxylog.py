@@ -261,14 +261,14 @@ class ProxyLogFacts:
         return Proxied(self._swaps.done(), self._changes.done(), self._requests.done())
 
 
-def _unusual(told: bytes, swaps: _Swaps, changes: _Changes, requests: _Requests) -> None:
+def _unusual(raw: bytes, swaps: _Swaps, changes: _Changes, requests: _Requests) -> None:
     """Look at a line of other text than the proxies write: as text, whatever its characters and ends of lines."""
-    for line in io.StringIO(told.decode(errors="replace"), newline=None):
+    for line in io.StringIO(raw.decode(errors="replace"), newline=None):
         record = _record(line)
         parts = line.splitlines()  # at other characters, too
         for part in parts:
-            if '"commit"' in part and (said := record if len(parts) == 1 else _record(part)) is not None:
-                swaps.add(said)
+            if '"commit"' in part and (found := record if len(parts) == 1 else _record(part)) is not None:
+                swaps.add(found)
         if '"changes":' in line and record is not None:
             changes.add(record)
             requests.add(record)
@@ -303,8 +303,8 @@ class _Swaps:
         accepted_merge = what.endswith(MERGE) and _accepts(str(record.status))
         if accepted_merge and isinstance(asked, str) and (times := _times(record)) is not None:
             self._merged[asked] = times
-        said = record.location or record.new
-        if not only and type(said) is str and self._table(normalise(said)) is None:
+        pointer = record.location or record.new
+        if not only and type(pointer) is str and self._table(normalise(pointer)) is None:
             return  # most lines are about other tables
         swap = _swap(record)
         if swap is None:
@@ -338,13 +338,15 @@ class _Swaps:
         """What was found."""
         for table, key, swap in self._aside:
             if swap.op is not None and swap.op in self._merged:
-                came, answered = self._merged[swap.op]
-                self._found[table].setdefault(key, replace(swap, time=came, end=answered))
+                sent, answered = self._merged[swap.op]
+                self._found[table].setdefault(key, replace(swap, time=sent, end=answered))
         out: dict[str, tuple[PointerSwap, ...]] = {}
         for table, swaps in self._found.items():
-            told = [s if s.op is not None else replace(s, op=self._ops.get(normalise(s.new))) for s in swaps.values()]
-            if told:
-                out[table] = tuple(sorted(told, key=lambda s: (s.time, s.new)))
+            labelled = [
+                s if s.op is not None else replace(s, op=self._ops.get(normalise(s.new))) for s in swaps.values()
+            ]
+            if labelled:
+                out[table] = tuple(sorted(labelled, key=lambda s: (s.time, s.new)))
         return out
 
 
@@ -392,7 +394,7 @@ class _Requests:
             for change in r.changes:
                 adds = tuple(int(snapshot) for snapshot in change.get("adds") or ())
                 if change.get("table") in self._logs and adds:
-                    one = Carried(
+                    request = Carried(
                         int(r.time),
                         None if writer is None else int(writer),
                         r.op,
@@ -401,7 +403,7 @@ class _Requests:
                         answer,
                         float(r.ms),
                     )
-                    self._found.setdefault(change["table"], []).append(one)
+                    self._found.setdefault(change["table"], []).append(request)
         except _UNREADABLE:
             return
 

@@ -45,11 +45,11 @@ class TableLines:
             for line in io.BytesIO(block):
                 end = begin + len(line)
                 if b'"commit"' in line:
-                    at = line.find(b'"table":"')
-                    said = line[at : line.find(b'"', at + 9) + 1]
-                    usual = (plain or _plain(line)) and line.count(said) == line.count(b'"table"')
-                    whose = self._of.get(said) if usual else None
-                    (self._others if whose is None else whose).extend((begin, end))
+                    start = line.find(b'"table":"')
+                    name = line[start : line.find(b'"', start + 9) + 1]
+                    usual = (plain or _plain(line)) and line.count(name) == line.count(b'"table"')
+                    places = self._of.get(name) if usual else None
+                    (self._others if places is None else places).extend((begin, end))
                 elif b'"changes":' in line:
                     self._others.extend((begin, end))
                 begin = end
@@ -67,17 +67,17 @@ class TableLines:
             OSError: the log cannot be read.
         """
         found = ProxyLogFacts({table: log})
-        mine, others = self._of[_named(table)], self._others
-        if not mine and not others:
+        places, others = self._of[_named(table)], self._others
+        if not places and not others:
             return found.done()
         with opened(self._path) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as text:
-            own = [text[begin:end] for begin, end in _pairs(mine)]
+            own = [text[begin:end] for begin, end in _pairs(places)]
             rest = [(begin, text[begin:end]) for begin, end in _pairs(others)]
         if not rest:
             for line in own:
                 found.look(line, plain=True, only=True)
             return found.done()
-        lines = [(begin, line, True) for begin, line in zip(mine[::2], own, strict=True)]
+        lines = [(begin, line, True) for begin, line in zip(places[::2], own, strict=True)]
         for _, line, only in sorted([*lines, *((begin, line, False) for begin, line in rest)]):
             found.look(line, plain=only, only=only)
         return found.done()

@@ -39,8 +39,8 @@ class SnapshotDifference(msgspec.Struct, frozen=True, gc=False):
 
     def after(self, before: tuple[int, ...]) -> tuple[int, ...]:
         """The snapshots that a version lists."""
-        gone = {*self.drop}
-        return (*([s for s in before if s not in gone] if gone else before), *self.add)
+        dropped = {*self.drop}
+        return (*([s for s in before if s not in dropped] if dropped else before), *self.add)
 
 
 class MetadataRecord(

@@ -243,8 +243,8 @@ class TableLog(Generic[C_co, M_co]):
         """
         if len(self.commits) < 2 or any(len(m.snapshots) > 1 for m in self.metadata):
             return frozenset()
-        said = (p for m in self.metadata for p in m.problems if p.code == "snapshot-changed")
-        return frozenset(p.snapshot for p in said if p.snapshot is not None)
+        problems = (p for m in self.metadata for p in m.problems if p.code == "snapshot-changed")
+        return frozenset(p.snapshot for p in problems if p.snapshot is not None)
 
     def by_snapshot(self) -> dict[int, C_co]:
         """Snapshot id → commit."""

@@ -251,13 +251,13 @@ class _Held:
         for o in {o.op: o for o in ops}.values():
             who = f"{explain.engine(o)}'s {o.op}" if o.mixed else o.op
             by_level.setdefault(PROMISES[isolation(spec, o)], []).append(who)
-        told = "; ".join(f"{level} to {explain.listing(names, 8)}" for level, names in sorted(by_level.items()))
+        words = "; ".join(f"{level} to {explain.listing(names, 8)}" for level, names in sorted(by_level.items()))
         why = (
             "which forbid it"
             if len(by_level) < 2
             else "and no two anti-dependencies in succession meet in an operation at snapshot isolation, so they forbid it"
         )
-        return f"Promised was {told}, {why} ({f.name})."
+        return f"Promised was {words}, {why} ({f.name})."
 
 
 _ANTI = frozenset((KIND_NAMES[RW], KIND_NAMES[RWP]))
@@ -276,7 +276,7 @@ def _finding(table: TableGraph, cycle: Cycle) -> IsolationFinding:
     """A cycle's name and explanation. It is a lost update ([Berenson 1995] P4) if one of two commits read a version of an id that the
     other changed before the first wrote that id."""
     f = explain_cycle(cycle, table.id, table.show, table.why)
-    one_id = len({at for _, at in cycle.edges}) == 1
+    one_id = len({key for _, key in cycle.edges}) == 1
     if f.name == "G-single" and one_id and sorted(s.kind for s in f.steps) == ["rw", "ww"]:
         return replace(f, name="lost-update")
     return f

@@ -114,7 +114,7 @@ def find_cycles(g: Graph, loose: Bools | None = None) -> Iterator[tuple[str, Cyc
     found: list[tuple[frozenset[str], frozenset[int]]] = []
 
     def implied(name: str, component: frozenset[int]) -> bool:
-        return any(name in names and there <= component for names, there in found)
+        return any(name in names and nodes <= component for names, nodes in found)
 
     for sort in _SORTS.values():
         for component, cycle in _of_sort(g, sort, loose, partial(implied, sort.name)):
@@ -184,8 +184,8 @@ def _layered(g: Graph, anti: int, loose: Bools | None = None) -> Graph:
     src = np.concatenate([a[keep] for a, _, keep in parts])
     dst = np.concatenate([b[keep] for _, b, keep in parts])
     kind = np.concatenate([g.kind[keep] for _, _, keep in parts])
-    at = np.concatenate([g.at[keep] for _, _, keep in parts])
-    return Graph(g.transactions, g.size * 2, src, dst, kind, at)
+    keys = np.concatenate([g.at[keep] for _, _, keep in parts])
+    return Graph(g.transactions, g.size * 2, src, dst, kind, keys)
 
 
 def _search(g: Graph, group: Ints, width: int, sort: _Sort) -> Cycle | None:
@@ -215,22 +215,22 @@ def _single(g: Graph, width: int, sort: _Sort) -> Cycle | None:
     by_source = flat.only(~is_anti).adjacency()
     numbers = np.flatnonzero(~is_anti)
     best: tuple[int, list[int], int] | None = None
-    spent, left = 0, BUDGET
+    spent, remaining = 0, BUDGET
     tried: set[tuple[int, int]] = set()
     for e in np.flatnonzero(is_anti).tolist():
         a, b = int(flat.src[e]), int(flat.dst[e])
         if (a, b) in tried:
             continue
         tried.add((a, b))
-        path, seen = shortest_path(by_source, b, a, g.transactions, width, left)
+        path, seen = shortest_path(by_source, b, a, g.transactions, width, remaining)
         spent += seen
-        left = BUDGET - spent
+        remaining = BUDGET - spent
         if path is not None:
             ids = numbers[path].tolist()
             length = sum(1 for n in ids if flat.dst[n] // width < g.transactions)
             if best is None or length < best[0]:
                 best = (length, [e, *ids], e)
-        if left <= 0 or (best is not None and best[0] <= 1):
+        if remaining <= 0 or (best is not None and best[0] <= 1):
             break
     return None if best is None else _collapse(flat, best[1], width)
 
@@ -241,17 +241,17 @@ def _collapse(g: Graph, path: Sequence[int], width: int) -> Cycle:
     turned = [*path[first:], *path[:first]]
     nodes: list[int] = []
     edges: list[tuple[int, int]] = []
-    kind, at = 0, -1
+    kind, key = 0, -1
     start = int(g.src[turned[0]]) // width
     for e in turned:
         k = int(g.kind[e])
         if k != THROUGH:
-            kind, at = k, int(g.at[e]) if int(g.at[e]) >= 0 else at
+            kind, key = k, int(g.at[e]) if int(g.at[e]) >= 0 else key
         v = int(g.dst[e]) // width
         if v < g.transactions:
             nodes.append(start)
-            edges.append((kind, at))
-            start, kind, at = v, 0, -1
+            edges.append((kind, key))
+            start, kind, key = v, 0, -1
     return Cycle(tuple(nodes), tuple(edges))
 
 
@@ -296,9 +296,9 @@ def explain_cycle(
     kinds: list[int] = []
     steps: list[CycleEdge] = []
     lines: list[str] = []
-    for n, (u, (kind, at)) in enumerate(zip(cycle.nodes, cycle.edges, strict=True)):
+    for n, (u, (kind, key)) in enumerate(zip(cycle.nodes, cycle.edges, strict=True)):
         v = cycle.nodes[(n + 1) % len(cycle.nodes)]
-        exact, reason = why(u, v, kind, at)
+        exact, reason = why(u, v, kind, key)
         because = reason.replace("{before}", label[u]).replace("{after}", label[v])
         kinds.append(exact)
         steps.append(CycleEdge(ids(u), ids(v), KIND_NAMES[exact], because))

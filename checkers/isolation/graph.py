@@ -123,14 +123,14 @@ class GraphBuilder:
         self.size += n
         return self.size - n
 
-    def edge(self, src: int, dst: int, kind: int, at: int = -1) -> None:
+    def edge(self, src: int, dst: int, kind: int, key: int = -1) -> None:
         """One edge; ignored when it leads from a node to itself."""
         if src != dst:
-            self._single.append((src, dst, kind, at))
+            self._single.append((src, dst, kind, key))
 
-    def edges(self, src: Ints, dst: Ints, kind: int, at: Ints | None = None) -> None:
+    def edges(self, src: Ints, dst: Ints, kind: int, keys: Ints | None = None) -> None:
         """Many edges of one kind; those from a node to itself are ignored."""
-        where = np.full(len(src), -1, dtype=np.int64) if at is None else at
+        where = np.full(len(src), -1, dtype=np.int64) if keys is None else keys
         keep = src != dst
         self._parts.append((src[keep], dst[keep], np.full(int(keep.sum()), kind, dtype=np.int64), where[keep]))
 
@@ -144,8 +144,8 @@ class GraphBuilder:
             return
         first = self.nodes(len(used))
         into = np.searchsorted(used, np.searchsorted(moments, ends[ended], side="left"), side="left")
-        there = into < len(used)
-        self.edges(nodes[ended][there], first + into[there], REALTIME)
+        exists = into < len(used)
+        self.edges(nodes[ended][exists], first + into[exists], REALTIME)
         chain = first + np.arange(len(used), dtype=np.int64)
         self.edges(chain[:-1], chain[1:], REALTIME)
         after = last >= 0
@@ -175,8 +175,8 @@ class GraphBuilder:
         if not parts:
             none = np.zeros(0, dtype=np.int64)
             return Graph(self.transactions, self.size, none, none, none, none)
-        src, dst, kind, at = (np.concatenate([p[i] for p in parts]) for i in range(4))
-        return Graph(self.transactions, self.size, src, dst, kind, at)
+        src, dst, kind, keys = (np.concatenate([p[i] for p in parts]) for i in range(4))
+        return Graph(self.transactions, self.size, src, dst, kind, keys)
 
 
 def is_acyclic(g: Graph) -> bool:
@@ -226,16 +226,16 @@ def components(g: Graph) -> Ints:
                 index[u] = low[u] = counter
                 place[u] = starts[u]
                 open_.append(u)
-            at, end = place[u], starts[u + 1]
-            while at < end:
-                v = targets[at]
-                at += 1
+            edge, end = place[u], starts[u + 1]
+            while edge < end:
+                v = targets[edge]
+                edge += 1
                 if not index[v]:
                     work.append(v)
                     break
                 if v in low and low[v] < low[u]:
                     low[u] = low[v]
-            place[u] = at
+            place[u] = edge
             if work[-1] != u:
                 continue
             work.pop()
@@ -268,14 +268,14 @@ def shortest_path(
     """
     starts, targets, edges = by_source.starts, by_source.targets, by_source.edges
     cost: dict[int, int] = {}
-    came: dict[int, tuple[int, int]] = {}
+    before: dict[int, tuple[int, int]] = {}
     seen = 0
     queue: deque[tuple[int, int]] = deque([(start, 0)])
     while queue:
         u, c = queue.popleft()
         if c > cost.get(u, c):
             continue
-        if u == goal and u in came:
+        if u == goal and u in before:
             break
         if seen > budget:
             return None, seen
@@ -286,18 +286,18 @@ def shortest_path(
             nc = c + 1 if real else c
             if v not in cost or nc < cost[v]:
                 cost[v] = nc
-                came[v] = (u, edges[n])
+                before[v] = (u, edges[n])
                 if real:
                     queue.append((v, nc))
                 else:
                     queue.appendleft((v, nc))
-    if goal not in came:
+    if goal not in before:
         return None, seen
     path: list[int] = []
-    at = goal
+    node = goal
     while True:
-        at, e = came[at]
+        node, e = before[node]
         path.append(e)
-        if at == start:
+        if node == start:
             break
     return path[::-1], seen

@@ -178,10 +178,10 @@ def _reachable(start: Iterable[str], graph: Mapping[str, tuple[str, ...]]) -> fr
     found: set[str] = set()
     todo = list(start)
     while todo:
-        at = todo.pop()
-        if at not in found:
-            found.add(at)
-            todo += graph.get(at, ())
+        level = todo.pop()
+        if level not in found:
+            found.add(level)
+            todo += graph.get(level, ())
     return frozenset(found)
 
 
@@ -208,8 +208,8 @@ def violated(anomalies: Iterable[str]) -> frozenset[str]:
         >>> sorted(violated(["G0-realtime"]))
         ['strict-serializable', 'strong-snapshot-isolation']
     """
-    there = closure(anomalies)
-    direct = {level for level, names in FORBIDS.items() if there.intersection(names)}
+    found = closure(anomalies)
+    direct = {level for level, names in FORBIDS.items() if found.intersection(names)}
     return frozenset(level for level in LEVELS if contained(level) & direct)
 
 

@@ -121,8 +121,8 @@ class ListHistory(TransactionHistory):
         found = {}
         for key in self.keys.values():
             if len(key.writers) > len(key.order) and key.as_appended:
-                there = set(key.order)
-                rest = dict.fromkeys(w for v, w in key.writers.items() if v not in there)
+                read = set(key.order)
+                rest = dict.fromkeys(w for v, w in key.writers.items() if v not in read)
                 found[key.name] = [w for w in rest if self.committed[w] or w in self.seen]
         return found
 
@@ -143,9 +143,9 @@ class ListHistory(TransactionHistory):
             lists = [key.lists[n] for n in key.versions()]
         return KeyDependencies(makers, readers, [len(v) for v in lists], unread)
 
-    def why_data(self, before: int, after: int, kind: int, at: int) -> str:
+    def why_data(self, before: int, after: int, kind: int, version: int) -> str:
         """Why one transaction depends on another."""
-        key, p = self._version(at)
+        key, p = self._version(version)
         k, makers = quote(key.name), key.makers
         if kind == WR:
             return f"{{after}} observed {{before}}'s append of {quote(key.order[p - 1])} to key {k}"
@@ -153,17 +153,17 @@ class ListHistory(TransactionHistory):
             element = key.order[p - 1]
             previous = next((q for q in range(p - 1, 0, -1) if makers[q - 1] == before), 0)
         else:  # one that nobody read
-            there = set(key.order)
-            element = next(v for v, w in key.writers.items() if w == after and v not in there)
+            read = set(key.order)
+            element = next(v for v, w in key.writers.items() if w == after and v not in read)
             previous = next((q for q in range(len(key.order), 0, -1) if makers[q - 1] == before), 0)
         if kind == RW:
             return f"{{before}} did not observe {{after}}'s append of {quote(element)} to key {k}"
         return f"{{before}} appended {quote(key.order[previous - 1])} to key {k} before {{after}} appended {quote(element)}"
 
-    def _version(self, at: int) -> tuple[ListKey, int]:
+    def _version(self, version: int) -> tuple[ListKey, int]:
         keys = list(self.keys.values())
-        key = keys[int(np.searchsorted([k.first for k in keys], at, side="right")) - 1]
-        return key, at - key.first
+        key = keys[int(np.searchsorted([k.first for k in keys], version, side="right")) - 1]
+        return key, version - key.first
 
     # --- what is decided per transaction
 
@@ -306,9 +306,9 @@ def _touched_again(seen: _Reading, n: int, t: Transaction) -> None:
                 key.lists.append(now)
                 key.readers.append(n)
             else:
-                again = Reread(n, k, before[0], before[1], now)
-                key.again.append(again)
-                seen.rereads.append(again)
+                reread = Reread(n, k, before[0], before[1], now)
+                key.again.append(reread)
+                seen.rereads.append(reread)
             state[k] = now, [], before is None or before[0] is None
             continue
         if v in key.writers:
@@ -358,19 +358,19 @@ def _with_node(makers: Sequence[int], failed: Sequence[int]) -> Sequence[int]:
     """The makers of versions, with -1 for those that failed."""
     if not failed:
         return makers
-    there = frozenset(failed)
-    return [-1 if p in there else w for p, w in enumerate(makers)]
+    present = frozenset(failed)
+    return [-1 if p in present else w for p, w in enumerate(makers)]
 
 
 def first_repeated(elements: Sequence[Any]) -> int | None:
     """Where the first element is that occurs a second time; None if there is none."""
     if len(set(elements)) == len(elements):
         return None
-    there: set[Any] = set()
+    seen: set[Any] = set()
     for p, v in enumerate(elements):
-        if v in there:
+        if v in seen:
             return p
-        there.add(v)
+        seen.add(v)
     return None
 
 
@@ -410,10 +410,10 @@ def list_edges(g: GraphBuilder, keys: Iterable[KeyDependencies]) -> None:
             made = [w for w in key.makers if w >= 0]
             last = (r for r, n in zip(key.readers, key.lengths, strict=True) if not after[n])
             _tail(g, last, made[-1] if made else None, key.unread, first + len(key.makers))
-    of, next_, reader, at = (np.array(x, np.int64) for x in (makers, followers, readers, versions))
-    _edges(g, of[at], reader, WR, at)
-    _edges(g, reader, np.where(next_[at] >= 0, of[next_[at]], -1), RW, next_[at])
-    _edges(g, of, np.where(next_ >= 0, of[next_], -1), WW, next_)
+    writer, next_, reader, item = (np.array(x, np.int64) for x in (makers, followers, readers, versions))
+    _edges(g, writer[item], reader, WR, item)
+    _edges(g, reader, np.where(next_[item] >= 0, writer[next_[item]], -1), RW, next_[item])
+    _edges(g, writer, np.where(next_ >= 0, writer[next_], -1), WW, next_)
 
 
 def _following(makers: Sequence[int]) -> list[int]:
@@ -428,13 +428,13 @@ def _following(makers: Sequence[int]) -> list[int]:
     return found
 
 
-def _edges(g: GraphBuilder, before: Ints, after: Ints, kind: int, at: Ints) -> None:
+def _edges(g: GraphBuilder, before: Ints, after: Ints, kind: int, keys: Ints) -> None:
     """Those with a transaction on both sides."""
     known = (before >= 0) & (after >= 0)
-    g.edges(before[known], after[known], kind, at[known])
+    g.edges(before[known], after[known], kind, keys[known])
 
 
-def _tail(g: GraphBuilder, readers: Iterable[int], writer: int | None, unread: Sequence[int], at: int) -> None:
+def _tail(g: GraphBuilder, readers: Iterable[int], writer: int | None, unread: Sequence[int], version: int) -> None:
     """The edges to appends of one key that nobody read.
 
     Args:
@@ -442,26 +442,26 @@ def _tail(g: GraphBuilder, readers: Iterable[int], writer: int | None, unread: S
         readers: who read the last version that is known.
         writer: who made it; None for the initial one.
         unread: who made those appends.
-        at: that version.
+        version: that version.
     """
     before = {(n, RW) for n in readers}
     if writer is not None:
         before.add((writer, WW))
     if not before:
         return
-    there = set(unread)
-    own = [(n, kind) for n, kind in before if n in there]
+    missing = set(unread)
+    own = [(n, kind) for n, kind in before if n in missing]
     others = sorted(before.difference(own))
     for n, kind in sorted(own)[:32]:  # more than one is a lost update, which another rule reports
         for w in unread:
-            g.edge(n, w, kind, at)
+            g.edge(n, w, kind, version)
     if len(others) * len(unread) <= len(others) + len(unread):
         for n, kind in others:
             for w in unread:
-                g.edge(n, w, kind, at)
+                g.edge(n, w, kind, version)
         return
     v = g.node()
     for n, kind in others:
-        g.edge(n, v, kind, at)
+        g.edge(n, v, kind, version)
     for w in unread:
         g.edge(v, w, THROUGH)

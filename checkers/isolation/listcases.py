@@ -33,11 +33,11 @@ def internal_cases(h: ListHistory) -> Iterator[Case]:
     """Reads that disagree with the transaction's own earlier reads and writes; the first of each transaction."""
     done = -1
     for r in h.rereads:
-        mine = r.appended
-        agrees = r.now == r.read + mine if r.read is not None else r.now[len(r.now) - len(mine) :] == mine
+        own = r.appended
+        agrees = r.now == r.read + own if r.read is not None else r.now[len(r.now) - len(own) :] == own
         if not agrees and r.reader != done:
             done = r.reader
-            yield Case("internal", (h.transactions[r.reader],), r.key, r.now, mine, r.read)
+            yield Case("internal", (h.transactions[r.reader],), r.key, r.now, own, r.read)
 
 
 def duplicate_cases(h: ListHistory) -> Iterator[Case]:
@@ -45,8 +45,8 @@ def duplicate_cases(h: ListHistory) -> Iterator[Case]:
     for key in h.keys.values():
         if key.as_appended:
             continue
-        at = first_repeated(key.longest)
-        reads = [(v, reader, at) for v, reader in key.longer(at)] if at is not None else []
+        place = first_repeated(key.longest)
+        reads = [(v, reader, place) for v, reader in key.longer(place)] if place is not None else []
         reads += [(key.lists[n], key.readers[n], p) for n in key.odd if (p := first_repeated(key.lists[n])) is not None]
         for v, reader, p in reads:
             yield Case("duplicate-elements", (h.transactions[reader],), key.name, v, v[p])
@@ -57,8 +57,8 @@ def incompatible_order_cases(h: ListHistory) -> Iterator[Case]:
     for key in h.keys.values():
         for n in key.odd:
             readers = key.readers[n], key.readers[key.lists.index(key.longest)]
-            there = tuple(h.transactions[r] for r in readers)
-            yield Case("incompatible-order", there, key.name, key.lists[n], against=key.longest)
+            transactions = tuple(h.transactions[r] for r in readers)
+            yield Case("incompatible-order", transactions, key.name, key.lists[n], against=key.longest)
 
 
 def garbage_read_cases(h: ListHistory) -> Iterator[Case]:
@@ -91,8 +91,8 @@ def dirty_update_cases(h: ListHistory) -> Iterator[Case]:
             after = (q for q in range(p + 1, len(key.makers)) if h.committed[key.makers[q]])
             q = next(after, None) if p + 1 not in key.failed else None
             if q is not None:
-                there = (h.transactions[key.makers[q]], h.transactions[key.makers[p]])
-                yield Case("dirty-update", there, key.name, None, key.order[q], key.order[p])
+                writers = (h.transactions[key.makers[q]], h.transactions[key.makers[p]])
+                yield Case("dirty-update", writers, key.name, None, key.order[q], key.order[p])
 
 
 def g1b_cases(h: ListHistory) -> Iterator[Case]:

@@ -38,9 +38,9 @@ def touched(changes: NetRows, before: State) -> dict[Thing, bool]:
     count: Counter[int] = Counter(r.id for r in changes.added)
     count.subtract(Counter(r.id for r in changes.removed))
     for id, more in count.items():
-        had = len(before.by_id(id))
-        if (had > 0) != (had + more > 0):
-            out[("there", id)] = had > 0
+        count_before = len(before.by_id(id))
+        if (count_before > 0) != (count_before + more > 0):
+            out[("there", id)] = count_before > 0
     return out
 
 

@@ -39,7 +39,7 @@ class TransactionHistory(ABC):
         """The data dependencies."""
 
     @abstractmethod
-    def why_data(self, before: int, after: int, kind: int, at: int) -> str:
+    def why_data(self, before: int, after: int, kind: int, key: int) -> str:
         """Why one transaction depends on another, as a clause about ``{before}`` and ``{after}``."""
 
     @abstractmethod
@@ -71,8 +71,8 @@ class TransactionHistory(ABC):
         """Dependencies, process order and real time: failed transactions have neither of these two, crashed ones never ended."""
         g = self.dependencies()
         nodes = np.flatnonzero(~np.array(self.failed, dtype=bool))
-        there = [self.transactions[n] for n in nodes.tolist()]
-        g.in_time(nodes, [t.process for t in there], [t.start for t in there], [ended(t) for t in there])
+        present = [self.transactions[n] for n in nodes.tolist()]
+        g.in_time(nodes, [t.process for t in present], [t.start for t in present], [ended(t) for t in present])
         return g.graph()
 
     def id(self, n: int) -> Hashable:
@@ -83,14 +83,14 @@ class TransactionHistory(ABC):
         """A transaction, in words."""
         return show(self.transactions[n])
 
-    def why(self, before: int, after: int, kind: int, at: int) -> tuple[int, str]:
+    def why(self, before: int, after: int, kind: int, key: int) -> tuple[int, str]:
         """See ``cycles.Explainer``."""
         if kind == PROCESS:
             return kind, f"process {self.transactions[before].process} executed {{before}} before {{after}}"
         if kind == REALTIME:
             a, b = self.transactions[before], self.transactions[after]
             return kind, f"{{before}} had ended at {a.end} when {{after}} began at {b.start}"
-        return kind, self.why_data(before, after, kind, at)
+        return kind, self.why_data(before, after, kind, key)
 
 
 def ended(t: Transaction) -> int | None:

@@ -97,9 +97,9 @@ class RegisterHistory(TransactionHistory):
     def next(self) -> list[list[int]]:
         """Version → the versions that its readers wrote."""
         return [
-            [there[n] for n in readers if n in there]
+            [last[n] for n in readers if n in last]
             for v, readers in zip(self.versions, self.readers, strict=True)
-            for there in (self.last.get(v.key, {}),)
+            for last in (self.last.get(v.key, {}),)
         ]
 
     # --- the graph
@@ -161,9 +161,9 @@ class RegisterHistory(TransactionHistory):
                 for n in self.readers[number]:
                     g.edge(n, self.versions[first[i][2]].writer, RW_REALTIME, first[i][2])
 
-    def why_data(self, before: int, after: int, kind: int, at: int) -> str:
+    def why_data(self, before: int, after: int, kind: int, key: int) -> str:
         """Why one transaction depends on another."""
-        written = f"write of {quote(self.versions[at].value)} to key {quote(self.versions[at].key)}"
+        written = f"write of {quote(self.versions[key].value)} to key {quote(self.versions[key].key)}"
         if kind == WR:
             return f"{{after}} observed {{before}}'s {written}"
         missed = f"{{before}} did not observe {{after}}'s {written}"
@@ -193,11 +193,11 @@ class RegisterHistory(TransactionHistory):
         chain: dict[int, tuple[int, int]] = {}
         later = {w for after in self.next for w in after}
         for start in range(len(self.versions)):
-            at, depth = start, 0
-            while start not in later and at not in chain:
-                chain[at] = (start, depth)
-                if len(self.next[at]) == 1:
-                    at, depth = self.next[at][0], depth + 1
+            version, depth = start, 0
+            while start not in later and version not in chain:
+                chain[version] = (start, depth)
+                if len(self.next[version]) == 1:
+                    version, depth = self.next[version][0], depth + 1
         return chain
 
     def older(self, a: int, b: int) -> bool:

@@ -145,8 +145,8 @@ class TableGraph:
         if o is not None and kind is not None and (kind.changes_rows or kind.replaces):
             scan = self._replaced(k, o, changes, state) if kind.replaces else self._scan(k, o, kind, changes, state)
             if scan is None:
-                gone = not kind.replaces and self._of_what_is_gone(o, kind, changes)
-                (self.older if gone else self.unexplained).append(o.op)
+                absent = not kind.replaces and self._of_what_is_gone(o, kind, changes)
+                (self.older if absent else self.unexplained).append(o.op)
             else:
                 self._reading.append((len(self.nodes), scanned(o, self.t.spec), *scan))
                 if scan[1] < k - 1:
@@ -233,9 +233,9 @@ class TableGraph:
     def _overwritten(self, kept: Counter[Row], ids: set[int], j: int, k: int) -> list[tuple[int, int, int]] | None:
         """What a commit overwrote that scanned position ``j``, if others had changed all rows that it left; as in ``_overwrites``."""
         changed = [(r, self._remover(r, j, k)) for r in kept]
-        if not all(at for _, at in changed):
+        if not all(position for _, position in changed):
             return None
-        return [(at, k, r.id) for r, at in changed if r.id in ids or self._adds(at, r.id)]
+        return [(position, k, r.id) for r, position in changed if r.id in ids or self._adds(position, r.id)]
 
     def _replaced(self, k: int, o: Operation, real: NetRows, state: State) -> tuple[int, int] | None:
         """The oldest and newest position whose rows replaced the table; the operation read all of them."""
@@ -274,20 +274,20 @@ class TableGraph:
         for c in t.main:
             maker = t.everything.get(c.op or "")
             invoked.append(max(invoked[-1], maker.invoked.index if maker is not None else -1))
-        late = gone = 0
+        late = lost = 0
         for o in t.ops:
             if not reads_rows(o) or o.type != "ok" or o.completed is None:
                 continue
             if o.completed.time >= t.seen_until:  # it may have seen commits that the log lacks
                 late += 1
             elif t.rollback_in_gap:  # it may have seen commits that main no longer has, or that the log lacks
-                gone += 1
+                lost += 1
             else:
                 self._read(o, states, kept, bisect_left(invoked, o.completed.index) - 1)
-        self.skipped_reads += gone + late
-        if gone:
+        self.skipped_reads += lost + late
+        if lost:
             self.undecided.append(
-                f"a rollback may have been in versions that the log lacks, so what {gone} reads saw is unknown"
+                f"a rollback may have been in versions that the log lacks, so what {lost} reads saw is unknown"
             )
         if late:
             self.undecided.append(f"{late} reads ended after the table log was last read, so what they saw is unknown")
@@ -330,8 +330,8 @@ class TableGraph:
             positions = [kept[s.start : s.stop] for s in spans]
             on_main = [(min(p), max(p)) for span in positions if (p := [x for x in span if x >= 0])]
             possible = [s for s in on_main if s[1] >= low and s[0] <= high]
-            gone = [n for s in spans for n in range(s.start, s.stop) if kept[n] < 0]
-            if gone and (not possible or any(self.t.newest_until_set_back(self.t.versions[n], o) for n in gone)):
+            lost = [n for s in spans for n in range(s.start, s.stop) if kept[n] < 0]
+            if lost and (not possible or any(self.t.newest_until_set_back(self.t.versions[n], o) for n in lost)):
                 return [], True
             if not on_main:
                 return [], False
@@ -352,10 +352,10 @@ class TableGraph:
                 if thing not in self._objects:
                     continue
                 x = self._objects[thing]
-                had, lacked = bisect_right(x.positions, oldest), bisect_right(x.positions, newest)
+                present, lacked = bisect_right(x.positions, oldest), bisect_right(x.positions, newest)
                 if thing not in chains:
                     chains[thing] = self._chain(g, x)
-                self._predicate(g, n, x, chains[thing], had, lacked)
+                self._predicate(g, n, x, chains[thing], present, lacked)
         timed = [(n, node.operation) for n, node in enumerate(self.nodes) if node.operation is not None]
         nodes, ops = np.array([n for n, _ in timed], dtype=np.int64), [o for _, o in timed]
         g.in_time(nodes, [o.process for o in ops], [o.invoked.index for o in ops], [_end(o) for o in ops])
@@ -374,10 +374,12 @@ class TableGraph:
                 g.edge(q + i, q + i + 1, THROUGH)
         return p, q
 
-    def _predicate(self, g: GraphBuilder, n: int, x: _Object, chain: tuple[int, int], had: int, lacked: int) -> None:
+    def _predicate(
+        self, g: GraphBuilder, n: int, x: _Object, chain: tuple[int, int], present: int, lacked: int
+    ) -> None:
         p, q = chain
-        if had:
-            g.edge(p + had - 1, n, THROUGH, x.number)
+        if present:
+            g.edge(p + present - 1, n, THROUGH, x.number)
         own = bisect_left(x.positions, self.nodes[n].position)
         if self.nodes[n].commit is not None and own < len(x.positions) and x.positions[own] == self.nodes[n].position:
             for i in range(lacked, own):  # what it missed before its own commit
@@ -407,7 +409,7 @@ class TableGraph:
         did = f"removes {explain.rows(changes.removed)} and adds {explain.rows(changes.added)}"
         return f"{who}: {explain.snapshot(c)}, commit {node.position} of main, {did}"
 
-    def why(self, before: int, after: int, kind: int, at: int) -> tuple[int, str]:
+    def why(self, before: int, after: int, kind: int, key: int) -> tuple[int, str]:
         """See ``cycles.Explainer``."""
         a, b = self.nodes[before], self.nodes[after]
         if kind == PROCESS:
@@ -420,7 +422,7 @@ class TableGraph:
                 f"{{before}} was acknowledged at {explain.ms(done.time if done is not None else 0)} and {{after}} invoked at "
                 f"{explain.ms(b.operation.start)}"
             )
-        thing = self._names[at]
+        thing = self._names[key]
         x = self._objects[thing]
         what = words(thing)
         if kind == WW:

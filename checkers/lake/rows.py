@@ -107,7 +107,7 @@ def night_of(started: datetime, given: object = None) -> date:
         raise NotARun(f"plan.yaml: night: must be a date, such as 2026-11-22, not {given!r}") from None
 
 
-def rows_of(told: RunContents, added: datetime) -> Rows:
+def rows_of(contents: RunContents, added: datetime) -> Rows:
     """The rows of a run, for every table.
 
     Args:
@@ -117,23 +117,23 @@ def rows_of(told: RunContents, added: datetime) -> Rows:
         NotARun: it has no time.
         HistoryError: its history does not pair, or records attempts of another form.
     """
-    started = started_of(told.folder, told.state)
-    keys = (name_of(told.folder), started.date())
-    ops = told.evidence.history.operations()
-    passed = () if told.requests is None else measured(told.requests)
-    results = told.results or Results((), "unknown", told.evidence.complete)
-    measures = measure(told.evidence, results, passed)
+    started = started_of(contents.folder, contents.state)
+    keys = (name_of(contents.folder), started.date())
+    ops = contents.evidence.history.operations()
+    passed = () if contents.requests is None else measured(contents.requests)
+    results = contents.results or Results((), "unknown", contents.evidence.complete)
+    measures = measure(contents.evidence, results, passed)
     made: dict[str, Mapping[str, Sequence[Any]]] = {
-        OPERATIONS_TABLE.name: _operations(told.evidence, ops),
+        OPERATIONS_TABLE.name: _operations(contents.evidence, ops),
         ATTEMPTS.name: _attempts(ops),
-        COMMITS_TABLE.name: _commits(told.evidence.logs, {o.op: o.f for o in ops}),
+        COMMITS_TABLE.name: _commits(contents.evidence.logs, {o.op: o.f for o in ops}),
         ANOMALIES.name: _anomalies(results),
-        FAULTS.name: _faults(told.evidence.history.events),
+        FAULTS.name: _faults(contents.evidence.history.events),
         METRICS_TABLE.name: _metrics(measures),
-        RUNS_TABLE.name: _run(told, measures, ops, started, added),
+        RUNS_TABLE.name: _run(contents, measures, ops, started, added),
     }
     out = {name: _arrow(BY[name], keys, columns) for name, columns in made.items()}
-    requests = REQUESTS.schema.empty_table() if told.requests is None else told.requests
+    requests = REQUESTS.schema.empty_table() if contents.requests is None else contents.requests
     return {**out, REQUESTS.name: _keyed(REQUESTS, keys, requests)}
 
 
@@ -148,10 +148,8 @@ def _arrow(table: TableSchema, keys: tuple[str, date], columns: Mapping[str, Seq
 
 def _keyed(table: TableSchema, keys: tuple[str, date], rows: pa.Table) -> pa.Table:
     n = rows.num_rows
-    mine = {
-        k: pa.repeat(pa.scalar(v, table.schema.field(k).type), n) for k, v in zip(("run", "day"), keys, strict=True)
-    }
-    arrays = [mine[c.name] if c.name in mine else rows[c.name] for c in table.columns]
+    own = {k: pa.repeat(pa.scalar(v, table.schema.field(k).type), n) for k, v in zip(("run", "day"), keys, strict=True)}
+    arrays = [own[c.name] if c.name in own else rows[c.name] for c in table.columns]
     return pa.table(arrays, schema=table.schema)
 
 
@@ -159,9 +157,9 @@ def _keyed(table: TableSchema, keys: tuple[str, date], rows: pa.Table) -> pa.Tab
 
 
 def _run(
-    told: RunContents, m: Measures, ops: Sequence[Operation], started: datetime, added: datetime
+    contents: RunContents, m: Measures, ops: Sequence[Operation], started: datetime, added: datetime
 ) -> dict[str, list[Any]]:
-    plan, state, results, more = told.plan, told.state, told.results, told.plan.model_extra or {}
+    plan, state, results, more = contents.plan, contents.state, contents.results, contents.plan.model_extra or {}
     outcomes = Counter(o.type for o in ops if _of_workload(o))
     own = None if results is None else sum(m.anomalies.values())
     scenario, suite = more.get("scenario"), more.get("suite")
@@ -171,7 +169,7 @@ def _run(
         "finished": _moment(state.get("finished")),
         "seconds": m.seconds,
         "suite": None if suite is None else str(suite),
-        "workload": plan.workload or told.folder.parent.name,
+        "workload": plan.workload or contents.folder.parent.name,
         "scenario": None if scenario is None else _scenario(scenario),
         "catalog": None if plan.catalog is None else plan.catalog.name,
         "guard": None if plan.catalog is None else plan.catalog.guard,
@@ -193,7 +191,7 @@ def _run(
         "anomalies": own,
         "undocumented": None if results is None or own is None else own - _documented(results),
         "namespace": plan.namespace or None,
-        "folder": str(told.folder),
+        "folder": str(contents.folder),
         "command": plan.command or None,
         "added": added,
     }
@@ -206,9 +204,9 @@ _WORK = {"tables", "writers", "engines", "keys", "op_timeout", "clocks", "nemesi
 
 def setup_of(plan: Plan) -> str:
     """A hash of what a run was to do: runs with the same one did the same work, but for the seed and the versions."""
-    said = plan.model_dump(mode="json", include=_WORK, exclude_none=True)
-    said |= {k: given for k, v in asdict(AS_USERS).items() if (given := getattr(plan, k)) not in (None, v)}
-    return blake2b(json.dumps(said, sort_keys=True, default=str).encode(), digest_size=6).hexdigest()
+    fields = plan.model_dump(mode="json", include=_WORK, exclude_none=True)
+    fields |= {k: given for k, v in asdict(AS_USERS).items() if (given := getattr(plan, k)) not in (None, v)}
+    return blake2b(json.dumps(fields, sort_keys=True, default=str).encode(), digest_size=6).hexdigest()
 
 
 def _documented(results: Results) -> int:
@@ -235,8 +233,8 @@ def _engines(plan: Plan) -> str | None:
     return ",".join(f"{name}={n}" for name, n in sorted(Counter(plan.engines).items()))
 
 
-def _nemesis(said: Mapping[str, Any]) -> list[str]:
-    packages, faults = said.get("packages"), said.get("faults")
+def _nemesis(fields: Mapping[str, Any]) -> list[str]:
+    packages, faults = fields.get("packages"), fields.get("faults")
     names = [str(p) for p in packages] if isinstance(packages, list | tuple) else []
     verbs = {str(f.get("verb")) for f in faults if isinstance(f, Mapping)} if isinstance(faults, list | tuple) else ()
     return [*names, *sorted(verbs)]
@@ -358,16 +356,16 @@ def _anomalies(results: Results) -> dict[str, Sequence[Any]]:
 
 def _faults(events: Sequence[Event]) -> dict[str, Sequence[Any]]:
     found = fault_windows.windows(events)
-    said: dict[tuple[str, int], Mapping[str, Any]] = {}
+    words: dict[tuple[str, int], Mapping[str, Any]] = {}
     stopped: dict[tuple[str, int], Mapping[str, Any]] = {}
     for e in events:
         if e.process == NEMESIS and isinstance(e.value, Mapping):
             name, _, rest = e.f.partition("-")
             if name == "start":
-                said[rest, e.time] = e.value
+                words[rest, e.time] = e.value
             elif name == "stop":
                 stopped[rest, e.time] = e.value
-    begun = [said.get((w.name, w.start), {}) for w in found]
+    begun = [words.get((w.name, w.start), {}) for w in found]
     ended = [stopped.get((w.name, w.end), {}) for w in found]
     plain = [f if isinstance(f := b.get("fault"), Mapping) else {} for b in begun]
     hits = [h if isinstance(h := e.get("hits"), Mapping) else None for e in ended]

@@ -64,8 +64,8 @@ class TableSchema:
         return pa.schema([pa.field(c.name, c.type, nullable=c.null) for c in self.columns])
 
 
-def _table(name: str, one: str, *columns: LakeColumn) -> TableSchema:
-    return TableSchema(name, one, (*RUN_KEYS, *columns))
+def _table(name: str, record: str, *columns: LakeColumn) -> TableSchema:
+    return TableSchema(name, record, (*RUN_KEYS, *columns))
 
 
 RUN_KEYS = (

@@ -99,7 +99,7 @@ def _components(calls: Sequence[Call]) -> dict[Hashable, list[Call]]:
         if c.value:
             out.setdefault(top(c.value[0][1]), []).append(c)
     if len(out) <= 1:
-        return {None: [c for mine in out.values() for c in mine]}
+        return {None: [c for group in out.values() for c in group]}
     return out
 
 
@@ -176,15 +176,15 @@ def _refuted(
             low = middle + 1
         else:
             high = middle
-    at, stuck = ends[low]
+    index, stuck = ends[low]
     failing = calls[stuck]
-    before = cut(calls, at)
+    before = cut(calls, index)
     tried = search(before, m, EXPLAINING) if explained else None
     finals: tuple[Final, ...] = ()
     if tried is not None and tried.valid is False and tried.stuck is not None and before[tried.stuck].op == failing.op:
         finals = tried.finals
     configurations = tuple(_configuration(before, m, f) for f in finals)
-    text, involved = f"no order explains the {_said(failing, m)}.", [failing.op]
+    text, involved = f"no order explains the {_text(failing, m)}.", [failing.op]
     if explained:
         if algorithm == "zones":
             text, involved = _zones(before, failing, m)
@@ -215,7 +215,7 @@ def searched(key: Any, calls: Sequence[Call], m: Model, s: SearchResult) -> KeyR
         text = f"the search was given up after {s.steps} steps: the order that got furthest explains {s.answered} of {answers} answers."
         return KeyResult(key, "unknown", "search", len(calls), s.answered, answers, explanation=text)
     assert failing is not None
-    text = f"no order explains the {_said(failing, m)}." + _stood(configurations, calls, m, s.finals)
+    text = f"no order explains the {_text(failing, m)}." + _stood(configurations, calls, m, s.finals)
     return KeyResult(
         key, False, "search", len(calls), s.answered, answers, failing.op, failing.end, text, configurations,
         (failing.op, *_last(calls, s)),
@@ -243,7 +243,7 @@ def _configuration(calls: Sequence[Call], m: Model, f: Final) -> Configuration:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def _said(c: Call, m: Model) -> str:
+def _text(c: Call, m: Model) -> str:
     end = f"answered at event {c.end}" if c.ok else "never answered"
     return f"{m.words(c)} ({c.op}, process {c.process}, invoked at event {c.start}, {end})"
 
@@ -274,30 +274,30 @@ def _zones(calls: Sequence[Call], failing: Call, m: Model) -> tuple[str, list[st
         writer = next((c for c in calls if not c.reads and c.value == failing.result), None)
         if writer is None:
             return (
-                f"the {_said(failing, m)} returned a value that no operation had written by then, except possibly one that failed.",
+                f"the {_text(failing, m)} returned a value that no operation had written by then, except possibly one that failed.",
                 [failing.op],
             )
     found = zones.contradiction(calls, m.initial)
     if found is None:
-        return f"no order explains the {_said(failing, m)}.", [failing.op]
+        return f"no order explains the {_text(failing, m)}.", [failing.op]
     a, b = found
     first, last = a.first, a.last
     assert last is not None
-    since = "from the start" if first is None else f"since the {_said(first, m)} had ended"
+    since = "from the start" if first is None else f"since the {_text(first, m)} had ended"
     text = (
-        f"the value was {explain.value(thaw(a.value))} {since} (event {max(a.low, 0)}), and still when the {_said(last, m)} was invoked (event "
+        f"the value was {explain.value(thaw(a.value))} {since} (event {max(a.low, 0)}), and still when the {_text(last, m)} was invoked (event "
         f"{a.high}), so all the time in between. But "
     )
-    mine = [c for c in (b.first, b.last) if c is not None]
+    ends = [c for c in (b.first, b.last) if c is not None]
     if b.forward:
         assert b.last is not None and b.first is not None
         text += (
-            f"it was {explain.value(thaw(b.value))} since the {_said(b.first, m)} had ended (event {b.low}), and still when the "
-            f"{_said(b.last, m)} was invoked (event {b.high}): the register cannot have both values at once."
+            f"it was {explain.value(thaw(b.value))} since the {_text(b.first, m)} had ended (event {b.low}), and still when the "
+            f"{_text(b.last, m)} was invoked (event {b.high}): the register cannot have both values at once."
         )
     else:
         text += (
-            f"{' and '.join(dict.fromkeys('the ' + _said(c, m) for c in mine))} took effect with the value {explain.value(thaw(b.value))} "
+            f"{' and '.join(dict.fromkeys('the ' + _text(c, m) for c in ends))} took effect with the value {explain.value(thaw(b.value))} "
             "within that time."
         )
     ops = [failing.op, *(c.op for x in (a, b) for c in (x.write, x.first, x.last) if c is not None)]

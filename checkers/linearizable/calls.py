@@ -120,11 +120,11 @@ def by_key(
     return out
 
 
-def cut(calls: Sequence[Call], at: int) -> list[Call]:
-    """The calls as known after event ``at``: the outcome of those not answered by then is unknown, and such reads are dropped."""
+def cut(calls: Sequence[Call], time: int) -> list[Call]:
+    """The calls as known after event ``time``: the outcome of those not answered by then is unknown, and such reads are dropped."""
     out: list[Call] = []
     for c in calls:
-        if c.start > at or (c.reads and c.end > at):
+        if c.start > time or (c.reads and c.end > time):
             continue
-        out.append(c if c.end <= at else Call(c.op, c.process, c.f, c.value, None, c.reads, c.start, NEVER))
+        out.append(c if c.end <= time else Call(c.op, c.process, c.f, c.value, None, c.reads, c.start, NEVER))
     return out

@@ -126,15 +126,15 @@ class _Table:
         limits: Limits,
         checker: str,
         others: Sequence[int] = (),
-        theirs: frozenset[int] | None = frozenset(),
+        foreign: frozenset[int] | None = frozenset(),
     ) -> None:
-        """``others``: snapshots of clients that are no writers of the run; ``theirs``: the ids of their rows, None: any."""
+        """``others``: snapshots of clients that are no writers of the run; ``foreign``: the ids of their rows, None: any."""
         self.spec = spec
         self.operations = {o.op: o for o in operations}
         self.seen = SeenRows.of(spec, operations)
         self.limits = limits
         self.checker = checker
-        self.others, self.theirs = others, theirs
+        self.others, self.foreign = others, foreign
         self.anomalies: list[Anomaly] = []
         self.notes: list[str] = []
         """What could not be decided."""
@@ -194,7 +194,7 @@ class _Table:
         found = self._decide(part, STRICT)
         if found is None:
             self.guided += len(part.ids)
-        elif found.valid is False and (self.theirs is None or part.ids & self.theirs):
+        elif found.valid is False and (self.foreign is None or part.ids & self.foreign):
             self.undecided += sorted(part.ids)
             self.notes.append(
                 f"{_ids(part)}: no order of the operations explains what clients saw, but others wrote it too, who are no writers of the "
@@ -259,8 +259,8 @@ class _Table:
         writes = [self.operations[c.op] for c in part.calls if not c.reads and c.op in self.operations]
         if not any(o.mixed for o in writes):
             return f"The table promises {words.get(self.spec.isolation, self.spec.isolation)}."
-        told = {(explain.engine(o), isolation(self.spec, o)) for o in writes}
-        return f"Promised: {', '.join(f'{words.get(level, level)} by {who}' for who, level in sorted(told))}."
+        promised = {(explain.engine(o), isolation(self.spec, o)) for o in writes}
+        return f"Promised: {', '.join(f'{words.get(level, level)} by {who}' for who, level in sorted(promised))}."
 
     def _documented(self, part: IdGroup) -> tuple[str | None, str]:
         """A link and a sentence if documented behaviour explains the failure."""
@@ -301,9 +301,9 @@ class _Table:
         if not call.reads:
             return []
         model = TableRows(self.spec, part)
-        said = self._search(part.calls, model, self.limits)
+        searched = self._search(part.calls, model, self.limits)
         out: set[str] = set()
-        for f in said.finals:
+        for f in searched.finals:
             here = [r for r in f.state.rows if call.value is None or r.id == call.value]
             if len(here) != len(call.result):
                 out.add("existence")

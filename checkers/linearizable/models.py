@@ -233,13 +233,13 @@ class MultiRegister(Model):
 
     def call(self, o: Operation, value: Any, result: Any) -> Call:
         start, end = bounds(o)
-        said = result if end != NEVER else value
-        if not isinstance(said, list):
+        answer = result if end != NEVER else value
+        if not isinstance(answer, list):
             raise UnfitHistory(
-                f'{o.op}: expected a transaction such as [["w", 1, 2], ["r", 3, null]], found {explain.value(said)}'
+                f'{o.op}: expected a transaction such as [["w", 1, 2], ["r", 3, null]], found {explain.value(answer)}'
             )
         steps = []
-        for m in said:
+        for m in answer:
             if not isinstance(m, list) or len(m) != 3 or m[0] not in _MICRO:
                 raise UnfitHistory(
                     f'{o.op}: expected a micro-operation such as ["w", 1, 2] or ["r", 3, null], found {explain.value(m)}'

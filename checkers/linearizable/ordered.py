@@ -39,7 +39,7 @@ def judge_set(calls: Sequence[Call], initial: frozenset[Hashable]) -> bool:
             ends[c.value] = min(c.end, ends.get(c.value, c.end))
     if not all(isinstance(r, frozenset) for r in reads):
         return False
-    at: Leveled = []
+    points: Leveled = []
     level = 0
     before: frozenset[Hashable] = frozenset()
     for seen in sorted(reads, key=len):  # type: ignore[arg-type]
@@ -49,11 +49,11 @@ def judge_set(calls: Sequence[Call], initial: frozenset[Hashable]) -> bool:
         for x in seen - before:
             if x not in starts:
                 return False
-            at.append((level + 1, starts[x], ends[x]))
-        at += [(level + 2, r.start, r.end) for r in reads[seen]]
+            points.append((level + 1, starts[x], ends[x]))
+        points += [(level + 2, r.start, r.end) for r in reads[seen]]
         before, level = seen, level + 2
-    at += [(level + 1, starts[x], ends[x]) for x in starts if x not in before and ends[x] != NEVER]
-    return feasible(at)
+    points += [(level + 1, starts[x], ends[x]) for x in starts if x not in before and ends[x] != NEVER]
+    return feasible(points)
 
 
 def judge_list(calls: Sequence[Call], initial: tuple[Hashable, ...]) -> bool | None:
@@ -70,28 +70,28 @@ def judge_list(calls: Sequence[Call], initial: tuple[Hashable, ...]) -> bool | N
             appends[c.value] = c
     if longest[: len(initial)] != initial or len(set(longest)) != len(longest):
         return False
-    at: Leveled = []
+    points: Leveled = []
     for n, x in enumerate(longest[len(initial) :], len(initial) + 1):
         if x not in appends:
             return False
-        at.append((2 * n - 1, appends[x].start, appends[x].end))
+        points.append((2 * n - 1, appends[x].start, appends[x].end))
     known = set(longest)
     for c in calls:
         if c.reads:
             if len(c.result) < len(initial) or c.result != longest[: len(c.result)]:
                 return False
-            at.append((2 * len(c.result), c.start, c.end))
+            points.append((2 * len(c.result), c.start, c.end))
         elif c.ok and c.value not in known:
-            at.append((2 * len(longest) + 1, c.start, c.end))
-    return feasible(at)
+            points.append((2 * len(longest) + 1, c.start, c.end))
+    return feasible(points)
 
 
-def feasible(at: Leveled) -> bool:
+def feasible(points: Leveled) -> bool:
     """Whether every call can take effect after all calls of lower levels."""
-    at.sort()
+    points.sort()
     reached = start = -3
     level = -1
-    for at_level, begun, end in at:
+    for at_level, begun, end in points:
         if at_level != level:
             reached, level = max(reached, start), at_level
         if end < reached:

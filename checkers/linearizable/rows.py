@@ -109,8 +109,8 @@ class IdGroup(NamedTuple):
             calls = []
             for c in self.calls:
                 if c.reads and c.value in (None, id):
-                    mine = tuple(r for r in c.result if r.id == id)
-                    calls.append(Call(c.op, c.process, c.f, c.value, mine, True, c.start, c.end))
+                    rows = tuple(r for r in c.result if r.id == id)
+                    calls.append(Call(c.op, c.process, c.f, c.value, rows, True, c.start, c.end))
                 elif not c.reads and c.value.touches.copied_from is None and _concerns(c.value.touches, id, spec):
                     calls.append(c)
             yield IdGroup(frozenset((id,)), tuple(calls))
@@ -196,28 +196,28 @@ class SeenRows:
             groups.join(about.named, together=about.copied_from is not None)
         for _, key, rows in self.reads:
             groups.join([*(() if key is None else (key,)), *(r.id for r in rows)], together=False)
-        of = groups.sets()
-        calls: dict[frozenset[int], list[Call]] = {g: [] for g in of.values()}
+        group_of = groups.sets()
+        calls: dict[frozenset[int], list[Call]] = {g: [] for g in group_of.values()}
         by_part: dict[int, set[frozenset[int]]] = {}
-        for id, g in of.items():
+        for id, g in group_of.items():
             by_part.setdefault(part_of(id, self.spec), set()).add(g)
         for o, kind, about in self.writes:
-            there = {of[i] for i in about.named}
+            named = {group_of[i] for i in about.named}
             for part in by_part if about.among is None else about.among:
-                there |= by_part.get(part, set())
+                named |= by_part.get(part, set())
             whole = ObjectWrite(
                 o, o.value, kind, about, self._loose(o, kind), kind.verb == "delete", blind_append(self.spec, o)
             )
-            own = _by_group(o.value, about, of)
-            for g in there:
+            own = _by_group(o.value, about, group_of)
+            for g in named:
                 write = replace(whole, value={**o.value, "ids": own[g]}) if g in own else whole
                 calls[g].append(Call(o.op, o.process, o.f, write, None, False, *bounds(o)))
         for o, key, rows in self.reads:
-            mine: dict[frozenset[int], list[Row]] = {}
+            rows_of: dict[frozenset[int], list[Row]] = {}
             for r in rows:
-                mine.setdefault(of[r.id], []).append(r)
-            for g in calls if key is None else (of[key],):
-                calls[g].append(Call(o.op, o.process, o.f, key, tuple(mine.get(g, ())), True, *bounds(o)))
+                rows_of.setdefault(group_of[r.id], []).append(r)
+            for g in calls if key is None else (group_of[key],):
+                calls[g].append(Call(o.op, o.process, o.f, key, tuple(rows_of.get(g, ())), True, *bounds(o)))
         for g in sorted(calls, key=min):
             yield IdGroup(g, tuple(calls[g]))
 
@@ -225,7 +225,7 @@ class SeenRows:
         return not kind.means_the_same_everywhere and isolation(self.spec, o) == "snapshot"
 
 
-def _by_group(value: Any, about: Touches, of: Mapping[int, frozenset[int]]) -> dict[frozenset[int], list[int]]:
+def _by_group(value: Any, about: Touches, group_of: Mapping[int, frozenset[int]]) -> dict[frozenset[int], list[int]]:
     """The ids of a statement in each group; empty if there is only one, or if it is about more than the rows of its argument ``ids``."""
     if len(about.ids) < 2 or about.among != frozenset() or about.copied_from is not None:
         return {}
@@ -233,7 +233,7 @@ def _by_group(value: Any, about: Touches, of: Mapping[int, frozenset[int]]) -> d
         return {}
     own: dict[frozenset[int], list[int]] = {}
     for i in about.ids:
-        own.setdefault(of[i], []).append(i)
+        own.setdefault(group_of[i], []).append(i)
     return own
 
 
@@ -350,7 +350,7 @@ class TableRows(Model):
             rows = tuple(sorted((*rows, *o.added)))
         if not state.scanned:
             return At(rows)
-        gone = frozenset(o.removed)
+        removed = frozenset(o.removed)
         by_delete = not o.added or self.leniency.undelete
         scanned = []
         for op, options in state.scanned:
@@ -358,7 +358,7 @@ class TableRows(Model):
                 continue
             other = self._writes[op]
             kept = dict.fromkeys(
-                left for x in options if (left := _still(x, gone, other.deletes and by_delete)) is not None
+                rest for x in options if (rest := _still(x, removed, other.deletes and by_delete)) is not None
             )
             kept[self.outcome(rows, other)] = None
             scanned.append((op, tuple(sorted(kept))))
@@ -371,11 +371,11 @@ class TableRows(Model):
         """Number of rows to remove or add before a read can return."""
         if not call.reads:
             return 0
-        here, there = self._shown(state, call), list(call.result)
+        here, answered = self._shown(state, call), list(call.result)
         for r in here:
-            if r in there:
-                there.remove(r)
-        return len(here) - len(call.result) + 2 * len(there)
+            if r in answered:
+                answered.remove(r)
+        return len(here) - len(call.result) + 2 * len(answered)
 
     def _shown(self, state: At, call: Call) -> Rows:
         """What a read returns."""
@@ -416,16 +416,16 @@ def _without(rows: Rows, removed: Rows) -> Rows | None:
     """The rows minus some; None when one of these does not exist."""
     if not removed:
         return rows
-    left = list(rows)  # only a few: an index does not pay
+    rest = list(rows)  # only a few: an index does not pay
     for r in removed:
-        if r not in left:
+        if r not in rest:
             return None
-        left.remove(r)
-    return tuple(left)
+        rest.remove(r)
+    return tuple(rest)
 
 
-def _still(x: RowEffect, gone: frozenset[Row], forgiven: bool) -> RowEffect | None:
+def _still(x: RowEffect, removed: frozenset[Row], forgiven: bool) -> RowEffect | None:
     """What remains of a scan's outcome after rows were removed; None when it can no longer be committed."""
-    if gone.isdisjoint(x.removed):
+    if removed.isdisjoint(x.removed):
         return x
-    return RowEffect(tuple(r for r in x.removed if r not in gone), x.added) if forgiven else None
+    return RowEffect(tuple(r for r in x.removed if r not in removed), x.added) if forgiven else None

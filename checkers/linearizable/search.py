@@ -192,8 +192,8 @@ class _Search:
         finals = tuple(self._final(*f) for f in self.finals)
         return SearchResult(valid, self._answers(max(self.best, 0)), stuck, finals, self.steps)
 
-    def _answers(self, at: int) -> int:
-        return sum(e.answer for e in self.events[:at])
+    def _answers(self, place: int) -> int:
+        return sum(e.answer for e in self.events[:place])
 
     def _final(self, mask: int, state: Any, path: Path) -> Final:
         order: list[int] = []
@@ -212,7 +212,7 @@ class _Search:
             raise _Exhausted
         node = self._advance(0, 0, self.model.initial, None)
         stack: list[Iterator[tuple[int, Any, Path]]] = []
-        at: list[int] = []
+        places: list[int] = []
         while True:
             pos, mask, state, path = node
             if pos == len(self.events):
@@ -229,18 +229,18 @@ class _Search:
                 node = self._advance(pos + 1, *only)
                 continue
             stack.append(self._answered(pos, mask, state, path))
-            at.append(pos)
+            places.append(pos)
             while stack:
                 following = next(stack[-1], None)
                 if following is not None:
                     break
                 stack.pop()
-                at.pop()
+                places.pop()
             else:
                 return None
             if self.held + len(stack) > self.limits.configurations:
                 raise _Exhausted
-            node = self._advance(at[-1] + 1, *following)
+            node = self._advance(places[-1] + 1, *following)
 
     def _only(self, pos: int, mask: int, state: Any, path: Path) -> tuple[int, Any, Path] | None:
         """The only possible configuration after an answer; None when there may be several, or none."""

@@ -169,7 +169,7 @@ def contradiction(calls: Sequence[Call], initial: Hashable) -> tuple[ZoneCluster
     lows = [c.low for c in held]
     for b in found:
         if not b.forward:
-            at = int(np.searchsorted(lows, b.low)) - 1
-            if at >= 0 and held[at].high > b.high:
-                return held[at], b
+            index = int(np.searchsorted(lows, b.low)) - 1
+            if index >= 0 and held[index].high > b.high:
+                return held[index], b
     return None

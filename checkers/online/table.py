@@ -74,7 +74,7 @@ class OnlineTable:
         """How often the past of main changed: it was set back, has again what it had lost, or is not known any more."""
         self._line: list[Commit] = []
         """From the moment when main was set back to the next capture: the last commits, on main or not."""
-        self._gone: frozenset[int] = frozenset()
+        self._off_main: frozenset[int] = frozenset()
         """Those of them that main did not have then."""
         self._newest = -1
         """The last invocation of an operation that main has."""
@@ -84,7 +84,7 @@ class OnlineTable:
 
     def __len__(self) -> int:
         """Number of kept things, for bounds of memory."""
-        kept = (self._ops, self._ended, self._first, self._pending, self._held, self._lost, self._line, self._gone)
+        kept = (self._ops, self._ended, self._first, self._pending, self._held, self._lost, self._line, self._off_main)
         return len(self._window) + sum(map(len, kept))
 
     def overtaken(self, found: OnlineFinding) -> bool:
@@ -131,8 +131,8 @@ class OnlineTable:
         if o.op in self._first:
             self._answered(o)
         elif o.type == "ok":
-            kind, said = KINDS[o.f], claims_of(o)
-            if kind.changes_rows or reads_rows(o) or (said is not None and said.needs_snapshot):
+            kind, claims = KINDS[o.f], claims_of(o)
+            if kind.changes_rows or reads_rows(o) or (claims is not None and claims.needs_snapshot):
                 self._pending[o.op] = o
             elif kind.travels:
                 self._leave("time travel")
@@ -175,8 +175,8 @@ class OnlineTable:
         for c in commits:
             self._held.pop(c.op or "", None)
         broken, late = any(p.code != "fork" for p in m.problems), any(c.op in self._lost for c in commits)
-        again = broken or not self._gone.isdisjoint((m.current, *(c.parent_id for c in commits)))
-        back = again if self._gone else not goes_on(current, m, commits)
+        returned = broken or not self._off_main.isdisjoint((m.current, *(c.parent_id for c in commits)))
+        back = returned if self._off_main else not goes_on(current, m, commits)
         self._turn += back or late or broken
         if self.closed is not None:
             if 0 < len(self._line) < self._remembered:
@@ -280,11 +280,11 @@ class OnlineTable:
 
     def _lose(self, m: Metadata) -> None:
         """Main was set back, and a capture names this version: tell the acknowledged commits that it lacks."""
-        self._gone = off_main(self._line, m.current)
-        there = {c.op for c in self._line if c.snapshot_id not in self._gone}
-        for c in self._line if self._gone else ():
+        self._off_main = off_main(self._line, m.current)
+        present = {c.op for c in self._line if c.snapshot_id not in self._off_main}
+        for c in self._line if self._off_main else ():
             o = self._ops.get(c.op or "")
-            if o is not None and o.type == "ok" and o.op not in there:
+            if o is not None and o.type == "ok" and o.op not in present:
                 why = "it was acknowledged, and main was set back: its snapshot is not in main's ancestry any more"
                 self._hold(o, self._found("lost-commit", o, why, (c.snapshot_id,)))
         self._release()

@@ -116,18 +116,18 @@ class StateWindow:
 def goes_on(current: int | None, m: Metadata, commits: Sequence[Commit]) -> bool:
     """Whether main of a version is that of the version before, or goes on from it with the version's commits."""
     parents = {c.snapshot_id: c.parent_id for c in commits}
-    at, steps = m.current, 0
-    while at != current and at in parents and steps < len(commits):
-        at, steps = parents[at], steps + 1
-    return at == current
+    snapshot, steps = m.current, 0
+    while snapshot != current and snapshot in parents and steps < len(commits):
+        snapshot, steps = parents[snapshot], steps + 1
+    return snapshot == current
 
 
 def off_main(line: Sequence[Commit], current: int | None) -> frozenset[int]:
     """The snapshots of these commits that main at a snapshot does not have; none if it is not known to come from the first of them."""
     commits = {c.snapshot_id: c for c in line}
     main: set[int | None] = set()
-    at = current
-    while at in commits and at not in main:
-        main.add(at)
-        at = commits[at].parent_id
-    return frozenset(commits.keys() - main) if at == line[0].parent_id else frozenset()
+    snapshot = current
+    while snapshot in commits and snapshot not in main:
+        main.add(snapshot)
+        snapshot = commits[snapshot].parent_id
+    return frozenset(commits.keys() - main) if snapshot == line[0].parent_id else frozenset()

@@ -71,8 +71,8 @@ class Named:
             judge.undecided["it does not say how far back it went"] += 1
             return
         floor, ceiling = judge.bounds(o)
-        at = o.invoked.index
-        low = max(t.versions[floor].metadata, judge.expiries.before(at)[0], judge.travels.before(at)[0])
+        index = o.invoked.index
+        low = max(t.versions[floor].metadata, judge.expiries.before(index)[0], judge.travels.before(index)[0])
         high = past.last_at(ceiling) if ceiling >= 0 else -1
         hit = unsure = None
         for n in range(low, high + 1):
@@ -102,13 +102,13 @@ class Named:
         def has(n: int) -> bool:
             return c.snapshot_id in (past.answers(n, back) or ())
 
-        said = f"asked for {explain.snapshot(c)}, which the table's history has {_entries(back)} "
+        deed = f"asked for {explain.snapshot(c)}, which the table's history has {_entries(back)} "
         older = next((n for n in range(low - 1, max(-1, low - _FAR), -1) if has(n)), None)
         newer = next((n for n in range(high + 1, min(len(t.log.metadata), high + _FAR)) if has(n)), None)
         known, proof = judge.expiries.before(o.invoked.index)
         if older is not None and past.position(older) < max(floor, past.position(low)):
             p = past.position(older)
-            found = judge.old(o, [], None, p, max(floor, past.position(low)), f"{said}in metadata version {older}")
+            found = judge.old(o, [], None, p, max(floor, past.position(low)), f"{deed}in metadata version {older}")
         elif older is not None:
             if known < low:
                 known, proof = judge.travels.before(o.invoked.index)
@@ -117,10 +117,10 @@ class Named:
                 if proof is None
                 else f"; the {explain.operation(proof)}, {explain.outcome(proof)}, had version {known} before"
             )
-            text = f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, {said}in metadata version {older} and not later{why}."
+            text = f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, {deed}in metadata version {older} and not later{why}."
             found = judge.make("stale-read", text, o, [], None, [c], [proof])
         elif newer is not None:
-            found = judge.early(o, [], None, past.position(newer), f"{said}only from metadata version {newer} on")
+            found = judge.early(o, [], None, past.position(newer), f"{deed}only from metadata version {newer} on")
         else:
             last = explain.listing(sorted(past.answers(high, back) or ())) or "none"
             text = (
@@ -180,7 +180,7 @@ class Named:
         """It found a snapshot current that was not, as far as real time tells."""
         judge, t = self._judge, self._t
         positions = self._positions.get(c.snapshot_id, [])
-        said = f"found {explain.snapshot(c)} current"
+        deed = f"found {explain.snapshot(c)} current"
         back = [p for p in positions if seen and p < seen[-1]]
         older, newer = [p for p in positions if p < floor], [p for p in positions if p > ceiling]
         if back and back[-1] >= floor:
@@ -192,10 +192,10 @@ class Named:
             )
             return judge.make("non-monotonic-read", text, o, [], None, [before, c], [t.everything.get(c.op or "")])
         if older:
-            return judge.old(o, [], None, older[-1], floor, said)
+            return judge.old(o, [], None, older[-1], floor, deed)
         if newer:
-            return judge.early(o, [], None, newer[0], said)
-        text = f"the {explain.operation(o)}, {explain.outcome(o)}, {said}, which {explain.maker(c, t.everything)} made: it never was on main."
+            return judge.early(o, [], None, newer[0], deed)
+        text = f"the {explain.operation(o)}, {explain.outcome(o)}, {deed}, which {explain.maker(c, t.everything)} made: it never was on main."
         return judge.make("dirty-read", text, o, rows, None, [c], [t.everything.get(c.op or "")])
 
     # --- both

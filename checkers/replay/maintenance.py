@@ -21,7 +21,7 @@ def overwritten_by_replacement(
     after = state.copy()
     after.apply(*real)
     with closing(past.states_back(state, k - 1, max(0, k - 1 - MOST_STATES_BEFORE))) as states:
-        scan = next((j for j, at in states if at == after), None)
+        scan = next((j for j, scanned in states if scanned == after), None)
     if scan is None:
         return None
     lost = past.t.main[scan : k - 1]
@@ -55,8 +55,8 @@ def changed_rows(past: EarlierCommits, checker: str, k: int, c: Commit, o: Opera
     ops, events, snapshots = [o.op], list(o.indices), [c.snapshot_id]
     if not real.removed and len(before) == len(set(real.added)):
         name = "resurrected-row"
-        at = before[real.added[0]]
-        remover = past.t.main[at - 1]
+        position = before[real.added[0]]
+        remover = past.t.main[position - 1]
         text = (
             f"the {explain.operation(o)} must not change any row, yet its {explain.snapshot(c)} brings back "
             f"{explain.rows(real.added)}, removed before by {explain.maker(remover, past.t.everything)} in {explain.snapshot(remover)}; "

@@ -64,17 +64,17 @@ class Naming:
 
         An update is a commit that removes a row of a key and adds one of the same key; a delete adds none. ``(None, row)``: untouched.
         """
-        at: int | None = None
+        removed_at: int | None = None
         now: Row | None = row
         for position in range(j + 1, self.k):
             change = self.past.changes[position - 1]
             if change is None or now not in change.removed:
                 continue
-            at = at or position
+            removed_at = removed_at or position
             now = self._successor(now, position, change.added)
             if now is None:
                 break
-        return at, now
+        return removed_at, now
 
     def _successor(self, row: Row, position: int, added: Sequence[Row]) -> Row | None:
         """The new version of a row that the commit at ``position`` removed, by its operation's meaning (a key may occur more than once)."""
@@ -92,7 +92,9 @@ class Naming:
         """Whether the commit is a delete at scan ``s``, apart from rows that concurrent commits also deleted."""
         if s.adds or s.made or s.over or not s.gone:
             return False
-        return all(at is not None and left is None for at, left in (self.fate(r, s.j) for r in s.gone))
+        return all(
+            position is not None and successor is None for position, successor in (self.fate(r, s.j) for r in s.gone)
+        )
 
     def _moved(self, row: Row, j: int) -> int | None:
         """The first commit after ``j`` that rewrote the file that may hold the row but left the row unchanged."""
@@ -138,26 +140,28 @@ class Naming:
         if s.adds or s.made or s.over or not s.gone:
             return None
         for row in s.gone:
-            at, left = self.fate(row, s.j)
-            moved = None if at is not None else self._moved(row, s.j)
-            position = at if at is not None else moved
-            if position is None or left is None:
+            removed_at, successor = self.fate(row, s.j)
+            moved = None if removed_at is not None else self._moved(row, s.j)
+            position = removed_at if removed_at is not None else moved
+            if position is None or successor is None:
                 continue
-            by = self.t.main[position - 1]
-            what = "moved it to another data file" if at is None else f"made {explain.row(left)} of it"
-            home = self._home(left)
+            commit = self.t.main[position - 1]
+            what = "moved it to another data file" if removed_at is None else f"made {explain.row(successor)} of it"
+            home = self._home(successor)
             where = f" in {explain.place(home[1])}" if home is not None else ""
             if home is not None and self._rewritten_since(home[1].file, home[0]):
                 where += " (rewritten since)"
             text = (
                 f"the {explain.operation(self.o)} was invoked at {explain.ms(self.o.start)} and {explain.outcome(self.o)}, yet "
-                f"{explain.snapshot(self.c)}, which it made, still contains {explain.row(left)}{where}. It scanned "
-                f"{explain.row(row)} {explain.after(s.j)}; {explain.maker(by, self.t.everything)} {what} in "
-                f"{explain.snapshot(by)}, committed before the delete; the delete removed the old row's place and not the row that "
+                f"{explain.snapshot(self.c)}, which it made, still contains {explain.row(successor)}{where}. It scanned "
+                f"{explain.row(row)} {explain.after(s.j)}; {explain.maker(commit, self.t.everything)} {what} in "
+                f"{explain.snapshot(commit)}, committed before the delete; the delete removed the old row's place and not the row that "
                 "is there now. In no order of the two can the row be left: after the delete there is none to change, and before it the "
                 "delete sees what the change made."
             )
-            return self._make("undelete", text, [by], [row, left], self._documented_undelete(at), home=home, scan=s)
+            return self._make(
+                "undelete", text, [commit], [row, successor], self._documented_undelete(removed_at), home=home, scan=s
+            )
         return None
 
     def _documented_undelete(self, changed_at: int | None) -> str | None:
@@ -173,12 +177,12 @@ class Naming:
         """A commit that removed rows which a concurrent commit made after its scan, and added what its old scan means."""
         if not s.over or s.made or s.unmade or not s.adds:
             return None
-        by = self._makers(s.over, s.j)
-        if len(by) != len(set(s.over)):
+        makers = self._makers(s.over, s.j)
+        if len(makers) != len(set(s.over)):
             return None
-        position = min(by.values())
+        position = min(makers.values())
         other = self.t.main[position - 1]
-        row = next(r for r in s.over if by[r] == position)
+        row = next(r for r in s.over if makers[r] == position)
         text = (
             f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)} with {explain.rows(self.real.added)}, which is what it "
             f"means {explain.after(s.j)}, and removed {explain.row(row)} with it. That row was made by "
@@ -204,12 +208,12 @@ class Naming:
             return None
         fates = []
         for r in s.gone:
-            at, left = self.fate(r, s.j)
-            position = at if at is not None else self._moved(r, s.j)
+            removed_at, successor = self.fate(r, s.j)
+            position = removed_at if removed_at is not None else self._moved(r, s.j)
             if position is None:
                 return None
-            fates.append((r, at, position, left))
-        row, at, position, left = next((f for f in fates if f[3] is not None), fates[0])
+            fates.append((r, removed_at, position, successor))
+        row, removed_at, position, successor = next((f for f in fates if f[3] is not None), fates[0])
         other = self.t.main[position - 1]
         who = explain.maker(other, self.t.everything)
         new = [r for r in self.real.added if r.id == row.id] or list(self.real.added)
@@ -217,18 +221,22 @@ class Naming:
             f"the {explain.operation(self.o)} scanned {explain.row(row)} {explain.after(s.j)} and committed "
             f"{explain.snapshot(self.c)} with {explain.rows(new)} in its place. But {who} had "
         )
-        if left is None:
+        if successor is None:
             text = start + (
                 f"deleted that row in {explain.snapshot(other)}, committed before: the update brings a deleted row back. In no order of "
                 "the two is it there."
             )
             return self._make("resurrected-row", text, [other], [row, *new], None, scan=s)
-        what = "moved that row to another data file" if at is None else f"made {explain.row(left)} of that row"
+        what = (
+            "moved that row to another data file"
+            if removed_at is None
+            else f"made {explain.row(successor)} of that row"
+        )
         text = start + (
             f"{what} in {explain.snapshot(other)}, committed before, and that one is still there: what "
             "was one row is two. In any order of the two, the second changes what the first left."
         )
-        return self._make("duplicate-row", text, [other], list(dict.fromkeys([row, left, *new])), None, scan=s)
+        return self._make("duplicate-row", text, [other], list(dict.fromkeys([row, successor, *new])), None, scan=s)
 
     def write_skew(self, s: ScannedState) -> Anomaly:
         """A serializable table's commit that only an older scan explains."""
@@ -239,8 +247,8 @@ class Naming:
         documented = source_of_blind_append(self.t.spec, self.o)
         made, engine = promise(self.t.spec, self.o), engine_of(self.o).title
         if made.blind_append:
-            by = "Iceberg" if engine_of(self.o).name == SPARK else engine
-            why = f" {by} commits this statement as an append, which is validated against nothing."
+            who = "Iceberg" if engine_of(self.o).name == SPARK else engine
+            why = f" {who} commits this statement as an append, which is validated against nothing."
         elif at_commit(self.t.spec, self.o):
             why = " Such a statement takes the rows that are there when it commits, whatever the isolation level."
         elif made.level is not None:
@@ -266,18 +274,18 @@ class Naming:
         """A commit with the rows of another operation, whose commit has the rows of this one: they bear each other's id."""
         signers = {op for r in self.real.added for op in (r.val, str(r.log).rpartition(",")[2])} - {self.o.op}
         for x in (self.t.everything.get(str(op)) for op in sorted(map(str, signers))):
-            theirs = [] if x is None or x.table != self.t.name else self.t.on_main(x.op)
-            if x is None or len(theirs) != 1 or not all_signed(self.t, self.c, x.op):
+            commits = [] if x is None or x.table != self.t.name else self.t.on_main(x.op)
+            if x is None or len(commits) != 1 or not all_signed(self.t, self.c, x.op):
                 continue
-            changes = self.t.changes(theirs[0])
-            if changes is None or not changes.added or not all_signed(self.t, theirs[0], self.o.op):
+            changes = self.t.changes(commits[0])
+            if changes is None or not changes.added or not all_signed(self.t, commits[0], self.o.op):
                 continue
             text = (
                 f"the {explain.operation(x)} has made {explain.snapshot(self.c)}: all rows that it adds, {explain.rows(self.real.added)}, bear "
                 f"its id. Yet that snapshot says that the {explain.operation(self.o)} made it, whose id the rows of "
-                f"{explain.snapshot(theirs[0])} bear, which says that the former made it: each has the name of the other."
+                f"{explain.snapshot(commits[0])} bear, which says that the former made it: each has the name of the other."
             )
-            found = self._make("wrong-rows", text, theirs, [*self.real.removed, *self.real.added], None)
+            found = self._make("wrong-rows", text, commits, [*self.real.removed, *self.real.added], None)
             return replace(found, ops=(x.op, self.o.op))
         return None
 
@@ -335,17 +343,17 @@ class Naming:
                     f"write; {explain.maker(remover, self.t.everything)} had removed that in {explain.snapshot(remover)}, and it is back."
                 )
                 return self._make("resurrected-row", text, [remover], s.made, None, scan=s)
-            there = {x for r in s.made for x in self.state.by_id(r.id)}
-            if all(r in there or self.real.added.count(r) > 1 for r in s.made):
+            rows = {x for r in s.made for x in self.state.by_id(r.id)}
+            if all(r in rows or self.real.added.count(r) > 1 for r in s.made):
                 text = (
                     f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)} with {explain.rows(s.made)} more often than it "
                     "means: the row is there twice, and one of them is nobody's."
                 )
                 return self._make("duplicate-row", text, [], s.made, None, scan=s)
         if s.over and not (s.made or s.unmade):
-            by = self._makers(s.over, self.first)
-            if len(by) == len(set(s.over)):
-                other = self.t.main[min(by.values()) - 1]
+            makers = self._makers(s.over, self.first)
+            if len(makers) == len(set(s.over)):
+                other = self.t.main[min(makers.values()) - 1]
                 text = (
                     f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)}, which removes {explain.rows(s.over)} though it "
                     f"does not mean to at any state; {explain.maker(other, self.t.everything)} had made that in "

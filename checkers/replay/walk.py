@@ -236,8 +236,8 @@ class TableReplay:
         serializable = isolation(self.t.spec, o) != "snapshot"
         scans: list[ScannedState] = []
         with closing(self.past.states_back(state, k - 1, max(0, first - MOST_STATES_BEFORE))) as states:
-            for j, at in states:
-                scan = self.past.scan(o, at, real, j)
+            for j, scanned in states:
+                scan = self.past.scan(o, scanned, real, j)
                 if scan is None:
                     break
                 scans.append(scan)

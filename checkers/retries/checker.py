@@ -268,8 +268,8 @@ class Retries(RunChecker):
         return {
             "aborted": dict(sorted(classes.items())),
             "pairs": [
-                {"table": table, "aborted": f, "by": by, "exception": exception, "because": because, "count": n}
-                for (table, f, by, exception, because), n in sorted(pairs, key=lambda x: (-x[1], x[0]))
+                {"table": table, "aborted": f, "by": winner, "exception": exception, "because": because, "count": n}
+                for (table, f, winner, exception, because), n in sorted(pairs, key=lambda x: (-x[1], x[0]))
             ],
             "unexplained": sum(p.unexplained for p in parts),
         }

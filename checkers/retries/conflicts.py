@@ -127,11 +127,11 @@ class TableConflicts:
     def wait(self, refusals: int, metadata: int | None = None) -> float:
         """Ms that an operation waits that was refused once more after so many times, by the properties at a metadata version (the last)."""
         versions = self.timeline.log.metadata
-        at = max(0, min(len(versions) if metadata is None else metadata, len(versions)) - 1)
-        if at not in self._limits:
-            said = versions[at].properties if versions else {}
-            self._limits[at] = format_of(self.timeline.log).backoff(said)
-        own = self._limits[at]
+        version = max(0, min(len(versions) if metadata is None else metadata, len(versions)) - 1)
+        if version not in self._limits:
+            properties = versions[version].properties if versions else {}
+            self._limits[version] = format_of(self.timeline.log).backoff(properties)
+        own = self._limits[version]
         return 1.05 * min(own.min_wait_ms * (1 << min(refusals, 40)), own.max_wait_ms)
 
     @cached_property
@@ -251,13 +251,13 @@ class TableConflicts:
                 want = meaning(o, state, t.spec)
                 if want is None:
                     continue
-                mine = footprints.setdefault(o.op, _Footprint(set(), set()))
+                footprint = footprints.setdefault(o.op, _Footprint(set(), set()))
                 rows = [*want.removed, *want.added]
-                mine.keys.update(r.id for r in rows)
-                mine.parts.update(r.part for r in rows)
+                footprint.keys.update(r.id for r in rows)
+                footprint.parts.update(r.part for r in rows)
                 about = asked or NOTHING
-                mine.keys.update(about.named)
-                mine.parts.update(about.among or about.parts)
+                footprint.keys.update(about.named)
+                footprint.parts.update(about.among or about.parts)
                 if not kind.changes_rows:
                     continue
                 now = (sorted(want.removed), sorted(want.added))
@@ -369,9 +369,9 @@ def _retry_ms(t: TableConflicts, carried: Sequence[Carried]) -> list[float]:
             asked.setdefault((request.op, request.adds), []).append(request)
     took: list[float] = []
     for requests in asked.values():
-        for n, (refused, again) in enumerate(pairwise(requests)):
+        for n, (refused, retry) in enumerate(pairwise(requests)):
             if not refused.accepted and refused.ms is not None:
-                took.append((again.time - refused.time) / 1e6 - refused.ms - t.wait(n))
+                took.append((retry.time - refused.time) / 1e6 - refused.ms - t.wait(n))
     return took
 
 
