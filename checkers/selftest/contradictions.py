@@ -57,13 +57,13 @@ def counted_as(log: TableLog, f: FileEntry, changes: Mapping[str, int]) -> Table
 
     def summed(c: Commit) -> Commit:
         nonlocal live
-        came = any((x.path, x.offset) == (f.path, f.offset) for x in c.added_files)
+        added = any((x.path, x.offset) == (f.path, f.offset) for x in c.added_files)
         went = any((x.path, x.offset) == (f.path, f.offset) for x in c.removed_files)
-        live = (live or came) and not went
+        live = (live or added) and not went
         summary = dict(c.summary)
         for metric, n in changes.items():
-            gone = f"deleted-{metric}" if metric == "records" else f"removed-{metric}"
-            for key, counts in ((f"added-{metric}", came), (gone, went), (f"total-{metric}", live)):
+            removed_key = f"deleted-{metric}" if metric == "records" else f"removed-{metric}"
+            for key, counts in ((f"added-{metric}", added), (removed_key, went), (f"total-{metric}", live)):
                 if counts and key in summary:
                     summary[key] = str(int(summary[key]) + n)
         return replace(c, summary=summary)
@@ -112,9 +112,9 @@ def file_of_two_sizes(p: CommitSite) -> Planted | None:
 
 def untold(p: CommitSite) -> list[FileEntry]:
     """The data files in a partition that the commit makes and of which the log has no row."""
-    told = {r.file for c in p.t.main for r in (*(c.added or ()), *(c.removed or ()))}
+    recorded = {r.file for c in p.t.main for r in (*(c.added or ()), *(c.removed or ()))}
     named = {f.referenced for c in p.t.main for f in c.added_files}
-    return [f for f in own(p, "data") if f.partition and f.path not in told | named]
+    return [f for f in own(p, "data") if f.partition and f.path not in recorded | named]
 
 
 def old_compaction(p: CommitSite) -> Planted | None:
@@ -235,7 +235,7 @@ def written_over(p: CommitSite) -> Planted | None:
 
 def retention_lost(v: VersionSite) -> Planted | None:
     """Main has a retention from the beginning, and one version and all that follow do not have it."""
-    if v.n <= v.t.at(1):
+    if v.n <= v.t.version_of(1):
         return None
     key = v.w.rng.choice(["min-snapshots-to-keep", "max-snapshot-age-ms"])
 
@@ -248,7 +248,7 @@ def retention_lost(v: VersionSite) -> Planted | None:
 
 def of_another_type(v: VersionSite) -> Planted | None:
     """Main is a tag."""
-    if v.n <= v.t.at(1):
+    if v.n <= v.t.version_of(1):
         return None
 
     def change(m: Metadata) -> Metadata:
@@ -314,8 +314,8 @@ def beyond(p: CommitSite, r: RowChange) -> Mapping[str, Any]:
 
 def in_another_file(p: CommitSite, r: RowChange) -> Mapping[str, Any] | None:
     """A data file that was there before, and that the commit leaves alone."""
-    mine = {f.path for f in (*p.c.added_files, *p.c.removed_files)}
-    old = (f.path for c in p.t.main[: p.k - 1] for f in c.added_files if f.content == "data" and f.path not in mine)
+    own = {f.path for f in (*p.c.added_files, *p.c.removed_files)}
+    old = (f.path for c in p.t.main[: p.k - 1] for f in c.added_files if f.content == "data" and f.path not in own)
     other = p.w.choose(old)
     return None if other is None else {"file": other}
 

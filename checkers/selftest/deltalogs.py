@@ -47,8 +47,8 @@ def late_start(s: DeltaSite) -> Planted:
 
 def replaced(s: DeltaSite) -> Planted:
     """A writer wrote a version's file again, and another operation's commit is gone."""
-    said = f"version {s.m.version} has another content than when it was read first"
-    problem = Problem("written-over", said, f"_delta_log/{s.m.version:020}.json", s.m.version)
+    text = f"version {s.m.version} has another content than when it was read first"
+    problem = Problem("written-over", text, f"_delta_log/{s.m.version:020}.json", s.m.version)
     return s.planted(replace(s.log, problems=(*s.log.problems, problem)))
 
 
@@ -76,9 +76,9 @@ def added_and_removed(s: DeltaSite) -> Planted | None:
 
 def added_again(s: DeltaSite) -> Planted | None:
     """A version adds a file that is in the table."""
-    gone = {f["path"] for f in s.named("remove")}
-    there = [f for f in s.live_before if f["path"] not in gone]
-    return s.acting(lambda a: [*a, {"add": {**there[0], "dataChange": True}}]) if there else None
+    removed = {f["path"] for f in s.named("remove")}
+    live = [f for f in s.live_before if f["path"] not in removed]
+    return s.acting(lambda a: [*a, {"add": {**live[0], "dataChange": True}}]) if live else None
 
 
 def added_two_times(s: DeltaSite) -> Planted | None:
@@ -89,14 +89,14 @@ def added_two_times(s: DeltaSite) -> Planted | None:
 
 def removed_before(s: DeltaSite) -> Planted | None:
     """A version removes a file that an earlier one removed."""
-    gone = [f for f in s.earlier("remove") if logical_file(f) not in {logical_file(x) for x in s.live_before}]
-    return s.acting(lambda a: [*a, {"remove": gone[-1]}]) if gone else None
+    removed = [f for f in s.earlier("remove") if logical_file(f) not in {logical_file(x) for x in s.live_before}]
+    return s.acting(lambda a: [*a, {"remove": removed[-1]}]) if removed else None
 
 
 def compacted_before(s: DeltaSite) -> Planted | None:
     """Two compactions rewrite the same file: delta-rs does not see that the other one removed it."""
-    gone = [f for f in s.earlier("remove") if logical_file(f) not in {logical_file(x) for x in s.live_before}]
-    return s.acting(lambda a: [*a, {"remove": {**gone[0], "dataChange": False}}]) if gone else None
+    removed = [f for f in s.earlier("remove") if logical_file(f) not in {logical_file(x) for x in s.live_before}]
+    return s.acting(lambda a: [*a, {"remove": {**removed[0], "dataChange": False}}]) if removed else None
 
 
 def old_vector_kept(s: DeltaSite) -> Planted | None:

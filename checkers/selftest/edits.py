@@ -64,22 +64,22 @@ def moved(
 ) -> list[Event]:
     """The events with an invocation moved before the event with this index, or a completion moved after one."""
     out = alone(events, op)
-    for at, is_invoke in ((invoked_before, True), (ended_after, False)):
-        if at is None:
+    for index, is_invoke in ((invoked_before, True), (ended_after, False)):
+        if index is None:
             continue
         found = next(n for n, e in enumerate(out) if e.op == op and (e.type == "invoke") == is_invoke)
-        if (is_invoke and found <= at) or (not is_invoke and found >= at):
+        if (is_invoke and found <= index) or (not is_invoke and found >= index):
             continue
         e = out.pop(found)
-        near = out[at].time if is_invoke else out[at - 1].time
-        out.insert(at, replace(e, time=near))
+        near = out[index].time if is_invoke else out[index - 1].time
+        out.insert(index, replace(e, time=near))
     return out
 
 
-def inserted(events: Sequence[Event], at: int, more: Iterable[Event]) -> list[Event]:
+def inserted(events: Sequence[Event], index: int, more: Iterable[Event]) -> list[Event]:
     """The events with more of them before this index."""
-    time = events[at].time if at < len(events) else events[-1].time
-    return [*events[:at], *(replace(e, time=time) for e in more), *events[at:]]
+    time = events[index].time if index < len(events) else events[-1].time
+    return [*events[:index], *(replace(e, time=time) for e in more), *events[index:]]
 
 
 def answered(process: int, f: str, table: str, value: Any, op: str, result: Any) -> list[Event]:

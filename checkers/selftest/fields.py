@@ -554,12 +554,12 @@ def document() -> str:
 
     out = [INTRODUCTION, *(line(what, default) for what, (_, default) in DEFAULTS.items())]
     for first, (headline, sentence) in FIELD_PARTS.items():
-        mine = [line(f"`{name}`", found) for name, found in EXCEPTIONS.items() if first_word(name) == first]
+        rows = [line(f"`{name}`", found) for name, found in EXCEPTIONS.items() if first_word(name) == first]
         if headline:
             out.append(f"\n## {headline}\n\n{sentence}\n\n")
-        if mine and headline:
+        if rows and headline:
             out.append("| field | what a wrong value does |\n|---|---|\n")
-        out += mine
+        out += rows
     return "".join([*out, FILLED, section()])
 
 

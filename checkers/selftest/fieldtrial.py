@@ -182,22 +182,22 @@ def outcome(
         e = reread(changed(), good, folder)
     except (HistoryError, TableLogError) as error:
         return "refused", str(error).rpartition("/")[2]
-    told = [*e.history.problems, *contradictions(e.history.events)]
+    problems = [*e.history.problems, *contradictions(e.history.events)]
     if not e.complete:
-        told.append("the run ended early")
+        problems.append("the run ended early")
     for c in checkers:
         try:
             v = unchanged.check(c, e, good)
         except HistoryError as error:
-            told.append(str(error))
+            problems.append(str(error))
             continue
         except Exception as error:
             return FAILED, f"{c.name}: {type(error).__name__}: {error}"
         if v.valid is False:
             return "found", v.anomalies[0].name
         if v.valid == "unknown":
-            told.append(v.notes[0] if v.notes else c.name)
-    return ("unknown", told[0]) if told else ("harmless", "")
+            problems.append(v.notes[0] if v.notes else c.name)
+    return ("unknown", problems[0]) if problems else ("harmless", "")
 
 
 def reread(changed: Evidence, good: Evidence, folder: Path) -> Evidence:
@@ -206,30 +206,30 @@ def reread(changed: Evidence, good: Evidence, folder: Path) -> Evidence:
     Raises:
         HistoryError, TableLogError: the reader refuses them.
     """
-    told, logs = changed.history, dict(changed.logs)
+    history_again, logs = changed.history, dict(changed.logs)
     swaps, accepted = dict(changed.swaps), dict(changed.accepted)
-    if told is not good.history:
+    if history_again is not good.history:
         path = folder / "history.jsonl"
-        lines = [{"format": history.FORMAT, **told.header}, *(e.to_json() for e in told.events)]
+        lines = [{"format": history.FORMAT, **history_again.header}, *(e.to_json() for e in history_again.events)]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        told = history.read(path)
+        history_again = history.read(path)
     for table, log in changed.logs.items():
         if log is not good.logs[table]:
             path = folder / "table.jsonl"
             tablelog_file.write(log, path)
             del logs[table]
-            again = tablelog_file.read(path)
-            logs[again.table] = again
-            if again.table != table:  # swaps are told apart by the logs
-                swaps[again.table] = swaps.pop(table, ())
-                accepted[again.table] = accepted.pop(table, ())
-    return replace(changed, history=told, logs=logs, swaps=swaps, accepted=accepted)
+            read = tablelog_file.read(path)
+            logs[read.table] = read
+            if read.table != table:  # swaps are told apart by the logs
+                swaps[read.table] = swaps.pop(table, ())
+                accepted[read.table] = accepted.pop(table, ())
+    return replace(changed, history=history_again, logs=logs, swaps=swaps, accepted=accepted)
 
 
 def _unreduced(checker: Checker) -> Checker:
-    one = copy(checker)
-    object.__setattr__(one, "reducible", False)  # also of a frozen one
-    return one
+    changed = copy(checker)
+    object.__setattr__(changed, "reducible", False)  # also of a frozen one
+    return changed
 
 
 def _places(name: str, e: Evidence) -> _Places:
@@ -270,11 +270,11 @@ def _tried(
                 continue
             site, values = found
             for v in values:
-                came, said = outcome(lambda s=site, v=v: s.put(v.value), p.evidence, checkers, folder)  # type: ignore[misc]
+                result, words = outcome(lambda s=site, v=v: s.put(v.value), p.evidence, checkers, folder)  # type: ignore[misc]
                 where = (
                     f"{p.run}{f', table {site.table}' if site.table else ''}{', first version' if site.first else ''}"
                 )
-                yield f"{where}: {v.change}, {_short(site.value)} → {_short(v.value)}", came, said
+                yield f"{where}: {v.change}, {_short(site.value)} → {_short(v.value)}", result, words
             break
 
 
@@ -286,9 +286,9 @@ def _short(value: object) -> str:
 def _score(name: str, fate: WrongValues, tried: Iterator[_Tried]) -> FieldScore:
     outcomes: Counter[Outcome] = Counter()
     misses = []
-    for where, came, said in tried:
-        shown: Outcome = "not noticed" if came == "harmless" and not fate.harmless else came
+    for where, result, words in tried:
+        shown: Outcome = "not noticed" if result == "harmless" and not fate.harmless else result
         outcomes[shown] += 1
         if shown not in fate.outcomes:
-            misses.append(f"{where}: {shown}{f' ({said})' if said else ''}")
+            misses.append(f"{where}: {shown}{f' ({words})' if words else ''}")
     return FieldScore(name, dict(outcomes), tuple(misses[:MISSES_KEPT]))

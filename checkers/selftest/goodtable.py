@@ -108,8 +108,8 @@ class GoodTable:
     def settled(self, event: int) -> int:
         """The highest position acknowledged before an event."""
         events, best = self._acknowledged
-        at = bisect_left(events, event)
-        return best[at - 1] if at else 0
+        place = bisect_left(events, event)
+        return best[place - 1] if place else 0
 
     def reached(self, event: int) -> int:
         """The highest position that can have been reached before an event: all operations up to it were invoked."""
@@ -156,8 +156,8 @@ class GoodTable:
 
     def expiries_at(self, n: int) -> list[str]:
         """The expiries that can have made a version: under way between the commits before and after it."""
-        before = max((self.op(k).start for k in self.positions if self.at(k) < n), default=0)
-        after = [self.op(k).end for k in self.positions if self.at(k) > n]
+        before = max((self.op(k).start for k in self.positions if self.version_of(k) < n), default=0)
+        after = [self.op(k).end for k in self.positions if self.version_of(k) > n]
 
         def can(o: Operation) -> bool:
             late = o.type == "ok" and o.end is not None and o.end < before
@@ -190,7 +190,7 @@ class GoodTable:
             before = set(m.snapshots)
         return tuple(out)
 
-    def at(self, k: int) -> int:
+    def version_of(self, k: int) -> int:
         """Index in ``versions`` of the commit at position k."""
         return self.main[k - 1].metadata
 
@@ -217,8 +217,8 @@ class GoodTable:
         late = {c.snapshot_id for c in self.main[k - 1 :]}
 
         def recounted(c: Commit) -> Commit:
-            said = {x: str(n + ends[0].get(x, 0) - ends[1].get(x, 0)) for x, n in totals(c.summary).items()}
-            return replace(c, summary={**c.summary, **said}) if c.snapshot_id in late else c
+            sums = {x: str(n + ends[0].get(x, 0) - ends[1].get(x, 0)) for x, n in totals(c.summary).items()}
+            return replace(c, summary={**c.summary, **sums}) if c.snapshot_id in late else c
 
         return replace(log, commits=tuple(map(recounted, log.commits)))
 
@@ -233,9 +233,9 @@ class GoodTable:
 
     def without(self, k: int) -> TableLog:
         """The log as if the commit at position k had never been made."""
-        gone = self.main[k - 1].snapshot_id
-        others = (v for n, v in enumerate(self.versions) if n != self.at(k))
-        return self.rebuilt([replace(v, dropped=tuple(s for s in v.dropped if s != gone)) for v in others])
+        dropped = self.main[k - 1].snapshot_id
+        others = (v for n, v in enumerate(self.versions) if n != self.version_of(k))
+        return self.rebuilt([replace(v, dropped=tuple(s for s in v.dropped if s != dropped)) for v in others])
 
     def rebuilt(self, versions: Sequence[GoodVersion]) -> TableLog:
         """The log with these versions; numbers, parents, lists, sequence numbers and row ids are derived from each other."""

@@ -68,25 +68,25 @@ def snapshot(t: GoodTable, k: int) -> int | None:
 def without(w: World, t: GoodTable, op: str) -> tuple[TableLog, Sequence[Event]]:
     """A table whose main never had a transfer that was staged there, nor what followed from it; and what readers then saw."""
     k = t.position[op]
-    gone, before = t.main[k - 1], snapshot(t, k - 1)
+    dropped, before = t.main[k - 1], snapshot(t, k - 1)
     log, events = w.with_rows(t, k, [], [])
     commits = []
     for c in log.commits:
-        if c.snapshot_id == gone.snapshot_id:
-            c = gone
-        elif c.parent_id == gone.snapshot_id:
+        if c.snapshot_id == dropped.snapshot_id:
+            c = dropped
+        elif c.parent_id == dropped.snapshot_id:
             c = replace(c, parent_id=before)
         commits.append(c)
     metadata = tuple(
-        replace(m, current=before, refs={**m.refs, **refs(before)}) if m.current == gone.snapshot_id else m
+        replace(m, current=before, refs={**m.refs, **refs(before)}) if m.current == dropped.snapshot_id else m
         for m in log.metadata
     )
     log = replace(log, commits=tuple(commits), metadata=metadata)
     now = GoodTable(t.spec, log, t.operations)
-    at = {c.snapshot_id: n for n, c in enumerate(now.main, 1)}
-    at[gone.snapshot_id] = k - 1
+    positions = {c.snapshot_id: n for n, c in enumerate(now.main, 1)}
+    positions[dropped.snapshot_id] = k - 1
     both = (o for o in w.operations.values() if o.f == "read-both" and o.type == "ok" and t.name in tables_of(o))
-    return log, edits.returned(events, {o.op: _seen(o, now, at, {gone.snapshot_id: before}) for o in both})
+    return log, edits.returned(events, {o.op: _seen(o, now, positions, {dropped.snapshot_id: before}) for o in both})
 
 
 def refs(main: int | None) -> dict[str, int]:
@@ -94,13 +94,13 @@ def refs(main: int | None) -> dict[str, int]:
     return {} if main is None else {"main": main}
 
 
-def _seen(o: Operation, t: GoodTable, at: dict[int, int], instead: dict[int, int | None]) -> dict[str, Any]:
+def _seen(o: Operation, t: GoodTable, positions: dict[int, int], instead: dict[int, int | None]) -> dict[str, Any]:
     """The result of a read of two tables, with the changed rows of one of them."""
     side = int(t.name != o.table)
     result = dict(o.result)
     for key in ("second",) if side else ("first", "again"):
         result[key] = instead.get(result[key], result[key])
-    return {**result, "rows": with_side(result["rows"], side, t, at[result["second" if side else "first"]])}
+    return {**result, "rows": with_side(result["rows"], side, t, positions[result["second" if side else "first"]])}
 
 
 def with_side(found: Sequence[Any], side: int, t: GoodTable, k: int) -> list[list[Any]]:
@@ -151,8 +151,8 @@ def shown(w: World) -> Iterator[ShownSite]:
         )
         for r in w.shuffled(reads):
             own, other = (s.early, s.late) if s.early.name == r.table else (s.late, s.early)
-            at = [{c.snapshot_id: k for k, c in enumerate(t.main, 1)} for t in (own, other)]
-            first, second = at[0].get(r.result["first"], 0), at[1].get(r.result["second"], 0)
+            positions = [{c.snapshot_id: k for k, c in enumerate(t.main, 1)} for t in (own, other)]
+            first, second = positions[0].get(r.result["first"], 0), positions[1].get(r.result["second"], 0)
             stable = r.result["first"] == r.result["again"]
             if stable and first >= own.position[s.o.op] > 1 and second >= other.position[s.o.op] > 1:
                 yield ShownSite(w, r, s.o, own, other)
@@ -177,9 +177,9 @@ def between(s: TransferSite) -> Planted | None:
     if s.o.completed is None:
         return None
     k = s.early.position[s.o.op]
-    here, there = snapshot(s.early, k), snapshot(s.late, s.k - 1)
+    here, late = snapshot(s.early, k), snapshot(s.late, s.k - 1)
     rows = with_side(with_side([], 0, s.early, k), 1, s.late, s.k - 1)
-    result = {"first": here, "second": there, "again": here, "rows": rows}
+    result = {"first": here, "second": late, "again": here, "rows": rows}
     process = edits.fresh(s.w.events)
     op = f"w{process}-0"
     more = edits.answered(process, "read-both", s.early.name, {"and": s.late.name}, op, result)

@@ -45,7 +45,7 @@ def ends_before(t: GoodTable, a: int, b: int) -> bool:
 def overtaken(p: CommitSite) -> Planted:
     """The next commit is made on the parent of this one."""
     versions = list(p.t.versions)
-    n = p.t.at(p.k + 1)
+    n = p.t.version_of(p.k + 1)
     versions[n] = replace(versions[n], parent=p.parent.snapshot_id)
     return p.planted(log=p.t.counted_from(p.t.rebuilt(versions), p.k + 1, p.k - 1))
 
@@ -173,26 +173,26 @@ def version_of(t: GoodTable, n: int, c: Commit) -> GoodVersion:
     return GoodVersion(replace(m, location=m.location.replace(".metadata.json", f"-{c.snapshot_id}.metadata.json")), c)
 
 
-def again(p: CommitSite, k: int) -> Planted:
+def committed_again(p: CommitSite, k: int) -> Planted:
     """The commit is there a second time, after position k."""
-    n = p.t.at(k)
+    n = p.t.version_of(k)
     return p.planted(log=p.t.after(n, version_of(p.t, n, twin(p.w, p.c))))
 
 
 def unknown_twice(p: CommitSite) -> Planted:
     """An operation of unknown outcome takes effect, and then a second time."""
-    bug = again(p, p.w.rng.randint(p.k, len(p.t.main)))
+    bug = committed_again(p, p.w.rng.randint(p.k, len(p.t.main)))
     events = edits.completed(p.w.events, p.o.op, "info", [edits.NO_ANSWER])
     return p.planted(log=iceberg_log(bug.evidence.logs[p.t.name]), events=events)
 
 
 TWICE: Plants = {
     "double-apply: One statement's commit is applied twice in a row.": Plant(
-        lambda p: again(p, p.k),
+        lambda p: committed_again(p, p.k),
         seen="a load balancer that sends the POST again; redpanda#4591: the same files in two snapshots",
     ),
     "duplicate-commit-later: One operation has two snapshots, with others between them.": Plant(
-        lambda p: again(p, p.w.rng.randint(p.k + 1, len(p.t.main))),
+        lambda p: committed_again(p, p.w.rng.randint(p.k + 1, len(p.t.main))),
         where=commits(statements, lambda p: p.k + 2 <= len(p.t.main)),
         seen="apache/iceberg#16008: a restarted committer commits again what it had committed",
     ),
@@ -219,8 +219,8 @@ def foreign(p: CommitSite, o: Operation, rows: Edit = ((), ())) -> Planted:
         removed_files=(),
     )
     if p.t.log.table_format == ICEBERG:
-        said = {**own.summary, "icequake-op": o.op}
-        made = replace(made, summary=said, added_rows=None if own.added_rows is None else 0)
+        summary = {**own.summary, "icequake-op": o.op}
+        made = replace(made, summary=summary, added_rows=None if own.added_rows is None else 0)
     return p.w.planted(o.op, log=p.t.after(p.n, version_of(p.t, p.n, made)))
 
 
@@ -281,7 +281,7 @@ FOREIGN: Plants = {
 
 def swapped(p: CommitSite) -> Planted:
     """Two neighbours on main are in the opposite of their real-time order."""
-    a, b = p.n, p.t.at(p.k + 1)
+    a, b = p.n, p.t.version_of(p.k + 1)
     versions = list(p.t.versions)
     versions[a], versions[b] = replace(versions[a], commit=p.t.main[p.k]), replace(versions[b], commit=p.c)
     return p.w.planted(p.t.op(p.k + 1).op, p.o.op, log=p.t.rebuilt(versions))
@@ -293,7 +293,7 @@ def too_early(p: CommitSite) -> Planted | None:
     if settled < 1:
         return None
     to = p.w.rng.randint(1, settled)
-    n = p.t.at(to)
+    n = p.t.version_of(to)
     versions = [v for m, v in enumerate(p.t.versions) if m != p.n]
     late = [p.t.op(j).op for j in range(to, p.k) if ends_before(p.t, j, p.k)]
     return p.planted(*late, log=p.t.rebuilt([*versions[:n], p.t.versions[p.n], *versions[n:]]))
@@ -306,8 +306,8 @@ def out_of_order(p: CommitSite) -> Planted | None:
     if end is None or a.type != "ok" or not p.t.kind(p.k).changes_rows:
         return None
     events = edits.alone(p.w.events, a.op)  # it is invoked and ends after b's acknowledgement
-    mine, rest = ([e for e in events if (e.op == a.op) is own] for own in (True, False))
-    return p.w.planted(b.op, a.op, events=edits.inserted(rest, end + 1 - sum(i <= end for i in a.indices), mine))
+    first, rest = ([e for e in events if (e.op == a.op) is own] for own in (True, False))
+    return p.w.planted(b.op, a.op, events=edits.inserted(rest, end + 1 - sum(i <= end for i in a.indices), first))
 
 
 def table_lost(w: World) -> Planted | None:
@@ -320,8 +320,8 @@ def rollback_forgotten(p: CommitSite) -> Planted | None:
     """A rollback to an old snapshot is acknowledged, and main never goes there."""
     t = p.t
     late = [e for j in range(len(t.main) * 3 // 4, len(t.main)) if (e := acked(t.op(j))) is not None]
-    said = {"snapshot": p.c.snapshot_id, "rows": [[t.main[-1].snapshot_id, p.c.snapshot_id]]}
-    more = edits.answered(edits.fresh(p.w.events), "rollback", t.name, {"back": 9}, "back", said)
+    answer = {"snapshot": p.c.snapshot_id, "rows": [[t.main[-1].snapshot_id, p.c.snapshot_id]]}
+    more = edits.answered(edits.fresh(p.w.events), "rollback", t.name, {"back": 9}, "back", answer)
     return p.w.planted("back", events=edits.inserted(p.w.events, min(late), more)) if late else None
 
 

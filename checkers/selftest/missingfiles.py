@@ -67,8 +67,8 @@ def metadata_missing(w: World) -> Planted | None:
     if t is None:
         return None
     location = f"{t.log.location}/metadata/99999-gone.metadata.json"
-    said = Problem("missing-metadata", f"metadata file {location} is missing", location)
-    log = replace(t.with_capture(-1, location), problems=(*t.log.problems, said))
+    problem = Problem("missing-metadata", f"metadata file {location} is missing", location)
+    log = replace(t.with_capture(-1, location), problems=(*t.log.problems, problem))
     return w.planted(log=log, nobody=UNWRITTEN)
 
 

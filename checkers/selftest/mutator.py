@@ -113,7 +113,7 @@ def sites(e: Evidence) -> Iterator[MutationSite]:
     yield MutationSite("history.events", None, e.history.events, with_events)
     yield MutationSite("run.complete", None, e.complete, lambda v: replace(e, complete=v))
     for n, event in enumerate(e.history.events):
-        for site in _fields("event", None, event, partial(_at, e.history.events, n, with_events)):
+        for site in _fields("event", None, event, partial(_put_at, e.history.events, n, with_events)):
             # Arguments and results are different things.
             yield replace(site, field=f"event.value of {event.type}") if site.field == "event.value" else site
     for table, log in e.logs.items():
@@ -122,7 +122,7 @@ def sites(e: Evidence) -> Iterator[MutationSite]:
             records, put = getattr(e, part).get(table, ()), partial(with_part, part, table)
             yield MutationSite(f"run.{part}", table, records, put)
             for n, record in enumerate(records):
-                yield from _fields(word, table, record, partial(_at, records, n, put))
+                yield from _fields(word, table, record, partial(_put_at, records, n, put))
 
 
 def variants(site: MutationSite, same: Sequence[MutationSite], rng: Random) -> list[Variant]:
@@ -149,18 +149,18 @@ def variants(site: MutationSite, same: Sequence[MutationSite], rng: Random) -> l
 def _log(table: str, log: TableLog, put: Callable[[TableLog], Evidence]) -> Iterator[MutationSite]:
     yield from _fields("log", table, log, put)
     for n, c in enumerate(log.commits):
-        put_c = partial(_at, log.commits, n, partial(_replaced, log, "commits", put))
+        put_c = partial(_put_at, log.commits, n, partial(_replaced, log, "commits", put))
         yield from _fields("commit", table, c, put_c)
         for name, keys in (("row", ("added", "removed")), ("file", ("added_files", "removed_files"))):
             for key in keys:
                 records, put_all = getattr(c, key) or (), partial(_replaced, c, key, put_c)
                 for k, r in enumerate(records):
-                    yield from _fields(name, table, r, partial(_at, records, k, put_all))
+                    yield from _fields(name, table, r, partial(_put_at, records, k, put_all))
     several = {"metadata": "metadata", "capture": "captures", "problem": "problems", "missing": "missing_files"}
     for name, key in several.items():
         records = getattr(log, key)
         for n, r in enumerate(records):
-            put_r = partial(_at, records, n, partial(_replaced, log, key, put))
+            put_r = partial(_put_at, records, n, partial(_replaced, log, key, put))
             for site in _fields(name, table, r, put_r):
                 yield replace(site, first=name == "metadata" and n == 0)
 
@@ -184,7 +184,7 @@ class _Absent:
 ABSENT = _Absent()
 
 
-def _at(records: Sequence[Any], n: int, put: Put, value: Any) -> Evidence:
+def _put_at(records: Sequence[Any], n: int, put: Put, value: Any) -> Evidence:
     return put((*records[:n], value, *records[n + 1 :]))
 
 

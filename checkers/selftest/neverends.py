@@ -65,9 +65,11 @@ def gives_up(s: EarlySite) -> Planted | None:
     if not s.others_end(limit):
         return None
     events = [e for e in edits.alone(s.w.events, o.op) if e.op != o.op or e.type == "invoke"]
-    at = next(n for n, e in enumerate(events) if e.time > limit)
-    info = replace(events[at], type="info", process=edits.fresh(s.w.events), f=o.f, table=o.table, value=None, op=o.op)
-    return s.judged([*events[:at], replace(info, time=limit, error=[[TIMEOUT, "no answer"]]), *events[at:]])
+    index = next(n for n, e in enumerate(events) if e.time > limit)
+    info = replace(
+        events[index], type="info", process=edits.fresh(s.w.events), f=o.f, table=o.table, value=None, op=o.op
+    )
+    return s.judged([*events[:index], replace(info, time=limit, error=[[TIMEOUT, "no answer"]]), *events[index:]])
 
 
 def overdue(s: EarlySite) -> Planted | None:
@@ -77,19 +79,19 @@ def overdue(s: EarlySite) -> Planted | None:
     events = edits.alone(s.w.events, s.o.op)
     done = next(e for e in events if e.op == s.o.op and e.type != "invoke")
     rest = [e for e in events if e is not done]
-    at = next(n for n, e in enumerate(rest) if e.time > s.o.start + ROOM)
-    return s.judged([*rest[:at], replace(done, time=rest[at].time), *rest[at:]])
+    index = next(n for n, e in enumerate(rest) if e.time > s.o.start + ROOM)
+    return s.judged([*rest[:index], replace(done, time=rest[index].time), *rest[index:]])
 
 
 def no_progress(w: World) -> Planted | None:
     """Nothing is acknowledged for longer than the bound, though operations are under way."""
     gap = int((Liveness().progress + 100) * NS_PER_S)
     ended = [(o.invoked.index, o.completed.index) for o in w.operations.values() if o.completed is not None]
-    at = w.choose(n for n in range(1, len(w.events)) if any(a < n <= b for a, b in ended))
-    if at is None:
+    index = w.choose(n for n in range(1, len(w.events)) if any(a < n <= b for a, b in ended))
+    if index is None:
         return None
-    since = w.events[at].time
-    events = [replace(e, time=e.time + gap) if e.index >= at else e for e in w.events]
+    since = w.events[index].time
+    events = [replace(e, time=e.time + gap) if e.index >= index else e for e in w.events]
     bug = w.planted(events=events, nobody="nothing came to an end, whoever was under way")
     logs = {}
     for name, log in bug.evidence.logs.items():

@@ -40,8 +40,8 @@ def pick(among: Callable[[P], Iterable[X]], change: Callable[[P, X], Planted | N
     """The change with one of several things at the site; None where there is none."""
 
     def changed(p: P) -> Planted | None:
-        one = p.w.choose(among(p))
-        return None if one is None else change(p, one)
+        item = p.w.choose(among(p))
+        return None if item is None else change(p, item)
 
     changed.__doc__ = change.__doc__  # a plant is described by it
     return changed
@@ -68,7 +68,7 @@ class CommitSite:
     @property
     def n(self) -> int:
         """Index of the version that shows it first."""
-        return self.t.at(self.k)
+        return self.t.version_of(self.k)
 
     @property
     def m(self) -> Metadata:
@@ -142,19 +142,21 @@ def net(removed: Iterable[Row], added: Iterable[Row]) -> tuple[list[Row], list[R
 
 def minus(found: Iterable[Row], row: Row) -> list[Row]:
     """The rows without one of them."""
-    left = list(found)
-    left.remove(row)
-    return left
+    rest = list(found)
+    rest.remove(row)
+    return rest
 
 
 Where = Callable[[World], Iterator[CommitSite]]
 
 
-def commits(at: Callable[[GoodTable], Iterable[int]], when: Callable[[CommitSite], object] = lambda p: True) -> Where:
+def commits(
+    positions: Callable[[GoodTable], Iterable[int]], when: Callable[[CommitSite], object] = lambda p: True
+) -> Where:
     """Commits at positions of a table, in random order; ``when`` says which can have the bug."""
 
     def where(w: World) -> Iterator[CommitSite]:
-        return (p for t, k in w.each(at) if when(p := CommitSite(w, t, k)))
+        return (p for t, k in w.each(positions) if when(p := CommitSite(w, t, k)))
 
     return where
 

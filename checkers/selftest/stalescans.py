@@ -61,8 +61,8 @@ def doubled(p: CommitSite, j: int, old: WriteSet) -> Planted | None:
     now = p.now
     changed = {r.id for r in old.removed} == {r.id for r in now.removed} and not set(old.removed) & set(now.removed)
     # updated, not deleted and inserted again
-    there = all(r.id in p.t.states[i] for r in old.removed for i in range(j, p.k))
-    if old.removed and changed and there and len(old.removed) == len(old.added) == len(now.removed):
+    present = all(r.id in p.t.states[i] for r in old.removed for i in range(j, p.k))
+    if old.removed and changed and present and len(old.removed) == len(old.added) == len(now.removed):
         return p.did([], old.added, since=j)
     return None
 
@@ -77,24 +77,24 @@ def resurrects(p: CommitSite, j: int, old: WriteSet) -> Planted | None:
 def undelete(p: CommitSite, j: int, old: WriteSet) -> Planted | None:
     """A delete leaves a row because a concurrent update had moved it to another file."""
     now = p.now.removed
-    left = [r for r in old.removed if r in now]
-    gone = [r for r in old.removed if r not in now]
-    alive = {r.id for r in gone} & {r.id for r in now}
-    single = all(len(p.t.states[i].by_id(r.id)) == 1 for r in gone for i in range(j, p.k))
-    if gone and alive and single and not any(p.t.kind(i).overwrites for i in range(j + 1, p.k)):
-        return p.did(left, [], since=j)
+    present = [r for r in old.removed if r in now]
+    absent = [r for r in old.removed if r not in now]
+    alive = {r.id for r in absent} & {r.id for r in now}
+    single = all(len(p.t.states[i].by_id(r.id)) == 1 for r in absent for i in range(j, p.k))
+    if absent and alive and single and not any(p.t.kind(i).overwrites for i in range(j + 1, p.k)):
+        return p.did(present, [], since=j)
     return None
 
 
 def compaction_undeletes(p: CommitSite) -> Planted | None:
     """A delete removes rows of files that a concurrent compaction had replaced: the rows live on in the new files."""
     now = p.now
-    at = p.w.choose(m for m in p.t.maintenance if p.k - MOST_COMMITS_BACK <= m < p.k)
-    if at is None or not now.removed or p.t.meaning(p.o, at - 1) != now:
+    position = p.w.choose(m for m in p.t.maintenance if p.k - MOST_COMMITS_BACK <= m < p.k)
+    if position is None or not now.removed or p.t.meaning(p.o, position - 1) != now:
         return None
-    replaced = [f.partition.get("part") for f in p.t.main[at - 1].removed_files if f.content == "data"]
+    replaced = [f.partition.get("part") for f in p.t.main[position - 1].removed_files if f.content == "data"]
     every = all(None in replaced or r.part in replaced for r in now.removed)
-    return p.did([], [], since=at - 1) if every else None
+    return p.did([], [], since=position - 1) if every else None
 
 
 def at_scan(*, concurrent: bool, any_level: bool = False) -> Callable[[CommitSite], Planted | None]:

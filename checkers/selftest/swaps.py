@@ -37,21 +37,23 @@ class SwapSite:
         """All swaps of the table."""
         return self.w.evidence.swaps[self.table]
 
-    def put(self, *ops: str, at: tuple[int, int], swaps: tuple[PointerSwap, ...], nobody: str = "") -> Planted:
-        """The run with these swaps in place of those from ``at[0]`` to ``at[1]``; the first operation is the culprit."""
-        changed = (*self.every[: at[0]], *swaps, *self.every[at[1] :])
+    def put(self, *ops: str, place: tuple[int, int], swaps: tuple[PointerSwap, ...], nobody: str = "") -> Planted:
+        """The run with these swaps in place of those from ``place[0]`` to ``place[1]``; the first operation is the culprit."""
+        changed = (*self.every[: place[0]], *swaps, *self.every[place[1] :])
         e = replace(self.w.evidence, swaps={**self.w.evidence.swaps, self.table: changed})
         return Planted(e, frozenset(ops), None if nobody else ops[0], nobody)
 
     def other(self, lost: PointerSwap, *, before: bool = False) -> Planted:
         """The run with another swap in its place, or ``before`` it, whose operation is the culprit."""
-        return self.put(str(lost.op), at=(self.n, self.n + (not before)), swaps=(lost,))
+        return self.put(str(lost.op), place=(self.n, self.n + (not before)), swaps=(lost,))
 
-    def asking(self, *requests: AcceptedChange, by: str | None, also: str | None = None, nobody: str = "") -> Planted:
+    def asking(
+        self, *requests: AcceptedChange, culprit: str | None, also: str | None = None, nobody: str = ""
+    ) -> Planted:
         """The run with these accepted requests on the table; the first operation is the culprit."""
         accepted = {**self.w.evidence.accepted, self.table: requests}
-        ops = frozenset(op for op in (by, also) if op is not None)
-        return Planted(replace(self.w.evidence, accepted=accepted), ops, None if nobody else by, nobody)
+        ops = frozenset(op for op in (culprit, also) if op is not None)
+        return Planted(replace(self.w.evidence, accepted=accepted), ops, None if nobody else culprit, nobody)
 
     @property
     def requests(self) -> tuple[AcceptedChange, ...]:
@@ -98,7 +100,7 @@ def renamed_twice(p: SwapSite, rival: str) -> Planted:
     """All swaps are renames to a new version, and another writer has renamed to the same."""
     renames = tuple(replace(x, base=None, names_place=True) for x in p.every)
     lost = replace(renames[p.n], op=rival)
-    return p.put(rival, at=(0, len(renames)), swaps=(*renames[: p.n], lost, *renames[p.n :]))
+    return p.put(rival, place=(0, len(renames)), swaps=(*renames[: p.n], lost, *renames[p.n :]))
 
 
 def swap_forgotten(p: SwapSite) -> Planted | None:
@@ -113,7 +115,7 @@ def transaction_not_made(p: SwapSite) -> Planted | None:
         return None
     snapshot = p.w.rng.randrange(1 << 40, 1 << 62)
     lost = replace(made, op=rival, adds=(snapshot,), main=snapshot, what=f"POST /v1{TRANSACTIONS}", answer="204")
-    return p.asking(*p.requests, lost, by=rival)
+    return p.asking(*p.requests, lost, culprit=rival)
 
 
 def rollback_not_made(p: SwapSite) -> Planted | None:
@@ -123,7 +125,7 @@ def rollback_not_made(p: SwapSite) -> Planted | None:
     back = p.w.choose(older)
     if rival is None or made is None or back is None or made.base is None or not p.certain:
         return None
-    return p.asking(*p.requests, replace(made, op=rival, adds=(), main=back), by=rival)
+    return p.asking(*p.requests, replace(made, op=rival, adds=(), main=back), culprit=rival)
 
 
 def ref_not_set(p: SwapSite) -> Planted | None:
@@ -133,7 +135,7 @@ def ref_not_set(p: SwapSite) -> Planted | None:
         return None
     name, base = p.w.rng.choice(["audit", "keep"]), p.w.rng.choice([None, made.base])
     return p.asking(
-        *p.requests, replace(made, op=rival, adds=(), main=None, base=base, refs=((name, made.main),)), by=rival
+        *p.requests, replace(made, op=rival, adds=(), main=None, base=base, refs=((name, made.main),)), culprit=rival
     )
 
 
@@ -169,7 +171,7 @@ def of_before(p: SwapSite) -> Planted | None:
     """A swap replaces a version that another one had replaced before, which came from somewhere else."""
     if not p.n:
         return None
-    return p.put(p.o.op, at=(p.n - 1, p.n + 1), swaps=(replace(p.s, base=p.every[p.n - 1].base),))
+    return p.put(p.o.op, place=(p.n - 1, p.n + 1), swaps=(replace(p.s, base=p.every[p.n - 1].base),))
 
 
 def too_late(p: SwapSite) -> Planted | None:
@@ -194,21 +196,21 @@ def in_another_order(p: SwapSite) -> Planted | None:
     time = max(p.s.time, following.time)
     second = replace(following, time=time, end=time + 1)
     first = replace(p.s, time=time + 2, end=time + 3)
-    return p.put(p.o.op, str(second.op), at=(p.n, p.n + 2), swaps=(first, second), nobody=TWO_IN_ORDER)
+    return p.put(p.o.op, str(second.op), place=(p.n, p.n + 2), swaps=(first, second), nobody=TWO_IN_ORDER)
 
 
 def exchanged(p: SwapSite) -> Planted | None:
     """Two requests to a REST catalog carry each other's snapshot, and both are accepted."""
-    mine = p.request
-    theirs = [c for c in p.requests if c.main is not None and c.main in c.adds and c.op in p.w.operations]
-    other = p.w.choose(c for c in theirs if mine is not None and c.op != mine.op)
-    if mine is None or other is None or None in (mine.base, other.base):
+    own = p.request
+    others = [c for c in p.requests if c.main is not None and c.main in c.adds and c.op in p.w.operations]
+    other = p.w.choose(c for c in others if own is not None and c.op != own.op)
+    if own is None or other is None or None in (own.base, other.base):
         return None
     carry = {
-        mine: replace(mine, adds=other.adds, main=other.main),
-        other: replace(other, adds=mine.adds, main=mine.main),
+        own: replace(own, adds=other.adds, main=other.main),
+        other: replace(other, adds=own.adds, main=own.main),
     }
-    return p.asking(*(carry.get(c, c) for c in p.requests), by=mine.op, also=other.op, nobody=EACH_OTHERS)
+    return p.asking(*(carry.get(c, c) for c in p.requests), culprit=own.op, also=other.op, nobody=EACH_OTHERS)
 
 
 def on_older_snapshot(p: SwapSite) -> Planted | None:
@@ -218,7 +220,7 @@ def on_older_snapshot(p: SwapSite) -> Planted | None:
     back = p.w.choose(older)
     if made is None or made.base is None or back is None:
         return None
-    return p.asking(*(replace(made, base=back) if c is made else c for c in p.requests), by=made.op)
+    return p.asking(*(replace(made, base=back) if c is made else c for c in p.requests), culprit=made.op)
 
 
 WRONG: Plants = {
@@ -228,7 +230,7 @@ WRONG: Plants = {
     "swap-before-its-invocation": Plant(too_early, "swap-time", seen=SENT_LATE),
     "swaps-in-another-order": Plant(in_another_order, "swap-order", seen=COMMIT_SPEC),
     "swap-by-another-operation: The commit that adds an operation's snapshot was asked for by another operation.": Plant(
-        pick(SwapSite.rivals, lambda p, x: p.put(x, p.o.op, at=(p.n, p.n + 1), swaps=(replace(p.s, op=x),))),
+        pick(SwapSite.rivals, lambda p, x: p.put(x, p.o.op, place=(p.n, p.n + 1), swaps=(replace(p.s, op=x),))),
         "foreign-swap",
         seen="two writers with one name, or one connection for both",
     ),

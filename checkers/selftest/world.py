@@ -82,7 +82,7 @@ class World:
         """The tables without staged snapshots: each snapshot became main's with the version that shows it first."""
         return tuple(t for t in self.every if not t.staged)
 
-    def again(self, rng: Random) -> World:
+    def with_rng(self, rng: Random) -> World:
         """The same run for another placement; computed values are kept."""
         twin = World(self.evidence, rng)
         twin.__dict__["operations"] = self.operations
@@ -177,11 +177,11 @@ class World:
         for c, (removed, added) in zip(t.main, edits, strict=True):
             if Counter(rows(c.removed)) != Counter(removed) or Counter(rows(c.added)) != Counter(added):
                 data = next((f.path for f in c.added_files if f.content == "data"), f"data/{c.snapshot_id}.parquet")
-                by = next((f.path for f in c.added_files if f.content != "data"), None)
+                delete_file = next((f.path for f in c.added_files if f.content != "data"), None)
                 out = []
                 for n, r in enumerate(removed):
                     was = home.get(r, RowChange(tuple(r), f"data/{c.snapshot_id}-before.parquet", n))
-                    out.append(RowChange(tuple(r), was.file, was.pos, by))
+                    out.append(RowChange(tuple(r), was.file, was.pos, delete_file))
                 c = replace(
                     c,
                     added=tuple(RowChange(tuple(r), data, n) for n, r in enumerate(added)),
@@ -198,10 +198,10 @@ class World:
             p = t.seen_by(o)
             if p is not None and p >= k:
                 results[o.op] = [list(r) for r in KINDS[o.f].expected(states[p], o.value) or ()]
-        at = {c.snapshot_id: j for j, c in enumerate(t.main, 1)}
+        positions = {c.snapshot_id: j for j, c in enumerate(t.main, 1)}
         for o in t.operations.values():
             if o.f == "read-snapshot" and o.table == t.name and o.type == "ok":
                 asked = o.result["snapshot"]
-                if at.get(asked, 0) >= k:
-                    results[o.op] = {"snapshot": asked, "rows": [list(r) for r in states[at[asked]].rows()]}
+                if positions.get(asked, 0) >= k:
+                    results[o.op] = {"snapshot": asked, "rows": [list(r) for r in states[positions[asked]].rows()]}
         return returned(events, results)

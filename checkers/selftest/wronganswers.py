@@ -90,8 +90,8 @@ def too_many(w: World) -> Planted | None:
     found = [(t, o) for t in w.tables for o in t.expiries if o.type == "ok"]
     for t, o in w.shuffled(found):
         row: list[Any] = list(o.result[0])
-        gone = {s for m in t.log.metadata for s in m.snapshots} - set(t.log.metadata[-1].snapshots)
-        row[4] = len(gone) + w.rng.randint(1, 9)
+        dropped = {s for m in t.log.metadata for s in m.snapshots} - set(t.log.metadata[-1].snapshots)
+        row[4] = len(dropped) + w.rng.randint(1, 9)
         return answers(w, o, *row)
     return None
 
@@ -140,13 +140,15 @@ def stale_pointer(w: World) -> Planted | None:
     """The catalog names a version that lacks a commit acknowledged before it was asked."""
     for t, n in w.shuffled((x, n) for x in w.tables for n in range(len(x.log.captures) - 1)):
         time = t.log.captures[n].time
-        before = [t.at(k) for k in t.positions if (o := t.op(k)).type == "ok" and o.end is not None and o.end < time]
+        before = [
+            t.version_of(k) for k in t.positions if (o := t.op(k)).type == "ok" and o.end is not None and o.end < time
+        ]
         if t.log.captures[n].metadata is not None and before and max(before):
             return _captured(w, t, n, t.log.metadata[w.rng.randrange(max(before))].location)
     return None
 
 
-def gone(w: World) -> Planted | None:
+def not_found(w: World) -> Planted | None:
     """The catalog has no table for a while, and then has it again."""
     found = [(t, n) for t in w.tables for n in range(1, len(t.log.captures) - 1) if t.log.captures[0].metadata]
     chosen = w.choose(found)
@@ -159,7 +161,7 @@ def _captured(w: World, t: GoodTable, n: int, metadata: str | None) -> Planted:
 
 CAPTURES: Plants = {
     "stale-pointer": Plant(stale_pointer, "stale-pointer", seen="a replica of the catalog's database that lags behind"),
-    "table-gone-for-a-while": Plant(gone, "lost-table", seen="apache/iceberg#2319"),
+    "table-gone-for-a-while": Plant(not_found, "lost-table", seen="apache/iceberg#2319"),
 }
 
 

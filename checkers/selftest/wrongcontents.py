@@ -150,8 +150,8 @@ def lacking(p: CommitSite) -> Planted:
 
 def with_statistics(m: Metadata) -> Metadata:
     """A version with statistics of its snapshot."""
-    said = {"snapshot-id": m.current, "statistics-path": "metadata/x.stats", "file-size-in-bytes": 9}
-    return replace(m, raw={**m.raw, "statistics": [*(m.raw.get("statistics") or ()), said]})
+    statistics = {"snapshot-id": m.current, "statistics-path": "metadata/x.stats", "file-size-in-bytes": 9}
+    return replace(m, raw={**m.raw, "statistics": [*(m.raw.get("statistics") or ()), statistics]})
 
 
 def sequence_raised(p: CommitSite) -> Planted:
@@ -182,9 +182,9 @@ def narrowed(w: World) -> Planted | None:
         version = replace(last, n=last.n + 1, location=location, raw={**last.raw, **changes})
         log = replace(t.with_capture(-1, location), metadata=(*t.log.metadata, version))
         # nobody knows how it ended: it is under way from here to the end
-        at = w.rng.randrange(t.op(1).invoked.index + 2, len(w.events))
+        index = w.rng.randrange(t.op(1).invoked.index + 2, len(w.events))
         asked = Event(0, 0, "invoke", process, "add-column", t.name, {"column": "more"}, op)
-        return w.planted(op, log=log, events=edits.inserted(w.events, at, [asked]))
+        return w.planted(op, log=log, events=edits.inserted(w.events, index, [asked]))
     return None
 
 

@@ -43,32 +43,32 @@ def explains(o: Operation) -> bool:
 def as_guest(e: Evidence, op: str) -> Evidence:
     """The run in which the writer of an operation is the guest, as far as the guest can do what that writer did."""
     writer = op.rpartition("-")[0]
-    theirs = {o.op: o for o in e.history.operations() if o.op.rpartition("-")[0] == writer and able(e, o)}
+    own = {o.op: o for o in e.history.operations() if o.op.rpartition("-")[0] == writer and able(e, o)}
 
     def marked(x: Event) -> Event:
-        return replace(x, extra={**x.extra, "engine": GUEST}) if x.type == "invoke" and x.op in theirs else x
+        return replace(x, extra={**x.extra, "engine": GUEST}) if x.type == "invoke" and x.op in own else x
 
     history = replace(e.history, events=tuple(map(marked, e.history.events)))
-    accepted = {table: tuple(_seen(iceberg_log(log), theirs)) for table, log in e.logs.items()}
+    accepted = {table: tuple(_seen(iceberg_log(log), own)) for table, log in e.logs.items()}
     carried = {
         t: tuple(Carried(a.time, a.writer, a.op or "", a.adds, True, a.answer) for a in s) for t, s in accepted.items()
     }
-    logs = {table: _unnamed(iceberg_log(log), theirs) for table, log in e.logs.items()}
+    logs = {table: _unnamed(iceberg_log(log), own) for table, log in e.logs.items()}
     return replace(e, history=history, logs=logs, swaps={}, accepted=accepted, carried=carried, proxied=True)
 
 
-def _seen(log: TableLog, theirs: dict[str, Operation]) -> Iterable[AcceptedChange]:
+def _seen(log: TableLog, own: dict[str, Operation]) -> Iterable[AcceptedChange]:
     for c in log.commits:
-        o = theirs.get(c.op or "")
+        o = own.get(c.op or "")
         if o is not None:
             new = c.snapshot_id
             yield AcceptedChange(o.start, o.start, None, o.op, c.parent_id, (new,), new, ENDPOINT, "204")
 
 
-def _unnamed(log: TableLog, theirs: dict[str, Operation]) -> TableLog:
+def _unnamed(log: TableLog, own: dict[str, Operation]) -> TableLog:
     commits = (
         replace(c, op=None, attempt=None, summary={k: v for k, v in c.summary.items() if k != "icequake-op"})
-        if c.op in theirs
+        if c.op in own
         else c
         for c in log.commits
     )
@@ -118,8 +118,8 @@ def disagree(w: World) -> Planted | None:
     """Proxies saw a snapshot in the request of an operation, but its rows bear the id of another one."""
     ops = [o for o in w.operations.values() if o.type == "ok" and able(w.evidence, o) and explains(o)]
     signed = [o for o in ops if KINDS[o.f].means_the_same_everywhere]
-    there = {(t.name, op) for t in w.tables for op in t.position}
-    o = next((o for o in w.shuffled(signed) if (o.table, o.op) in there), None)
+    committed = {(t.name, op) for t in w.tables for op in t.position}
+    o = next((o for o in w.shuffled(signed) if (o.table, o.op) in committed), None)
     if o is None or o.table is None:
         return None
     writer = o.op.rpartition("-")[0]

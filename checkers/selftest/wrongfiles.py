@@ -91,8 +91,8 @@ def vector_in_version_2(p: CommitSite) -> Planted | None:
         return tuple(replace(r, by=path) if r.by == old else r for r in changes or ())
 
     def renamed(c: Commit) -> Commit:
-        gone = tuple(map(vector, c.removed_files))
-        return replace(c, added=by_it(c.added), removed=by_it(c.removed), removed_files=gone)
+        removed = tuple(map(vector, c.removed_files))
+        return replace(c, added=by_it(c.added), removed=by_it(c.removed), removed_files=removed)
 
     log = p.t.with_commit(p.k, added_files=tuple(vector(x) if x is f else x for x in p.c.added_files))
     return p.planted(log=replace(log, commits=tuple(map(renamed, log.commits))))
@@ -102,24 +102,24 @@ def of_another_table(p: CommitSite) -> Planted | None:
     """A snapshot adds a data file of another table."""
     f = p.w.choose(own(p, "data"))
     other = p.w.choose(t for t in p.w.tables if t is not p.t)
-    theirs = None if other is None else p.w.choose(x for c in other.main for x in c.added_files if x.content == "data")
-    if f is None or other is None or theirs is None or "://" in theirs.path:
+    file = None if other is None else p.w.choose(x for c in other.main for x in c.added_files if x.content == "data")
+    if f is None or other is None or file is None or "://" in file.path:
         return None
     if "false" in (t.log.metadata[-1].properties.get("gc.enabled") for t in (p.t, other)):
         return None  # such tables may share files: Nessie says so of all of its own
-    old, path = f.path, f"{other.log.location}/{theirs.path}"
+    old, path = f.path, f"{other.log.location}/{file.path}"
 
     def taken(x: FileEntry) -> FileEntry:
         return replace(
             x, path=path if x.path == old else x.path, referenced=path if x.referenced == old else x.referenced
         )
 
-    def there(changes: Iterable[RowChange] | None) -> tuple[RowChange, ...]:
+    def moved_there(changes: Iterable[RowChange] | None) -> tuple[RowChange, ...]:
         return tuple(replace(r, file=path) if r.file == old else r for r in changes or ())
 
     def renamed(c: Commit) -> Commit:
         files = {"added_files": tuple(map(taken, c.added_files)), "removed_files": tuple(map(taken, c.removed_files))}
-        return replace(c, added=there(c.added), removed=there(c.removed), **files)
+        return replace(c, added=moved_there(c.added), removed=moved_there(c.removed), **files)
 
     return p.planted(log=replace(p.t.log, commits=tuple(map(renamed, p.t.log.commits))))
 

@@ -232,7 +232,7 @@ TIMES: Plants = {
 
 def main_left(p: CommitSite) -> Planted:
     """A version adds an acknowledged snapshot and leaves main at its parent; the next commit's version has both."""
-    s, parent, child = p.c.snapshot_id, p.parent.snapshot_id, p.t.at(p.k + 1)
+    s, parent, child = p.c.snapshot_id, p.parent.snapshot_id, p.t.version_of(p.k + 1)
 
     def change(m: Metadata) -> Metadata:
         log = [x for x in m.raw.get("snapshot-log") or () if x["snapshot-id"] != s]
@@ -246,15 +246,15 @@ def expired_too_young(w: World) -> Planted | None:
     """Expiry removes snapshots that are not older than it was told."""
     cuts = ((t, v) for t in w.tables for v in t.versions if v.dropped and v.commit is None)
     for t, v in w.shuffled(cuts):
-        gone = [c for c in t.main if c.snapshot_id in v.dropped]
-        age = min((c.timestamp_ms for c in w.rng.sample(gone, min(3, len(gone)))), default=None)
+        dropped = [c for c in t.main if c.snapshot_id in v.dropped]
+        age = min((c.timestamp_ms for c in w.rng.sample(dropped, min(3, len(dropped)))), default=None)
         culprits = t.expiries_at(v.metadata.n)
         if age is None or len(culprits) != 1:
             continue
-        said = datetime.fromtimestamp(age / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-        mine = {o.op for o in t.expiries}
+        limit = datetime.fromtimestamp(age / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        expiries = {o.op for o in t.expiries}
         events = [
-            replace(e, extra={**e.extra, "older_than": said}) if e.op in mine and e.type == "invoke" else e
+            replace(e, extra={**e.extra, "older_than": limit}) if e.op in expiries and e.type == "invoke" else e
             for e in w.events
         ]
         return w.planted(culprits[0], events=events)

@@ -23,8 +23,8 @@ from checkers.selftest.world import Planted
 def manifest_corrupt(p: CommitSite) -> Planted:
     """A manifest cannot be read."""
     file, cause = f"metadata/{p.c.snapshot_id}-m0.avro", "invalid magic"
-    said = Problem("corrupt-file", f"manifest {file} is corrupt: {cause}", file, kind="manifest", cause=cause)
-    return p.changed(added=None, removed=None, problems=(said,))
+    problem = Problem("corrupt-file", f"manifest {file} is corrupt: {cause}", file, kind="manifest", cause=cause)
+    return p.changed(added=None, removed=None, problems=(problem,))
 
 
 def counted(prefix: str) -> Callable[[CommitSite], Planted | None]:
@@ -40,8 +40,8 @@ def counted(prefix: str) -> Callable[[CommitSite], Planted | None]:
 
 def stays(p: CommitSite) -> list[FileEntry]:
     """The data files that were live before the commit and that it does not remove."""
-    gone = {f.path for f in p.c.removed_files}
-    return [f for f in live(p.t.main[: p.k - 1]).values() if f.content == "data" and f.path not in gone]
+    removed = {f.path for f in p.c.removed_files}
+    return [f for f in live(p.t.main[: p.k - 1]).values() if f.content == "data" and f.path not in removed]
 
 
 def vectors(files: Iterable[FileEntry]) -> list[FileEntry]:

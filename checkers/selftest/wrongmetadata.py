@@ -33,7 +33,7 @@ from checkers.selftest.world import CATALOG_DID_IT, NO_SNAPSHOT, UNWRITTEN, Plan
 def fork(p: CommitSite) -> Planted | None:
     """A version replaces the current one, but was made from the one before it."""
     n, lost = p.n, p.parent.snapshot_id
-    if p.k < 3 or p.t.at(p.k - 1) != n - 1:
+    if p.k < 3 or p.t.version_of(p.k - 1) != n - 1:
         return None
 
     def based_on_older(m: Metadata) -> Metadata:
@@ -60,8 +60,8 @@ def reader_says(text: str, *, nobody: str = "") -> Callable[[VersionSite], Plant
     """The reader of the log reports a problem of the version."""
 
     def change(v: VersionSite) -> Planted:
-        said = problem_of(text.format(file=f"{v.before}.gone", snapshot=v.t.main[0].snapshot_id))
-        log = v.t.with_versions(v.n, v.n, lambda m: replace(m, problems=(*m.problems, said)))
+        problem = problem_of(text.format(file=f"{v.before}.gone", snapshot=v.t.main[0].snapshot_id))
+        log = v.t.with_versions(v.n, v.n, lambda m: replace(m, problems=(*m.problems, problem)))
         return v.w.planted(log=log, nobody=nobody) if nobody else v.w.by_maker(v.t, v.n, log)
 
     return change
@@ -117,9 +117,9 @@ def forgotten(f: str, value: Mapping[str, str]) -> Callable[[World], Planted]:
 
     def change(w: World) -> Planted:
         t = w.rng.choice(w.tables)
-        at = w.rng.randrange(1, len(w.events) * 2 // 3)
+        index = w.rng.randrange(1, len(w.events) * 2 // 3)
         more = edits.answered(edits.fresh(w.events), f, t.name, value, "altered", [])
-        return w.planted("altered", events=edits.inserted(w.events, at, more))
+        return w.planted("altered", events=edits.inserted(w.events, index, more))
 
     return change
 
@@ -129,14 +129,14 @@ def snapshot_lost(w: World) -> Planted | None:
     for t in undisturbed(w):
         if len(t.main) > 3:
             k = w.rng.randrange(2, len(t.main) - 1)
-            gone = t.main[k - 2].snapshot_id
-            return VersionSite(w, t, t.at(k) + 1).changed(unlisted({gone}))
+            lost = t.main[k - 2].snapshot_id
+            return VersionSite(w, t, t.version_of(k) + 1).changed(unlisted({lost}))
     return None
 
 
-def unlisted(gone: set[int]) -> Callable[[Metadata], Metadata]:
+def unlisted(lost: set[int]) -> Callable[[Metadata], Metadata]:
     """A change in which snapshots are no longer listed."""
-    return lambda m: replace(m, snapshots=tuple(s for s in m.snapshots if s not in gone))
+    return lambda m: replace(m, snapshots=tuple(s for s in m.snapshots if s not in lost))
 
 
 def expired_too_much(w: World) -> Planted | None:

@@ -108,8 +108,8 @@ def is_alone(p: CommitSite) -> bool:
 
     Neither state recurs later, and only this write is under way between the two.
     """
-    at, t = p.o.invoked.index + 1, p.t
-    return t.settled(at) <= p.k - 1 and t.reached(at - 1) >= p.k and t.states[p.k - 1] not in t.states[p.k :]
+    index, t = p.o.invoked.index + 1, p.t
+    return t.settled(index) <= p.k - 1 and t.reached(index - 1) >= p.k and t.states[p.k - 1] not in t.states[p.k :]
 
 
 during = commits(statements, is_alone)
@@ -200,10 +200,10 @@ def of_failed(*, replaced: bool) -> Callable[[ReadSite], Planted | None]:
         ]
         for x in r.w.shuffled(failed):
             removed, added = r.t.meaning(x, r.seen)
-            mine = [row for row in added if r.of_its_key(row)]
-            if any(x.op in (row.val, *row.log.split(",")) for row in mine):
-                left = [row for row in r.got if not replaced or row not in removed]
-                return r.returns([*left, *mine], x.op)
+            own = [row for row in added if r.of_its_key(row)]
+            if any(x.op in (row.val, *row.log.split(",")) for row in own):
+                rest = [row for row in r.got if not replaced or row not in removed]
+                return r.returns([*rest, *own], x.op)
         return None
 
     return change
@@ -214,10 +214,10 @@ def intermediate(r: ReadSite) -> Planted | None:
     k = r.w.choose(k for k in r.t.writes if k <= r.seen and len(r.t.main[k - 1].added or ()) > 1)
     if k is None:
         return None
-    mine = rows(r.t.main[k - 1].added)
-    left_out = r.w.rng.choice(mine)
+    own = rows(r.t.main[k - 1].added)
+    left_out = r.w.rng.choice(own)
     half = [x for x in r.t.states[k] if x != left_out]
-    return r.no_state(half) if any(x in half for x in mine) else None
+    return r.no_state(half) if any(x in half for x in own) else None
 
 
 def fractured(r: ReadSite) -> Planted | None:

@@ -69,34 +69,34 @@ def altered(*steps: SchemaStep) -> Callable[[CommitSite], Planted | None]:
 
     def change(p: CommitSite) -> Planted | None:
         before = p.m
-        gone = before.snapshots[:1] if any(s.drops for s in steps) else ()
-        if p.last or gone == before.snapshots:
+        dropped = before.snapshots[:1] if any(s.drops for s in steps) else ()
+        if p.last or dropped == before.snapshots:
             return None
 
-        def left(raw: Raw) -> list[Any]:
-            return [x for x in raw["snapshot-log"] if x["snapshot-id"] not in gone]
+        def without_dropped(raw: Raw) -> list[Any]:
+            return [x for x in raw["snapshot-log"] if x["snapshot-id"] not in dropped]
 
         raw, where, more, entries = before.raw, before.location, [], []
         for n, s in enumerate(steps):
             entries.append({"timestamp-ms": before.last_updated_ms, "metadata-file": where})
             where = f"{before.location.rpartition('/')[0]}/{p.n:05d}-{n}-{s.op}.metadata.json"
             raw = {**raw, **done(raw, s), "metadata-log": [*raw["metadata-log"], entries[-1]]}
-            raw["snapshot-log"] = left(raw) if s.drops else raw["snapshot-log"]
+            raw["snapshot-log"] = without_dropped(raw) if s.drops else raw["snapshot-log"]
             main = p.c.parent_id if s.sets_back else None
             if main is not None:
                 back = {"timestamp-ms": before.last_updated_ms, "snapshot-id": main}
                 raw["snapshot-log"] = [*raw["snapshot-log"], back]
             version = replace(before, location=where, raw=raw)
-            more.append(GoodVersion(version, dropped=gone if s.drops else (), main=main))
-        said = {k: raw[k] for k in ("schemas", "current-schema-id", "last-column-id", "properties")}
+            more.append(GoodVersion(version, dropped=dropped if s.drops else (), main=main))
+        parts = {k: raw[k] for k in ("schemas", "current-schema-id", "last-column-id", "properties")}
         entries = [*entries[1:], {"timestamp-ms": before.last_updated_ms, "metadata-file": where}]
         log = p.t.after(p.n, *more)
 
         def follows(m: Metadata) -> Metadata:
             found = m.raw["metadata-log"]
-            at = next(n for n, x in enumerate(found) if x["metadata-file"] == before.location) + 1
-            logs = {"metadata-log": [*found[:at], *entries, *found[at:]], "snapshot-log": left(m.raw)}
-            return replace(m, raw={**m.raw, **said, **logs})
+            place = next(n for n, x in enumerate(found) if x["metadata-file"] == before.location) + 1
+            logs = {"metadata-log": [*found[:place], *entries, *found[place:]], "snapshot-log": without_dropped(m.raw)}
+            return replace(m, raw={**m.raw, **parts, **logs})
 
         first = p.n + len(more) + 1
         after = tuple(m if m.n < first else follows(m) for m in log.metadata)

@@ -45,15 +45,15 @@ class EntryColumn(NamedTuple):
 def of_files(*contents: str) -> Callable[[CommitSite], Iterator[EntryColumn]]:
     """The columns with both bounds of the files that the commit adds."""
 
-    def there(p: CommitSite) -> Iterator[EntryColumn]:
+    def columns_there(p: CommitSite) -> Iterator[EntryColumn]:
         for f in p.c.added_files:
             if f.content in contents and f.columns is not None and f.exact is not None:
                 known = columns(f.exact)
-                for id, said in columns(f.columns).items():
-                    if id in known and said.lower is not None and said.upper is not None:
-                        yield EntryColumn(f, id, said._replace(kind=known[id].kind))
+                for id, statistics in columns(f.columns).items():
+                    if id in known and statistics.lower is not None and statistics.upper is not None:
+                        yield EntryColumn(f, id, statistics._replace(kind=known[id].kind))
 
-    return there
+    return columns_there
 
 
 data = of_files("data")
@@ -124,15 +124,15 @@ def other_path(p: CommitSite, x: EntryColumn) -> Planted | None:
 def retold(p: CommitSite) -> Planted | None:
     """A manifest that is written anew copies the entry of an older file with another lower bound."""
     here = [f for f in live(p.t.main[: p.k - 1]).values() if f.content == "data" and f.columns and f.exact]
-    gone = {f.path for f in p.c.removed_files}
-    f = p.w.choose(f for f in here if f.path not in gone)
+    removed = {f.path for f in p.c.removed_files}
+    f = p.w.choose(f for f in here if f.path not in removed)
     if f is None or not p.c.manifests:
         return None
-    said = columns(f.columns or "")
-    id = p.w.choose(id for id, c in said.items() if c.lower is not None)
-    if id is None or (lower := said[id].lower) is None:
+    statistics = columns(f.columns or "")
+    id = p.w.choose(id for id, c in statistics.items() if c.lower is not None)
+    if id is None or (lower := statistics[id].lower) is None:
         return None
-    return p.changed(kept_files=(EntryColumn(f, id, said[id]).changed(lower=above(lower)),))
+    return p.changed(kept_files=(EntryColumn(f, id, statistics[id]).changed(lower=above(lower)),))
 
 
 # --- manifests ----------------------------------------------------------------------------------------------------------
@@ -143,12 +143,12 @@ def partitioned(p: CommitSite) -> Iterator[ManifestLine]:
     return (m for m in p.c.manifests or () if m.partitions and m.found and fields(m.found)[0].lower is not None)
 
 
-def line(p: CommitSite, m: ManifestLine, said: PartitionSummary, found: PartitionSummary | None = None) -> Planted:
+def line(p: CommitSite, m: ManifestLine, summary: PartitionSummary, found: PartitionSummary | None = None) -> Planted:
     """The run in which a line of the manifest list says something else of its first partition field."""
     has = fields(m.found or "")
     wrong = replace(
         m,
-        partitions=fields_text([said, *fields(m.partitions or "")[1:]]),
+        partitions=fields_text([summary, *fields(m.partitions or "")[1:]]),
         found=fields_text([found or has[0], *has[1:]]),
     )
     return p.changed(manifests=tuple(wrong if x is m else x for x in p.c.manifests or ()))
@@ -161,8 +161,8 @@ def of_no_partition(p: CommitSite, m: ManifestLine) -> Planted:
 
 def without_the_last(p: CommitSite, m: ManifestLine) -> Planted | None:
     """A manifest list says partitions of a manifest, and leaves the highest out."""
-    said = fields(m.partitions or "")[0]
-    return line(p, m, said._replace(upper=below(said.upper))) if isinstance(said.upper, int) else None
+    summaries = fields(m.partitions or "")[0]
+    return line(p, m, summaries._replace(upper=below(summaries.upper))) if isinstance(summaries.upper, int) else None
 
 
 def without_bounds(p: CommitSite, m: ManifestLine) -> Planted:
@@ -172,8 +172,8 @@ def without_bounds(p: CommitSite, m: ManifestLine) -> Planted:
 
 def without_null(p: CommitSite, m: ManifestLine) -> Planted:
     """A manifest has a file whose partition is null, and the manifest list says that it has none."""
-    said, found = (fields(x or "")[0] for x in (m.partitions, m.found))
-    return line(p, m, said._replace(nulls=False), found._replace(nulls=True))
+    listed, found = (fields(x or "")[0] for x in (m.partitions, m.found))
+    return line(p, m, listed._replace(nulls=False), found._replace(nulls=True))
 
 
 def of_other_content(p: CommitSite, m: ManifestLine) -> Planted:

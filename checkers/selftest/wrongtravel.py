@@ -32,9 +32,9 @@ DOUBLE = "an id that is read with the precision of a double"
 def elsewhere(w: World, *, newest: bool) -> Planted | None:
     """A time travel returns the rows of another snapshot than it names."""
     for t in w.rng.sample(w.tables, len(w.tables)):
-        at = {c.snapshot_id: k for k, c in enumerate(t.main, 1)}
+        positions = {c.snapshot_id: k for k, c in enumerate(t.main, 1)}
         for o in w.shuffled(o for o in w.operations.values() if o.table == t.name and _travelled(o)):
-            asked = at.get(o.result["snapshot"])
+            asked = positions.get(o.result["snapshot"])
             if asked is None:
                 continue
             others = [t.settled(o.invoked.index)] if newest else range(1, len(t.states))
@@ -49,9 +49,9 @@ def misses_row(w: World) -> Planted | None:
     o = w.choose(o for o in w.operations.values() if _travelled(o) and o.result["rows"])
     if o is None:
         return None
-    left = list(o.result["rows"])
-    left.pop(w.rng.randrange(len(left)))
-    return w.read_as(o, {**o.result, "rows": left})
+    rest = list(o.result["rows"])
+    rest.pop(w.rng.randrange(len(rest)))
+    return w.read_as(o, {**o.result, "rows": rest})
 
 
 def _travelled(o: Operation) -> bool:
@@ -90,8 +90,8 @@ def possible(t: GoodTable, first: int, last: int, back: int) -> set[int | None]:
 
 def travel(t: GoodTable, process: int, op: str, back: int, snapshot: int) -> list[Event]:
     """A time travel from invocation to answer, with the rows of its snapshot; none for a snapshot that main has not."""
-    at = next((k for k, c in enumerate(t.main, 1) if c.snapshot_id == snapshot), 0)
-    result = {"snapshot": snapshot, "rows": values(t.states[at].rows())}
+    position = next((k for k, c in enumerate(t.main, 1) if c.snapshot_id == snapshot), 0)
+    result = {"snapshot": snapshot, "rows": values(t.states[position].rows())}
     return edits.answered(process, "read-snapshot", t.name, {"back": back}, op, result)
 
 
@@ -118,10 +118,10 @@ class TravelSite:
 def moments(w: World) -> Iterator[TravelSite]:
     """Moments for a time travel, in random order."""
     found = [(t, e.index) for t in w.tables for e in w.events if e.table == t.name and e.type != "invoke"]
-    for t, at in w.shuffled(found):
-        first = t.settled(at + 1)
+    for t, n in w.shuffled(found):
+        first = t.settled(n + 1)
         if first > 1:
-            yield TravelSite(w, t, at + 1, first, t.reached(at))
+            yield TravelSite(w, t, n + 1, first, t.reached(n))
 
 
 def to_one_of(
@@ -146,11 +146,11 @@ def expired(s: TravelSite) -> Planted | None:
         return None  # one that is under way may have dropped them only later
     versions = s.t.log.metadata
     for n in range(1, len(versions)):
-        gone = [x for x in versions[n - 1].snapshots if x not in versions[n].snapshots]
-        if gone:
-            back = len(versions[n].snapshots) + s.w.rng.randrange(len(gone))
+        dropped = [x for x in versions[n - 1].snapshots if x not in versions[n].snapshots]
+        if dropped:
+            back = len(versions[n].snapshots) + s.w.rng.randrange(len(dropped))
             snapshot = answer(s.t, n - 1, back)
-            if snapshot is not None and snapshot in gone and snapshot not in s.possible(back):
+            if snapshot is not None and snapshot in dropped and snapshot not in s.possible(back):
                 return s.gets(back, snapshot)
     return None
 
@@ -178,7 +178,7 @@ def one_after_another(first: How, second: How) -> Callable[[CommitSite], Planted
     """Two reads by two processes during a write: the first sees it, the second does not."""
 
     def change(p: CommitSite) -> Planted | None:
-        t, at, process = p.t, p.o.invoked.index + 1, edits.fresh(p.w.events)
+        t, index, process = p.t, p.o.invoked.index + 1, edits.fresh(p.w.events)
         events: list[Event] = []
         for n, (how, k) in enumerate(((first, p.k), (second, p.k - 1))):
             if how == "read":
@@ -186,14 +186,14 @@ def one_after_another(first: How, second: How) -> Callable[[CommitSite], Planted
                 continue
             back = p.w.rng.randrange(min(4, k))
             snapshot = t.main[k - 1 - back].snapshot_id
-            if answer(t, t.at(k), back) != snapshot:
+            if answer(t, t.version_of(k), back) != snapshot:
                 return None  # an expiry had shortened the history
-            if n == 0 and snapshot in possible(t, t.settled(at), p.k - 1, back):
+            if n == 0 and snapshot in possible(t, t.settled(index), p.k - 1, back):
                 return None  # as the oldest of a short history: it does not prove that the commit was seen
-            if n == 1 and snapshot in possible(t, p.k, t.reached(at), back):
+            if n == 1 and snapshot in possible(t, p.k, t.reached(index), back):
                 return None  # the history may have answered the same later
             events += travel(t, process + n, f"read-{n}", back, snapshot)
-        return p.w.planted("read-1", events=edits.inserted(p.w.events, at, events))
+        return p.w.planted("read-1", events=edits.inserted(p.w.events, index, events))
 
     return change
 
@@ -270,8 +270,8 @@ def both(w: World) -> Iterator[BothSite]:
 def stale(s: BothSite, *, rows: bool) -> Planted | None:
     """It names an old snapshot; ``rows``: and returns its rows."""
     first = s.t.settled(s.o.invoked.index)
-    mine = sorted(tuple(r[1:]) for r in s.o.result["rows"] if r[0] == int(s.second))
-    old = [p for p in range(1, first) if sorted(map(tuple, s.t.states[p].rows())) != mine]
+    own = sorted(tuple(r[1:]) for r in s.o.result["rows"] if r[0] == int(s.second))
+    old = [p for p in range(1, first) if sorted(map(tuple, s.t.states[p].rows())) != own]
     p = s.w.choose(p for p in old if not rows or s.t.states[p] not in s.t.states[first:])
     return None if p is None else s.names(s.t.main[p - 1].snapshot_id, values(s.t.states[p].rows()) if rows else None)
 
@@ -285,10 +285,10 @@ def both_nothing(s: BothSite) -> Planted | None:
 
 def goes_back(s: BothSite) -> Planted | None:
     """A read of two tables finds its first table at an older snapshot the second time."""
-    at = next((k for k, c in enumerate(s.t.main, 1) if c.snapshot_id == s.o.result["first"]), 0)
-    if s.second or at <= 1:
+    position = next((k for k, c in enumerate(s.t.main, 1) if c.snapshot_id == s.o.result["first"]), 0)
+    if s.second or position <= 1:
         return None
-    return s.w.read_as(s.o, {**s.o.result, "again": s.t.main[s.w.rng.randrange(at - 1)].snapshot_id})
+    return s.w.read_as(s.o, {**s.o.result, "again": s.t.main[s.w.rng.randrange(position - 1)].snapshot_id})
 
 
 def of_a_third(s: BothSite) -> Planted:

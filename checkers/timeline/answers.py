@@ -64,20 +64,20 @@ def contradictions(t: Timeline, o: Operation) -> list[str]:
     """
     if negative := _negative(o):
         return [f"{n}, but no number of files or snapshots and no size is negative" for n in negative]
-    said = claims_of(o)
-    if said is None or o.end is None or o.end >= t.seen_until or not t.rooted or not t.unbroken:
+    claims = claims_of(o)
+    if claims is None or o.end is None or o.end >= t.seen_until or not t.rooted or not t.unbroken:
         return []
-    if said.dropped_snapshots is not None and not t.out_of_order:
-        return _of_expiry(t, o, said)
-    commits = [] if said.dropped_snapshots is not None else t.commits.get(o.op, [])
+    if claims.dropped_snapshots is not None and not t.out_of_order:
+        return _of_expiry(t, o, claims)
+    commits = [] if claims.dropped_snapshots is not None else t.commits.get(o.op, [])
     if not commits or any(c.snapshot_id not in t.position or not c.readable for c in commits):
         return []
     if any(_perhaps_of(t, c, o) for c in t.unnamed):
         return []
     return [
-        f"{n} {what}, but the log has {there}"
-        for what, n, there, exact in _counted(said, commits)
-        if n > there or (exact and not said.at_least and n != there)
+        f"{n} {what}, but the log has {real}"
+        for what, n, real, exact in _counted(claims, commits)
+        if n > real or (exact and not claims.at_least and n != real)
     ]
 
 
@@ -96,44 +96,46 @@ def _perhaps_of(t: Timeline, c: Commit, o: Operation) -> bool:
     return bool(t.chain.under_way(t.chain.steps[c.metadata], [o]))
 
 
-def _counted(said: ProcedureResult, commits: list[Commit]) -> Iterator[tuple[str, int, int, bool]]:
+def _counted(claims: ProcedureResult, commits: list[Commit]) -> Iterator[tuple[str, int, int, bool]]:
     """What was counted: its name, the answer's number, the log's, and whether they must be equal."""
-    gone = [f for c in commits for f in c.removed_files]
-    came = [f for c in commits for f in c.added_files]
-    gone_deletes, came_deletes = _deletes(gone), _deletes(came)
+    removed = [f for c in commits for f in c.removed_files]
+    added = [f for c in commits for f in c.added_files]
+    gone_deletes, came_deletes = _deletes(removed), _deletes(added)
     found: list[tuple[str, int | None, int, bool]] = [
-        ("replaced data files", said.removed_data, len(gone) - len(gone_deletes), True),
-        ("added data files", said.added_data, len(came) - len(came_deletes), True),
-        ("bytes of replaced data files", said.removed_bytes, sum(f.size for f in gone if f.role == "data"), True),
-        ("removed delete files", said.removed_deletes, len(gone_deletes), False),
-        ("added delete files", said.added_deletes, len(came_deletes), True),
+        ("replaced data files", claims.removed_data, len(removed) - len(gone_deletes), True),
+        ("added data files", claims.added_data, len(added) - len(came_deletes), True),
+        ("bytes of replaced data files", claims.removed_bytes, sum(f.size for f in removed if f.role == "data"), True),
+        ("removed delete files", claims.removed_deletes, len(gone_deletes), False),
+        ("added delete files", claims.added_deletes, len(came_deletes), True),
     ]
     counts = [c.procedure_counts for c in commits]
     for what, n, of_several in (
-        ("bytes of added delete files", said.added_delete_bytes, True),
-        ("replaced manifests", said.replaced_manifests, False),
-        ("added manifests", said.created_manifests, False),
+        ("bytes of added delete files", claims.added_delete_bytes, True),
+        ("replaced manifests", claims.replaced_manifests, False),
+        ("added manifests", claims.created_manifests, False),
     ):
         if (of_several or len(counts) == 1) and all(what in x for x in counts):
             found.append((what, n, sum(x[what] for x in counts), True))
-    yield from ((what, n, there, exact) for what, n, there, exact in found if n is not None)
+    yield from ((what, n, real, exact) for what, n, real, exact in found if n is not None)
 
 
 def _deletes(files: Iterable[FileEntry]) -> list[FileEntry]:
     return [f for f in files if f.role == "deletes"]
 
 
-def _of_expiry(t: Timeline, o: Operation, said: ProcedureResult) -> list[str]:
+def _of_expiry(t: Timeline, o: Operation, claims: ProcedureResult) -> list[str]:
     """An expiry's answer, compared with the snapshots that disappeared while it ran."""
     end = o.start if o.end is None else o.end
-    gone: set[int] = set()
+    vanished: set[int] = set()
     for s, dropped, able in t.drops:
         if not able:
             return []  # nobody can have dropped them then: an acknowledgement that came too early makes the times wrong
         if s.earliest <= end and s.latest >= o.start:
-            gone |= dropped
-    if (said.dropped_snapshots or 0) > len(gone):
-        return [f"{said.dropped_snapshots} deleted manifest lists, but {len(gone)} snapshots were dropped while it ran"]
-    if said.deleted_files and not gone:
-        return [f"{said.deleted_files} deleted files, but no snapshot was dropped while it ran"]
+            vanished |= dropped
+    if (claims.dropped_snapshots or 0) > len(vanished):
+        return [
+            f"{claims.dropped_snapshots} deleted manifest lists, but {len(vanished)} snapshots were dropped while it ran"
+        ]
+    if claims.deleted_files and not vanished:
+        return [f"{claims.deleted_files} deleted files, but no snapshot was dropped while it ran"]
     return []

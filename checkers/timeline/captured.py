@@ -89,15 +89,15 @@ def without_table(t: Timeline) -> Iterator[tuple[Capture, Capture | None, Operat
     acks = [(o.completed.time, o) for o in t.ops if o.type == "ok" and o.completed is not None and t.commits.get(o.op)]
     first = min(acks, key=lambda a: a[0], default=None)
     found: Capture | None = None
-    again = False
-    there = [c.metadata is not None for c in captures]
+    seen_again = False
+    present = [c.metadata is not None for c in captures]
     for n, c in enumerate(captures):
         if c.metadata is not None:
-            found, again = c, False
+            found, seen_again = c, False
             continue
-        if not any(there[n:]):
+        if not any(present[n:]):
             return  # gone for good
         proof = first[1] if first is not None and first[0] < c.time else None
-        if (found is not None or proof is not None) and not again:
-            again = True
+        if (found is not None or proof is not None) and not seen_again:
+            seen_again = True
             yield c, found, proof

@@ -36,9 +36,9 @@ def after(k: int) -> str:
     return f"after commit {k} of main" if k else "before the first commit of main"
 
 
-def count(n: int, one: str, many: str | None = None) -> str:
-    """``1 file``, ``2 files``, ``2 anomalies`` (``many`` if it is not ``one`` with an s)."""
-    return f"{n} {one if n == 1 else many or one + 's'}"
+def count(n: int, singular: str, many: str | None = None) -> str:
+    """``1 file``, ``2 files``, ``2 anomalies`` (``many`` if it is not ``singular`` with an s)."""
+    return f"{n} {singular if n == 1 else many or singular + 's'}"
 
 
 def listing(items: Iterable[Any], most: int = MOST_IN_A_SENTENCE, word: Callable[[Any], str] = str) -> str:
@@ -82,8 +82,8 @@ def _cut(text: str) -> str:
 def operation(o: Operation) -> str:
     """``delete of id 7 (w1-12, process 1)``; of several engines ``DuckDB delete of id 7 (w1-12, process 1)``."""
     what = arguments(o.value)
-    by = f"{engine(o)} " if o.mixed else ""
-    return f"{by}{o.f}{' ' + what if what else ''} ({o.op}, {process(o)})"
+    who = f"{engine(o)} " if o.mixed else ""
+    return f"{who}{o.f}{' ' + what if what else ''} ({o.op}, {process(o)})"
 
 
 def engine(o: Operation) -> str:
@@ -110,10 +110,12 @@ def outcome(o: Operation) -> str:
     """``acknowledged at 8 312 ms``, ``failed at …``, ``of unknown outcome``."""
     if o.completed is None:
         return "never completed"
-    at = ms(o.completed.time)
-    return {"ok": f"acknowledged at {at}", "fail": f"reported as failed at {at}", "info": f"left unknown at {at}"}[
-        o.type
-    ]
+    when = ms(o.completed.time)
+    return {
+        "ok": f"acknowledged at {when}",
+        "fail": f"reported as failed at {when}",
+        "info": f"left unknown at {when}",
+    }[o.type]
 
 
 def snapshot(c: Commit) -> str:

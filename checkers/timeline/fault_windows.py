@@ -74,7 +74,7 @@ def windows(events: Iterable[Event]) -> tuple[FaultWindow, ...]:
             on[name] = (e.time, verb == "toggle" and e.type == "invoke")
         elif name is not None and verb == "toggle" and on[name][1] and e.type in ("ok", "fail"):
             found.append(FaultWindow(name, on.pop(name)[0], e.time, True))
-    found += [FaultWindow(name, at, last, False) for name, (at, _) in on.items()]
+    found += [FaultWindow(name, start, last, False) for name, (start, _) in on.items()]
     return tuple(sorted(found, key=lambda w: (w.start, w.end, w.name)))
 
 
@@ -92,15 +92,15 @@ def merged(found: Sequence[FaultWindow]) -> list[tuple[int, int]]:
 def outside(start: int, end: int, faulty: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """``[start, end]`` without the intervals ``faulty`` (disjoint, ascending)."""
     out: list[tuple[int, int]] = []
-    at = start
+    begin = start
     for a, b in faulty:
-        if b <= at:
+        if b <= begin:
             continue
         if a >= end:
             break
-        if a > at:
-            out.append((at, a))
-        at = max(at, b)
-    if at < end:
-        out.append((at, end))
+        if a > begin:
+            out.append((begin, a))
+        begin = max(begin, b)
+    if begin < end:
+        out.append((begin, end))
     return out

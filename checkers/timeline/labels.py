@@ -36,19 +36,19 @@ MOST_PAIRS = 200_000
 """Pairs of a snapshot and an operation, under way at the same time, that are compared; with more, nothing is matched."""
 
 
-def labels(t: Timeline, told: SnapshotMakers, meaning: Meaning, tries: Mapping[str, int]) -> Labels:
+def labels(t: Timeline, makers: SnapshotMakers, meaning: Meaning, tries: Mapping[str, int]) -> Labels:
     """The makers of the snapshots that name none. One that main no longer has is by its effect alone nobody's for certain.
 
     Args:
         t: with the names that are told already.
-        told: who made some of them, by requests and rows.
+        makers: who made some of them, by requests and rows.
         meaning: what an operation removes and adds at a state; None where it has no meaning.
         tries: operation → its commit requests.
     """
-    unnamed = {k: c for k, c in enumerate(t.main, 1) if c.op is None and not _settled(c, told)}
-    off_main = [c for c in off_main_without_name(t) if not _settled(c, told)]
-    out = Labels(told.made, told.how, told.shared, frozenset(told.suspects), tuple(told.doubts), tries)
-    in_one = {op for ops in told.shared.values() for op in ops}
+    unnamed = {k: c for k, c in enumerate(t.main, 1) if c.op is None and not _settled(c, makers)}
+    off_main = [c for c in off_main_without_name(t) if not _settled(c, makers)]
+    out = Labels(makers.made, makers.how, makers.shared, frozenset(makers.suspects), tuple(makers.doubts), tries)
+    in_one = {op for ops in makers.shared.values() for op in ops}
     missing = [
         o
         for o in t.ops
@@ -82,8 +82,8 @@ def labels(t: Timeline, told: SnapshotMakers, meaning: Meaning, tries: Mapping[s
     return replace(out, made={**out.made, **made}, how={**out.how, **how}, perhaps=perhaps)
 
 
-def _settled(c: Commit, told: SnapshotMakers) -> bool:
-    return c.snapshot_id in told.shared or c.snapshot_id in told.doubtful
+def _settled(c: Commit, makers: SnapshotMakers) -> bool:
+    return c.snapshot_id in makers.shared or c.snapshot_id in makers.doubtful
 
 
 def _able(t: Timeline, unnamed: Mapping[int, Commit], missing: list[Operation]) -> dict[int, list[Operation]] | None:

@@ -108,7 +108,7 @@ def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Seq
             out.name(c.snapshot_id, op, "rows")
             taken.add(op)
             first[op] = c
-        elif _again(t, c, op, first) or _beside(t, c, op, first):
+        elif _made_again(t, c, op, first) or _beside(t, c, op, first):
             out.name(c.snapshot_id, op, "rows")
     for c in rest:
         signed = signers[c.snapshot_id]
@@ -195,7 +195,7 @@ def _in_one(t: Timeline, c: Commit, signed: frozenset[str], taken: set[str]) -> 
     return inserts and all(any(_signed(r, op) for op in signed) for r in changes.added)
 
 
-def _again(t: Timeline, c: Commit, op: str, first: Mapping[str, Commit]) -> bool:
+def _made_again(t: Timeline, c: Commit, op: str, first: Mapping[str, Commit]) -> bool:
     """Whether a commit adds what another one of the operation, whose engine never names itself, added."""
     before, o = first.get(op), t.everything[op]
     if before is None or engine_of(o.engine).marks:

@@ -19,8 +19,8 @@ class NetRows(NamedTuple):
 
 def order_of(columns: Sequence[str]) -> tuple[int, ...] | None:
     """The position of each of ``COLUMNS`` in rows with these columns; None: the usual positions."""
-    at = tuple(columns.index(c) for c in COLUMNS)
-    return None if at == tuple(range(len(columns))) else at
+    places = tuple(columns.index(c) for c in COLUMNS)
+    return None if places == tuple(range(len(columns))) else places
 
 
 def row_of(change: RowChange, order: tuple[int, ...] | None) -> Row:
@@ -32,10 +32,10 @@ def net_changes(c: Commit, row: Callable[[RowChange], Row]) -> NetRows | None:
     """The net rows that a commit removed and added; None when unknown."""
     if c.added is None or c.removed is None:
         return None
-    gone, come = tuple(map(row, c.removed)), tuple(map(row, c.added))
-    if not gone or not come or (len({*gone, *come}) == len(gone) + len(come)):
-        return NetRows(_together(gone), _together(come))
-    removed, added = Counter(gone), Counter(come)
+    removed_rows, added_rows = tuple(map(row, c.removed)), tuple(map(row, c.added))
+    if not removed_rows or not added_rows or (len({*removed_rows, *added_rows}) == len(removed_rows) + len(added_rows)):
+        return NetRows(_together(removed_rows), _together(added_rows))
+    removed, added = Counter(removed_rows), Counter(added_rows)
     both = removed & added
     return NetRows(tuple((removed - both).elements()), tuple((added - both).elements()))
 

@@ -96,8 +96,8 @@ class OperationColumns:
 
     def ms(self, among: Bools) -> list[float]:
         """How long those ``among`` took that have a completion, ms."""
-        there = among & (self.ended >= 0)
-        return ((self.ended - self.start)[there] / 1e6).tolist()  # type: ignore[no-any-return]
+        ended = among & (self.ended >= 0)
+        return ((self.ended - self.start)[ended] / 1e6).tolist()  # type: ignore[no-any-return]
 
     def pair_up(self) -> bool:
         """Whether ids are different, and each process invokes only what follows the end of its operation before; see ``history.pair``."""

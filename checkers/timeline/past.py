@@ -42,7 +42,7 @@ class TableHistory:
         if not entries:
             return frozenset()
         time = entries[min(back, len(entries) - 1)][0]
-        return frozenset(s for at, s in entries if at == time)
+        return frozenset(s for moment, s in entries if moment == time)
 
     def _plain(self, m: Metadata, back: int) -> int | None:
         """The answer where the newest entries are main's newest snapshots, one after the other; None where more must be looked at."""
@@ -52,8 +52,8 @@ class TableHistory:
         newest = log[: -back - 2 : -1]
         ids = [s for _, s in newest]
         try:
-            older = max(at for at, _ in log[: -back - 1])
-            if not all(b < a for a, b in pairwise([*(at for at, _ in newest), older])):
+            older = max(moment for moment, _ in log[: -back - 1])
+            if not all(b < a for a, b in pairwise([*(moment for moment, _ in newest), older])):
                 return None
         except TypeError:
             return None
@@ -73,7 +73,7 @@ class TableHistory:
         if not log:
             return [(-k, s) for k, s in enumerate(line)]
         try:
-            entries = [(int(at), int(s)) for at, s in log]
+            entries = [(int(moment), int(s)) for moment, s in log]
         except (TypeError, ValueError):
             return None
         if entries[-1][1] != m.current:

@@ -32,9 +32,9 @@ def one_each(log: TableLog, operations: Mapping[str, Operation]) -> TableLog:
     groups = [g for g in _groups(log, able) if len(g) > 1] if able else []
     if not groups:
         return log
-    gone = {c.snapshot_id for g in groups for c in g[:-1]}
+    joined = {c.snapshot_id for g in groups for c in g[:-1]}
     last = {g[-1].snapshot_id: _joined(g, format_of(log)) for g in groups}
-    kept = (last.get(c.snapshot_id, c) for c in log.commits if c.snapshot_id not in gone)
+    kept = (last.get(c.snapshot_id, c) for c in log.commits if c.snapshot_id not in joined)
     return replace(log, commits=tuple(kept))
 
 
@@ -63,13 +63,13 @@ def _groups(log: TableLog, able: set[str]) -> Iterator[list[Commit]]:
         yield line
 
 
-def _joined(line: Sequence[Commit], of: TableFormat[Any, Any]) -> Commit:
+def _joined(line: Sequence[Commit], table_format: TableFormat[Any, Any]) -> Commit:
     """The last commit on the parent of the first, with the net of all."""
     first = line[0]
     readable = all(c.readable for c in line)
     rows = _net_rows(line) if readable else (None, None)
     files = _net_files(line)
-    last: Commit = of.joined(line)
+    last: Commit = table_format.joined(line)
     return replace(
         last,
         parent_id=first.parent_id,

@@ -130,15 +130,15 @@ class TableStates:
 
     def any_unknown(self, first: int, last: int) -> bool:
         """Whether the rows of any position ``first`` … ``last`` are unknown."""
-        at = bisect_left(self.unknown, first)
-        return at < len(self.unknown) and self.unknown[at] <= last
+        place = bisect_left(self.unknown, first)
+        return place < len(self.unknown) and self.unknown[place] <= last
 
     def changes_of(self, key: int | None, first: int, last: int) -> list[int]:
         """Positions in ``first`` … ``last`` where the table, or the key, changed."""
         if key is None:
             return [p for p in range(max(first, 1), last + 1) if p not in self._same]
-        at = self._changed.get(key, [])
-        return at[bisect_left(at, first) : bisect_right(at, last)]
+        positions = self._changed.get(key, [])
+        return positions[bisect_left(positions, first) : bisect_right(positions, last)]
 
     @cached_property
     def _same(self) -> frozenset[int]:

@@ -100,10 +100,12 @@ class Timeline:
     @property
     def of_every_snapshot(self) -> Timeline:
         """The same table with a commit for every snapshot: time travel reaches those that were never current, too."""
-        return self if self.told is None else self._told  # a timeline that kept itself would never go by itself
+        return (
+            self if self.told is None else self._every_snapshot
+        )  # a timeline that kept itself would never go by itself
 
     @cached_property
-    def _told(self) -> Timeline:
+    def _every_snapshot(self) -> Timeline:
         return replace(self, log=self.told or self.log, told=None)
 
     @property
@@ -243,8 +245,8 @@ class Timeline:
     def settled(self, event: int) -> int:
         """Highest position on main certainly committed before the event with this index."""
         indices, positions = self._settled
-        at = bisect_left(indices, event)
-        return positions[at - 1] if at else 0
+        place = bisect_left(indices, event)
+        return positions[place - 1] if place else 0
 
     # --- what was ever current
 
@@ -255,13 +257,13 @@ class Timeline:
         visited: set[int] = set()
         for m in self.log.metadata:
             line: list[int] = []
-            at = m.current
-            while at is not None and at not in visited and at in self.snapshots:
-                visited.add(at)
-                line.append(at)
-                at = self.snapshots[at].parent_id
+            current = m.current
+            while current is not None and current not in visited and current in self.snapshots:
+                visited.add(current)
+                line.append(current)
+                current = self.snapshots[current].parent_id
             gap = m.n == self.log.metadata[0].n or bool(m.problems)
-            if not out and (at is None or m.current is None):
+            if not out and (current is None or m.current is None):
                 out.append(Version(None, m.n))
             if gap:
                 out += [Version(s, m.n) for s in reversed(line[1:])]
@@ -274,10 +276,10 @@ class Timeline:
         """Snapshots that were on main at some time: current in a metadata version, or an ancestor of such a snapshot."""
         found: set[int] = set()
         for v in self.versions:
-            at = v.snapshot
-            while at is not None and at not in found and at in self.snapshots:
-                found.add(at)
-                at = self.snapshots[at].parent_id
+            snapshot = v.snapshot
+            while snapshot is not None and snapshot not in found and snapshot in self.snapshots:
+                found.add(snapshot)
+                snapshot = self.snapshots[snapshot].parent_id
         return frozenset(found)
 
     def ancestors(self, snapshot: int | None) -> Iterator[Commit]:
@@ -314,18 +316,18 @@ class Timeline:
         """The last metadata version that had the snapshot on main, and the next one, which had not; None if it was never lost."""
         last: tuple[Metadata, Metadata] | None = None
         before: Metadata | None = None
-        had, current = False, None
+        on_main, current = False, None
         for m in self.log.metadata:
             if before is None or m.current != current:
-                if had and m.current is not None and self._child_of(m.current, current):
+                if on_main and m.current is not None and self._child_of(m.current, current):
                     has = True
                 else:
                     has = any(c.snapshot_id == snapshot for c in self.ancestors(m.current))
-                if had and not has and before is not None:
+                if on_main and not has and before is not None:
                     last = before, m
-                had, current = has, m.current
+                on_main, current = has, m.current
             before = m
-        return last if not had else None
+        return last if not on_main else None
 
     @cached_property
     def set_backs(self) -> dict[int, SetBack]:
@@ -353,17 +355,19 @@ class Timeline:
                 continue
             around = {o.op for o in chain.under_way(step)}
             able = [o for o in rollbacks if o.op in around and set_back_to(o) in (None, m.current)]
-            left = [o for o in able if o in free]
-            if not left:
+            candidates = [o for o in able if o in free]
+            if not candidates:
                 continue
-            there = max(unseen, until.get(m.current, -1))
-            by = min(left, key=lambda o: (o.type != "ok", set_back_to(o) is None, o.end or 0))
-            free.remove(by)
+            reached = max(unseen, until.get(m.current, -1))
+            rollback = min(candidates, key=lambda o: (o.type != "ok", set_back_to(o) is None, o.end or 0))
+            free.remove(rollback)
             maker = self.everything.get(self.snapshots[m.current].op or "")
             late = maker is not None and (maker.type != "ok" or maker.end is None or maker.end >= step.earliest)
-            moved = by.start > there or found_elsewhere(by)
-            certain = (not late and (by.type == "ok" or set_back_to(by) is not None)) or (by.type == "ok" and moved)
-            found[m.n] = SetBack(before, m, by, min(o.invoked.index for o in able), certain, moved)
+            moved = rollback.start > reached or found_elsewhere(rollback)
+            certain = (not late and (rollback.type == "ok" or set_back_to(rollback) is not None)) or (
+                rollback.type == "ok" and moved
+            )
+            found[m.n] = SetBack(before, m, rollback, min(o.invoked.index for o in able), certain, moved)
         return found
 
     def _made_by(self, step: VersionStep) -> int:
@@ -405,9 +409,9 @@ class Timeline:
         for s in self.chain.steps:
             if s.before is None or s.after.snapshots[: len(s.before.snapshots)] == s.before.snapshots:
                 continue
-            gone = frozenset(s.before.snapshots) - frozenset(s.after.snapshots)
-            if gone:
-                out.append((s, gone, tuple(self.chain.under_way(s, able))))
+            dropped = frozenset(s.before.snapshots) - frozenset(s.after.snapshots)
+            if dropped:
+                out.append((s, dropped, tuple(self.chain.under_way(s, able))))
         return tuple(out)
 
     def rolled_back(self, snapshot: int) -> SetBack | None:

@@ -91,10 +91,10 @@ def _named(t: Timeline, evidence: Evidence) -> Timeline:
     carried = evidence.carried.get(t.name, ())
     if all(c.op is not None and (c.attempt or not carried) for c in t.log.commits):
         return t
-    told = told_by_proxies_and_rows(t, carried, evidence.swaps.get(t.name, ()))
-    first = Labels(told.made, told.how, told.shared)
+    makers = told_by_proxies_and_rows(t, carried, evidence.swaps.get(t.name, ()))
+    first = Labels(makers.made, makers.how, makers.shared)
     t = replace(t, log=labelled(t.log, first), labels=first)
-    found = labels(t, told, meaning, Counter(request.op for request in carried))
+    found = labels(t, makers, meaning, Counter(request.op for request in carried))
     return replace(t, log=labelled(t.log, found), labels=found)
 
 
@@ -142,12 +142,12 @@ def _changed(log: TableLog, before: TableLog) -> Iterator[tuple[Commit, Commit]]
 def _after(c: Commit, base: int, known: Mapping[int, Commit]) -> Commit:
     """A commit without a parent, placed on ``base``."""
     line: list[Commit] = []
-    at: int | None = base
-    while at is not None and at in known and len(line) <= len(known):
-        line.append(known[at])
-        at = known[at].parent_id
+    snapshot: int | None = base
+    while snapshot is not None and snapshot in known and len(line) <= len(known):
+        line.append(known[snapshot])
+        snapshot = known[snapshot].parent_id
     rows: dict[tuple[object, ...], list[RowChange]] = {}
-    whole = at is None and all(x.readable for x in line) and c.readable
+    whole = snapshot is None and all(x.readable for x in line) and c.readable
     for x in reversed(line) if whole else ():
         for r in x.removed or ():
             there = rows.get(r.row)
@@ -165,7 +165,7 @@ def _after(c: Commit, base: int, known: Mapping[int, Commit]) -> Commit:
             same.pop()
         else:
             added.append(r)
-    return replace(c, parent_id=base, added=tuple(added), removed=tuple(r for left in rows.values() for r in left))
+    return replace(c, parent_id=base, added=tuple(added), removed=tuple(r for rest in rows.values() for r in rest))
 
 
 def fates(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[str, dict[str, Resolution]]:

@@ -41,11 +41,11 @@ def unapplied(log: TableLog, accepted: Sequence[AcceptedChange]) -> Iterator[Una
     if until is None:
         return
     on_main = {m.current for m in log.metadata}
-    again = moved_again(accepted)
-    if not again and all(c.main is not None and c.main in on_main for c in accepted):
+    repeated = moved_again(accepted)
+    if not repeated and all(c.main is not None and c.main in on_main for c in accepted):
         return  # as usual
     listed = {s for m in log.metadata for s in m.snapshots}
-    without = _without_move(log, again)
+    without = _without_move(log, repeated)
 
     def missing(c: AcceptedChange) -> int | None:
         if c.main is not None and c.main in on_main:
@@ -70,14 +70,14 @@ def moved_again(accepted: Sequence[AcceptedChange]) -> list[AcceptedChange]:
     return [c for c in old if c.base is not None and c.base != c.main]
 
 
-def _without_move(log: TableLog, again: Sequence[AcceptedChange]) -> set[tuple[str | None, int | None, int | None]]:
+def _without_move(log: TableLog, repeated: Sequence[AcceptedChange]) -> set[tuple[str | None, int | None, int | None]]:
     """Operation, base and target of changes to a snapshot that was there before, for which main did not go from the base to the target.
 
     If main went that way less often than it was told to, the first changes were made: a later one found main there already. An
     operation's request that was sent and accepted twice is one.
     """
     moves = Counter((a.current, b.current) for a, b in pairwise(log.metadata) if a.current != b.current)
-    asked = dict.fromkeys((c.op, c.base, c.main) for c in again)
+    asked = dict.fromkeys((c.op, c.base, c.main) for c in repeated)
     out = set()
     for change in asked:
         way = change[1:]
@@ -111,16 +111,16 @@ def lost_refs(log: TableLog, accepted: Sequence[AcceptedChange]) -> Iterator[Los
         return
     if all(len(m.snapshots) <= 1 for m in log.metadata) and not any(r.keys() - {"main"} for r in heads):
         return  # such a catalog serves only what main has
-    there = {head for refs in heads for head in refs.items()}
+    present = {head for refs in heads for head in refs.items()}
     moves = Counter((name, a.get(name), b[name]) for a, b in pairwise(heads) for name in b if a.get(name) != b[name])
     asked: set[tuple[str | None, str, int | None, int]] = set()
     for c in setting:
         for name, snapshot in c.refs if c.end < until else ():
-            if (name, snapshot) not in there:
+            if (name, snapshot) not in present:
                 yield LostRef(c, name, snapshot, False)
                 continue
             # Only one ref is set: the base is what it must have, if it ever had that.
-            own = c.main is None and len(c.refs) == 1 and c.base != snapshot and (name, c.base) in there
+            own = c.main is None and len(c.refs) == 1 and c.base != snapshot and (name, c.base) in present
             if not own or (c.op, name, c.base, snapshot) in asked:
                 continue
             asked.add((c.op, name, c.base, snapshot))

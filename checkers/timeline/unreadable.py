@@ -53,8 +53,8 @@ def missing_file(error: ErrorChain | None) -> str | None:
         name, message = link[0], link[1] if len(link) > 1 else ""
         if name == NO_SUCH_KEY or f"{NO_SUCH_KEY}: " in message:
             found_none = ""
-        said = [message] if name in NOT_THERE else _QUOTED.findall(message)
-        for text in said:
+        quoted = [message] if name in NOT_THERE else _QUOTED.findall(message)
+        for text in quoted:
             if (found := _FILE.search(text)) is not None:
                 return found[0].rstrip(".:")
     return found_none
@@ -119,7 +119,7 @@ class Watch:
         self._suspicions: dict[str, _Suspicion] = {}
 
     def completed(
-        self, table: str, op: str, invoked: int, at: int, outcome: str, error: ErrorChain | None, *, reads: bool
+        self, table: str, op: str, invoked: int, index: int, outcome: str, error: ErrorChain | None, *, reads: bool
     ) -> bool:
         """Count one operation; times in ns. Returns whether its table is unreadable for certain, without a table log.
 
@@ -132,7 +132,7 @@ class Watch:
         file = missing_file(error)
         if file is None:
             return False
-        suspicion = self._suspicions.setdefault(table, _Suspicion(at, file, op))
+        suspicion = self._suspicions.setdefault(table, _Suspicion(index, file, op))
         suspicion.file = suspicion.file or file
         if invoked >= suspicion.since:
             suspicion.writers.add(writer_of(op))
@@ -156,10 +156,10 @@ def unreadable(evidence: Evidence) -> tuple[UnreadableTable, ...]:
         return ()
     watch = Watch(len({writer_of(o.op) for o in operations}))
     done = [(o.completed.index, o.completed.time, o) for o in operations if o.completed is not None]
-    for _, at, o in sorted(done, key=lambda d: d[0]):
+    for _, index, o in sorted(done, key=lambda d: d[0]):
         for table in tables_of(o):
             error = o.error if _concerns(o.error, evidence.logs.get(table), len(tables_of(o))) else None
-            watch.completed(table, o.op, o.start, at, o.type, error, reads=reads_rows(o.f))
+            watch.completed(table, o.op, o.start, index, o.type, error, reads=reads_rows(o.f))
     return tuple(sorted(_certain(evidence, operations, watch), key=lambda u: (u.since, u.table)))
 
 
@@ -171,10 +171,10 @@ def _certain(evidence: Evidence, operations: list[Operation], watch: Watch) -> I
         since, file, op = suspicion
         log = evidence.logs.get(table)
         if log is not None and log.complete:
-            gone = _needed(log, file)
-            if gone is None:
+            missing = _needed(log, file)
+            if missing is None:
                 continue
-            file = file or gone
+            file = file or missing
         elif not watch.witnessed(table):
             continue
         later = sum(table in tables_of(o) and o.start >= since and o.type != "ok" for o in operations)
@@ -200,11 +200,11 @@ def same_file(path: str, file: str) -> bool:
 def _needed(log: TableLog, file: str) -> str | None:
     """The file (any if it has no name), as the log names it, if main's last snapshot or the pointer needs it and the store does not have it."""
     current = log.metadata[-1].current if log.metadata else None
-    gone = [p.file for p in log.problems if p.code == "missing-metadata" and p.file is not None]
-    gone += [f.path for f in log.missing_files if current in f.snapshots]
+    missing = [p.file for p in log.problems if p.code == "missing-metadata" and p.file is not None]
+    missing += [f.path for f in log.missing_files if current in f.snapshots]
     problems = (p for c in log.commits if c.snapshot_id == current for p in c.problems)
-    gone += [p.file for p in problems if p.code == "missing-file" and p.file is not None]
-    return next((path for path in gone if not file or same_file(path, file)), None)
+    missing += [p.file for p in problems if p.code == "missing-file" and p.file is not None]
+    return next((path for path in missing if not file or same_file(path, file)), None)
 
 
 def file_words(file: str) -> str:

@@ -106,10 +106,10 @@ class Chain(Generic[C, M]):
         base: dict[str, M | None] = {}
         last: M | None = None
         for k, (m, here) in enumerate(zip(versions, self._places, strict=True)):
-            said = m.predecessor
+            predecessor = m.predecessor
             before, last = last, m
-            again = here in first
-            if before is not None and said == before.location and not again and not m.problems:  # as mostly
+            repeated = here in first
+            if before is not None and predecessor == before.location and not repeated and not m.problems:  # as mostly
                 yield VersionStep(before, m, (), False, False, earliest[k], latest[k])
                 first[here] = newest[here] = k
                 base[here] = before
@@ -118,17 +118,17 @@ class Chain(Generic[C, M]):
             broken, loose = not METADATA.isdisjoint(codes), "fork" in codes
             passed: tuple[M, ...] = ()
             gap = broken or not k
-            if again:
+            if repeated:
                 before, passed = base[here], versions[first[here] + 1 : k]
-            elif said is not None and (n := newest.get(place(said))) is not None:
+            elif predecessor is not None and (n := newest.get(place(predecessor))) is not None:
                 before, passed = versions[n], versions[n + 1 : k]
                 if passed and self._goes_on(m, passed[-1], before):  # it was made from that, and its log lacks an entry
                     before, passed = passed[-1], ()
             elif loose:  # a chain of its own
                 before, passed, gap = None, versions[:k], True
-            elif said is not None and k and not broken:
+            elif predecessor is not None and k and not broken:
                 gap = True
-            yield VersionStep(before, m, passed, again, gap, earliest[k], latest[k])
+            yield VersionStep(before, m, passed, repeated, gap, earliest[k], latest[k])
             first.setdefault(here, k)
             base.setdefault(here, before)
             newest[here] = k
@@ -155,7 +155,7 @@ class Chain(Generic[C, M]):
                     starts[n + 1] = o.start
                 if n and o.type == "ok" and o.completed is not None and o.completed.time < ends[n - 1]:
                     ends[n - 1] = o.completed.time
-        at = 0
+        index = 0
         captures = [c for c in self.log.captures if c.metadata is not None]
         locations = self._places
         seen: list[int] = []
@@ -165,8 +165,8 @@ class Chain(Generic[C, M]):
         ]
         for capture in captures:  # the first of a version that the log has
             where = place(capture.metadata or "")
-            at = next((n for n in range(at, size) if locations[n] == where), at)
-            seen.append(at)
+            index = next((n for n in range(index, size) if locations[n] == where), index)
+            seen.append(index)
         for j, capture in enumerate(captures):
             if seen[j] + 1 < size and locations[seen[j]] == place(capture.metadata or ""):
                 starts[seen[j] + 1] = max(starts[seen[j] + 1], capture.time)

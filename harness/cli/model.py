@@ -200,12 +200,12 @@ def bound_of(m: Modelled) -> Bound:
 
 def _lines(found: Explored) -> list[str]:
     """What the search found, and how much there was to find it in."""
-    from checkers.formats.iceberg.model.scenario import said
+    from checkers.formats.iceberg.model.scenario import steps_text
 
     out = [f"{found.logs:,} logs of commits in {found.seconds:.1f} s of processor time"]
     out += ["every promise holds"] if not found.found else []
     for name, log in sorted(found.found.items()):
-        out.append(f"{name}: " + "; ".join(said(log)))
+        out.append(f"{name}: " + "; ".join(steps_text(log)))
     refused = ", ".join(f"{rule} {times:,}" for rule, times in found.fired.most_common())
     return [*out, f"refused by: {refused or 'nothing'}"]
 
@@ -226,13 +226,13 @@ def _wrong(m: Modelled, bound: Bound, found: Explored) -> list[str]:
 def _written(m: Modelled, bound: Bound, found: Explored, folder: Path, every: bool) -> list[Path]:
     """Write each counterexample as a scenario, and say so."""
     from checkers.formats.iceberg.model.explore import version_after
-    from checkers.formats.iceberg.model.scenario import said, scenario
+    from checkers.formats.iceberg.model.scenario import scenario, steps_text
 
     def text(name: str, log: Log) -> Callable[[str], tuple[str, str]]:
         return lambda called: scenario(bound, log, name, version_after(bound, log), called)
 
     logs = found.each() if every else sorted(found.found.items())
-    return _files(m, [(name, "; ".join(said(log)), text(name, log)) for name, log in logs], folder, every)
+    return _files(m, [(name, "; ".join(steps_text(log)), text(name, log)) for name, log in logs], folder, every)
 
 
 def _ways_written(m: Modelled, of: Faulty, found: WaySearchResult, folder: Path, every: bool) -> list[Path]:

@@ -196,7 +196,7 @@ def test_every_planted_bug_of_a_recorded_run_is_told_alike(part: int) -> None:
     planted = 0
     for n, m in enumerate(mine):
         for w in worlds:
-            bug = m.plant(w.again(Random(n)))
+            bug = m.plant(w.with_rng(Random(n)))
             if bug is not None:
                 planted += 1
                 false, _ = agrees(bug.evidence)

@@ -70,7 +70,7 @@ def test_a_table_that_begins_otherwise_is_told_and_no_operation_is_accused(
     plant: Plant[Any], worlds: list[World]
 ) -> None:
     for n in range(8):
-        bug = plant.plant(worlds[n % len(worlds)].again(Random(n))) or plant.plant(worlds[1].again(Random(n)))
+        bug = plant.plant(worlds[n % len(worlds)].with_rng(Random(n))) or plant.plant(worlds[1].with_rng(Random(n)))
         assert bug is not None and bug.culprit is None and bug.nobody == wrongcreation.CREATED
         said = Checker().check(bug.evidence)
         assert trial.detects(plant, bug, said), (n, said)

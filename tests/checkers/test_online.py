@@ -219,7 +219,7 @@ def test_of_a_clean_stretch_nothing_is_left_to_the_full_check() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", MINE, ids=lambda m: m.name)
 def test_a_planted_bug_is_told_or_counted_as_not_judged(bug: Plant[Any], worlds: list[World]) -> None:
-    turns = [(n, bug.plant(worlds[n].again(Random(f"online/{bug.name}/{n}")))) for n in range(len(worlds))]
+    turns = [(n, bug.plant(worlds[n].with_rng(Random(f"online/{bug.name}/{n}")))) for n in range(len(worlds))]
     placed = [(n, p.evidence, p.ops) for n, p in turns if p is not None][:PLACEMENTS]
     if not placed:
         pytest.skip("no run has a place for it")

@@ -89,7 +89,7 @@ def test_who_made_what_is_wrong_is_named_before_who_met_it(plant: Plant[Any], wo
 
 def test_a_culprit_that_is_named_second_does_not_count(worlds: list[World]) -> None:
     m = next(m for m in MINE if m.name == "false-failure")
-    bug = m.plant(worlds[0].again(Random(0)))
+    bug = m.plant(worlds[0].with_rng(Random(0)))
     assert bug is not None and bug.culprit is not None
     verdict = BY_NAME[m.checker].check(bug.evidence)
     found = next(a for a in verdict.anomalies if a.name == "false-failure")
@@ -156,7 +156,7 @@ def native(e: Evidence) -> dict[object, list[object]]:
 @pytest.mark.parametrize("plant", [m for m in MINE if m.neutral], ids=lambda m: m.name)
 def test_a_bug_of_every_format_leaves_what_only_iceberg_has(plant: Plant[Any], worlds: list[World]) -> None:
     for n, w in enumerate(worlds):
-        bug = plant.plant(w.again(Random(n)))
+        bug = plant.plant(w.with_rng(Random(n)))
         if bug is not None:
             before, after = native(w.evidence), native(bug.evidence)
             assert {k: v for k, v in after.items() if before.get(k, v) != v} == {}
@@ -242,7 +242,7 @@ def test_a_blind_checker_does_not_pass(worlds: list[World]) -> None:
 
 def test_an_alarm_about_another_operation_does_not_count(worlds: list[World]) -> None:
     m = next(m for m in MINE if m.name == "false-failure")
-    bug = m.plant(worlds[0].again(Random(0)))
+    bug = m.plant(worlds[0].with_rng(Random(0)))
     assert bug is not None
     verdict = BY_NAME[m.checker].check(bug.evidence)
     assert trial.detects(m, bug, verdict) == {"false-failure"}

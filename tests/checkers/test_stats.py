@@ -92,7 +92,7 @@ def test_a_checker_declares_all_that_it_counts_in_a_run_with_a_planted_bug(world
     judged = set()
     for m in (*MUTATIONS, *(p for p in OF_DELTA if not p.neutral)):
         rng = Random(f"stats/{m.name}")
-        bug = next((b for w in worlds if (b := m.plant(w.again(rng))) is not None), None)
+        bug = next((b for w in worlds if (b := m.plant(w.with_rng(rng))) is not None), None)
         if bug is None or m.checker not in BY_NAME:
             continue
         opinions = [c for c in ALL if c.second_opinion and m.checker == "replay"]

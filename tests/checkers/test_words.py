@@ -39,7 +39,7 @@ def planted() -> Iterator[Evidence]:
     worlds = [World(recorded.load(name), Random(0)) for name in recorded.names()]
     for m in MUTATIONS:
         if m.name in ("column-nulled", "delete-lost-to-compaction", "compaction-resurrects-a-row"):
-            found = (m.plant(w.again(Random(m.name))) for w in worlds)
+            found = (m.plant(w.with_rng(Random(m.name))) for w in worlds)
             yield next(bug.evidence for bug in found if bug is not None)
 
 

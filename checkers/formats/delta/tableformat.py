@@ -32,5 +32,5 @@ class Delta(TableFormat[DeltaCommit, DeltaMetadata]):
     def set_back(self, c: DeltaCommit, m: DeltaMetadata, table: str) -> str:
         return f"`RESTORE TABLE {table} TO VERSION AS OF {m.n}`"
 
-    def same_but_time(self, one: DeltaMetadata, other: DeltaMetadata) -> bool:
-        return one.configuration == other.configuration
+    def same_but_time(self, first: DeltaMetadata, other: DeltaMetadata) -> bool:
+        return first.configuration == other.configuration

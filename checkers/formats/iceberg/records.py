@@ -149,8 +149,8 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
     @property
     def procedure_counts(self) -> Mapping[str, int]:
         """Manifests, by the summary, and the bytes of delete files, unless some share a Puffin file, whose size counts once for all."""
-        said = {"replaced manifests": "manifests-replaced", "added manifests": "manifests-created"}
-        counts = {what: int(n) for what, key in said.items() if (n := self.summary.get(key, "")).isdecimal()}
+        names = {"replaced manifests": "manifests-replaced", "added manifests": "manifests-created"}
+        counts = {what: int(n) for what, key in names.items() if (n := self.summary.get(key, "")).isdecimal()}
         deletes = [f for f in self.added_files if f.role == "deletes"]
         if all(f.content == "position-deletes" for f in deletes):
             counts["bytes of added delete files"] = sum(f.size for f in deletes)
@@ -175,13 +175,13 @@ class Grown(msgspec.Struct, frozen=True, gc=False):
         Raises:
             RecordError: ``old`` has no such entries.
         """
-        left = len(old) - self.skip
-        if 0 <= self.skip <= len(old) and self.keep in (None, left):
+        length = len(old) - self.skip
+        if 0 <= self.skip <= len(old) and self.keep in (None, length):
             return old[self.skip :] + self.add
         name, entries = record.shown(key), f"the number of entries in the record before, which is {len(old)}"
         record.must(0 <= self.skip <= len(old), f"{name}, which grew: skip", f"from 0 to {entries}", self.skip)
         raise RecordError(
-            f"{name}, which grew: keep must be {left}, skip less than {entries}, not {record.shown(self.keep)}"
+            f"{name}, which grew: keep must be {length}, skip less than {entries}, not {record.shown(self.keep)}"
         )
 
     @staticmethod
@@ -199,15 +199,15 @@ class Grown(msgspec.Struct, frozen=True, gc=False):
         return {"skip": skip, "keep": keep, "add": new[keep:]}
 
 
-def _carried(was: Any, said: Any, now: Any) -> bool:
-    """Whether a change from ``was`` to ``said`` is in ``now``, which may have more changes: of keys, of entries, of a number."""
-    if said in (was, now):
+def _carried(was: Any, value: Any, now: Any) -> bool:
+    """Whether a change from ``was`` to ``value`` is in ``now``, which may have more changes: of keys, of entries, of a number."""
+    if value in (was, now):
         return True
-    if isinstance(was, dict) and isinstance(said, dict) and isinstance(now, dict):
-        return all(said.get(k) == now.get(k) for k in {*was, *said} if was.get(k) != said.get(k))
-    if isinstance(was, list) and isinstance(said, list) and isinstance(now, list):
-        return all((x in said) == (x in now) for x in (*was, *said) if x not in was or x not in said)
-    return type(said) is int and now != was
+    if isinstance(was, dict) and isinstance(value, dict) and isinstance(now, dict):
+        return all(value.get(k) == now.get(k) for k in {*was, *value} if was.get(k) != value.get(k))
+    if isinstance(was, list) and isinstance(value, list) and isinstance(now, list):
+        return all((x in value) == (x in now) for x in (*was, *value) if x not in was or x not in value)
+    return type(value) is int and now != was
 
 
 class IcebergMetadata(Metadata, frozen=True, gc=False, kw_only=True):
@@ -228,8 +228,8 @@ class IcebergMetadata(Metadata, frozen=True, gc=False, kw_only=True):
         entries = self.raw.get("metadata-log")
         if not isinstance(entries, list) or not entries or not isinstance(entries[-1], dict):
             return None
-        said = entries[-1].get("metadata-file")
-        return said if isinstance(said, str) else None
+        location = entries[-1].get("metadata-file")
+        return location if isinstance(location, str) else None
 
     def carries(self, other: IcebergMetadata, base: IcebergMetadata) -> bool:
         """Also of a version without a change: nothing of it can be lost."""
@@ -246,8 +246,8 @@ class IcebergMetadata(Metadata, frozen=True, gc=False, kw_only=True):
     @property
     def properties(self) -> Mapping[str, Any]:
         """The table's properties; empty where they cannot be read."""
-        said = self.raw.get("properties")
-        return said if isinstance(said, dict) else {}
+        given = self.raw.get("properties")
+        return given if isinstance(given, dict) else {}
 
     @property
     def as_of(self) -> list[tuple[Any, Any]] | None:

@@ -160,14 +160,16 @@ def bound_text(value: Bound | None) -> str:
     )
 
 
-def columns_text(said: Iterable[tuple[int, ColumnStatistics]]) -> str:
+def columns_text(statistics: Iterable[tuple[int, ColumnStatistics]]) -> str:
     """The inverse of :func:`columns`."""
-    return ";".join(f"{id}{c.kind},{_numbers(c[1:4])},{bound_text(c.lower)},{bound_text(c.upper)}" for id, c in said)
+    return ";".join(
+        f"{id}{c.kind},{_numbers(c[1:4])},{bound_text(c.lower)},{bound_text(c.upper)}" for id, c in statistics
+    )
 
 
-def fields_text(said: Iterable[PartitionSummary]) -> str:
+def fields_text(summaries: Iterable[PartitionSummary]) -> str:
     """The inverse of :func:`fields`."""
-    return ";".join(f"{s.kind},{_numbers(s[1:3])},{bound_text(s.lower)},{bound_text(s.upper)}" for s in said)
+    return ";".join(f"{s.kind},{_numbers(s[1:3])},{bound_text(s.lower)},{bound_text(s.upper)}" for s in summaries)
 
 
 def _numbers(values: tuple[Any, ...]) -> str:

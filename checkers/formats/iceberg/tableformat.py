@@ -39,13 +39,13 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
     def backoff(self, properties: Mapping[str, Any]) -> RetryLimits:
         """By ``commit.retry.*``; what is no whole number counts as unsaid."""
         own = RetryLimits().properties()
-        said = {k: n for k in own if isinstance(n := properties.get(k), str) and re.fullmatch(r"\d{1,12}", n)}
-        return RetryLimits(*(int(said.get(k, n)) for k, n in own.items()))
+        given = {k: n for k in own if isinstance(n := properties.get(k), str) and re.fullmatch(r"\d{1,12}", n)}
+        return RetryLimits(*(int(given.get(k, n)) for k, n in own.items()))
 
-    def same_but_time(self, one: IcebergMetadata, other: IcebergMetadata) -> bool:
-        if one.format_version != other.format_version:
+    def same_but_time(self, first: IcebergMetadata, other: IcebergMetadata) -> bool:
+        if first.format_version != other.format_version:
             return False
-        a, b = one.raw, other.raw
+        a, b = first.raw, other.raw
         keys = (a.keys() | b.keys()) - IN_EVERY_VERSION
         return all(a.get(k) is b.get(k) or a.get(k) == b.get(k) for k in keys)
 
@@ -59,14 +59,14 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
 
     def made_on(self, c: IcebergCommit, parent: IcebergCommit | None) -> bool | None:
         """By the totals of both summaries."""
-        said: list[bool] = []
+        answers: list[bool] = []
         for total, gained, lost in _TOTALS:
             after = _count(c, total)
             before = 0 if parent is None else _count(parent, total)
             plus, minus = (_count(c, key, 0) for key in (gained, lost))
             if after is not None and before is not None and plus is not None and minus is not None:
-                said.append(after == before + plus - minus)
-        return all(said) if said else None
+                answers.append(after == before + plus - minus)
+        return all(answers) if answers else None
 
     def described(self, spec: Mapping[str, Any]) -> str:
         return f"format version {spec.get('format_version', 2)}"
@@ -93,7 +93,7 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
 
 def _count(c: IcebergCommit, key: str, absent: int | None = None) -> int | None:
     """A number of a summary; None: it is none."""
-    said = c.summary.get(key)
-    if said is None:
+    text = c.summary.get(key)
+    if text is None:
         return absent
-    return int(said) if re.fullmatch(r"\d{1,18}", said) else None
+    return int(text) if re.fullmatch(r"\d{1,18}", text) else None

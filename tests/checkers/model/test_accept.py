@@ -83,7 +83,7 @@ def _at_snapshot(t: TableSpec) -> TableSpec:
 def test_damage_of_recorded_runs_is_refused(bug: str, share: float) -> None:
     plant = next(p for p in stalescans.PLANTS if p.name == bug)
     worlds = [World(recorded.load(name), Random(0)) for name in recorded.names()]
-    planted = [p for n in range(20) for w in worlds[n % len(worlds) :] if (p := plant.plant(w.again(Random(n))))]
+    planted = [p for n in range(20) for w in worlds[n % len(worlds) :] if (p := plant.plant(w.with_rng(Random(n))))]
     refused = [p for p in planted if any(p.ops & {*a.ops} for a in judged(p.evidence).anomalies)]
     assert len(planted) >= 20
     assert len(refused) >= share * len(planted), (len(refused), len(planted))

@@ -7,7 +7,7 @@ import pytest
 from checkers.conflicts.validations import Rule
 from checkers.formats.iceberg.model.explore import Bound, Log, logs
 from checkers.formats.iceberg.model.properties import DANGLING
-from checkers.formats.iceberg.model.scenario import said
+from checkers.formats.iceberg.model.scenario import steps_text
 from checkers.judge.check import verdict_of
 from tests.checkers.model.test_model import COW, EVERY, MOR
 from tests.support.judging import UNREDUCED
@@ -58,7 +58,7 @@ def disagreements(bound: Bound) -> tuple[int, int, list[str]]:
             agree = bool(found & SAME[name]) and before <= found
         if not agree:
             notes = [note for v in verdicts if v.valid == "unknown" for note in v.notes]
-            differ.append(f"{'; '.join(said(log))}: model {name}, checkers {sorted(found)} {notes}")
+            differ.append(f"{'; '.join(steps_text(log))}: model {name}, checkers {sorted(found)} {notes}")
     return total, broken, differ
 
 

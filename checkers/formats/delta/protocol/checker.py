@@ -83,8 +83,8 @@ class Protocol(TableChecker):
 
     def _anomaly(self, b: BrokenProtocol, log: DeltaLog, unit: Unit) -> Anomaly:
         rule = PROTOCOL_RULES[b.name]
-        by = {m.version: str(m.info.get("userMetadata")) for m in log.metadata}
-        makers = [by[v] for v in reversed(b.versions) if v in by]
+        writers = {m.version: str(m.info.get("userMetadata")) for m in log.metadata}
+        makers = [writers[v] for v in reversed(b.versions) if v in writers]
         ops = tuple(dict.fromkeys(op for op in makers if op in unit.everything))
         made = f"The {explain.operation(unit.everything[ops[0]])} made version {b.versions[-1]}: " if ops else ""
         text = b.text if made else f"{b.text[:1].upper()}{b.text[1:]}"

@@ -41,8 +41,8 @@ class LogReplay:
             yield from self._added(m, fields, seen)
         for path in sorted(changed):
             if self._paths[path] > 1:
-                said = f"after version {m.version} {path} is in the table {self._paths[path]} times, each with another deletion vector"
-                yield BrokenProtocol("several-vectors", said, v, (path,))
+                text = f"after version {m.version} {path} is in the table {self._paths[path]} times, each with another deletion vector"
+                yield BrokenProtocol("several-vectors", text, v, (path,))
         self.metadata = next(m.of("metaData"), self.metadata)
         self.protocol = next(m.of("protocol"), self.protocol)
 
@@ -52,22 +52,22 @@ class LogReplay:
             self._paths[file[0]] -= 1
         else:
             verb = "removes" if fields.get("dataChange", True) else "rewrites"
-            said = f"version {m.version} {verb} {_named(file)}, which is not in the table then"
-            yield BrokenProtocol("removed-twice", said, (m.version,), file[:1])
+            text = f"version {m.version} {verb} {_named(file)}, which is not in the table then"
+            yield BrokenProtocol("removed-twice", text, (m.version,), file[:1])
 
     def _added(self, m: DeltaMetadata, fields: Mapping[str, Any], seen: set[LogicalFile]) -> Iterator[BrokenProtocol]:
         file, vector = logical_file(fields), fields.get("deletionVector")
         if file in seen or (file in self.live and fields.get("dataChange", True)):
-            said = f"version {m.version} adds {_named(file)}, which is in the table already"
-            yield BrokenProtocol("added-twice", said, (m.version,), file[:1])
+            text = f"version {m.version} adds {_named(file)}, which is in the table already"
+            yield BrokenProtocol("added-twice", text, (m.version,), file[:1])
         seen.add(file)
         if file not in self.live:
             self._paths[file[0]] += 1
         self.live[file] = fields
         rows = self._rows.get(file[0])
         if vector and rows is not None and vector.get("cardinality", 0) > rows:
-            said = f"version {m.version} gives {file[0]}, which has {rows} rows, a deletion vector of {vector['cardinality']}"
-            yield BrokenProtocol("vector-too-long", said, (m.version,), file[:1])
+            text = f"version {m.version} gives {file[0]}, which has {rows} rows, a deletion vector of {vector['cardinality']}"
+            yield BrokenProtocol("vector-too-long", text, (m.version,), file[:1])
 
 
 def _named(file: LogicalFile) -> str:
@@ -86,10 +86,10 @@ def repeated(replay: LogReplay, m: DeltaMetadata) -> Iterator[BrokenProtocol]:
 def _differences(d: DerivedFile, replay: LogReplay) -> Iterator[str]:
     """In which respects it differs from the log."""
     if d.live is not None:
-        said, there = {*d.live}, {*replay.live}
-        if lacking := sorted(there - said, key=str):
-            yield f"lacks {len(lacking)} of the {len(there)} files of the table, such as {_named(lacking[0])}"
-        if more := sorted(said - there, key=str):
+        derived, live = {*d.live}, {*replay.live}
+        if lacking := sorted(live - derived, key=str):
+            yield f"lacks {len(lacking)} of the {len(live)} files of the table, such as {_named(lacking[0])}"
+        if more := sorted(derived - live, key=str):
             yield f"has {len(more)} files that are not in the table, such as {_named(more[0])}"
     if d.files is not None and d.files != len(replay.live):
         yield f"says {d.files} files, and the table has {len(replay.live)}"
@@ -106,13 +106,13 @@ def _differences(d: DerivedFile, replay: LogReplay) -> Iterator[str]:
         yield f"says the versions of applications {d.transactions}, and the log {replay.transactions}"
 
 
-def _first_unlike(said: Mapping[str, Any], there: Mapping[str, Any]) -> str | None:
+def _first_unlike(derived: Mapping[str, Any], live: Mapping[str, Any]) -> str | None:
     """The first key in which two actions differ, where lists are sets and what is empty is absent."""
 
     def plain(value: Any) -> Any:
         return (sorted(value, key=str) if isinstance(value, list | tuple) else value) or None
 
-    return next((k for k in said if plain(said[k]) != plain(there.get(k))), None)
+    return next((k for k in derived if plain(derived[k]) != plain(live.get(k))), None)
 
 
 def compacted(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
@@ -126,5 +126,5 @@ def compacted(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
                 if d.since <= other.version <= m.version:
                     [*own.take(other)]
             if {*d.live} != {*own.live}:
-                said = f"{d.file} has {len(d.live)} files, and the versions {d.since} to {m.version} leave {len(own.live)} of theirs"
-                yield BrokenProtocol("compacted-unlike", said, (m.version,), (d.file,))
+                text = f"{d.file} has {len(d.live)} files, and the versions {d.since} to {m.version} leave {len(own.live)} of theirs"
+                yield BrokenProtocol("compacted-unlike", text, (m.version,), (d.file,))

@@ -39,8 +39,8 @@ def numbered(log: DeltaLog) -> Iterator[BrokenProtocol]:
         yield BrokenProtocol("version-gap", f"the first version is {first}", (first,))
     for a, b in pairwise(log.metadata):
         if b.version != a.version + 1:
-            said = f"version {b.version} follows version {a.version}"
-            yield BrokenProtocol("version-gap", said, (a.version, b.version))
+            text = f"version {b.version} follows version {a.version}"
+            yield BrokenProtocol("version-gap", text, (a.version, b.version))
     for p in log.problems:
         if p.code == "written-over" and p.snapshot is not None:
             yield BrokenProtocol("version-replaced", p.why, (p.snapshot,), (p.file,) if p.file else ())
@@ -56,22 +56,22 @@ def protocol(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
     ids: str | None = None
     for n, m in enumerate(versions):
         for name in ("protocol", "metaData", "commitInfo"):
-            there = [*m.of(name)]
-            if len(there) > 1:
+            actions = [*m.of(name)]
+            if len(actions) > 1:
                 yield BrokenProtocol(
-                    "protocol-twice", f"version {m.version} has {len(there)} actions {name}", (m.version,)
+                    "protocol-twice", f"version {m.version} has {len(actions)} actions {name}", (m.version,)
                 )
-            if n == 0 and m.version == 0 and not there and name != "commitInfo":
+            if n == 0 and m.version == 0 and not actions and name != "commitInfo":
                 yield BrokenProtocol("protocol-absent", f"version 0 has no action {name}", (0,))
         now = next(m.of("protocol"), now)
         metadata = next(m.of("metaData"), None)
         if metadata is not None:
             if ids is not None and metadata.get("id") != ids:
-                said = f"version {m.version} gives the table the id {metadata.get('id')}, which was {ids}"
-                yield BrokenProtocol("table-id-changed", said, (m.version,))
+                text = f"version {m.version} gives the table the id {metadata.get('id')}, which was {ids}"
+                yield BrokenProtocol("table-id-changed", text, (m.version,))
             ids = metadata.get("id")
-        for said in _absent_features(m, now):
-            yield BrokenProtocol("feature-absent", said, (m.version,))
+        for text in _absent_features(m, now):
+            yield BrokenProtocol("feature-absent", text, (m.version,))
 
 
 def _absent_features(m: DeltaMetadata, now: Mapping[str, Any]) -> Iterator[str]:
@@ -96,16 +96,16 @@ def times(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
         time = m.info.get("inCommitTimestamp")
         first = bool(m.actions) and "commitInfo" in m.actions[0]
         if not isinstance(time, int) or not first:
-            said = (
+            text = (
                 f"version {m.version} says no time"
                 if not isinstance(time, int)
                 else "its first action is no commitInfo"
             )
-            yield BrokenProtocol("commit-time-absent", said, (m.version,))
+            yield BrokenProtocol("commit-time-absent", text, (m.version,))
             continue
         if before is not None and time <= before[1]:
-            said = f"version {m.version} is of {time} ms, and version {before[0]} of {before[1]} ms"
-            yield BrokenProtocol("commit-time-order", said, (before[0], m.version))
+            text = f"version {m.version} is of {time} ms, and version {before[0]} of {before[1]} ms"
+            yield BrokenProtocol("commit-time-order", text, (before[0], m.version))
         before = m.version, time
 
 
@@ -119,8 +119,8 @@ def row_ids(log: DeltaLog) -> Iterator[BrokenProtocol]:
             if domain.get("domain") == "delta.rowTracking":
                 mark = _watermark(domain, mark)
         if mark < before:
-            said = f"version {m.version} sets the high water mark of row ids to {mark}, and it was {before}"
-            yield BrokenProtocol("row-id-watermark", said, (m.version,))
+            text = f"version {m.version} sets the high water mark of row ids to {mark}, and it was {before}"
+            yield BrokenProtocol("row-id-watermark", text, (m.version,))
         if m.configuration.get("delta.enableRowTracking") != "true":
             continue
         for fields in m.of("add"):
@@ -132,12 +132,12 @@ def row_ids(log: DeltaLog) -> Iterator[BrokenProtocol]:
                 continue
             last = base + rows.get(path, 1) - 1
             if last > mark:
-                said = f"{path} of version {m.version} has row ids up to {last}, above the high water mark {mark}"
-                yield BrokenProtocol("row-id-watermark", said, (m.version,), (path,))
+                text = f"{path} of version {m.version} has row ids up to {last}, above the high water mark {mark}"
+                yield BrokenProtocol("row-id-watermark", text, (m.version,), (path,))
             shared = next((p for p, (b, e, _) in given.items() if p != path and base <= e and b <= last), None)
             if shared is not None:
-                said = f"{path} of version {m.version} has row ids from {base} to {last}, and {shared} from {given[shared][0]}"
-                yield BrokenProtocol("row-ids-shared", said, (given[shared][2], m.version), (path, shared))
+                text = f"{path} of version {m.version} has row ids from {base} to {last}, and {shared} from {given[shared][0]}"
+                yield BrokenProtocol("row-ids-shared", text, (given[shared][2], m.version), (path, shared))
             given.setdefault(path, (base, last, m.version))
 
 
@@ -156,17 +156,17 @@ def transactions(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
         id = m.info.get("txnId")
         if isinstance(id, str):
             if id in made:
-                said = f"versions {made[id]} and {m.version} are of the transaction {id}"
-                yield BrokenProtocol("transaction-twice", said, (made[id], m.version))
+                text = f"versions {made[id]} and {m.version} are of the transaction {id}"
+                yield BrokenProtocol("transaction-twice", text, (made[id], m.version))
             made[id] = m.version
         for txn in m.of("txn"):
             app, number = str(txn.get("appId")), txn.get("version")
             if not isinstance(number, int):
                 continue
             if app in applications and number <= applications[app][0]:
-                last, there = applications[app]
-                said = f"version {m.version} says {number} of the application {app}, and version {there} said {last}"
-                yield BrokenProtocol("application-version", said, (there, m.version))
+                last, before = applications[app]
+                text = f"version {m.version} says {number} of the application {app}, and version {before} said {last}"
+                yield BrokenProtocol("application-version", text, (before, m.version))
             applications[app] = number, m.version
 
 
@@ -178,21 +178,21 @@ def provenance(log: DeltaLog, operations: Mapping[str, Operation]) -> Iterator[B
         read = info.get("readVersion")
         if isinstance(read, int) and read >= m.version:
             yield BrokenProtocol("read-version", f"version {m.version} says that it read version {read}", (m.version,))
-        if info.get("isBlindAppend") is True and (gone := [str(f.get("path")) for f in m.of("remove")]):
-            said = f"version {m.version} says that it is a blind append, and removes {gone[0]}"
-            yield BrokenProtocol("blind-append", said, (m.version,), tuple(gone[:1]))
+        if info.get("isBlindAppend") is True and (removed := [str(f.get("path")) for f in m.of("remove")]):
+            text = f"version {m.version} says that it is a blind append, and removes {removed[0]}"
+            yield BrokenProtocol("blind-append", text, (m.version,), tuple(removed[:1]))
         if c is None:
             continue
         back = next((r for r in c.added or () if r.by is not None), None)
         if back is not None and info.get("operation") != "RESTORE":
-            said = f"version {m.version} makes the row at {back.pos} of {back.file} visible again, which {back.by} hid"
-            yield BrokenProtocol("vector-grows-back", said, (m.version,), (back.file,))
+            text = f"version {m.version} makes the row at {back.pos} of {back.file} visible again, which {back.by} hid"
+            yield BrokenProtocol("vector-grows-back", text, (m.version,), (back.file,))
         o = operations.get(c.op) if c.op is not None else None
         kind = KINDS.get(o.f) if o is not None else None
         said_operation = info.get("operation")
         if o is not None and kind is not None and kind.verb in SAYS and said_operation not in SAYS[kind.verb]:
-            said = f"version {m.version} says {said_operation}, and {c.op} is {o.f}"
-            yield BrokenProtocol("operation-unlike", said, (m.version,))
+            text = f"version {m.version} says {said_operation}, and {c.op} is {o.f}"
+            yield BrokenProtocol("operation-unlike", text, (m.version,))
         yield from _metrics(m, c)
 
 
@@ -202,8 +202,8 @@ COUNTED: Mapping[str, tuple[str, str]] = {"WRITE": ("numOutputRows", "added"), "
 
 def _metrics(m: DeltaMetadata, c: DeltaCommit) -> Iterator[BrokenProtocol]:
     metric, which = COUNTED.get(str(m.info.get("operation")), ("", ""))
-    said = str((m.info.get("operationMetrics") or {}).get(metric, ""))
+    counted = str((m.info.get("operationMetrics") or {}).get(metric, ""))
     rows = getattr(c, which, None) if which else None
-    if said.isdecimal() and rows is not None and int(said) != len(rows) and not (which == "added" and c.removed):
-        text = f"version {m.version} says {metric} {said}, and {len(rows)} rows were {which}"
+    if counted.isdecimal() and rows is not None and int(counted) != len(rows) and not (which == "added" and c.removed):
+        text = f"version {m.version} says {metric} {counted}, and {len(rows)} rows were {which}"
         yield BrokenProtocol("metrics-unlike", text, (m.version,))

@@ -46,7 +46,7 @@ class Acknowledged(Judging):
             "upgrade": self._upgraded,
         }
         changes = [o for o in chain.of_table if o.f in checks]
-        told = {f.name for f in self.seen.findings} & {
+        reported = {f.name for f in self.seen.findings} & {
             "vanished-schema",
             "vanished-property",
             "format-version-decreased",
@@ -60,22 +60,22 @@ class Acknowledged(Judging):
             if o.type != "ok" or o.end is None or o.end >= until or not isinstance(o.value, Mapping):
                 continue
             lost = checks[o.f](o, versions, whole)
-            if lost is None or told:
+            if lost is None or reported:
                 continue
             what, has = lost
-            had = [m for m in versions if has(m)]
+            showing = [m for m in versions if has(m)]
             self.seen.count("lost_changes")
             self.found(
                 "lost-metadata-change",
                 f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, yet "
                 + (
                     f"none of the {len(versions)} versions of the log has {what}."
-                    if not had
-                    else f"version {versions[-1].n} ({versions[-1].location}), the last, lacks {what}; version {had[-1].n} "
-                    f"({had[-1].location}) was the last one with it."
+                    if not showing
+                    else f"version {versions[-1].n} ({versions[-1].location}), the last, lacks {what}; version {showing[-1].n} "
+                    f"({showing[-1].location}) was the last one with it."
                 ),
                 ops=(o.op,),
-                files=(*(m.location for m in had[-1:]), versions[-1].location),
+                files=(*(m.location for m in showing[-1:]), versions[-1].location),
             )
 
     def _added_column(
@@ -88,8 +88,8 @@ class Acknowledged(Judging):
             return field is not None and field.get("doc", o.op) == o.op
 
         stays = not self._may_go(o, name)
-        there = (not stays or _field(versions[-1].raw, name) is not None) and (not whole or any(map(has, versions)))
-        return None if there else (f"the column {name} that it added", has)
+        present = (not stays or _field(versions[-1].raw, name) is not None) and (not whole or any(map(has, versions)))
+        return None if present else (f"the column {name} that it added", has)
 
     def _widened_column(
         self, o: Operation, versions: Sequence[Metadata], whole: bool
@@ -100,8 +100,8 @@ class Acknowledged(Judging):
             field = _field(m.raw, name)
             return field is not None and field.get("type") == "long"
 
-        there = has(versions[-1]) or (self._may_go(o, name) and (not whole or any(map(has, versions))))
-        return None if there else (f"the column {name} as long", has)
+        present = has(versions[-1]) or (self._may_go(o, name) and (not whole or any(map(has, versions))))
+        return None if present else (f"the column {name} as long", has)
 
     def _renamed_column(
         self, o: Operation, versions: Sequence[Metadata], whole: bool
@@ -111,9 +111,9 @@ class Acknowledged(Judging):
         def has(m: Metadata) -> bool:
             return _field(m.raw, to) is not None
 
-        there = (self._may_go(o, to) or has(versions[-1])) and (not whole or any(map(has, versions)))
-        gone = self._may_come(o, name) or _field(versions[-1].raw, name) is None
-        return None if there and gone else (f"the column {name} under the name {to}", has)
+        present = (self._may_go(o, to) or has(versions[-1])) and (not whole or any(map(has, versions)))
+        absent = self._may_come(o, name) or _field(versions[-1].raw, name) is None
+        return None if present and absent else (f"the column {name} under the name {to}", has)
 
     def _dropped_column(
         self, o: Operation, versions: Sequence[Metadata], whole: bool
@@ -153,8 +153,8 @@ class Acknowledged(Judging):
         before = last is None or (
             last.type == "ok" and last.completed is not None and last.completed.index < o.invoked.index
         )
-        there = any(value(m) == o.op for m in versions) or not whole
-        lost = not there or (before and value(versions[-1]) != o.op)
+        present = any(value(m) == o.op for m in versions) or not whole
+        lost = not present or (before and value(versions[-1]) != o.op)
         return (f"{key} = {o.op}", lambda m: value(m) == o.op) if lost and key is not None else None
 
     def _upgraded(

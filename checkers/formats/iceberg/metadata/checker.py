@@ -88,9 +88,9 @@ class MetadataRules(TableChecker):
             # Of what its engine committed at once, such a catalog lists only the last snapshot; its parent is in no version.
             findings = [f for f in findings if f.name not in OF_A_PARENT or not _by_several(f, unit.everything)]
         if log.committed_again:
-            told = [f for f in findings if f.name not in OF_A_PARENT]
-            undecided |= len(told) < len(findings)
-            findings = told
+            reported = [f for f in findings if f.name not in OF_A_PARENT]
+            undecided |= len(reported) < len(findings)
+            findings = reported
             notes.append(
                 f"{name}: snapshots were committed more than once: what each adds to its parent was not judged"
             )
@@ -119,7 +119,7 @@ class MetadataRules(TableChecker):
         return super().fold([self._with_shared(p, common[p.table]) if p.table in common else p for p in parts])
 
     def _with_shared(self, part: Part, common: Sequence[Shared]) -> Part:
-        told = tuple(self._anomaly(s.rule, part.table, s.events) for s in common[:MOST_OF_A_NAME])
+        reported = tuple(self._anomaly(s.rule, part.table, s.events) for s in common[:MOST_OF_A_NAME])
         notes = (
             (f"{part.table}: {len(common) - MOST_OF_A_NAME} more shared-file are not shown",)
             if len(common) > MOST_OF_A_NAME
@@ -128,7 +128,7 @@ class MetadataRules(TableChecker):
         stats = cast(MetadataTable, part.stats)
         names = Counter(s.rule.name for s in common)
         counted: MetadataTable = {**stats, "found": dict(sorted({**stats["found"], **names}.items()))}
-        return replace(part, anomalies=(*part.anomalies, *told), notes=(*part.notes, *notes), stats=counted)
+        return replace(part, anomalies=(*part.anomalies, *reported), notes=(*part.notes, *notes), stats=counted)
 
     def _anomaly(self, f: BrokenRule, table: str, events: tuple[int, ...]) -> Anomaly:
         rule = SPEC_RULES[f.name]

@@ -207,12 +207,12 @@ class Contents(Judging):
         else:
             lists = LISTED_PARTS
         parts: list[tuple[str, Callable[[Metadata], Any], Judge]] = [
-            *((x.key, _said(*keys_of(x)), self._list_judge(x)) for x in lists),
+            *((x.key, _fields(*keys_of(x)), self._list_judge(x)) for x in lists),
             ("properties", properties_of, self._properties),
             ("refs", _refs, self._refs),
-            ("location", _said("location"), self._location),
+            ("location", _fields("location"), self._location),
             ("format-version", lambda m: m.format_version, self._format_version),
-            ("statistics", _said(*STATISTICS), self._statistics),
+            ("statistics", _fields(*STATISTICS), self._statistics),
         ]
         changes = [c for part in parts if (c := self._change(step, before, *part)) is not None]
         if changes and self._sets_main(step, before):  # alone, it is a commit that is lost, which other checkers tell
@@ -221,30 +221,30 @@ class Contents(Judging):
             self._judge(step, before, changes)
 
     def _change(
-        self, step: Step, before: Metadata, part: str, said: Callable[[Metadata], Any], judge: Judge
+        self, step: Step, before: Metadata, part: str, part_of: Callable[[Metadata], Any], judge: Judge
     ) -> ChangedPart | None:
         """The part, if it is neither as in the predecessor nor as was due there."""
-        old, new = said(before), said(step.after)
+        old, new = part_of(before), part_of(step.after)
         due = self.due.get((part, before.n))
         if old is new or old == new:
             if due is not None:
                 self.due[part, step.after.n] = due
         elif due is None or all(new != d and meaning(new) != meaning(d) for d in due):
-            return ChangedPart(part, said, judge, old)
+            return ChangedPart(part, part_of, judge, old)
         return None
 
     def _judge(self, step: Step, before: Metadata, changes: list[ChangedPart]) -> None:
         """Tell what the operation does not explain that explains most; if one explains all, it made the version."""
         bases = self._bases(before)
-        told = [
+        accused = [
             (maker, min(([x for c in changes for x in c.judge(step, base, maker)] for base in bases), key=_severity))
             for maker in self._makers(step)
         ]
-        fewest = min(_severity(found) for _, found in told)
-        likely = [m for m, found in told if _severity(found) == fewest]
+        fewest = min(_severity(found) for _, found in accused)
+        likely = [m for m, found in accused if _severity(found) == fewest]
         new = self._new_names(step, before)
         maker = max(likely, key=lambda m: (len(m.named() & new), not m.ops, _answered(m)))
-        found = next(found for m, found in told if m is maker)
+        found = next(found for m, found in accused if m is maker)
         if not step.gap and maker.ops:
             alike = [m for m in likely if not found or len(m.named() & new) == len(maker.named() & new)]
             self.by.settle(step, [o for m in (maker, *alike) for o in m.ops])
@@ -269,13 +269,13 @@ class Contents(Judging):
         """What a version can have been made from: its predecessor, or that with what was due there."""
         found = [before]
         dues = {x: self.due[x.key, before.n] for x in LISTED_PARTS if (x.key, before.n) in self.due}
-        said = self.due.get(("properties", before.n), ())
-        for n in range(max([len(said), *map(len, dues.values())])):
+        earlier = self.due.get(("properties", before.n), ())
+        for n in range(max([len(earlier), *map(len, dues.values())])):
             raw = dict(before.raw)
             for x, values in dues.items():
                 raw |= zip(keys_of(x), values[min(n, len(values) - 1)], strict=True)
-            if said:
-                raw["properties"] = said[min(n, len(said) - 1)]
+            if earlier:
+                raw["properties"] = earlier[min(n, len(earlier) - 1)]
             found.append(replace(before, raw=raw))
         return found
 
@@ -325,11 +325,15 @@ class Contents(Judging):
                 return [Complaint("", f"has no {x.key}")] if step.before is None else []  # told as a missing field
             (old, in_use), (new, now_in_use) = _listed(before, x), _listed(step.after, x)
             found: list[Complaint] = []
-            gone = sorted(old.keys() - new.keys())
-            if gone and not (x.lost is not None and maker.takes(x.lost)):
+            removed = sorted(old.keys() - new.keys())
+            if removed and not (x.lost is not None and maker.takes(x.lost)):
                 found.append(
                     Complaint(
-                        x.vanished, f"{x.words} {explain.listing(gone)}", gone=True, foreign=True, weight=len(gone)
+                        x.vanished,
+                        f"{x.words} {explain.listing(removed)}",
+                        gone=True,
+                        foreign=True,
+                        weight=len(removed),
                     )
                 )
             due = maker.schema(before) if x is SCHEMAS else None
@@ -343,7 +347,7 @@ class Contents(Judging):
                 ]
                 found.append(Complaint(x.changed, explain.listing(never), foreign=True, weight=len(other)))
             more = sorted(new.keys() - old.keys())
-            moved = in_use != now_in_use and in_use not in gone
+            moved = in_use != now_in_use and in_use not in removed
             if (more or moved) and not (maker.may(x.part) if due is None else maker.can(before)):
                 words = [f"{x.words} {n}, which is new" for n in more]
                 words += [f"{x.default} from {in_use} to {now_in_use}"] if moved else []
@@ -362,8 +366,8 @@ class Contents(Judging):
         """The current schema is the one that is due, and no other is new. What breaks another rule, too, is told as that."""
         now = current_schema(step.after.raw)
         wrong = other_than(due, now)
-        said = (now or {}).get("schema-id")
-        beside = [f"schema {n}, which is new and not in use" for n in more if n != said]
+        id = (now or {}).get("schema-id")
+        beside = [f"schema {n}, which is new and not in use" for n in more if n != id]
         told_before = (SCHEMAS.key, before.n) in self.due
         if told_before and not wrong and not beside:
             return []
@@ -373,7 +377,7 @@ class Contents(Judging):
             return [worse[0]._replace(weight=weight, foreign=False)]
         if not wrong and not beside:
             return []
-        words = [f"its current schema, schema {said}: {explain.listing(wrong)}"] if wrong else []
+        words = [f"its current schema, schema {id}: {explain.listing(wrong)}"] if wrong else []
         return [Complaint(SCHEMAS.changed, explain.listing([*words, *beside]), weight=weight)]
 
     def _counter(
@@ -392,18 +396,18 @@ class Contents(Judging):
         """Whether a schema change left each column readable: files keep the type with which they were written."""
         if old is None or new is None or self.by.explained(step, "logs"):
             return []
-        had = columns(old)
+        before = columns(old)
         wrong = [
-            f"the column {f.get('name')} from {_column(had[f.get('id')])} to {_column(f)}"
+            f"the column {f.get('name')} from {_column(before[f.get('id')])} to {_column(f)}"
             for f in dicts(new.get("fields"))
-            if f.get("id") in had and not _readable(had[f.get("id")], f)
+            if f.get("id") in before and not _readable(before[f.get("id")], f)
         ]
         return [Complaint("schema-evolution", explain.listing(wrong), weight=len(wrong))] if wrong else []
 
     @staticmethod
     def _lost_columns(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
-        now, had = columns(current_schema(step.after.raw)), columns(current_schema(before.raw))
-        lost = [f.get("name") for id, f in had.items() if id not in now]
+        now, old = columns(current_schema(step.after.raw)), columns(current_schema(before.raw))
+        lost = [f.get("name") for id, f in old.items() if id not in now]
         lost = [name for name in lost if name not in maker.dropped()]
         if not now or not lost or maker.takes("schema"):
             return []
@@ -417,17 +421,19 @@ class Contents(Judging):
         due = maker.properties(old)
         by_schema = maker.may("schema")
         names = [k for k in sorted({*old, *new}) if not (by_schema and k.startswith(OF_COLUMNS))]
-        gone = [k for k in names if k in old and k not in new]
-        back = [k for k in names if k in old and k in new and old[k] != new[k] and new[k] in self._had(k, step)]
+        removed = [k for k in names if k in old and k not in new]
+        back = [
+            k for k in names if k in old and k in new and old[k] != new[k] and new[k] in self._earlier_values(k, step)
+        ]
         found: list[Complaint] = []
-        if (gone or back) and not maker.takes("property"):
-            words = [f"the property {k} = {old[k]}" for k in (*gone, *back)]
+        if (removed or back) and not maker.takes("property"):
+            words = [f"the property {k} = {old[k]}" for k in (*removed, *back)]
             found.append(
                 Complaint("vanished-property", explain.listing(words), gone=True, foreign=True, weight=len(words))
             )
         if due is None:
             return found
-        other = [k for k in names if k not in gone and k not in back and new.get(k) != due.get(k)]
+        other = [k for k in names if k not in removed and k not in back and new.get(k) != due.get(k)]
         if other:
             words = [f"the property {k} from {old.get(k, 'nothing')} to {new.get(k, 'nothing')}" for k in other]
             found.append(
@@ -437,7 +443,7 @@ class Contents(Judging):
             )
         return found
 
-    def _had(self, key: str, step: Step) -> set[str]:
+    def _earlier_values(self, key: str, step: Step) -> set[str]:
         """All values of a property before a version."""
         while self._until < step.after.n and self._until < len(self.chain.log.metadata):
             for k, v in properties_of(self.chain.log.metadata[self._until]).items():
@@ -465,9 +471,9 @@ class Contents(Judging):
         now = step.after.current
         if now == before.current or now is None or step.gap or self.lists_one:
             return False
-        mine = {c.snapshot_id for c in self.chain.commits_of.get(step.after.n, ())}
+        own = {c.snapshot_id for c in self.chain.commits_of.get(step.after.n, ())}
         known = now in self.chain.snapshots and before.current in self.chain.snapshots
-        return known and now not in mine and all(s != before.current for s in self.chain.ancestors(now))
+        return known and now not in own and all(s != before.current for s in self.chain.ancestors(now))
 
     @staticmethod
     def _main(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
@@ -510,11 +516,11 @@ class Contents(Judging):
 
     def _missing_fields(self, step: Step, before: Metadata) -> None:
         m = step.after
-        gone = [k for k in REQUIRED if before.raw.get(k) is not None and m.raw.get(k) is None]
-        if gone and m.format_version > 1 and not self.by.unknown_kind(step):
+        missing = [k for k in REQUIRED if before.raw.get(k) is not None and m.raw.get(k) is None]
+        if missing and m.format_version > 1 and not self.by.unknown_kind(step):
             self.found(
                 "missing-field",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, lacks {explain.listing(gone)}; version {before.n} "
+                f"version {m.n} ({m.location}), {self.by.made_by(m)}, lacks {explain.listing(missing)}; version {before.n} "
                 f"({before.location}), from which it was made, has it.",
                 ops=self.by.accused(step),
                 files=(m.location,),
@@ -523,18 +529,20 @@ class Contents(Judging):
     def _ids_of_nothing(self, step: Step) -> None:
         m, before = step.after, step.before
         for x in LISTED_PARTS:
-            said = m.raw.get(x.default)
+            default = m.raw.get(x.default)
             same = (
-                before is not None and before.raw.get(x.default) == said and before.raw.get(x.key) is m.raw.get(x.key)
+                before is not None
+                and before.raw.get(x.default) == default
+                and before.raw.get(x.key) is m.raw.get(x.key)
             )
             if same and x is not SCHEMAS:
                 continue
             ids = self._ids_of(m, x) if x is SCHEMAS else ids_of(m.raw, x)
-            if ids and said is not None and said not in ids and not same:
-                self._dangling(step, f"{x.default} is {said}", x, ids, self.by.accused(step))
+            if ids and default is not None and default not in ids and not same:
+                self._dangling(step, f"{x.default} is {default}", x, ids, self.by.accused(step))
             if x is SCHEMAS and ids and before is not None:
                 for c in self.chain.commits_of.get(m.n, ()):
-                    if c.schema_id is not None and c.schema_id != said:
+                    if c.schema_id is not None and c.schema_id != default:
                         self.seen.count("of_an_older_schema")
                     if c.schema_id is not None and c.schema_id not in ids:
                         what = f"{explain.snapshot(c)}{self.by.of(c)} is of schema {c.schema_id}"
@@ -614,7 +622,7 @@ def _answered(maker: Maker) -> bool:
 # --- what a version says ----------------------------------------------------------------------------------------------
 
 
-def _said(*keys: str) -> Callable[[Metadata], Any]:
+def _fields(*keys: str) -> Callable[[Metadata], Any]:
     """What the log keeps of some fields, which is the same object as long as nothing changes."""
     return lambda m: [m.raw.get(k) for k in keys]
 

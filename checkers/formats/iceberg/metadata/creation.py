@@ -85,17 +85,17 @@ class Creation(Judging):
         due: dict[tuple[str, int], Any] = {}
         if following is not None:
             due = {
-                (part, step.after.n): (_said(part, following.after),)
+                (part, step.after.n): (_value(part, following.after),)
                 for part in {*broken, *(p for p, _ in wrong)} & right
             }
             if not following.after.snapshots and not self.by.accused(following):
                 wrong = [(part, words) for part, words in wrong if part not in right]  # created in two steps
-        told = [words for _, words in wrong]
-        if told:
+        reported = [words for _, words in wrong]
+        if reported:
             m = step.after
             self.found(
                 "not-as-created",
-                f"version {m.n} ({m.location}), with which the table begins, is not what its creation asked for: {'; '.join(told)}. No "
+                f"version {m.n} ({m.location}), with which the table begins, is not what its creation asked for: {'; '.join(reported)}. No "
                 "operation of the history made it: the run's set-up did, and the catalog that carried it out.",
                 files=(m.location,),
             )
@@ -146,21 +146,23 @@ class Creation(Judging):
         """No ``next-row-id``, as releases before 1.9 leave it; but Spark, which created the table, wrote one later."""
         if m.format_version < 3 or m.next_row_id is not None:
             return
-        by = {
+        engines = {
             v.n: [o.engine for op in self.chain.makers(v) if (o := self.chain.by_op.get(op))]
             for v in self.chain.log.metadata
         }
-        one = next((v for v in self.chain.log.metadata if v.next_row_id is not None and SPARK in by[v.n]), None)
-        if one is not None:
+        version = next(
+            (v for v in self.chain.log.metadata if v.next_row_id is not None and SPARK in engines[v.n]), None
+        )
+        if version is not None:
             self.found(
                 "next-row-id",
                 f"version {m.n} ({m.location}), {self.by.made_by(m)}, is of format version {m.format_version} and has no next-row-id; version "
-                f"{one.n} ({one.location}) has one.",
+                f"{version.n} ({version.location}) has one.",
                 files=(m.location,),
             )
 
 
-def _said(part: str, m: Metadata) -> Any:
+def _value(part: str, m: Metadata) -> Any:
     """What ``metadata.contents`` compares of a part."""
     if part == FORMAT_VERSION:
         return m.format_version

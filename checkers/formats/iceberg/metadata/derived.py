@@ -133,8 +133,8 @@ def alters(kind: Kind) -> bool:
 
 def asked_for(o: Operation, otherwise: int | None) -> int | None:
     """The snapshot to which a rollback was told to set main; without an answer that says so: ``otherwise``."""
-    said = o.result.get("snapshot") if o.type == "ok" and isinstance(o.result, Mapping) else None
-    return said if isinstance(said, int) else otherwise
+    snapshot = o.result.get("snapshot") if o.type == "ok" and isinstance(o.result, Mapping) else None
+    return snapshot if isinstance(snapshot, int) else otherwise
 
 
 # --- what a version says ----------------------------------------------------------------------------------------------
@@ -171,10 +171,10 @@ def columns(schema: Mapping[str, Any] | None) -> dict[Any, Mapping[str, Any]]:
 
 def properties(m: Metadata) -> dict[str, Any]:
     """The properties that are the table's, and not a catalog's."""
-    said = m.raw.get("properties")
-    if not isinstance(said, Mapping):
+    given = m.raw.get("properties")
+    if not isinstance(given, Mapping):
         return {}
-    return {k: v for k, v in said.items() if not k.startswith(OF_CATALOGS)}
+    return {k: v for k, v in given.items() if not k.startswith(OF_CATALOGS)}
 
 
 def signs(m: Metadata) -> set[Any]:
@@ -186,27 +186,27 @@ def signs(m: Metadata) -> set[Any]:
 def other_than(due: Mapping[str, Any], has: Mapping[str, Any] | None) -> list[str]:
     """In what a schema is not the one that is due, in words; a comment that is missing is no difference, because some engines keep none."""
     meant, found = columns(due), columns(has)
-    said: list[str] = []
+    words: list[str] = []
     for id in (*meant, *(i for i in found if i not in meant)):
         a, b = meaning(meant.get(id)), meaning(found.get(id))
         if a is None or b is None:
             f = a or b
             word = "is not due" if a is None else "is due, and missing"
-            said.append(f"the column {f.get('name')} ({f.get('type')}, field id {id}) {word}")
+            words.append(f"the column {f.get('name')} ({f.get('type')}, field id {id}) {word}")
             continue
         other = [k for k in sorted({*a, *b}) if a.get(k) != b.get(k) and not (k == "doc" and k not in b)]
-        said += [
+        words += [
             f"the {k} of column {b.get('name') if k != 'name' else a.get('name')} (field id {id}) is {b.get(k, 'nothing')}, "
             f"and {a.get(k, 'nothing')} is due"
             for k in other
         ]
-    if not said and [*meant] != [*found]:
-        said.append(f"its columns are in the order {[*found]}, and {[*meant]} is due")
+    if not words and [*meant] != [*found]:
+        words.append(f"its columns are in the order {[*found]}, and {[*meant]} is due")
     rest = ({k: meaning(v) for k, v in (s or {}).items() if k not in ("fields", "schema-id")} for s in (due, has))
     a, b = ({k: v for k, v in s.items() if v is not None and v != []} for s in rest)
-    said += [
+    words += [
         f"its {k} is {b.get(k, 'nothing')}, and {a.get(k, 'nothing')} is due"
         for k in sorted({*a, *b})
         if a.get(k) != b.get(k)
     ]
-    return said
+    return words

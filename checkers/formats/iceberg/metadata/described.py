@@ -116,9 +116,9 @@ def _formats(c: Commit) -> Iterator[RuleBreak]:
 
 def _splits(c: Commit) -> Iterator[RuleBreak]:
     for f in c.added_files:
-        said = f.split_offsets
-        if said and (said[-1] >= f.size or any(a >= b for a, b in pairwise(said))):
-            words = f"added {f.path}, of {f.size} bytes, to be split at bytes {explain.listing(said)}"
+        offsets = f.split_offsets
+        if offsets and (offsets[-1] >= f.size or any(a >= b for a, b in pairwise(offsets))):
+            words = f"added {f.path}, of {f.size} bytes, to be split at bytes {explain.listing(offsets)}"
             yield RuleBreak("split-offsets", c, words, [f])
 
 
@@ -230,18 +230,16 @@ def _folders(commits: Sequence[Commit], wrong: Collection[tuple[str, int | None]
                 _, found, rest = f.path.partition(f"/{name}=")
                 if not found:
                     continue
-                said = unquote_plus(rest.partition("/")[0])
-                if said == _in_a_name(value):
+                folder = unquote_plus(rest.partition("/")[0])
+                if folder == _in_a_name(value):
                     balance[f.spec_id, name] += 1
                 else:
                     balance[f.spec_id, name] -= 1
-                    astray.append((c, f, name, said))
-    for c, f, name, said in astray:
+                    astray.append((c, f, name, folder))
+    for c, f, name, folder in astray:
         if balance[f.spec_id, name] > 0 and (f.path, f.offset) not in wrong:
             here = f"{name}={_in_a_name(f.partition[name])}"
-            words = (
-                f"added {f.path} at the partition {here}, but its folder says {said}, and those of most files are right"
-            )
+            words = f"added {f.path} at the partition {here}, but its folder says {folder}, and those of most files are right"
             yield RuleBreak("file-partition", c, words, [f])
 
 

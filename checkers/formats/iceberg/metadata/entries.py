@@ -91,12 +91,12 @@ class Entries:
         self,
         chain: Chain,
         found: Callable[[BrokenRule], None],
-        told: Container[tuple[str, int]],
+        reported: Container[tuple[str, int]],
         renumbered: Iterable[Commit],
     ) -> None:
         self._chain = chain
         self._found = found
-        self._told = told
+        self._reported = reported
         self._renumbered = {*map(id, renumbered)}
         self._partitions = Partitions(chain.log)
         self.wrong: set[File] = set()
@@ -122,15 +122,15 @@ class Entries:
         self._misfits()
         self._rows()
         self._delete_files()
-        for told in RowPlaces(self._chain, self.added.data, self.added.deletes, self.wrong).judge():
-            self._report(*told)
-        for told in described(self._chain, self._renumbered, self.wrong):
-            self._report(*told)
+        for finding in RowPlaces(self._chain, self.added.data, self.added.deletes, self.wrong).judge():
+            self._report(*finding)
+        for finding in described(self._chain, self._renumbered, self.wrong):
+            self._report(*finding)
 
     def _report(self, name: str, c: Commit, words: str, files: Iterable[FileEntry | str]) -> None:
-        told = list(files)
-        self.wrong |= {of(f) for f in told if isinstance(f, FileEntry)}
-        if (name, c.snapshot_id) in self._told:
+        paths = list(files)
+        self.wrong |= {of(f) for f in paths if isinstance(f, FileEntry)}
+        if (name, c.snapshot_id) in self._reported:
             return
         self._found(
             BrokenRule(
@@ -138,7 +138,7 @@ class Entries:
                 f"{explain.snapshot(c)} of {explain.maker(c, self._chain.by_op)} {words}.",
                 ops=() if c.op is None else (c.op,),
                 snapshots=(c.snapshot_id,),
-                files=tuple(dict.fromkeys(f if isinstance(f, str) else f.path for f in told))[:MOST_FILES_LISTED],
+                files=tuple(dict.fromkeys(f if isinstance(f, str) else f.path for f in paths))[:MOST_FILES_LISTED],
             )
         )
 
@@ -236,7 +236,7 @@ class Entries:
                 if path not in copied:
                     copied[path] = self._partitions.copied(data[path][1]) if path in data else ([], [])
                 values = copied[path]
-                if values is not None and [row[at] for at in values[0] if at < len(row)] == values[1]:
+                if values is not None and [row[place] for place in values[0] if place < len(row)] == values[1]:
                     continue
                 if path in wrong or of(f := data[path][1]) in self.wrong:
                     continue
@@ -271,13 +271,13 @@ class Entries:
                 if everywhere or of(f) in self.wrong:
                     continue
                 for target in [f.referenced] if f.referenced is not None else targets:
-                    there = self.added.data.get(target)
-                    if there is None or of(there[1]) in self.wrong or _same_partition(f, there[1]):
+                    file = self.added.data.get(target)
+                    if file is None or of(file[1]) in self.wrong or _same_partition(f, file[1]):
                         continue
                     self._report(
                         "delete-partition",
                         c,
-                        f"added {path} at the partition {_partition(f)}, deletes of {target}, which is at {_partition(there[1])}: scans do "
+                        f"added {path} at the partition {_partition(f)}, deletes of {target}, which is at {_partition(file[1])}: scans do "
                         "not apply them, and the deleted rows are back",
                         (f, target),
                     )
@@ -360,11 +360,11 @@ class LiveEntries:
         self._steps.append(undo)
 
     def _take(self, file: File, undo: list[_Undo]) -> FileEntry | None:
-        there = self.live.get(file)
-        if not there:
+        entries = self.live.get(file)
+        if not entries:
             return None
-        was = there.pop()
-        if not there:
+        was = entries.pop()
+        if not entries:
             del self.live[file]
         undo.append((file, was))
         return was
@@ -375,9 +375,9 @@ class LiveEntries:
             if was is not None:
                 self.live.setdefault(file, []).append(was)
             else:
-                there = self.live[file]
-                there.pop()
-                if not there:
+                entries = self.live[file]
+                entries.pop()
+                if not entries:
                     del self.live[file]
 
 

@@ -36,16 +36,16 @@ def check_files(chain: Chain, *, complete: bool) -> VersionSeen:
     """All rules about snapshots' files; ``complete``: the log was read to its end, so it knows which files are missing."""
     seen = VersionSeen()
     _unreadable(chain, seen, complete)
-    told = _violations(chain, seen)
+    reported = _violations(chain, seen)
     others = renumbered(chain.log.commits)
     _entries(chain, seen, others)
-    entries = Entries(chain, seen.findings.append, told, others)
+    entries = Entries(chain, seen.findings.append, reported, others)
     entries.judge()
     seen.findings += check_sizes(chain)
     measured = FileMeasures()
     check_statistics(chain, seen)
     miscounted = check_summaries(chain, seen, entries, measured)
-    FileWalk(chain, seen, told, entries, miscounted, measured).run()
+    FileWalk(chain, seen, reported, entries, miscounted, measured).run()
     return seen
 
 
@@ -165,7 +165,7 @@ def _suspects(chain: Chain, c: Commit | None) -> str:
 
 def _violations(chain: Chain, seen: VersionSeen) -> set[tuple[str, int]]:
     """The reader's findings, by code; returns (name, snapshot) of each."""
-    told: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     for c in chain.log.commits:
         for violation in c.violations:
             code, _, words = violation.partition(": ")
@@ -173,7 +173,7 @@ def _violations(chain: Chain, seen: VersionSeen) -> set[tuple[str, int]]:
             if not name:
                 seen.doubt(f"{explain.snapshot(c)}: {violation}")
                 continue
-            told.add((name, c.snapshot_id))
+            reported.add((name, c.snapshot_id))
             seen.findings.append(
                 BrokenRule(
                     name,
@@ -183,7 +183,7 @@ def _violations(chain: Chain, seen: VersionSeen) -> set[tuple[str, int]]:
                     files=tuple(dict.fromkeys(w.strip("(),") for w in words.split() if "/" in w)),
                 )
             )
-    return told
+    return reported
 
 
 # --- a commit's entries -----------------------------------------------------------------------------------------------

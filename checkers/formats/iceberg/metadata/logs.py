@@ -76,13 +76,13 @@ class Logs(Judging):
         if longer and due is None and new[: len(old)] == old and [snapshot_in(x) for x in new[len(old) :]] == moved:
             return
         has = [snapshot_in(x) for x in new]
-        gone = set(before.snapshots) - set(m.snapshots)
+        dropped = set(before.snapshots) - set(m.snapshots)
         meant: list[list[Any]] = []
         for known in ([snapshot_in(x) for x in old], due):
             if known is None:
                 continue
-            cut = max((n for n, s in enumerate(known) if s in gone), default=-1) + 1
-            meant += [[s for s in known if s not in gone] + moved, known[cut:] + moved]
+            cut = max((n for n, s in enumerate(known) if s in dropped), default=-1) + 1
+            meant += [[s for s in known if s not in dropped] + moved, known[cut:] + moved]
         # Setting main to where it is writes an entry as well, if anything else of the branch changes.
         if has in meant or (not moved and has[-1:] == [m.current] and has[:-1] in meant):
             return
@@ -93,14 +93,14 @@ class Logs(Judging):
         if self.by.explained(step, "logs"):
             return
         self.due[log, m.n] = due
-        at = next((k for k, (a, b) in enumerate(zip(has, due, strict=False)) if a != b), min(len(has), len(due)))
-        here = f"has {has[at]}" if at < len(has) else "ends"
-        there = f"{due[at]} is due" if at < len(due) else "it should end"
+        place = next((k for k, (a, b) in enumerate(zip(has, due, strict=False)) if a != b), min(len(has), len(due)))
+        here = f"has {has[place]}" if place < len(has) else "ends"
+        expected = f"{due[place]} is due" if place < len(due) else "it should end"
         self.found(
             name,
             f"version {m.n} ({m.location}), {self.by.made_by(m)}, has {len(has)} entries in its {log}; {len(due)} are due, which are those of "
-            f"version {before.n} ({before.location}), from which it was made, and what it changed itself. At entry {at} (from 0) it {here}, "
-            f"where {there}."
+            f"version {before.n} ({before.location}), from which it was made, and what it changed itself. At entry {place} (from 0) it {here}, "
+            f"where {expected}."
             + (
                 f" All that version {before.n} says is in it, too: no change is lost, only entries of the log."
                 if _names_another(step, before)
@@ -114,8 +114,8 @@ class Logs(Judging):
 
 def _names_another(step: Step, before: Metadata) -> bool:
     """Whether a version names as its predecessor another than the one that it was made from by its content."""
-    said = step.after.predecessor
-    return said is not None and place(said) != place(before.location)
+    predecessor = step.after.predecessor
+    return predecessor is not None and place(predecessor) != place(before.location)
 
 
 def _only_lacks_entries(step: Step, before: Metadata) -> bool:
@@ -142,9 +142,9 @@ def snapshot_in(entry: Any) -> Any:
 def previous_versions(m: Metadata) -> int:
     """How many entries a version's ``metadata-log`` may have, which are at least 1."""
     properties = m.raw.get("properties")
-    said = properties.get(PREVIOUS_VERSIONS) if isinstance(properties, Mapping) else None
+    number = properties.get(PREVIOUS_VERSIONS) if isinstance(properties, Mapping) else None
     try:
-        return max(1, PREVIOUS_VERSIONS_DEFAULT if said is None else int(said))
+        return max(1, PREVIOUS_VERSIONS_DEFAULT if number is None else int(number))
     except (TypeError, ValueError):
         return PREVIOUS_VERSIONS_DEFAULT
 

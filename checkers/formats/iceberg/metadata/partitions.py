@@ -34,8 +34,8 @@ def murmur3(data: bytes) -> int:
     """The 32-bit Murmur3 hash, x86 variant, seed 0, unsigned (spec, "Appendix B: 32-bit Hash Requirements")."""
     h = 0
     whole = len(data) & ~3
-    for at in range(0, whole, 4):
-        h ^= _scrambled(int.from_bytes(data[at : at + 4], "little"))
+    for offset in range(0, whole, 4):
+        h ^= _scrambled(int.from_bytes(data[offset : offset + 4], "little"))
         h = (((h << 13) | (h >> 19)) * 5 + 0xE6546B64) & _MASK
     if whole < len(data):
         h ^= _scrambled(int.from_bytes(data[whole:], "little"))
@@ -106,9 +106,9 @@ class Partitions:
                 if not isinstance(s, Mapping) or not isinstance(s.get("spec-id"), int):
                     continue
                 fields = s.get("fields")
-                told = found.setdefault(s["spec-id"], [])
-                if isinstance(fields, list) and all(isinstance(f, Mapping) for f in fields) and fields not in told:
-                    told.append(fields)
+                readings = found.setdefault(s["spec-id"], [])
+                if isinstance(fields, list) and all(isinstance(f, Mapping) for f in fields) and fields not in readings:
+                    readings.append(fields)
         return found
 
     @cached_property
@@ -130,9 +130,9 @@ class Partitions:
                         (f["name"], "long" if kind in ("int", "long") else str(kind) if isinstance(kind, str) else "")
                     )
         out: dict[int, tuple[int, str]] = {}
-        for id, told in types.items():
-            if len(told) == 1:
-                name, kind = next(iter(told))
+        for id, readings in types.items():
+            if len(readings) == 1:
+                name, kind = next(iter(readings))
                 if name in self._log.columns and len(names[name]) == 1:
                     out[id] = self._log.columns.index(name), kind
         return out
@@ -142,8 +142,8 @@ class Partitions:
             return self._specs.get(f.spec_id, [])
         return [
             fields
-            for told in self._specs.values()
-            for fields in told
+            for specs in self._specs.values()
+            for fields in specs
             if {x.get("name") for x in fields} == {*f.partition}
         ]
 
@@ -160,8 +160,10 @@ class Partitions:
     def _misfit(self, f: FileEntry) -> str | None:
         if not self._specs or not all(self._specs.values()):
             return None
-        told = self._specs.get(f.spec_id, []) if f.spec_id is not None else [x for t in self._specs.values() for x in t]
-        known = [[str(x.get("name")) for x in fields] for fields in told]
+        specs = (
+            self._specs.get(f.spec_id, []) if f.spec_id is not None else [x for t in self._specs.values() for x in t]
+        )
+        known = [[str(x.get("name")) for x in fields] for fields in specs]
         if any(not _PLAIN.fullmatch(n) for names in known for n in names) or any({*n} == {*f.partition} for n in known):
             return None
         if not known:

@@ -74,8 +74,8 @@ class RowPlaces:
         yield from self._ages(hides)
 
     def _known(self, path: str) -> FileEntry | None:
-        there = self._data.get(path)
-        return None if there is None or (path, there[1].offset) in self._wrong else there[1]
+        file = self._data.get(path)
+        return None if file is None or (path, file[1].offset) in self._wrong else file[1]
 
     def _positions(self, c: Commit) -> Iterator[RuleBreak]:
         rows = self._rows
@@ -109,10 +109,10 @@ class RowPlaces:
         """A snapshot that only adds data files, and some of whose rows are known, has all of them."""
         if c.removed or c.removed_files or not c.added or any(f.content != "data" for f in c.added_files):
             return
-        told = Counter(x.file for x in c.added)
+        counts = Counter(x.file for x in c.added)
         for f in c.added_files:
-            if f.path in told and f.records != told[f.path] and self._known(f.path) is f:
-                words = f"added {f.path}, whose entry counts {f.records} records, and {told[f.path]} rows of it came with the snapshot"
+            if f.path in counts and f.records != counts[f.path] and self._known(f.path) is f:
+                words = f"added {f.path}, whose entry counts {f.records} records, and {counts[f.path]} rows of it came with the snapshot"
                 yield RuleBreak("record-count", c, words, [f.path])
                 return
 
@@ -148,15 +148,15 @@ class RowPlaces:
             for c, f in entries
             if f.referenced is not None
         }
-        told: set[int] = set()
+        reported: set[int] = set()
         for (path, target), c in {**pairs, **hides}.items():
             data = self._known(target)
             entries = [d for _, d in self._deletes.get(path, ()) if d.referenced in (None, target)]
             if data is None or not entries or any((d.path, d.offset) in self._wrong for d in entries):
                 continue
-            if any(_applies(d, data) for d in entries) or c.snapshot_id in told:
+            if any(_applies(d, data) for d in entries) or c.snapshot_id in reported:
                 continue
-            told.add(c.snapshot_id)
+            reported.add(c.snapshot_id)
             d = entries[-1]
             yield RuleBreak(
                 "delete-sequence-number",

@@ -50,7 +50,7 @@ class PlainVersions:
         self._chain = chain
         self._listed: tuple[tuple[int, ...], set[int]] = (), set()
         """The last version's snapshots, as they are there and as a set."""
-        self._said: tuple[Metadata | None, tuple[Any, ...]] = None, ()
+        self._last: tuple[Metadata | None, tuple[Any, ...]] = None, ()
         """The last version, and what it says of :data:`UNCHANGED`."""
         self._schemas: tuple[Any, frozenset[int]] = None, frozenset()
         """The last schemas, and their ids."""
@@ -84,11 +84,11 @@ class PlainVersions:
         self._listed = m.snapshots, listed
         if len(listed) != len(m.snapshots):
             return False
-        said, get = self._said, m.raw.get
+        latest, get = self._last, m.raw.get
         says = tuple(map(get, UNCHANGED))
-        self._said = m, says
+        self._last = m, says
         return (
-            all(map(is_, says, said[1] if said[0] is before else map(before.raw.get, UNCHANGED)))
+            all(map(is_, says, latest[1] if latest[0] is before else map(before.raw.get, UNCHANGED)))
             and (c.schema_id is None or self._current(m, c.schema_id))
             and self._logged(before, m, c.timestamp_ms)
         )

@@ -50,8 +50,8 @@ class Refs(Judging):
                 wrong[name] = f"the ref {name}: {_difference(was, says)}"
                 self._due[name] = was
         if wrong:
-            at = tuple(m.refs[name] for name in wrong if name in m.refs)
-            self.changed("ref-changed", step, before, explain.listing(wrong.values()), at)
+            heads = tuple(m.refs[name] for name in wrong if name in m.refs)
+            self.changed("ref-changed", step, before, explain.listing(wrong.values()), heads)
 
 
 def _of_others(m: Metadata) -> bool:

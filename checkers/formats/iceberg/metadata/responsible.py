@@ -71,12 +71,12 @@ class Responsible:
         if all(old.get(k) is new.get(k) for k in ("properties", "schemas")):
             return []
         comments = {f.get("doc") for f in columns(current_schema(new)).values()}
-        said: tuple[tuple[Part, set[Any]], ...] = (
+        parts: tuple[tuple[Part, set[Any]], ...] = (
             ("property", {v for v in properties(step.after).values() if isinstance(v, str)}),
             ("schema", comments),
         )
         before = signs(step.before)
-        named = {(part, op) for part, ids in said for op in ids - before if op in self.chain.by_op}
+        named = {(part, op) for part, ids in parts for op in ids - before if op in self.chain.by_op}
         if not named:
             return []
         return [o for o in self.under_way(step) if any((p, o.op) in named and Maker((o,)).may(p) for p in PARTS)]

@@ -52,7 +52,7 @@ class FilesAdded:
     def every(self) -> Iterator[tuple[str, Adder]]:
         """All files by their whole path."""
         yield from self.outside.items()
-        yield from ((self.location + path, by) for path, by in self.inside.items())
+        yield from ((self.location + path, adder) for path, adder in self.inside.items())
 
 
 def added(log: IcebergLog, operations: Mapping[str, Operation]) -> FilesAdded:
@@ -61,12 +61,12 @@ def added(log: IcebergLog, operations: Mapping[str, Operation]) -> FilesAdded:
     outside: dict[str, Adder] = {}
     for c in log.commits:
         o = operations.get(c.op or "")
-        by = Adder(c.snapshot_id, c.op, () if o is None else o.indices)
+        adder = Adder(c.snapshot_id, c.op, () if o is None else o.indices)
         for f in c.added_files:
             if "://" in f.path or f.path.startswith(("/", "file:")):
-                outside.setdefault(normalise(f.path), by)
+                outside.setdefault(normalise(f.path), adder)
             else:
-                inside.setdefault(f.path, by)
+                inside.setdefault(f.path, adder)
     keeps = any(str(m.properties.get("gc.enabled")).lower() == "false" for m in log.metadata)
     uuid = str(log.metadata[0].raw.get("table-uuid") or "").lower()
     return FilesAdded(log.table, normalise(log.location).rstrip("/") + "/", inside, outside, keeps, uuid)
@@ -99,18 +99,18 @@ def shared_files(tables: Sequence[FilesAdded]) -> dict[str, list[Shared]]:
         return {}
     owners: dict[str, list[tuple[FilesAdded, Adder]]] = {}
     for t in tables:
-        for path, by in t.every():
-            owners.setdefault(path, []).append((t, by))
+        for path, adder in t.every():
+            owners.setdefault(path, []).append((t, adder))
     found: dict[str, list[Shared]] = {}
     for path, holders in owners.items():
         if len(holders) < 2 or any(t.keeps for t, _ in holders):
             continue
         first = min(holders, key=lambda h: (not path.startswith(h[0].location), h[1].events, h[0].table))
         takers = [h for h in holders if h is not first]
-        (taker, by) = takers[0]
+        (taker, adder) = takers[0]
         text = (
-            f"{by} added {path} to table {taker.table}, and {first[1]} added it to table {first[0].table}: whichever of the tables drops its "
-            "snapshots first deletes a file that the other one needs."
+            f"{adder} added {path} to table {taker.table}, and {first[1]} added it to table {first[0].table}: whichever of the tables drops "
+            "its snapshots first deletes a file that the other one needs."
         )
         every = [b for _, b in (*takers, first)]
         ops = tuple(dict.fromkeys(b.op for b in every if b.op is not None))

@@ -21,7 +21,7 @@ def check_sizes(chain: Chain) -> Iterator[BrokenRule]:
     """All of them; a commit's files in one."""
     at_the_end = {o.path: o.size for o in chain.log.sizes}
     read: set[str] = set()
-    said: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for c in chain.log.commits:
         wrong: dict[str, str] = {}
         for path, size, stored in _sizes(c):
@@ -29,9 +29,9 @@ def check_sizes(chain: Chain) -> Iterator[BrokenRule]:
                 stored = at_the_end.get(path)
             else:
                 read.add(path)
-            if stored is not None and size is not None and size != stored and said.get(path) != size:
+            if stored is not None and size is not None and size != stored and sizes.get(path) != size:
                 wrong[path] = f"{path} has {size:,} bytes, and the object has {stored:,}"
-                said[path] = size
+                sizes[path] = size
         if wrong:
             yield BrokenRule(
                 "file-size",

@@ -51,11 +51,11 @@ class Snapshots(Judging):
     def _missing_versions(self, step: Step) -> None:
         if not step.gap:
             return
-        m, said = step.after, step.after.predecessor
-        told = any(p.code in METADATA or p.code in ("metadata-log", "fork") for p in m.problems)
-        if step.before is not None and said is not None and not told:
+        m, predecessor = step.after, step.after.predecessor
+        reported = any(p.code in METADATA or p.code in ("metadata-log", "fork") for p in m.problems)
+        if step.before is not None and predecessor is not None and not reported:
             self.seen.doubt(
-                f"version {m.n} ({m.location}) says that it follows {said}, which the log does not have: what that version changed, and "
+                f"version {m.n} ({m.location}) says that it follows {predecessor}, which the log does not have: what that version changed, and "
                 "what it showed first, was not judged"
             )
 
@@ -78,18 +78,20 @@ class Snapshots(Judging):
     def _returned(self, step: Step, before: Metadata, longer: bool) -> None:
         """Snapshots that are listed again, though the version's predecessor does not list them any more."""
         m = step.after
-        mine = {c.snapshot_id for c in self.chain.commits_of.get(m.n, ())}
-        if longer and len(m.snapshots) <= len(before.snapshots) + len(mine):
+        own = {c.snapshot_id for c in self.chain.commits_of.get(m.n, ())}
+        if longer and len(m.snapshots) <= len(before.snapshots) + len(own):
             return
         known = self.chain.snapshots
-        listed = mine.union(before.snapshots, self._back)
+        listed = own.union(before.snapshots, self._back)
         back = tuple(
             s
             for s in m.snapshots
             if s not in listed and s in known and 0 < known[s].sequence_number <= before.last_sequence_number
         )
-        again = {p.snapshot for p in m.problems if p.code == "snapshot-changed"}  # committed again, as another snapshot
-        back = tuple(s for s in back if s not in again)
+        repeated = {
+            p.snapshot for p in m.problems if p.code == "snapshot-changed"
+        }  # committed again, as another snapshot
+        back = tuple(s for s in back if s not in repeated)
         if not back or step.gap or m.format_version < 2 or self._only_current() or self.by.explained(step, "logs"):
             return
         self._back.update(back)
@@ -111,10 +113,10 @@ class Snapshots(Judging):
     def _vanished_snapshots(self, step: Step, before: Metadata) -> None:
         m = step.after
         listed = set(m.snapshots)
-        gone = tuple(s for s in before.snapshots if s not in listed and s not in self._back)
-        if not gone:
+        dropped = tuple(s for s in before.snapshots if s not in listed and s not in self._back)
+        if not dropped:
             return
-        self.seen.count("dropped_snapshots", len(gone))
+        self.seen.count("dropped_snapshots", len(dropped))
         if self._only_current():
             if not any("only the current" in n for n in self.seen.notes):
                 self.seen.notes.append(
@@ -122,13 +124,13 @@ class Snapshots(Judging):
                 )
             return
         if not self.by.taken_away(step, "snapshot"):
-            self.vanished("vanished-snapshot", step, before, _words(gone), gone)
+            self.vanished("vanished-snapshot", step, before, _words(dropped), dropped)
             return
         expiries = [o for o in self.by.under_way(step) if (k := kind_of(o)) is not None and "snapshot" in k.takes_away]
         if expiries and not self.by.taken_away(step, None) and not self.by.certain_strangers:  # who may expire, too
-            self._retention(step, before, gone, expiries)
+            self._retention(step, before, dropped, expiries)
 
-    def _retention(self, step: Step, before: Metadata, gone: tuple[int, ...], expiries: Sequence[Operation]) -> None:
+    def _retention(self, step: Step, before: Metadata, dropped: tuple[int, ...], expiries: Sequence[Operation]) -> None:
         m = step.after
         asked = [o.value.get("retain_last") if isinstance(o.value, Mapping) else None for o in expiries]
         numbers = [n for n in asked if isinstance(n, int)]
@@ -137,15 +139,15 @@ class Snapshots(Judging):
         retain = max(1, min(numbers))
         more: dict[str, Any] = {"ops": tuple(o.op for o in expiries), "files": (before.location, m.location)}
         listed = set(m.snapshots)
-        had = sum(1 for _ in self.chain.ancestors(m.current, listed.union(before.snapshots)))
+        count = sum(1 for _ in self.chain.ancestors(m.current, listed.union(before.snapshots)))
         kept = sum(1 for _ in self.chain.ancestors(m.current, listed))
-        if kept < min(retain, had):
+        if kept < min(retain, count):
             who = explain.listing(explain.operation(o) for o in expiries)
             self.found(
                 "retention",
-                f"version {before.n} lists {had} snapshots of main's ancestry, version {m.n} ({m.location}) only {kept}, though "
-                f"{who} asked to retain the last {retain}; gone: {explain.listing(gone)}.",
-                snapshots=gone,
+                f"version {before.n} lists {count} snapshots of main's ancestry, version {m.n} ({m.location}) only {kept}, though "
+                f"{who} asked to retain the last {retain}; gone: {explain.listing(dropped)}.",
+                snapshots=dropped,
                 **more,
             )
             return
@@ -155,16 +157,16 @@ class Snapshots(Judging):
             return
         age = max(known)
         due = self._retained(before, retain, age)
-        young = tuple(s for s in gone if s in due)
+        young = tuple(s for s in dropped if s in due)
         if young:
             who = explain.listing(explain.operation(o) for o in expiries)
-            at = ", ".join(
+            heads = ", ".join(
                 f"{s} is of {_utc(self.chain.snapshots[s].timestamp_ms)}" for s in young[: explain.MOST_IN_A_SENTENCE]
             )
             self.found(
                 "retention",
                 f"version {before.n} lists {_words(young)}, version {m.n} ({m.location}) no longer, though {who} asked to expire only what is "
-                f"older than {_utc(age)}, and not the last {retain}; {at}.",
+                f"older than {_utc(age)}, and not the last {retain}; {heads}.",
                 snapshots=young,
                 **more,
             )
@@ -177,7 +179,7 @@ class Snapshots(Judging):
             if len(kept) >= retain and known[s].timestamp_ms < age:
                 break
             kept.add(s)
-        reached = {s for at in (base.current, *base.refs.values()) for s in self.chain.ancestors(at)}
+        reached = {s for head in (base.current, *base.refs.values()) for s in self.chain.ancestors(head)}
         reached |= set(base.refs.values())
         kept |= {s for s in base.snapshots if s not in reached and s in known and known[s].timestamp_ms >= age}
         return kept
@@ -197,7 +199,7 @@ class Snapshots(Judging):
             if any(p.code == "outside-chain" for p in c.problems):
                 continue
             if reached is None:
-                reached = {s for at in (m.current, *m.refs.values()) for s in self.chain.ancestors(at)}
+                reached = {s for head in (m.current, *m.refs.values()) for s in self.chain.ancestors(head)}
             if c.snapshot_id not in reached:
                 stayed = "stayed" if m.current == before.current else "is"
                 self.found(
@@ -213,11 +215,11 @@ class Snapshots(Judging):
 
 def older_than(o: Operation) -> int | None:
     """The age that an expiry was given (``older_than`` of its invocation), ms since 1970; None when it is not said."""
-    said = o.invoked.extra.get("older_than")
-    if not isinstance(said, str):
+    limit = o.invoked.extra.get("older_than")
+    if not isinstance(limit, str):
         return None
     try:
-        return int(datetime.fromisoformat(said).replace(tzinfo=UTC).timestamp() * 1000 + 0.5)
+        return int(datetime.fromisoformat(limit).replace(tzinfo=UTC).timestamp() * 1000 + 0.5)
     except ValueError:
         return None
 

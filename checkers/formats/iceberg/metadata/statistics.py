@@ -55,11 +55,11 @@ def check_statistics(chain: Chain, seen: VersionSeen) -> None:
             if f.columns is None or f.exact is None or f.columns == f.exact:
                 continue
             try:
-                said, found = columns(f.columns), columns(f.exact)
+                listed, found = columns(f.columns), columns(f.exact)
             except ValueError:
                 seen.doubt(f"{explain.snapshot(c)}: what it says of the columns of {f.path} could not be read")
                 continue
-            _check_file(chain, seen, c, f, names or _names_into(names, chain), said, found)
+            _check_file(chain, seen, c, f, names or _names_into(names, chain), listed, found)
         for line in c.manifests or ():
             if line.partitions and line.found and line.partitions != line.found:
                 _check_line(chain, seen, c, line)
@@ -87,11 +87,11 @@ def _check_file(
     c: Commit,
     f: FileEntry,
     names: Mapping[int, str],
-    said: Mapping[int, ColumnStatistics],
+    listed: Mapping[int, ColumnStatistics],
     found: Mapping[int, ColumnStatistics],
 ) -> None:
     skipped, wrong, loose = [], [], 0
-    for id, s in said.items():
+    for id, s in listed.items():
         has = found.get(id)
         if has is None or s == has:
             continue
@@ -106,7 +106,7 @@ def _check_file(
     if loose:
         seen.count("loose_statistics", loose)
     who = f"{explain.snapshot(c)} of {explain.maker(c, chain.by_op)} says of {f.path}, {explain.listing([*skipped, *wrong])}"
-    rule, text = "pruned-rows", f"{who}. {_vanish(chain, c, f, names, said)}"
+    rule, text = "pruned-rows", f"{who}. {_vanish(chain, c, f, names, listed)}"
     if not skipped:
         rule, text = "column-count", f"{who}."
     if skipped or wrong:
@@ -117,13 +117,13 @@ def _check_file(
 def _skips(s: ColumnStatistics, has: ColumnStatistics) -> Iterator[str]:
     """Why a planner skips the file although it has what is looked for, in words."""
     yield from _narrow(s.kind, s.lower, s.upper, has.lower, has.upper)
-    for what, n, there in (("nulls", s.nulls, has.nulls), ("NaN", s.nans, has.nans)):
-        if n is None or there is None or has.values is None:
+    for what, n, real in (("nulls", s.nulls, has.nulls), ("NaN", s.nans, has.nans)):
+        if n is None or real is None or has.values is None:
             continue
-        if n == 0 and there > 0:
-            yield f"it has no {what}, but there {'is' if there == 1 else 'are'} {there}"
-        elif n == s.values and there < has.values:
-            yield f"its {n} values are all {what}, but {has.values - there} of {has.values} are not"
+        if n == 0 and real > 0:
+            yield f"it has no {what}, but there {'is' if real == 1 else 'are'} {real}"
+        elif n == s.values and real < has.values:
+            yield f"its {n} values are all {what}, but {has.values - real} of {has.values} are not"
 
 
 def _narrow(
@@ -152,15 +152,15 @@ def _shown(value: Bound | None) -> str:
 
 def _miscounts(s: ColumnStatistics, has: ColumnStatistics) -> Iterator[str]:
     """Numbers that are not those of the file, in words."""
-    for what, n, there in (("values", s.values, has.values), ("nulls", s.nulls, has.nulls), ("NaN", s.nans, has.nans)):
-        if n is not None and there is not None and n != there:
-            yield f"it has {n} {what}, but there are {there}"
+    for what, n, real in (("values", s.values, has.values), ("nulls", s.nulls, has.nulls), ("NaN", s.nans, has.nans)):
+        if n is not None and real is not None and n != real:
+            yield f"it has {n} {what}, but there are {real}"
 
 
 def _wider(lower: Bound | None, upper: Bound | None, least: Bound | None, most: Bound | None) -> int:
     """How many of the bounds are wider than the values, but for the truncation of texts and bytes."""
     pairs = ((lower, least, 0), (upper, most, 1))
-    return sum(a is not None and b is not None and a != b and not _truncated(a, b, by) for a, b, by in pairs)
+    return sum(a is not None and b is not None and a != b and not _truncated(a, b, upwards) for a, b, upwards in pairs)
 
 
 def _truncated(bound: Bound, value: Bound, raised: int) -> bool:
@@ -175,20 +175,20 @@ def _truncated(bound: Bound, value: Bound, raised: int) -> bool:
 
 
 def _vanish(
-    chain: Chain, c: Commit, f: FileEntry, names: Mapping[int, str], said: Mapping[int, ColumnStatistics]
+    chain: Chain, c: Commit, f: FileEntry, names: Mapping[int, str], listed: Mapping[int, ColumnStatistics]
 ) -> str:
     """What follows, in words; the rows that vanish, as far as the log has them."""
     if f.role == "deletes":
         return "A planner skips it for data files or rows that it is for, and what it deletes is there again."
     place = {
-        id: chain.log.columns.index(name) for id, name in names.items() if name in chain.log.columns and id in said
+        id: chain.log.columns.index(name) for id, name in names.items() if name in chain.log.columns and id in listed
     }
-    gone = [
+    vanished = [
         r.row
         for r in c.added or ()
-        if r.file == f.path and any(_outside(said[id], r.row[n]) for id, n in place.items())
+        if r.file == f.path and any(_outside(listed[id], r.row[n]) for id, n in place.items())
     ]
-    which = f"its rows {explain.rows(gone)}" if gone else "such rows"
+    which = f"its rows {explain.rows(vanished)}" if vanished else "such rows"
     return f"A planner skips the file when it looks for them, and a scan misses {which}."
 
 
@@ -207,27 +207,28 @@ def _outside(s: ColumnStatistics, value: Any) -> bool:
 
 def _check_line(chain: Chain, seen: VersionSeen, c: Commit, line: ManifestLine) -> None:
     try:
-        said, found = fields(line.partitions or ""), fields(line.found or "")
+        listed, found = fields(line.partitions or ""), fields(line.found or "")
     except ValueError:
         seen.doubt(f"{explain.snapshot(c)}: what it says of the partitions of {line.path} could not be read")
         return
-    if len(said) != len(found):
+    if len(listed) != len(found):
         return
-    names = _partition_names(chain, line.spec_id, len(said))
+    names = _partition_names(chain, line.spec_id, len(listed))
     wrong, loose = [], 0
-    for name, s, has in zip(names, said, found, strict=True):
+    for name, s, has in zip(names, listed, found, strict=True):
         wrong += [f"partition field {name}: {x}" for x in _skips_manifest(s, has)]
         loose += _wider(s.lower, s.upper, has.lower, has.upper)
     if loose:
         seen.count("loose_statistics", loose)
     if wrong:
         files = [f.path for f in c.added_files if f.manifest is not None and (c.manifests or ())[f.manifest] is line]
-        of = f", such as those of {explain.listing(files)}" if files else ""
+        examples = f", such as those of {explain.listing(files)}" if files else ""
         seen.findings.append(
             BrokenRule(
                 "pruned-rows",
                 f"{explain.snapshot(c)} of {explain.maker(c, chain.by_op)} says in its manifest list of {line.path}, "
-                f"{explain.listing(wrong)}. A planner skips the manifest when it looks for them, and a scan misses rows of its files{of}.",
+                f"{explain.listing(wrong)}. A planner skips the manifest when it looks for them, and a scan misses rows of its "
+                f"files{examples}.",
                 ops=() if c.op is None else (c.op,),
                 snapshots=(c.snapshot_id,),
                 files=(line.path,),
@@ -243,13 +244,13 @@ def _check_contents(chain: Chain, seen: VersionSeen, c: Commit, lines: Sequence[
         if n is not None and 0 <= n < len(lines) and lines[n].deletes != (f.role == "deletes"):
             wrong.setdefault(n, []).append(f)
     for n, files in wrong.items():
-        said, has = ("deletes", "data files") if lines[n].deletes else ("data files", "deletes")
+        listed, has = ("deletes", "data files") if lines[n].deletes else ("data files", "deletes")
         misses = "a scan misses the rows of" if lines[n].deletes else "what is deleted is there again by"
         seen.findings.append(
             BrokenRule(
                 "pruned-rows",
                 f"{explain.snapshot(c)} of {explain.maker(c, chain.by_op)} says in its manifest list that {lines[n].path} is a manifest of "
-                f"{said}, but its entries are {has}. A planner looks for {has} only in manifests of {has}, and {misses} "
+                f"{listed}, but its entries are {has}. A planner looks for {has} only in manifests of {has}, and {misses} "
                 f"{explain.listing(f.path for f in files)}.",
                 ops=() if c.op is None else (c.op,),
                 snapshots=(c.snapshot_id,),
@@ -262,8 +263,8 @@ def _skips_manifest(s: PartitionSummary, has: PartitionSummary) -> Iterator[str]
     yield from _narrow(s.kind, s.lower, s.upper, has.lower, has.upper)
     if has.lower is not None and (s.lower is None or s.upper is None):
         yield f"it has no bound, as if all were null, but there is {_shown(has.lower)}"
-    for what, there, is_there in (("null", s.nulls, has.nulls), ("NaN", s.nans, has.nans)):
-        if there is False and is_there:
+    for what, listed, is_there in (("null", s.nulls, has.nulls), ("NaN", s.nans, has.nans)):
+        if listed is False and is_there:
             yield f"it contains no {what}, but there is one"
 
 

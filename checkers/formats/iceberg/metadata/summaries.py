@@ -135,9 +135,9 @@ def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries, measured:
             metric, removed = _CHANGES[key]
             if doubtful and removed:
                 continue
-            said, real = number(summary, key), files[removed][metric]
-            compared += said is not None
-            if said != real:
+            summed, real = number(summary, key), files[removed][metric]
+            compared += summed is not None
+            if summed != real:
                 wrong.append(f"{key} is {summary[key]}, its manifests have {real}")
         if wrong:
             miscounted.add(c.snapshot_id)

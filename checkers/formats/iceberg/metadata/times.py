@@ -90,11 +90,11 @@ class Times(Judging):
     def _furthest(self, m: Metadata) -> int:
         """What the clock that is furthest ahead says at the start of the run, at most, by all times of the log but those of one version."""
         versions = self.chain.log.metadata
-        said = [(c.timestamp_ms, o) for c, o in self._made]
-        said += [
+        times = [(c.timestamp_ms, o) for c, o in self._made]
+        times += [
             (v.last_updated_ms, o) for c, o in self._made for v in versions[c.metadata : c.metadata + 1] if v is not m
         ]
-        return max(time - _ms(o.start) for time, o in said)
+        return max(time - _ms(o.start) for time, o in times)
 
     def of_snapshots(self) -> None:
         """The one version that is of another day than the snapshot that it adds, where all others are of theirs; to be called after all steps.
@@ -119,8 +119,8 @@ class Times(Judging):
             return
         (step, c) = others[0]
         m, where = step.after, place(step.after.location)
-        told = {("metadata-log", where, m.last_updated_ms), ("snapshot-log", c.snapshot_id, c.timestamp_ms)}
-        if where in self._early or told & self._strange or self.by.explained(step, "logs"):
+        reported = {("metadata-log", where, m.last_updated_ms), ("snapshot-log", c.snapshot_id, c.timestamp_ms)}
+        if where in self._early or reported & self._strange or self.by.explained(step, "logs"):
             return
         self.found(
             "timestamp-order",
@@ -235,14 +235,14 @@ class Times(Judging):
         off_own, off_time = (max(low - t, t - m.last_updated_ms, 0) for t in (own, time))
         made, copied = self.by.accused(self._step_of[where]), self.by.accused(step)
         here = f"version {m.n} ({m.location}), {self.by.made_by(m)}, says in its metadata-log"
-        there = f"version {before.n} ({before.location}), {self.by.made_by(before)}, says in its last-updated-ms"
+        subject = f"version {before.n} ({before.location}), {self.by.made_by(before)}, says in its last-updated-ms"
         if off_own > off_time:
             ops = (*made, *copied)
-            text = f"{there} {own} (ms since 1970), and {here} that it is of {time}: {_apart(own, time)}."
+            text = f"{subject} {own} (ms since 1970), and {here} that it is of {time}: {_apart(own, time)}."
         else:
             ops = (*copied, *made)
             text = (
-                f"{here} that the one before it is of {time} (ms since 1970), and {there} {own}: {_apart(time, own)}."
+                f"{here} that the one before it is of {time} (ms since 1970), and {subject} {own}: {_apart(time, own)}."
             )
         files = (before.location, m.location)
         self.found("timestamp-order", text, ops=tuple(dict.fromkeys(ops)), files=files)
@@ -265,11 +265,11 @@ class Times(Judging):
         seen: set[Any] = set()
         for x in new:
             known, time = times.get(name(x)), _time(x)
-            again = name(x) in seen or (
+            repeated = name(x) in seen or (
                 x is new[-1] and step.after.current != before.current
             )  # main's again: an entry of its own
             seen.add(name(x))
-            if known is None or time is None or time in known or again or (log, name(x), time) in self._strange:
+            if known is None or time is None or time in known or repeated or (log, name(x), time) in self._strange:
                 continue
             if time == self._updated.get(name(x)):
                 continue  # the entry was wrong before, and is right now
@@ -299,7 +299,7 @@ class Times(Judging):
                 continue
             if earlier is not None and (log, name(entries[-2]), earlier) in self._strange:
                 earlier = None
-            for what, time, than, words, fits, of in (
+            for what, time, than, words, fits, subject in (
                 (f"the last entry of its {log}", last, earlier, "the one before it", oldest, -2),
                 (
                     "the version itself, by its last-updated-ms,",
@@ -313,7 +313,7 @@ class Times(Judging):
                 if than is not None and time and time < than - ONE_MINUTE:
                     # What is in order without the entry before it shows that that one is wrong.
                     late = fits is not None and time >= fits - ONE_MINUTE
-                    ahead = self._step_with(log, name(entries[of])) if late else None
+                    ahead = self._step_with(log, name(entries[subject])) if late else None
                     if ahead is not None and ahead is not step:
                         self._too_late(step, ahead, what, time, than, words)
                         continue
@@ -351,8 +351,8 @@ class Times(Judging):
 
 
 def _time(entry: Any) -> int | None:
-    said = entry.get("timestamp-ms") if isinstance(entry, Mapping) else None
-    return said if isinstance(said, int) else None
+    milliseconds = entry.get("timestamp-ms") if isinstance(entry, Mapping) else None
+    return milliseconds if isinstance(milliseconds, int) else None
 
 
 def _ms(ns: int) -> int:

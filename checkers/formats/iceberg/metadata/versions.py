@@ -153,17 +153,21 @@ class _Versions(Judging):
             else:
                 self._metadata_file(p, m)
 
-    def _metadata_file(self, problem: Problem, by: Metadata | None) -> None:
+    def _metadata_file(self, problem: Problem, version: Metadata | None) -> None:
         if problem.code not in METADATA or problem.file is None:
             self.seen.doubt(problem.why)
             return
         file = problem.file
-        where = f"version {by.n} ({by.location}) descends from" if by is not None else "the catalog's pointer leads to"
+        where = (
+            f"version {version.n} ({version.location}) descends from"
+            if version is not None
+            else "the catalog's pointer leads to"
+        )
         if problem.code == "corrupt-metadata":
             self.found("corrupt-metadata-file", f"{where} {file}, which is corrupt: {problem.cause}.", files=(file,))
             return
-        properties = (by.raw.get("properties") if by is not None else None) or {}
-        if by is not None and properties.get("write.metadata.delete-after-commit.enabled") == "true":
+        properties = (version.raw.get("properties") if version is not None else None) or {}
+        if version is not None and properties.get("write.metadata.delete-after-commit.enabled") == "true":
             self.seen.count("metadata_files_deleted_after_commit")
             return
         self.found("missing-metadata-file", f"{where} {file}, which is not in the store.", files=(file,))

@@ -47,14 +47,14 @@ class FileWalk:
         self,
         chain: Chain,
         seen: VersionSeen,
-        told: set[tuple[str, int]],
+        reported: set[tuple[str, int]],
         entries: Entries,
         miscounted: set[int],
         measured: FileMeasures,
     ) -> None:
         self._chain = chain
         self._seen = seen
-        self._told = told
+        self._reported = reported
         self._entries = entries
         self._miscounted = miscounted
         self._live = LiveEntries()
@@ -64,7 +64,7 @@ class FileWalk:
         self._measured = measured
         self._totals = dict.fromkeys(FILE_METRICS, 0)
         self._words = ["0" for _ in TOTALS]  # what a summary says of the totals, if it says all and is right
-        self._said: set[tuple[str, str]] = set()
+        self._found: set[tuple[str, str]] = set()
 
     def run(self) -> None:
         walked = self._line() if self._is_line() else self._tree()
@@ -173,7 +173,7 @@ class FileWalk:
         """
         live, data, vectors = self._live.live, self._data, self._vectors
         files: set[File] = set()
-        gone: set[str] = set()
+        removed: set[str] = set()
         bare: set[str | None] = set()  # data files that lose their deletion vector
         for f in c.removed_files:
             file = f.path, f.offset
@@ -183,12 +183,12 @@ class FileWalk:
             if f.content == "data":
                 if data[f.path] != 1:
                     return False
-                gone.add(f.path)
+                removed.add(f.path)
             elif f.content == "deletion-vector":
                 if f.referenced is None or [*vectors.get(f.referenced, {}).items()] != [(file, 1)]:
                     return False
                 bare.add(f.referenced)
-        if not gone.isdisjoint(vectors.keys() - bare if bare else vectors):
+        if not removed.isdisjoint(vectors.keys() - bare if bare else vectors):
             return False
         hidden: set[str | None] = set()
         for f in c.added_files:
@@ -201,7 +201,7 @@ class FileWalk:
                     return False
             elif f.content == "deletion-vector":
                 of_file = f.referenced
-                if of_file is None or of_file in hidden or of_file in gone or data.get(of_file) != 1:
+                if of_file is None or of_file in hidden or of_file in removed or data.get(of_file) != 1:
                     return False
                 if of_file in vectors and of_file not in bare:
                     return False
@@ -214,7 +214,7 @@ class FileWalk:
         new = {f.path for f in c.added_files}
         for path in sorted(touched):
             for name, words, files in self._file(path):
-                if (name, c.snapshot_id) in self._told or (name, path) in self._said:
+                if (name, c.snapshot_id) in self._reported or (name, path) in self._found:
                     continue
                 if name == "dangling-dv" and not new & {*files} and self._wrong_vector(path):
                     continue  # who removes the data file need not know of it
@@ -224,7 +224,7 @@ class FileWalk:
                     and not self._wrong_vector(path) & self._vectors_of(c)
                 ):
                     continue  # the vector that is one too many was told when it came
-                self._said.add((name, path))
+                self._found.add((name, path))
                 self._seen.findings.append(
                     BrokenRule(
                         name,
@@ -249,7 +249,7 @@ class FileWalk:
     def _wrong_vector(self, path: str) -> set[File]:
         """The deletion vectors of a data file that were found wrong before, or that are one too many."""
         vectors = {*self._vectors.get(path, ())}
-        return vectors if ("several-dvs", path) in self._said else vectors & self._entries.wrong
+        return vectors if ("several-dvs", path) in self._found else vectors & self._entries.wrong
 
     @staticmethod
     def _vectors_of(c: Commit) -> set[File]:
@@ -259,14 +259,14 @@ class FileWalk:
 
     def _removed(self, c: Commit, removed: list[tuple[FileEntry, FileEntry | None]]) -> None:
         """The files that a snapshot removed were live in its parent, and are told as they were there."""
-        absent = [f for f, was in removed if was is None and ("removed-not-live", f.path) not in self._said]
-        if ("removed-not-live", c.snapshot_id) in self._told:
+        absent = [f for f, was in removed if was is None and ("removed-not-live", f.path) not in self._found]
+        if ("removed-not-live", c.snapshot_id) in self._reported:
             absent = []
         strange = [f for f in absent if f.snapshot_id in self._unseen]
         for files, unseen in (([f for f in absent if f not in strange], False), (strange, True)):
             if not files:
                 continue
-            self._said |= {("removed-not-live", f.path) for f in files}
+            self._found |= {("removed-not-live", f.path) for f in files}
             text = f"{explain.snapshot(c)} of {explain.maker(c, self._chain.by_op)} removed {explain.listing(f.path for f in files)}, "
             ops: tuple[str, ...] = () if c.op is None else (c.op,)
             if unseen:
@@ -293,12 +293,12 @@ class FileWalk:
             paths = tuple(f.path for f in files[:MOST_FILES_LISTED])
             self._seen.findings.append(BrokenRule("removed-not-live", text, ops, snapshots, paths))
         for f, was in removed:
-            if was is None or of(f) in self._entries.wrong or ("entry-changed", f.path) in self._said:
+            if was is None or of(f) in self._entries.wrong or ("entry-changed", f.path) in self._found:
                 continue
             wrong = changed(was, f)
-            if not wrong or was.snapshot_id in self._miscounted or ("entry-changed", c.snapshot_id) in self._told:
+            if not wrong or was.snapshot_id in self._miscounted or ("entry-changed", c.snapshot_id) in self._reported:
                 continue
-            self._said.add(("entry-changed", f.path))
+            self._found.add(("entry-changed", f.path))
             self._seen.findings.append(
                 BrokenRule(
                     "entry-changed",
@@ -335,12 +335,12 @@ class FileWalk:
             shift: metric → by how much the commit's totals differ from its live files: what the rewrite says must equal it; empty: any rewrite.
         """
         end = o.end if (o := self._chain.by_op.get(c.op or "")) is not None else None
-        left = self._made
+        rest = self._made
         found: list[Operation] = []
         for x in self._chain.of_table:
             metric = REWRITES.get(x.f)
             numbers = x.result[0] if x.type == "ok" and isinstance(x.result, list) and x.result else None
-            if metric is None or x.op in left or not isinstance(numbers, list | tuple) or len(numbers) < 2:
+            if metric is None or x.op in rest or not isinstance(numbers, list | tuple) or len(numbers) < 2:
                 continue
             took, wrote = numbers[:2]
             if not isinstance(took, int) or not isinstance(wrote, int) or not (took or wrote):
@@ -360,9 +360,9 @@ class FileWalk:
         """Wrong totals, by their writer or by a rewrite that no version shows."""
         found = wrong_summary(self._chain, c, wrong)
         shift = {
-            metric: said - self._totals[metric]
+            metric: total - self._totals[metric]
             for metric in TOTALS
-            if (said := number(c.summary, f"total-{metric}")) is not None and said != self._totals[metric]
+            if (total := number(c.summary, f"total-{metric}")) is not None and total != self._totals[metric]
         }
         who = self._lost_rewrite(c, shift)
         if who is not None:
@@ -385,8 +385,8 @@ class FileWalk:
     def _wrong_before(self, c: Commit) -> bool:
         """Whether the parent's totals were wrong already: totals carry over, and only the first wrong one is reported."""
         key = ("total", str(c.parent_id))
-        self._said.add(("total", str(c.snapshot_id)))
-        return key in self._said
+        self._found.add(("total", str(c.snapshot_id)))
+        return key in self._found
 
     def _file(self, path: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         vectors = +self._vectors.get(path, Counter())

@@ -89,19 +89,19 @@ class WellFormed(Judging):
         """The log's first version, or one whose predecessor is not known: only what is nowhere in it can be missed."""
         m = step.after
         keys = REQUIRED_KEYS[min(m.format_version, 2)] if m.format_version >= 1 else ()
-        gone = [k for k in keys if m.raw.get(k) in (None, [])]
+        missing = [k for k in keys if m.raw.get(k) in (None, [])]
         if m.format_version > 1:
-            gone += [
+            missing += [
                 f"a {x.id} in {x.key}"
                 for x in LISTED_PARTS
                 for e in dicts(m.raw.get(x.key))
                 if not isinstance(e.get(x.id), int)
             ]
-        if gone:
+        if missing:
             self._tell(
                 "missing-field",
                 step,
-                f"lacks {explain.listing(gone)}, which format version {m.format_version} requires",
+                f"lacks {explain.listing(missing)}, which format version {m.format_version} requires",
             )
 
     def _described(self, step: Step) -> None:
@@ -165,13 +165,13 @@ class WellFormed(Judging):
                 )
             for f in fields if not self._was_of_version_1 else ():
                 says = f.get("transform"), _sources_of(f)
-                had = meaning.setdefault(f["field-id"], says)
-                if new and had != says and f["field-id"] not in twice and "void" not in (had[0], says[0]):
+                first = meaning.setdefault(f["field-id"], says)
+                if new and first != says and f["field-id"] not in twice and "void" not in (first[0], says[0]):
                     self._tell(
                         "field-id",
                         step,
-                        f"gives the field id {f['field-id']} in {which} to {says[0]} of column {said(says[1])}, which is "
-                        f"{had[0]} of column {said(had[1])} in another spec",
+                        f"gives the field id {f['field-id']} in {which} to {says[0]} of column {ids_text(says[1])}, which is "
+                        f"{first[0]} of column {ids_text(first[1])} in another spec",
                     )
 
     @cached_property
@@ -219,7 +219,7 @@ def dicts(items: Any) -> list[Mapping[str, Any]]:
     return [x for x in items if isinstance(x, Mapping)] if isinstance(items, list) else []
 
 
-def said(ids: tuple[Any, ...]) -> str:
+def ids_text(ids: tuple[Any, ...]) -> str:
     """Ids in words."""
     return explain.listing(map(str, ids)) or "nothing"
 

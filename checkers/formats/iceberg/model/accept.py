@@ -159,10 +159,10 @@ class TableRun:
         refused: tuple[Rule, ...] = ()
         oldest = k - 1 if at_commit(self.t.spec, o) else 0
         with closing(self.past.states_back(state, k - 1, oldest)) as states:
-            for scan, at in states:
-                if scan < k - 1 and (refused := self._refused(o, k, scan, rules, at)):
+            for scan, base in states:
+                if scan < k - 1 and (refused := self._refused(o, k, scan, rules, base)):
                     break
-                found = self._scan(o, kind, k, at, scan)
+                found = self._scan(o, kind, k, base, scan)
                 if found is None:
                     self.left_out[o.f] += 1
                     return
@@ -200,17 +200,17 @@ class TableRun:
             return False
         return Counter(found.gone) <= since and back <= since and homes <= {None, *self.seen.effects[k - 1].removed}
 
-    def _refused(self, o: Operation, k: int, scan: int, rules: Sequence[Rule], at: State) -> tuple[Rule, ...]:
+    def _refused(self, o: Operation, k: int, scan: int, rules: Sequence[Rule], state: State) -> tuple[Rule, ...]:
         """The rules by which the commits since a scan refuse this one."""
-        mine = self.seen.effects[k - 1]
+        own = self.seen.effects[k - 1]
         if self._deletes_of(k):
-            want = meaning(o, at, self.t.spec)
+            want = meaning(o, state, self.t.spec)
             files = {self.seen.file_of(row, scan) for row in want.removed} if want is not None else set[str | None]()
-            mine = replace(mine, deletes=mine.deletes.union(f for f in files if f is not None))
+            own = replace(own, deletes=own.deletes.union(f for f in files if f is not None))
         others = self.seen.effects[scan : k - 1]
         found: dict[Rule, None] = {}
         for selects in _filters(o):
-            found |= dict.fromkeys(refusals(PendingCommit(mine, selects, tuple(rules)), others, self.seen.live))
+            found |= dict.fromkeys(refusals(PendingCommit(own, selects, tuple(rules)), others, self.seen.live))
         return tuple(found)
 
     def _rules(self, o: Operation, kind: Kind, deletes: bool) -> tuple[Rule, ...] | None:
@@ -271,14 +271,14 @@ class TableRun:
     def _judge_abort(self, o: Operation) -> None:
         kind = kind_of(o)
         text = "\n".join(e[1] for e in o.error or () if len(e) > 1)
-        said = [rule for rule, message in MESSAGES.items() if message in text]
-        if o.type != "fail" or kind is None or not said:
+        possible = [rule for rule, message in MESSAGES.items() if message in text]
+        if o.type != "fail" or kind is None or not possible:
             return
         both = [self._rules(o, kind, deletes) for deletes in (False, True)]
-        if None in both or self._of_a_second_attempt(o, said):
+        if None in both or self._of_a_second_attempt(o, possible):
             self.left_out[f"{o.f}, aborted"] += 1
             return
-        has = [rule for rule in said if any(rule in (rules or ()) for rules in both)]
+        has = [rule for rule in possible if any(rule in (rules or ()) for rules in both)]
         met = [rule for rule in has if any(_may_break(rule, y) for y in self._meanwhile(o))]
         if met:
             self.aborts += 1
@@ -294,16 +294,16 @@ class TableRun:
                 UNEXPLAINED,
                 self.checker,
                 self.t.name,
-                f"the {explain.operation(o)} was aborted by the validation {' or '.join(has or said)} ({MESSAGES[said[0]]}), {why}.",
+                f"the {explain.operation(o)} was aborted by the validation {' or '.join(has or possible)} ({MESSAGES[possible[0]]}), {why}.",
                 ops=(o.op,),
                 events=o.indices,
-                evidence={"rules": list(has or said)},
+                evidence={"rules": list(has or possible)},
             )
         )
 
-    def _of_a_second_attempt(self, o: Operation, said: Sequence[Rule]) -> bool:
+    def _of_a_second_attempt(self, o: Operation, rules: Sequence[Rule]) -> bool:
         """Whether it may be of what only a second attempt requires (``ManifestFilterManager``), which the model leaves out."""
-        return "replaced delete files" in said and self._name(o) in (*COMPACTIONS, *OVERWRITING)
+        return "replaced delete files" in rules and self._name(o) in (*COMPACTIONS, *OVERWRITING)
 
     def _meanwhile(self, o: Operation) -> Iterator[FileEffect]:
         """What was committed since it began, on main or not; also by itself, if it took its own commit for another's."""
@@ -380,11 +380,11 @@ class Runs:
         """In words."""
         met = ", ".join(f"{rule} {n:,}" for rule, n in self.met.most_common())
         never = ", ".join(rule for rule in MESSAGES if rule not in self.met)
-        left = ", ".join(f"{what} {n:,}" for what, n in self.left_out.most_common())
+        others = ", ".join(f"{what} {n:,}" for what, n in self.left_out.most_common())
         return [
             f"{self.judged:,} runs, {self.refused:,} of them refused: {self.commits:,} commits accepted, {self.older:,} of them with a scan "
             f"older than their base; {self.aborts:,} aborts explained",
             f"rules that aborts met: {met or 'none'}",
             f"rules that no abort met: {never or 'none'}",
-            *([f"left out: {left}"] if left else []),
+            *([f"left out: {others}"] if others else []),
         ]

@@ -30,18 +30,18 @@ def draw(bound: Bound, rng: Random) -> tuple[Log, list[tuple[LogEntry, Rule]], T
     """
     operations = _one_mode(bound, rng)
     versions, works = [seeded(bound.keys, bound.partitions)], list[Work]()
-    entries, left = list[LogEntry](), {True: bound.compactions, False: bound.writes}
+    entries, remaining = list[LogEntry](), {True: bound.compactions, False: bound.writes}
     live = {name: f.bounds for name, f in versions[0].files.items()}
     for _ in range(MOST_DRAWN_OPERATIONS):
         e = _entry(operations, len(works), rng)
         done, rules = _tried(bound, e, versions, works, live)
         compacts = e.operation.kind in REWRITE_KINDS
-        if done is None or rules or not left[compacts]:
+        if done is None or rules or not remaining[compacts]:
             continue
         after = committed(versions[-1], done)
         if _broken(bound, [*versions, after], [*entries, e], done):
             continue
-        left[compacts] -= 1
+        remaining[compacts] -= 1
         entries.append(e)
         versions.append(after)
         works.append(done)

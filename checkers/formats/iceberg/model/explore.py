@@ -210,11 +210,11 @@ class _Branch:
 
 def rules_of(bound: Bound) -> set[Rule]:
     """The validations that some operation within the bound meets."""
-    of = (
+    rule_cache = (
         rules_of_kind(o, serializable=bound.serializable, format_version=bound.format_version)
         for o in bound.operations()
     )
-    return {rule for rules in of for rule in rules} - bound.without
+    return {rule for rules in rule_cache for rule in rules} - bound.without
 
 
 def version_after(bound: Bound, log: Log) -> TableVersion:

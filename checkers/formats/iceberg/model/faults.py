@@ -221,10 +221,10 @@ class WaySearch:
 
     def broken(self, s: ModelState) -> str | None:
         """An acknowledged commit that main does not have, or a commit of main whose files were deleted."""
-        there = self._ops[self.metas[s.pointer].main]
-        if s.acknowledged & ~there:
+        table = self._ops[self.metas[s.pointer].main]
+        if s.acknowledged & ~table:
             return LOST
-        return MISSING if s.deleted & there else None
+        return MISSING if s.deleted & table else None
 
     # --- what a commit is
 
@@ -271,15 +271,15 @@ class WaySearch:
     def _verdict(self, operation: int, scan: int, op: int, main: int) -> tuple[Rule, ...] | None:
         """The rules that refuse an operation on this main; None: it has nothing to do there."""
         o, b = self.operations[operation], self.of.bound
-        at = main if o.at_commit else scan
-        done = self.work(operation, at, op)
+        base = main if o.at_commit else scan
+        done = self.work(operation, base, op)
         if done is None:
             return None
         wanted = attempt(o, done, serializable=b.serializable, format_version=b.format_version, without=b.without)
-        since = self.effects(main, at)
+        since = self.effects(main, base)
         if since is None:  # "Cannot determine history between starting snapshot": SnapshotUtil.ancestorsBetween
             return wanted.rules
-        effects, live, own = since[0], since[1], self._own(main, at, op)
+        effects, live, own = since[0], since[1], self._own(main, base, op)
         refused = refusals(wanted, [e for n, e in enumerate(effects) if n != own], live)
         if own is not None:
             last = own == len(effects) - 1  # a later commit drops its manifests, which have no live file
@@ -304,7 +304,7 @@ class WaySearch:
         pointer = self.metas[s.pointer]
         for n, w in enumerate(s.writers):  # who will be refused in any case
             if w.stage == "request" and self.of.catalog.compares and self.metas[w.base].file != pointer.file:
-                yield self._moment(w, "refused"), self._again(s, n, w)
+                yield self._moment(w, "refused"), self._retry(s, n, w)
                 return
         idle = False
         for n, w in enumerate(s.writers):
@@ -319,12 +319,12 @@ class WaySearch:
             else:
                 yield from self._requests(s, n, w)
         for base, new in dict.fromkeys(s.late):
-            left = list(s.late)
-            left.remove((base, new))
+            late = list(s.late)
+            late.remove((base, new))
             applied = not self.of.catalog.compares or self.metas[base].file == pointer.file
             yield (
                 WayStep(BY_CATALOG, BY_CATALOG, "a late request arrives"),
-                s._replace(late=tuple(left), pointer=new if applied else s.pointer),
+                s._replace(late=tuple(late), pointer=new if applied else s.pointer),
             )
 
     def _begins(self, s: ModelState, n: int) -> Iterator[tuple[WayStep, ModelState]]:
@@ -347,10 +347,10 @@ class WaySearch:
     def _refreshes(self, s: ModelState, n: int, w: ModelWriter) -> Iterator[tuple[WayStep, ModelState]]:
         pointer = self.metas[s.pointer]
         own = next((line for line in pointer.listed if self.lines[line][1] == w.op), None)
-        again = (
+        retried = (
             own is not None and self.operations[w.operation].at_commit
         )  # it validates nothing, and finds its rows there
-        refused = () if again else self.verdict(w.operation, w.scan, w.op, pointer.main)
+        refused = () if retried else self.verdict(w.operation, w.scan, w.op, pointer.main)
         if refused is None:
             yield self._moment(w, "nothing to do"), self._with(s, n, IDLE_WRITER)
         elif refused:
@@ -375,7 +375,7 @@ class WaySearch:
         if self.of.catalog.locks and any(x.stage == "request" for x in s.writers):
             return  # another one has the lock; one that has lost it stands at "set"
         if self.metas[w.base].file != self.metas[s.pointer].file:
-            yield self._moment(w, "refused by its own check"), self._again(s, n, w)
+            yield self._moment(w, "refused by its own check"), self._retry(s, n, w)
         else:
             yield self._moment(w, "check"), self._with(s, n, w._replace(stage="request"))
 
@@ -395,11 +395,11 @@ class WaySearch:
             if self.of.only is not None and fault not in self.of.only:
                 continue
             self.out.faults[fault] += 1
-            left = s._replace(faults=s.faults - 1)
+            fewer = s._replace(faults=s.faults - 1)
             if fault == "lock expired":
-                yield self._moment(w, "the lock expired", "lock expired"), self._with(left, n, w._replace(stage="set"))
+                yield self._moment(w, "the lock expired", "lock expired"), self._with(fewer, n, w._replace(stage="set"))
             elif fault == "late":
-                later = left._replace(late=tuple(sorted((*s.late, (w.base, w.new)))))
+                later = fewer._replace(late=tuple(sorted((*s.late, (w.base, w.new)))))
                 yield self._moment(w, "error, the request is late", "late"), self._with(later, n, IDLE_WRITER)
             else:
                 yield from self._reacts(applied._replace(faults=s.faults - 1), n, w, fault, reaction)
@@ -415,12 +415,12 @@ class WaySearch:
         elif reaction == "resend, check" or not self.of.catalog.compares:
             yield self._moment(w, f"applied, {fault}, sent again, found", fault), self._done(s, n, w)
         else:  # sent again it is refused, whatever came between: the pointer has left the base
-            yield self._moment(w, f"applied, {fault}, sent again, refused", fault), self._again(s, n, w)
+            yield self._moment(w, f"applied, {fault}, sent again, refused", fault), self._retry(s, n, w)
 
     def _moment(self, w: ModelWriter, words: str, fault: Fault | None = None) -> WayStep:
         return WayStep(w.op, w.operation, words, fault)
 
-    def _again(self, s: ModelState, n: int, w: ModelWriter) -> ModelState:
+    def _retry(self, s: ModelState, n: int, w: ModelWriter) -> ModelState:
         if w.tried == self.of.retries:
             return self._failed(s, n, w)
         return self._with(s, n, w._replace(stage="refresh", tried=w.tried + 1, base=0, new=0))
@@ -435,6 +435,6 @@ class WaySearch:
         return s._replace(writers=tuple(sorted((*s.writers[:n], w, *s.writers[n + 1 :]))))
 
 
-def search(of: Faulty) -> WaySearchResult:
+def search(faulty: Faulty) -> WaySearchResult:
     """Search everything within the bound."""
-    return WaySearch(of).run()
+    return WaySearch(faulty).run()

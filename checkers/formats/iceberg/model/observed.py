@@ -60,7 +60,7 @@ class MainCommits:
 
     def _follow(self, k: int, c: IcebergCommit, t: Timeline) -> None:
         data = [f for f in c.added_files if f.content == "data"]
-        gone = [f.path for f in c.removed_files if f.content == "data"]
+        removed = [f.path for f in c.removed_files if f.content == "data"]
         here: dict[str, Counter[Row]] = {f.path: Counter() for f in data}
         for change in c.removed or ():
             row = t.row(change)
@@ -68,10 +68,10 @@ class MainCommits:
                 self._rows[change.file][row] -= 1
         for change in c.added or ():
             here.setdefault(change.file, Counter())[t.row(change)] += 1
-        self._carry(k, data, gone, here)
+        self._carry(k, data, removed, here)
         for path, rows in here.items():
             for row in rows:
-                twice = rows[row] > 1 or (c.added and row in self.placed and not self._moved(row, gone))
+                twice = rows[row] > 1 or (c.added and row in self.placed and not self._moved(row, removed))
                 self.placed.setdefault(row, []).append((k, None if twice else path))
             self._rows.setdefault(path, Counter()).update(rows)
         for f in data:
@@ -79,25 +79,25 @@ class MainCommits:
             self.live[f.path] = KeyBounds(_part(f), *((min(keys), max(keys)) if keys else EMPTY))
         self.effects.append(self._effect(c, t))
 
-    def _carry(self, k: int, data: list[IcebergFile], gone: list[str], here: dict[str, Counter[Row]]) -> None:
+    def _carry(self, k: int, data: list[IcebergFile], removed: list[str], here: dict[str, Counter[Row]]) -> None:
         """Rows of replaced files are in the new file of their partition, if there is only one."""
         into: dict[int, list[str]] = {}
         for f in data:
             into.setdefault(_part(f), []).append(f.path)
-        for path in gone:
-            left = +self._rows.pop(path, Counter())
+        for path in removed:
+            rows = +self._rows.pop(path, Counter())
             new = into.get(self.live[path].part if path in self.live else NOWHERE, [])
             if len(new) == 1:
-                here[new[0]].update(left)
+                here[new[0]].update(rows)
             else:
-                for row in left:
+                for row in rows:
                     self.placed.setdefault(row, []).append((k, None))
 
-    def _moved(self, row: Row, gone: list[str]) -> bool:
-        return bool(self.placed[row]) and self.placed[row][-1][1] in gone
+    def _moved(self, row: Row, removed: list[str]) -> bool:
+        return bool(self.placed[row]) and self.placed[row][-1][1] in removed
 
     def _effect(self, c: IcebergCommit, t: Timeline) -> FileEffect:
-        by = {change.by: change.file for change in c.removed or () if change.by is not None}
+        delete_files = {change.by: change.file for change in c.removed or () if change.by is not None}
         deletes: set[str] = set()
         equality: list[KeyBounds] = []
         for f in c.added_files if c.operation != "replace" else ():
@@ -105,7 +105,13 @@ class MainCommits:
                 keys = [t.row(change).id for change in c.removed or () if change.by == f.path]
                 equality += [KeyBounds(_part(f), min(keys), max(keys))] if keys else []
             elif f.content != "data":
-                deletes |= {f.referenced} if f.referenced is not None else {by[f.path]} if f.path in by else set()
+                deletes |= (
+                    {f.referenced}
+                    if f.referenced is not None
+                    else {delete_files[f.path]}
+                    if f.path in delete_files
+                    else set()
+                )
         hidden = {change.file for change in c.removed or () if change.by is not None} if deletes else set()
         of_deletes = {file for file in hidden if not equality}
         return FileEffect(
@@ -121,8 +127,8 @@ class MainCommits:
 
 
 def _part(f: IcebergFile) -> int:
-    said = f.partition.get("part")
-    return said if isinstance(said, int) else NOWHERE
+    value = f.partition.get("part")
+    return value if isinstance(value, int) else NOWHERE
 
 
 def _rewrites_manifests(c: IcebergCommit) -> bool:

@@ -87,16 +87,16 @@ class Work:
 
 def meaning(o: ModelOperation, rows: Counter[Row], n: int, partitions: int) -> tuple[Counter[Row], Counter[Row]]:
     """The rows that commit n is to remove from these rows, and those that it is to add."""
-    mine = Counter({r: c for r, c in rows.items() if r[0] == o.key})
-    if o.kind == "insert" or (o.kind == "merge-insert" and not mine):
+    own = Counter({r: c for r, c in rows.items() if r[0] == o.key})
+    if o.kind == "insert" or (o.kind == "merge-insert" and not own):
         return Counter(), Counter({(o.key, n, n): 1})
     if o.kind == UPSERT:
-        return mine, Counter({(o.key, n, n): 1})
+        return own, Counter({(o.key, n, n): 1})
     if o.kind in ("update-register", "merge-upsert"):
-        updated = Counter((key, n, born) for key, _, born in mine.elements())
-        return mine, updated if mine or o.kind == "update-register" else Counter({(o.key, n, n): 1})
+        updated = Counter((key, n, born) for key, _, born in own.elements())
+        return own, updated if own or o.kind == "update-register" else Counter({(o.key, n, n): 1})
     if o.kind in ("delete", "equality-delete"):
-        return mine, Counter()
+        return own, Counter()
     of_partition = Counter({r: c for r, c in rows.items() if r[0] % partitions == o.key % partitions})
     if o.kind == "delete-partition":
         return of_partition, Counter()
@@ -154,9 +154,13 @@ def _row_level(o: ModelOperation, table: TableVersion, n: int, part: int) -> Wor
 
 def _delete_partition(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
     """Its filter selects the partition's delete files, too (``MergingSnapshotProducer.deleteByRowFilter``)."""
-    gone = frozenset(name for name, f in table.files.items() if f.part == part)
-    older = frozenset(d for name in gone for d in table.deletes_of(name))
-    return Work(FileEffect("delete", removed=gone, merged=_with_deletes(table, gone)), dropped=older) if gone else None
+    removed = frozenset(name for name, f in table.files.items() if f.part == part)
+    older = frozenset(d for name in removed for d in table.deletes_of(name))
+    return (
+        Work(FileEffect("delete", removed=removed, merged=_with_deletes(table, removed)), dropped=older)
+        if removed
+        else None
+    )
 
 
 def _with_deletes(table: TableVersion, files: Iterable[str]) -> frozenset[str]:
@@ -165,9 +169,9 @@ def _with_deletes(table: TableVersion, files: Iterable[str]) -> frozenset[str]:
 
 def _overwrite(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work:
     """It replaces the files that a DELETE of the partition removes."""
-    gone = _delete_partition(o, table, n, part) or Work(FileEffect("append"))
-    effect = FileEffect("overwrite", removed=gone.effect.removed, merged=gone.effect.merged)
-    return _written(n, part, [(o.key, n, n)], effect, gone.dropped)
+    work = _delete_partition(o, table, n, part) or Work(FileEffect("append"))
+    effect = FileEffect("overwrite", removed=work.effect.removed, merged=work.effect.merged)
+    return _written(n, part, [(o.key, n, n)], effect, work.dropped)
 
 
 def _merge_insert(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
@@ -184,34 +188,34 @@ def _equality_delete(o: ModelOperation, table: TableVersion, n: int, part: int) 
 
 def _compact(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
     """Rewrites each partition with more than one file, or with deletes, into one file that keeps the sequence number of the scan."""
-    added, gone = {}, set[str]()
+    added, removed = {}, set[str]()
     for p in sorted({f.part for f in table.files.values()}):
         names = [name for name, f in table.files.items() if f.part == p]
         rows = [row for name in names for _, row in sorted(table.live[name].items())]
         if len(names) < 2 and sum(len(table.files[name].rows) for name in names) == len(rows):
             continue
-        gone.update(names)
+        removed.update(names)
         if rows:
             added[f"{n}-{p}"] = DataFile(p, tuple(rows), table.sequence)
-    if not gone:
+    if not removed:
         return None
     bounds = tuple(f.bounds for f in added.values())
-    older = frozenset(d for name in gone for d in table.deletes_of(name))
-    return Work(FileEffect("replace", bounds, frozenset(gone)), added, dropped=older)
+    older = frozenset(d for name in removed for d in table.deletes_of(name))
+    return Work(FileEffect("replace", bounds, frozenset(removed)), added, dropped=older)
 
 
 def _compact_deletes(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
     """Writes one position delete file for each data file that has some, and leaves out those of a file that is gone."""
     if not table.deletes:
         return None
-    of = {d.data_file for d in table.deletes.values()}
+    covered = {d.data_file for d in table.deletes.values()}
     new = {
         f"{n}-{name}-deletes": PositionDeletes(
             name, frozenset().union(*(table.deletes[d].positions for d in table.deletes_of(name)))
         )
-        for name in sorted(of & {*table.files})
+        for name in sorted(covered & {*table.files})
     }
-    return Work(FileEffect("replace", merged=frozenset(of)), deletes=new, dropped=frozenset(table.deletes))
+    return Work(FileEffect("replace", merged=frozenset(covered)), deletes=new, dropped=frozenset(table.deletes))
 
 
 def _rewrite_manifests(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work:

@@ -49,8 +49,8 @@ def broken(
         if serializable or found != "write-skew":
             return found
     if format_version == 3:
-        of = [d.data_file for d in after.deletes.values()]
-        if len(of) != len(set(of)):
+        covered = [d.data_file for d in after.deletes.values()]
+        if len(covered) != len(set(covered)):
             return "several-dvs"
         if _dangling(after) - _dangling(base):
             return DANGLING
@@ -116,9 +116,9 @@ def _named(
     wanted = meaning(o, scanned.rows, n, partitions)
     if changed == wanted:
         return "write-skew"
-    left = meaning(o, base.rows, n, partitions)[0] - removed
+    rest = meaning(o, base.rows, n, partitions)[0] - removed
     if removed - wanted[0]:
         return "lost-update"
     if added:
-        return "duplicate-row" if left else "resurrected-row"
-    return "undelete" if left else "write-skew"  # else another one had removed what it was to remove
+        return "duplicate-row" if rest else "resurrected-row"
+    return "undelete" if rest else "write-skew"  # else another one had removed what it was to remove

@@ -58,7 +58,7 @@ def scenario(
     end = [f"refused: {e.operation}, by {rule}" for e, rule in refused]
     data = {
         "scenario": name,
-        "description": f"A log of the model: {'; '.join([*said(log), *end])}.",
+        "description": f"A log of the model: {'; '.join([*steps_text(log), *end])}.",
         "link": LINK,
         "affected": "found by the model" if anomaly is not None else "none; a promise",
         "tables": [
@@ -129,18 +129,18 @@ def _way_step(
     return step | ({"expect": r.outcome} if r.outcome != "ok" else {})
 
 
-def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
+def of_way(faulty: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
     """The text of a scenario file that goes a way of the search step by step; or an empty text, and why no file can say it.
 
     An operation with a fault is held where its request was applied and is not answered (or, if the request is late, was answered and is not
     applied); another one is held at its commit. Whoever commits meanwhile waits until it is held, and lets it go.
     """
-    catalog = next((name for model, name in _OURS.items() if MODEL_CATALOGS[model] is of.catalog), None)
+    catalog = next((name for model, name in _OURS.items() if MODEL_CATALOGS[model] is faulty.catalog), None)
     if catalog is None:
         return "", "no real catalog is like that"
     if any(m.fault == "lock expired" for m in way):
         return "", "no gate stands between the check of a lock and the request"
-    every = of.bound.operations()
+    every = faulty.bound.operations()
     runs = [r for n in range(1 + max(m.op for m in way)) if (r := _Course(n, way, every)).asks]
     if (reason := _unheld(runs)) is not None:
         return "", reason
@@ -149,9 +149,11 @@ def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
     if len({kind for kind, _ in modes}) < len(modes):
         return "", "a kind of operation writes in both modes, a table has one for each"
     names = {r.n: f"{o.kind}-{r.n + 1}" for o, r in zip(operations, runs, strict=True)}
-    steps = [_way_step(o, r, runs, names, of.bound.partitions) for o, r in zip(operations, runs, strict=True)]
-    named = "replay/missing-file" if anomaly == MISSING else anomaly if of.catalog.compares else "pointer/lost-update"
-    properties = {"commit.retry.min-wait-ms": "10", "commit.retry.num-retries": str(of.retries)}
+    steps = [_way_step(o, r, runs, names, faulty.bound.partitions) for o, r in zip(operations, runs, strict=True)]
+    named = (
+        "replay/missing-file" if anomaly == MISSING else anomaly if faulty.catalog.compares else "pointer/lost-update"
+    )
+    properties = {"commit.retry.min-wait-ms": "10", "commit.retry.num-retries": str(faulty.retries)}
     properties |= {f"write.{kind}.mode": mode for kind, mode in sorted(modes)}
     data = {
         "scenario": called,
@@ -162,10 +164,10 @@ def of_way(of: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, str]:
         "tables": [
             {
                 "name": "t",
-                "isolation": "serializable" if of.bound.serializable else "snapshot",
-                "format_version": of.bound.format_version,
-                "partitions": of.bound.partitions,
-                "seed_rows": of.bound.keys + of.bound.partitions,
+                "isolation": "serializable" if faulty.bound.serializable else "snapshot",
+                "format_version": faulty.bound.format_version,
+                "partitions": faulty.bound.partitions,
+                "seed_rows": faulty.bound.keys + faulty.bound.partitions,
                 "properties": properties,
             }
         ],
@@ -198,25 +200,25 @@ class _Course:
 
     def __init__(self, n: int, way: Way, operations: Sequence[ModelOperation]) -> None:
         self.n = n
-        mine = [(place, m) for place, m in enumerate(way) if m.op == n]
-        self.operation, self.scans, self.ends = mine[0][1].operation, mine[0][0], mine[-1][0]
-        asks = [k for k, (_, m) in enumerate(mine) if m.words.startswith(("applied", "error, ", "refused"))]
-        asked = asks[0] if asks else len(mine) - 1
+        own = [(place, m) for place, m in enumerate(way) if m.op == n]
+        self.operation, self.scans, self.ends = own[0][1].operation, own[0][0], own[-1][0]
+        asks = [k for k, (_, m) in enumerate(own) if m.words.startswith(("applied", "error, ", "refused"))]
+        asked = asks[0] if asks else len(own) - 1
         self.asks = bool(asks)
-        self.later = [(mine[k][0], mine[k + 1][0]) for k in range(asked + 1, len(mine) - 1)]
+        self.later = [(own[k][0], own[k + 1][0]) for k in range(asked + 1, len(own) - 1)]
         """Its second attempt: refresh and request."""
-        self.fault = mine[asked][1].fault
-        self.late_fault = any(m.fault is not None for _, m in mine[asked + 1 :])
+        self.fault = own[asked][1].fault
+        self.late_fault = any(m.fault is not None for _, m in own[asked + 1 :])
         if self.fault is None:  # at its commit, from its refresh on
-            self.held, self.free = mine[max(asked - 1, 0)][0], mine[asked][0]
+            self.held, self.free = own[max(asked - 1, 0)][0], own[asked][0]
         else:
-            later = [place for place, _ in mine[asked + 1 :]] or [p for p, m in enumerate(way) if m.op == BY_CATALOG]
-            self.held, self.free = mine[asked][0], later[0] if later else len(way)
-        self.applied = mine[asked][0]
-        self.begins = mine[min(1, len(mine) - 1)][0]  # its refresh
+            later = [place for place, _ in own[asked + 1 :]] or [p for p, m in enumerate(way) if m.op == BY_CATALOG]
+            self.held, self.free = own[asked][0], later[0] if later else len(way)
+        self.applied = own[asked][0]
+        self.begins = own[min(1, len(own) - 1)][0]  # its refresh
         if operations[self.operation].at_commit:  # it has no scan of its own
             self.scans = self.begins
-        last = mine[-1][1].words
+        last = own[-1][1].words
         self.outcome = "info" if "unknown" in last or "late" in last else "fail" if "refused" in last else "ok"
 
     def holds(self, other: _Course) -> bool:
@@ -224,7 +226,7 @@ class _Course:
         return self.held < other.applied < self.free
 
 
-def said(log: Log) -> list[str]:
+def steps_text(log: Log) -> list[str]:
     """A log in words, a part for each commit."""
     return [
         f"{n}. {e.operation}"

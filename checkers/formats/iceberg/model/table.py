@@ -67,14 +67,14 @@ class TableVersion:
     @cached_property
     def live(self) -> dict[str, dict[int, Row]]:
         """Data file → position → row, of the rows that a reader sees."""
-        gone: dict[str, set[int]] = {}
+        deleted: dict[str, set[int]] = {}
         for d in self.deletes.values():
-            gone.setdefault(d.data_file, set()).update(d.positions)
+            deleted.setdefault(d.data_file, set()).update(d.positions)
         return {
             name: {
                 n: row
                 for n, row in enumerate(f.rows)
-                if n not in gone.get(name, ())
+                if n not in deleted.get(name, ())
                 and not any(e.part == f.part and e.key == row[0] and e.sequence > f.sequence for e in self.equality)
             }
             for name, f in self.files.items()
