@@ -39,9 +39,9 @@ T = TypeVar("T")
 NOTHING_HIDDEN = Redaction(())
 
 
-def fingerprint(said: Any) -> str:
+def fingerprint(parts: Any) -> str:
     """A short hash of what a job's file says, as JSON values: what another one says is made anew."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Campaign(Generic[J, T]):
             SecretsLeft: a log of a stack may have a secret and could be neither cleaned nor removed.
             KeyboardInterrupt: the user stopped it; the lines of finished jobs are there.
         """
-        turn = self._left()
+        turn = self._remaining()
         with self.stacks or contextlib.nullcontext():
             if self.at_once == 1:
                 self._work(turn)
@@ -181,18 +181,18 @@ class Campaign(Generic[J, T]):
                     ended, _ = wait(working, return_when=FIRST_EXCEPTION)
                 finally:
                     self._end()
-                for one in ended:
-                    one.result()
+                for done in ended:
+                    done.result()
 
-    def _left(self) -> Iterator[tuple[str, J]]:
+    def _remaining(self) -> Iterator[tuple[str, J]]:
         """The jobs that are not made, each with what it is called."""
         if not isinstance(self.jobs, Sequence):
             return ((self.name(job), job) for job in self.jobs if not self.made(job))
-        of = len(self.jobs)
-        left = [(f"{n}/{of} {self.name(job)}", job) for n, job in enumerate(self.jobs, 1) if not self.made(job)]
-        if len(left) < of:
-            self.watcher.say(f"{of - len(left)} of {of} {self.unit} are there already")
-        return iter(left)
+        total = len(self.jobs)
+        remaining = [(f"{n}/{total} {self.name(job)}", job) for n, job in enumerate(self.jobs, 1) if not self.made(job)]
+        if len(remaining) < total:
+            self.watcher.say(f"{total - len(remaining)} of {total} {self.unit} are there already")
+        return iter(remaining)
 
     def _work(self, turn: Iterator[tuple[str, J]]) -> None:
         while (taken := self._taken(turn)) is not None:

@@ -45,8 +45,8 @@ def is_full(error: BaseException | None) -> bool:
 
 def why(error: BaseException, hide: Redaction | None = None) -> str:
     """One line on an error, without secrets."""
-    said = " ".join(str(error).split())
-    text = said if isinstance(error, TOLD) else f"{type(error).__name__}: {said}"
+    words = " ".join(str(error).split())
+    text = words if isinstance(error, TOLD) else f"{type(error).__name__}: {words}"
     return text if hide is None else hide.text(text)
 
 

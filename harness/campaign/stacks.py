@@ -139,7 +139,7 @@ class WarmStacks(Generic[S]):
         self._ended = ended
         self._up: list[_Up[S]] = []
         """In the order in which they were started."""
-        self._left: list[SecretsLeft] = []
+        self._secrets_left: list[SecretsLeft] = []
         self._changed = threading.Condition(threading.RLock())
 
     def __enter__(self) -> WarmStacks[S]:
@@ -186,10 +186,10 @@ class WarmStacks(Generic[S]):
                 up = self._ready(key)
                 free = [n for n in range(up.seats) if n not in up.taken]
                 if free and not up.spoiled and (not exclusive or len(free) == up.seats):
-                    mine = free if exclusive else free[:1]
-                    up.taken.update(mine)
+                    seats = free if exclusive else free[:1]
+                    up.taken.update(seats)
                     up.runs += 1
-                    return Lease(self, up, mine)
+                    return Lease(self, up, seats)
                 self._changed.wait()
 
     def close(self) -> None:
@@ -200,8 +200,8 @@ class WarmStacks(Generic[S]):
         """
         while self._up:
             self._end(self._up[-1])
-        if self._left:
-            raise self._left.pop()
+        if self._secrets_left:
+            raise self._secrets_left.pop()
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -282,10 +282,10 @@ class WarmStacks(Generic[S]):
     def _cleaned(self, logs: Path) -> None:
         """Take the secrets from logs; a log that cannot be cleaned goes."""
         try:
-            for gone in self.hide.folder(logs):
-                self._say(f"{gone}: removed, because its secrets could not be")
+            for removed in self.hide.folder(logs):
+                self._say(f"{removed}: removed, because its secrets could not be")
         except SecretsLeft as e:
-            self._left.append(e)
+            self._secrets_left.append(e)
             self._say(str(e))
 
 
@@ -308,9 +308,9 @@ def session_logs(place: Path, secrets: Iterable[str]) -> Iterator[Path]:
     for old in sorted(place.iterdir()) if place.is_dir() else ():
         with contextlib.suppress(LogsError), alone(old, "logs", LogsError):
             hide.folder(old)
-    mine = place / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}"
-    with alone(mine, "logs", LogsError):
-        yield mine
+    folder = place / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}"
+    with alone(folder, "logs", LogsError):
+        yield folder
 
 
 def secrets_of_files(catalogs: Iterable[str]) -> list[str]:

@@ -109,8 +109,8 @@ class Certify:
 
     def certificate(self, command: str) -> Certificate:
         """What is known so far: the last answer of each requirement."""
-        by = {(a.catalog, a.id): a for a in self.answers}
-        answers = [by[key] for name in self.catalogs for r in self.asked if (key := (name, r.id)) in by]
+        given = {(a.catalog, a.id): a for a in self.answers}
+        answers = [given[key] for name in self.catalogs for r in self.asked if (key := (name, r.id)) in given]
         servers = {name: self.servers.get(name, "") for name in self.catalogs}
         made = datetime.now(UTC).isoformat(timespec="seconds")
         return Certificate(servers, [r.question for r in requirements()], answers, made, __version__, command)

@@ -128,8 +128,8 @@ class Kit:
         for namespace in self._namespaces:
             for kind in ("tables", "views"):
                 listed = self._quiet("clean", "GET", f"{rest.namespace_path(namespace)}/{kind}")
-                for one in (listed.body or {}).get("identifiers", []) if listed.ok else ():
-                    path = f"{rest.namespace_path(namespace)}/{kind}/{one['name']}"
+                for identifier in (listed.body or {}).get("identifiers", []) if listed.ok else ():
+                    path = f"{rest.namespace_path(namespace)}/{kind}/{identifier['name']}"
                     self._quiet("clean", "DELETE", path, query={"purgeRequested": "true"} if kind == "tables" else None)
             self._quiet("clean", "DELETE", rest.namespace_path(namespace))
 
@@ -178,9 +178,9 @@ class Kit:
         """Do these at one moment, each in a thread of its own; return what they return."""
         barrier = threading.Barrier(len(acts))
 
-        def act(one: Callable[[], R]) -> R:
+        def act(call: Callable[[], R]) -> R:
             barrier.wait(rest.TIMEOUT_S)
-            return one()
+            return call()
 
         with ThreadPoolExecutor(len(acts)) as pool:
             return list(pool.map(act, acts))

@@ -125,8 +125,8 @@ def expect(seen: Exchange, wanted: str, *statuses: int) -> Judgement | None:
     if seen.status in statuses or seen.status // 100 in statuses:
         return None
     codes = " or ".join(f"{s}xx" if s < 10 else str(s) for s in statuses)
-    told = failed(f"{codes}: {wanted}", f"{seen.method} {seen.path} ({seen.label}): {seen.words()}", seen)
-    return replace(told, effect=Severity.BREAKS)
+    failure = failed(f"{codes}: {wanted}", f"{seen.method} {seen.path} ({seen.label}): {seen.words()}", seen)
+    return replace(failure, effect=Severity.BREAKS)
 
 
 @dataclass(frozen=True)

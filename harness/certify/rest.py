@@ -112,10 +112,10 @@ def main_of(metadata: Mapping[str, Any], sent: Iterable[Mapping[str, Any]]) -> s
     """
     parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in [*metadata.get("snapshots", []), *sent]}
     found: set[Any] = set()
-    at = metadata.get("current-snapshot-id")
-    while at in parents and at not in found:
-        found.add(at)
-        at = parents[at]
+    current = metadata.get("current-snapshot-id")
+    while current in parents and current not in found:
+        found.add(current)
+        current = parents[current]
     return found
 
 

@@ -53,8 +53,8 @@ def of_properties(given: Mapping[str, object], name: str) -> ServerDescription:
             with server.catalog() as catalog:
                 catalog.list_namespaces()
         except Exception as e:  # of any library that a catalog of PyIceberg uses
-            told = f"{type(e).__name__}: {' '.join(str(e).split())}"
-            raise SetUpError(f"catalog {name}: PyIceberg does not reach it: {told}") from None
+            message = f"{type(e).__name__}: {' '.join(str(e).split())}"
+            raise SetUpError(f"catalog {name}: PyIceberg does not reach it: {message}") from None
         return server
     if values.get("type") != "rest" or not values.get("uri"):
         raise SetUpError(

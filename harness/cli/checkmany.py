@@ -48,7 +48,7 @@ def show(
     began = time.monotonic()
     total, found = len(runs), list[RunResult]()
     _say_way_on(found, total)
-    for t in _told(runs, datasets, engine, master, pages=pages):
+    for t in _judged_lines(runs, datasets, engine, master, pages=pages):
         found.append(t)
         typer.echo(f"{t.mark} {t.run}: {t.said}")
     place = {run: n for n, run in enumerate(runs)}
@@ -56,8 +56,8 @@ def show(
     for line in summary(found, time.monotonic() - began):
         typer.echo(line)
     if output is not None:
-        told = {"valid": worst(found), "runs": [t.to_json() for t in found]}
-        write_output(output, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+        fields = {"valid": worst(found), "runs": [t.to_json() for t in found]}
+        write_output(output, json.dumps(fields, indent=1, ensure_ascii=False) + "\n")
     return many.worst_code(found)
 
 
@@ -84,7 +84,7 @@ def _cluster(master: str | None) -> Cluster:
         raise BadArgument(str(e)) from None
 
 
-def _told(
+def _judged_lines(
     runs: Sequence[str], datasets: Sequence[Path], engine: str, master: str | None, *, pages: bool
 ) -> Iterator[RunResult]:
     publisher = publish if pages else None

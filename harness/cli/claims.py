@@ -106,16 +106,16 @@ class ClaimsOptions(Options):
 
         found = files.load(lambda words: wrong_command(self._program, words))
         chosen = _chosen(found, self.numbers or [], self.verdict)
-        again: dict[int, list[Again]] = {}
+        measured_again: dict[int, list[Again]] = {}
         code = 0
         if self.anew and not self.dry_run:
-            code = _measure(self._program, found, chosen, self.store, again)
+            code = _measure(self._program, found, chosen, self.store, measured_again)
         else:
             self._show(found, chosen)
         if self.page is not None:
             write_output(self.page, shown.page(found))
         if self.output is not None:
-            ran = {n: [asdict(a) for a in each] for n, each in again.items()}
+            ran = {n: [asdict(a) for a in each] for n, each in measured_again.items()}
             write_output(self.output, shown.to_json(found, chosen, ran))
         return code
 
@@ -208,11 +208,13 @@ def _complete(program: Any, given: ClaimCommand, store: Path) -> list[str]:
     return words
 
 
-def _measure(program: Any, found: Claims, chosen: Sequence[Claim], store: Path, again: dict[int, list[Again]]) -> int:
+def _measure(
+    program: Any, found: Claims, chosen: Sequence[Claim], store: Path, measured_again: dict[int, list[Again]]
+) -> int:
     """Run the commands of claims, each command once, and show what came out beside what is recorded.
 
     Args:
-        again: receives what came out, by the number of the claim.
+        measured_again: receives what came out, by the number of the claim.
 
     Returns:
         The exit code: 0 if each command ended as recorded, 1 if one did not, 2 if a claim has no command, 255 if one could not run.
@@ -227,8 +229,10 @@ def _measure(program: Any, found: Claims, chosen: Sequence[Claim], store: Path, 
     if how_long := _how_long(program, chosen):
         typer.echo(f"measuring {plural(len(chosen), 'claim')} again takes {how_long}")
     for n, claim in enumerate(chosen):
-        left = shlex.join([anywhere(), "claims", *(str(c.number) for c in chosen[n:]), "--again", *store_words(store)])
-        stopped = f"{n} of {len(chosen)} claims are measured; measure the others with: {left}"
+        remaining = shlex.join(
+            [anywhere(), "claims", *(str(c.number) for c in chosen[n:]), "--again", *store_words(store)]
+        )
+        stopped = f"{n} of {len(chosen)} claims are measured; measure the others with: {remaining}"
         for given in claim.commands:
             if given.words not in ran:
                 words = _complete(program, given, store)
@@ -237,11 +241,11 @@ def _measure(program: Any, found: Claims, chosen: Sequence[Claim], store: Path, 
                 try:
                     ran[given.words] = _run(program, words, given.exit)
                 except (KeyboardInterrupt, typer.Abort, stopping.Stopped) as e:
-                    _show(chosen[:n], again)
+                    _show(chosen[:n], measured_again)
                     own = f"{e.line}; " if isinstance(e, stopping.Stopped) else ""
                     raise stopping.Stopped(own + stopped) from e
-            again.setdefault(claim.number, []).append(ran[given.words])
-    _show(chosen, again)
+            measured_again.setdefault(claim.number, []).append(ran[given.words])
+    _show(chosen, measured_again)
     if any(a.exit not in (0, 1, 2) for a in ran.values()):
         return 255
     if not all(a.as_recorded for a in ran.values()):
@@ -278,12 +282,12 @@ def _gist(words: Sequence[str], text: str) -> tuple[str, ...]:
     return tuple(lines[-_SHOWN:])
 
 
-def _show(chosen: Sequence[Claim], again: dict[int, list[Again]]) -> None:
+def _show(chosen: Sequence[Claim], measured_again: dict[int, list[Again]]) -> None:
     for c in chosen:
         typer.echo("\n" + _wrapped(f"claim {c.number}, {c.verdict}: {c.claim}", "", "  "))
         when = f"{c.measured.date}, {c.measured.versions}: {c.outcome}" if c.measured else f"nothing yet. {c.why}"
         typer.echo(_wrapped(f"recorded  {when}", "  ", " " * 12))
-        for a in again.get(c.number, []):
+        for a in measured_again.get(c.number, []):
             as_it = "as recorded" if a.as_recorded else f"recorded was {a.recorded}"
             typer.echo(f"  now       exit code {a.exit}, {as_it}, in {a.seconds:.0f} s")
             for line in a.said:

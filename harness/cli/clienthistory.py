@@ -27,8 +27,8 @@ def history_of(what: Path, model: str | None) -> Path | None:
     """
     if what.is_file():
         return None if model is None and (what.parent / "plan.yaml").exists() else what
-    theirs = what / "history.edn"
-    return theirs if theirs.is_file() and not (what / "plan.yaml").exists() else None
+    file = what / "history.edn"
+    return file if file.is_file() and not (what / "plan.yaml").exists() else None
 
 
 def show(

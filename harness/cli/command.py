@@ -104,9 +104,9 @@ class Options:
         params = {p.name: p for p in typer.main.get_command(program).params}
         found = []
         for f in fields(cls):
-            said = (m for m in getattr(cls._hints()[f.name], "__metadata__", ()) if isinstance(m, Value))
+            values = (m for m in getattr(cls._hints()[f.name], "__metadata__", ()) if isinstance(m, Value))
             if f.name in params:  # Typer's context is a field that nobody types
-                found.append((params[f.name], next(said, Value()), _default(f)))
+                found.append((params[f.name], next(values, Value()), _default(f)))
         return tuple(sorted(found, key=lambda x: x[0].param_type_name != "argument"))
 
     def checked(self) -> None:
@@ -145,9 +145,9 @@ class Options:
         """The workload of a file with those of the options that change one, and with other ``changes``. Raises BadArgument, WorkloadError."""
         from workloads.file.changes import ChangeError, Changes
 
-        mine = {f.name: getattr(self, f.name) for f in fields(Changes) if hasattr(self, f.name)}
+        own = {f.name: getattr(self, f.name) for f in fields(Changes) if hasattr(self, f.name)}
         try:
-            return file.with_(Changes(**mine | changes))
+            return file.with_(Changes(**own | changes))
         except ChangeError as e:
             raise BadArgument(str(e)) from None
 
@@ -164,14 +164,14 @@ class Command(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        left = super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
         for param in self.params:
             if param.param_type_name == "option" and param.name in ctx.params:
                 ctx.params[param.name] = absolute(ctx.params[param.name])
         if not ctx.resilient_parsing:
             made = self.callback.options  # type: ignore[union-attr]
             made(**{f.name: ctx.params.get(f.name) for f in fields(made)}).checked()
-        return left
+        return rest
 
 
 def _default(field: Field[Any]) -> Any:
@@ -187,7 +187,7 @@ def _typed(param: Any, value: Any) -> list[str]:
     if value is None:
         return []
     if param.param_type_name == "argument":
-        return [str(one) for one in _each(value)]
+        return [str(item) for item in _each(value)]
     if param.is_flag:
         return [param.opts[0]] if value else param.secondary_opts[:1]
-    return [word for one in _each(value) for word in (param.opts[0], str(one))]
+    return [word for item in _each(value) for word in (param.opts[0], str(item))]

@@ -165,7 +165,7 @@ class CompareOptions(Options):
 
         ones = list(combinations(self._varied()))
         each = (
-            (c, v, team, one) for c in self._catalogs for v in self._releases for team in self._teams for one in ones
+            (c, v, team, mode) for c in self._catalogs for v in self._releases for team in self._teams for mode in ones
         )
         return tuple(Contender(*facts) for facts in each)
 
@@ -174,14 +174,14 @@ class CompareOptions(Options):
         from harness.experiments.compare import engaged
         from workloads.file.changes import counted
 
-        one: dict[str, Any] = {"seed": seed, "catalog": c.catalog, "iceberg": self._releases[c.iceberg][0]}
+        changes: dict[str, Any] = {"seed": seed, "catalog": c.catalog, "iceberg": self._releases[c.iceberg][0]}
         if c.engines:
             engines = engaged(self._spec, replace(c, varied=())).engines
-            one |= {"writers": counted(engines), "operations": ",".join(self._common or [])}
+            changes |= {"writers": counted(engines), "operations": ",".join(self._common or [])}
         if not c.varied:
-            return self.like(RunOptions, **one).again()
-        one |= {"experiment": self.workload, "vary": [f"{k}={v}" for k, v in c.varied], "seeds": 1, "into": None}
-        return self.like(SweepOptions, **one).again()
+            return self.like(RunOptions, **changes).again()
+        changes |= {"experiment": self.workload, "vary": [f"{k}={v}" for k, v in c.varied], "seeds": 1, "into": None}
+        return self.like(SweepOptions, **changes).again()
 
     def takes(self) -> float:
         return (
@@ -256,9 +256,9 @@ def _common(spec: Workload, teams: list[tuple[str, ...]]) -> list[str]:
     engines = list(dict.fromkeys(name for team in teams for name in team))
     kinds = dict.fromkeys(k for p in spec.resolved_phases() for k in p.operations or ())
     can = {e: [k for k in kinds if all(ENGINES[e].can(k, t) for t in spec.tables)] for e in engines}
-    common = [k for k in kinds if all(k in of for of in can.values())]
+    common = [k for k in kinds if all(k in own for own in can.values())]
     if not common:
-        each = "; ".join(f"{e}: {', '.join(of) or 'none'}" for e, of in can.items())
+        each = "; ".join(f"{e}: {', '.join(own) or 'none'}" for e, own in can.items())
         raise BadArgument(
             f"--engine {','.join(engines)}: no operation of {spec.workload} that all of them can do ({each})"
         )

@@ -78,8 +78,8 @@ def _found(folders: list[Path], unread: list[str]) -> dict[tuple[Path, str], Cov
     found = _of_nights(folders, unread)
     for run in _runs(folders):
         if all((night, name_of(run.path)) not in found for night in run.path.parents):
-            one = _of(run, unread)
-            found |= {} if one is None else {(run.path, ""): one}
+            found_in_run = _coverage_of(run, unread)
+            found |= {} if found_in_run is None else {(run.path, ""): found_in_run}
     return found
 
 
@@ -93,7 +93,7 @@ def _of_nights(folders: list[Path], unread: list[str]) -> dict[tuple[Path, str],
     for folder in folders:
         for path in (f for f in files_below(folder.resolve()) if f.name == ledger.FILE):
             try:
-                found |= {(path.parent, name): one for name, one in ledger.read(path).items()}
+                found |= {(path.parent, name): coverage for name, coverage in ledger.read(path).items()}
             except (CoverageError, OSError) as e:
                 unread.append(str(e))
     return found
@@ -114,7 +114,7 @@ def _runs(folders: list[Path]) -> list[RunFolder]:
     return [found[path] for path in sorted(found)]
 
 
-def _of(run: RunFolder, unread: list[str]) -> Coverage | None:
+def _coverage_of(run: RunFolder, unread: list[str]) -> Coverage | None:
     """The coverage of a run; None, and a sentence more, if it cannot be read."""
     from checkers.coverage.coverage import of_folder
     from checkers.evidence.history import HistoryError

@@ -28,7 +28,7 @@ OPERATION_S = 0.5
 def load_s(workload: Workload) -> float:
     """Seconds of a workload's load."""
     lengths = (phase.length for phase in workload.resolved_phases())
-    return sum(one.time if one.time is not None else (one.ops or 0) * OPERATION_S for one in lengths)
+    return sum(length.time if length.time is not None else (length.ops or 0) * OPERATION_S for length in lengths)
 
 
 def words(seconds: float | None) -> str:

@@ -139,12 +139,12 @@ class ProveOptions(Options):
         ran = Counter(p.scenario for p in finished)
         console().print(render.table(shown.table([s for s in self._scenarios if ran[s.scenario]], finished)))
         each = zip(self._paths, self._scenarios, strict=True)
-        left = [_typed(p) for p, s in each if ran[s.scenario] < self.times]
-        all_of_them = len(left) == len(self._scenarios) and not self.names
+        remaining = [_typed(p) for p, s in each if ran[s.scenario] < self.times]
+        all_of_them = len(remaining) == len(self._scenarios) and not self.names
         done = (
             f"{len(finished)} of {self.times * len(self._scenarios)} scenarios are done, their runs are in {self.store}"
         )
-        others = replace(self, names=None if all_of_them else left).again()
+        others = replace(self, names=None if all_of_them else remaining).again()
         return stopping.Stopped(f"{done}; run the others with: {others}")
 
     def _show(self, proofs: Sequence[Proof], found: dict[str, str]) -> None:
@@ -175,7 +175,9 @@ class ProveOptions(Options):
                 typer.echo(f"\n{page}  export  {export_command(s, _typed(path))}\n")
         if not self.quiet:
             typer.echo(f"Spark {found['spark']}, Iceberg {self._release.label}; the runs are in {self.store}")
-        if (full := next((w for p in proofs if p.state == "not run" for w in p.why if disk.said(w)), None)) is not None:
+        if (
+            full := next((w for p in proofs if p.state == "not run" for w in p.why if disk.says_full(w)), None)
+        ) is not None:
             raise RunError(f"the disk is full; {disk.remedy(None)} ({full})")
         return 0 if all(p.as_said for p in proofs) else 1
 

@@ -40,15 +40,15 @@ def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable
     if form is None:
         if key is not None:
             raise derived.DerivedError(f"--key {key}: give --as {derived.REGISTER} with it")
-        told = history.read(folder.history)
+        events = history.read(folder.history)
         tables = [t.model_dump(mode="json", exclude_defaults=True) for t in folder.read_plan().tables or ()]
-        return jepsen.to_edn(history.History({**told.header, TABLES_KEY: tables}, told.events, told.problems))
+        return jepsen.to_edn(history.History({**events.header, TABLES_KEY: tables}, events.events, events.problems))
     if form in SCENARIOS:
         raise derived.DerivedError(f"--key {key}: give --as {derived.REGISTER} with it")
     found = derived.derive(load_evidence(folder.path), form, key)
-    shown, of = found.operations
+    shown, total = found.operations
     keys = len(found.keys) if key is None else 1
-    say(f"{shown} of {of} operations, {plural(keys, 'key')}")
+    say(f"{shown} of {total} operations, {plural(keys, 'key')}")
     for text in found.left_out:
         say(f"left out: {text}")
     if form == derived.REGISTER:
@@ -84,11 +84,11 @@ def is_scenario(what: Path) -> bool:
 
 def _of_run(folder: RunFolder) -> tuple[Scenario, dict[str, str]]:
     plan = folder.read_plan()
-    said = (plan.model_extra or {}).get(PLANNED)
-    if said is None:
+    planned = (plan.model_extra or {}).get(PLANNED)
+    if planned is None:
         way = f"reduce it to one with: icequake shrink {folder.path}"
         raise BadArgument(f"{folder.path} is the run of a workload, and a script shows a scenario; {way}")
-    return Scenario.model_validate(said), dict(plan.versions or {})
+    return Scenario.model_validate(planned), dict(plan.versions or {})
 
 
 def export_command(scenario: Scenario, typed: str) -> str:

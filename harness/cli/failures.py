@@ -31,20 +31,20 @@ def explain(crash: Crash, help_command: str) -> int:
 
     error = crash.error
     if isinstance(error, BadArgument):
-        said, code = f"{error}; see `{help_command}`", BAD_INPUT
+        text, code = f"{error}; see `{help_command}`", BAD_INPUT
     elif isinstance(error, WorkloadError):
-        said, code = str(error), BAD_INPUT
+        text, code = str(error), BAD_INPUT
     elif isinstance(error, NotWritten):  # also a LakeError
-        said, code = str(error), HARNESS_FAILED
+        text, code = str(error), HARNESS_FAILED
     elif isinstance(error, _bad_input()):
-        said, code = str(error), BAD_INPUT
+        text, code = str(error), BAD_INPUT
     elif isinstance(error, _harness_failures()):
-        said, code = str(error), HARNESS_FAILED
+        text, code = str(error), HARNESS_FAILED
     elif isinstance(error, OSError) and (of_the_system := _of_the_system(error)) is not None:
-        said, code = of_the_system, HARNESS_FAILED
+        text, code = of_the_system, HARNESS_FAILED
     else:
-        said, code = _internal(crash), HARNESS_FAILED
-    for line in said.splitlines() if isinstance(error, WorkloadError) else [said]:
+        text, code = _internal(crash), HARNESS_FAILED
+    for line in text.splitlines() if isinstance(error, WorkloadError) else [text]:
         report_failure(crash.redacted(line), code)
     return code
 

@@ -51,7 +51,7 @@ def place_of(option: str | None, store: Path) -> Place | None:
     return place.chosen(option, store)
 
 
-def _one(option: str | None, store: Path) -> Place:
+def _place_of(option: str | None, store: Path) -> Place:
     """The lake that a command reads or changes."""
     from harness.lake import place
 
@@ -107,7 +107,7 @@ class LakeOptions(Options):
     def execute(self) -> int:
         from harness.lake.lake import opened
 
-        place, add = _one(self.where, self.store), self.action == "add"
+        place, add = _place_of(self.where, self.store), self.action == "add"
         folders = _folders(self.paths, self.store) if add else []
         makes = self.action in ("init", "add")
         with details_in(self.store, place.secrets), opened(place, make=makes) as found:
@@ -137,10 +137,10 @@ def _folders(paths: list[Path] | None, store: Path) -> list[RunFolder]:
         raise BadArgument(f"there is no store {store}; name stores or folders of runs, or give --store")
     found = folders_in(paths or [store])
     for night in filter(is_night, paths or []):
-        left, ran = left_of_night(night)
-        if left < ran:
-            gone = f"the folders of {ran - left} of its {ran} runs are gone, so the lake gets {left}"
-            warn(f"{night}: {gone}; an older icequake, or --lake no, kept nothing of the others for a lake")
+        remaining, ran = left_of_night(night)
+        if remaining < ran:
+            text = f"the folders of {ran - remaining} of its {ran} runs are gone, so the lake gets {remaining}"
+            warn(f"{night}: {text}; an older icequake, or --lake no, kept nothing of the others for a lake")
     return found
 
 
@@ -204,7 +204,7 @@ class QueryOptions(Options):
         from harness.lake.lake import opened
         from harness.lake.spark import ask, failed, session
 
-        place = _one(self.where, self.store)
+        place = _place_of(self.where, self.store)
         with (
             details_in(self.store, place.secrets),
             opened(place) as found,
@@ -318,20 +318,20 @@ class TrendOptions(Options):
         from reports.drawing import render
         from reports.trend import page
 
-        place = _one(self.where, self.store)
+        place = _place_of(self.where, self.store)
         with details_in(self.store, place.secrets):
-            told, into = self._told(place), self.into or self.store / "trend"
+            found, into = self._trend(place), self.into or self.store / "trend"
             into.mkdir(parents=True, exist_ok=True)
-            made = page.of(told)
+            made = page.of(found)
             written = render.write(made, into)
             if self.output is not None:
                 write_output(self.output, render.data(made))
         show(made, {"page": written, "json": written.with_suffix(".json")})
-        if not told.ran:
+        if not found.ran:
             return exit_code("unknown")  # with or without the option: it was to compare this night
-        return exit_code(not (self.fail_on_regression and told.worse))
+        return exit_code(not (self.fail_on_regression and found.worse))
 
-    def _told(self, place: Place) -> Trend:
+    def _trend(self, place: Place) -> Trend:
         """What the nights in the lake say. Raises BadArgument: there is none."""
         from checkers.costs.trend import trend
         from harness.lake.lake import opened

@@ -166,11 +166,11 @@ def _engines(_: Path) -> list[Row]:
     rows: list[Row] = []
     for engine in ENGINES.values():
         needs = engine.needs if isinstance(engine, Foreign) else None
-        there = needs is None or EXTRAS[needs].in_place(home())
+        installed = needs is None or EXTRAS[needs].in_place(home())
         kinds = ", ".join(engine.promises) if isinstance(engine, Foreign) else f"all but {foreign}"
         catalogs = reached(engine)
         there_too = "every catalog" if len(catalogs) == len(CATALOGS) else ", ".join(catalogs)
-        state = "ready" if there else "installed at first use"
+        state = "ready" if installed else "installed at first use"
         rows.append((engine.name, state, _first_line(engine), there_too, kinds))
     return rows
 
@@ -194,8 +194,8 @@ def _faults_of(package: Any) -> str:
 def _version_row(release: Any) -> tuple[str, str, str]:
     from compose.install import releases
 
-    there = "in the cache" if releases.in_place(release) else "downloaded at first use"
-    return release.iceberg, release.spark, f"the default; {there}" if release == releases.DEFAULT else there
+    where = "in the cache" if releases.in_place(release) else "downloaded at first use"
+    return release.iceberg, release.spark, f"the default; {where}" if release == releases.DEFAULT else where
 
 
 def _run_row(folder: Any) -> tuple[str, str, str]:
@@ -204,10 +204,10 @@ def _run_row(folder: Any) -> tuple[str, str, str]:
     from reports.run.results import verdict_words
 
     try:
-        said = verdict_words(mapping(mapping_in(folder.results)))
+        words = verdict_words(mapping(mapping_in(folder.results)))
     except (OSError, ValueError):
-        said = "not checked"
-    return str(folder.path), str(folder.state().get("state")), said
+        words = "not checked"
+    return str(folder.path), str(folder.state().get("state")), words
 
 
 LISTS: dict[str, tuple[Row, Callable[[Path], Iterable[Row]]]] = {

@@ -157,9 +157,9 @@ class UpOptions(Options):
         if given and endpoints.mode != mode:
             words = " ".join(f"--{k} {v}" for k, v in given.items())
             raise BadArgument(f"{words}: the stack that is up has {endpoints.mode}; {standing.replacing(has, mode)}")
-        said, warm = "up" if started else "up already", len(record["sockets"])
+        state, warm = "up" if started else "up already", len(record["sockets"])
         typer.echo(
-            f"{said}: catalog {has} at {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}"
+            f"{state}: catalog {has} at {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}"
         )
         typer.echo(
             f"{warm} warm writers; the next `{command()} run` on the catalog {has} uses them; logs in {record['logs']}"
@@ -191,17 +191,17 @@ class DownOptions(Options):
         if self.run or answers() is not None:
             client = engine("docker")
             try:
-                of_runs = {one: sweep(client, one) for one in (*(self.run or ()), None)}
-                left = others(client)
+                of_runs = {run: sweep(client, run) for run in (*(self.run or ()), None)}
+                remaining = others(client)
             finally:
                 client.close()
-            for one, names in of_runs.items():
-                if one and not names:
-                    warn(f"--run {one}: the Docker engine has nothing of this run")
-            if gone := [name for names in of_runs.values() for name in names]:
-                typer.echo(f"removed from the Docker engine: {', '.join(gone)}")
-            if left:
-                each = ", ".join(f"{number} of run {one}" for one, number in left.items())
+            for run, names in of_runs.items():
+                if run and not names:
+                    warn(f"--run {run}: the Docker engine has nothing of this run")
+            if removed := [name for names in of_runs.values() for name in names]:
+                typer.echo(f"removed from the Docker engine: {', '.join(removed)}")
+            if remaining:
+                each = ", ".join(f"{number} of run {run}" for run, number in remaining.items())
                 typer.echo(
                     f"left in the Docker engine, because another machine, an earlier start of this one or an older release made it: {each}; "
                     f"remove a run that has ended by `{command()} down --run RUN`"

@@ -75,8 +75,8 @@ class ModelOptions(Options):
                 "--accept judges stored runs: name no model with it, and neither --scenarios nor --replay"
             )
         if (self.every or self.draw) and self._folder is None:
-            said = "--all" if self.every else "--draw"
-            raise BadArgument(f"{said} says which logs become scenarios: add --scenarios FOLDER or --replay")
+            option = "--all" if self.every else "--draw"
+            raise BadArgument(f"{option} says which logs become scenarios: add --scenarios FOLDER or --replay")
         if self._folder is not None:
             check_folder("--store" if self.scenarios is None else "--scenarios", self._folder)
         _ = self._models
@@ -95,10 +95,10 @@ class ModelOptions(Options):
         as_expected, written = True, list[Path]()
         for m in self._models:
             if m.catalog is not None:
-                of, found_ways, expected = _step_by_step(m)
+                faulty, found_ways, expected = _step_by_step(m)
                 as_expected = as_expected and expected
                 if self._folder is not None:
-                    written += _ways_written(m, of, found_ways, self._folder, self.every)
+                    written += _ways_written(m, faulty, found_ways, self._folder, self.every)
                 continue
             bound = bound_of(m)
             found = explore(bound)
@@ -141,8 +141,8 @@ def _accept(paths: list[Path]) -> int:
             typer.echo(f"{folder.path}: not judged: {e}")
             continue
         found.add(verdict)
-        for said in (*verdict.notes, *(f"{a.name}: {a.explanation}" for a in verdict.anomalies)):
-            typer.echo(f"{folder.path}: {said}")
+        for sentence in (*verdict.notes, *(f"{a.name}: {a.explanation}" for a in verdict.anomalies)):
+            typer.echo(f"{folder.path}: {sentence}")
     for line in found.lines():
         typer.echo(line)
     return int(found.refused > 0 or not found.judged)
@@ -156,8 +156,8 @@ def _step_by_step(m: Modelled) -> tuple[Faulty, WaySearchResult, bool]:
     assert m.catalog is not None
     catalog = MODEL_CATALOGS[m.catalog]
     only = frozenset(m.only) or None
-    of = Faulty(bound_of(m), catalog, m.writers, m.retries, m.faults, only)
-    found = search(of)
+    faulty = Faulty(bound_of(m), catalog, m.writers, m.retries, m.faults, only)
+    found = search(faulty)
     wanted = [] if not m.faults else [f for f in catalog.after if only is None or f in only]
     wrong = [f"NOT EXPECTED: {name}" for name in sorted({*found.found} - {*m.expect})]
     wrong += [f"NOT FOUND: {name}" for name in m.expect if name not in found.found]
@@ -178,7 +178,7 @@ def _step_by_step(m: Modelled) -> tuple[Faulty, WaySearchResult, bool]:
         typer.echo(f"  {what}: " + (", ".join(f"{name} {n:,}" for name, n in counts.most_common()) or "none"))
     for line in wrong:
         typer.echo(f"  {line}")
-    return of, found, not wrong
+    return faulty, found, not wrong
 
 
 def bound_of(m: Modelled) -> Bound:
@@ -235,12 +235,12 @@ def _written(m: Modelled, bound: Bound, found: Explored, folder: Path, every: bo
     return _files(m, [(name, "; ".join(steps_text(log)), text(name, log)) for name, log in logs], folder, every)
 
 
-def _ways_written(m: Modelled, of: Faulty, found: WaySearchResult, folder: Path, every: bool) -> list[Path]:
+def _ways_written(m: Modelled, faulty: Faulty, found: WaySearchResult, folder: Path, every: bool) -> list[Path]:
     """The same of a search step by step."""
     from checkers.formats.iceberg.model.scenario import of_way
 
     def text(name: str, way: Way) -> Callable[[str], tuple[str, str]]:
-        return lambda called: of_way(of, called, name, way)
+        return lambda called: of_way(faulty, called, name, way)
 
     ways = [(name, way) for name, _, way in found.mixes] if every else sorted(found.found.items())
     return _files(m, [(name, "; ".join(map(str, way)), text(name, way)) for name, way in ways], folder, every)

@@ -48,17 +48,17 @@ class Value:
         from workloads.file.meant import unknown
         from workloads.file.yamlfile import FileError
 
-        for one in listed(name, text) if self.several else [text]:
+        for item in listed(name, text) if self.several else [text]:
             allowed = list(self.choices() if callable(self.choices) else self.choices)
-            if allowed and one not in allowed:
-                raise BadArgument(f"{name} {shlex.join([one])}: {unknown(self.what, one, allowed)}")
+            if allowed and item not in allowed:
+                raise BadArgument(f"{name} {shlex.join([item])}: {unknown(self.what, item, allowed)}")
             try:
                 if self.unit is not None:
-                    self.unit(one)
+                    self.unit(item)
             except FileError:
                 raise  # its lines name the file and say all
             except ValueError as e:
-                raise BadArgument(f"{name} {one}: {e}") from None
+                raise BadArgument(f"{name} {item}: {e}") from None
 
 
 def length(text: str) -> float:
@@ -179,7 +179,7 @@ DEFAULT_STORE = Path("store")
 def absolute(value: Any) -> Any:
     """The value of an option, in which paths, also those of a list, are absolute."""
     if isinstance(value, list):
-        return [absolute(one) for one in value]
+        return [absolute(item) for item in value]
     return Path(os.path.abspath(value)) if isinstance(value, Path) else value
 
 
@@ -211,7 +211,7 @@ def path_anywhere(name: str) -> str:
 def paths_anywhere(value: Any) -> Any:
     """The value of an option, in which :func:`path_anywhere` is said of each name, also of those that commas separate."""
     if isinstance(value, list | tuple):
-        return [paths_anywhere(one) for one in value]
+        return [paths_anywhere(item) for item in value]
     if not isinstance(value, str) or Path(value).is_file():
         return path_anywhere(value) if isinstance(value, str) else value
     return ",".join(map(path_anywhere, value.split(",")))

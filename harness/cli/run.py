@@ -208,10 +208,10 @@ class RunOptions(Options):
         seed = spec.seed if self.seed is None else self.seed
         if seed is None:
             seed = random.SystemRandom().randrange(2**31)
-        said = {} if self.order is None else {"order": spec.order}
+        order = {} if self.order is None else {"order": spec.order}
         settings = Settings(
             seed=seed if replaying is None else replaying.recording.seed,
-            command=self.again(**said, seed=seed if replaying is None else None),
+            command=self.again(**order, seed=seed if replaying is None else None),
             ports=ports_of(self.port or []),
             proxied=self.proxies,
             external=external,
@@ -247,24 +247,24 @@ class RunOptions(Options):
         with verdict_if_stopped(folder):
             with kept as standing, details_in(folder.path):
                 spec = recorded(spec, settings, standing)
-                one = Run(spec, folder, installation, settings, standing=standing, watcher=voice)
-                _executed(one, folder, settings.external)
+                run = Run(spec, folder, installation, settings, standing=standing, watcher=voice)
+                _executed(run, folder, settings.external)
             voice.say("checking")
             code = judge(folder, lake=place_of(self.lake, self.store))
         for sentence in (*order_words(folder), *(not_recorded(folder) if code == 1 else ())):
             typer.echo(f"  order       {sentence}")
-        _say_left(settings.external, one.left)
-        _say_notes(one.notes)
+        _say_left(settings.external, run.left)
+        _say_notes(run.notes)
         return code
 
 
-def _executed(one: Run, folder: RunFolder, external: External) -> None:
+def _executed(run: Run, folder: RunFolder, external: External) -> None:
     """Execute a run; if it does not come to its end, say what it leaves."""
     try:
-        one.execute()
+        run.execute()
     except BaseException as e:
-        _say_left(external, one.left, error=True)
-        _say_notes(one.notes, error=True)
+        _say_left(external, run.left, error=True)
+        _say_notes(run.notes, error=True)
         if isinstance(e, Exception) and folder.began:
             typer.echo(f"icequake: the run did not come to its end; {way_on(folder)}", err=True)
         raise
@@ -276,11 +276,11 @@ def _say_notes(notes: Iterable[str], *, error: bool = False) -> None:
         typer.echo(f"  secrets     {note}", err=error)
 
 
-def _say_left(external: Any, left: tuple[str, ...], *, error: bool = False) -> None:
+def _say_left(external: Any, commands: tuple[str, ...], *, error: bool = False) -> None:
     """Print what a run left in a user-supplied catalog, and the SQL that drops it."""
-    if left:
+    if commands:
         typer.echo(
             f"  left        in {external.catalog.name}, as evidence (--clean drops it); SQL to drop it:", err=error
         )
-        for statement in left:
+        for statement in commands:
             typer.echo(f"              {statement};", err=error)

@@ -31,8 +31,8 @@ def chosen(only: Sequence[str]) -> list[list[Plant[Any]]]:
     Raises:
         LookupError: no bug and no checker has such a name.
     """
-    there = (*ALL, *OF_DELTA)
-    names, checkers = {m.name for m in there}, sorted({m.checker for m in there})
+    known = (*ALL, *OF_DELTA)
+    names, checkers = {m.name for m in known}, sorted({m.checker for m in known})
     for name in {*only} - names - {*checkers}:
         meant = suggest(name, (*checkers, *sorted(names)))
         raise LookupError(f"{name}: no bug or checker has that name{meant}; checkers: {', '.join(checkers)}")
@@ -55,11 +55,11 @@ def show(*, placements: int, seed: int, only: Sequence[str]) -> int:
         iceberg = trial.run(plants[0], CHECKERS, runs[0], done=done, **given)
         placed = {s.plant.name for s in iceberg.scores if s.planted}
 
-        def told(s: PlantScore) -> None:
+        def show_score(s: PlantScore) -> None:
             if s.planted or s.plant.name not in placed:
                 done(s)
 
-        delta = trial.run(plants[1], CHECKERS, runs[1], done=told, **given)
+        delta = trial.run(plants[1], CHECKERS, runs[1], done=show_score, **given)
         return trial.both(iceberg, delta)
 
     if console.is_terminal:
@@ -89,15 +89,15 @@ def show_fields(*, placements: int, seed: int, only: Sequence[str]) -> int:
         total.update(s.outcomes)
         for miss in s.misses:
             print(f"{s.field}: {miss}")
-    came = ", ".join(f"{total[o]} {o}{' with reason' if o == 'harmless' else ''}" for o in FIELD_OUTCOMES)
-    print(f"{len(scores)} fields, {total.total()} values: {came}; {time.monotonic() - began:.0f} s")
+    outcomes = ", ".join(f"{total[o]} {o}{' with reason' if o == 'harmless' else ''}" for o in FIELD_OUTCOMES)
+    print(f"{len(scores)} fields, {total.total()} values: {outcomes}; {time.monotonic() - began:.0f} s")
     return 0 if all(s.passed for s in scores) else 1
 
 
 def _field_line(s: FieldScore) -> None:
     mark = "ok   " if s.passed else "WRONG" if s.tried else "NONE "
-    came = ", ".join(f"{s.outcomes[o]} {o}" for o in (*FIELD_OUTCOMES, FAILED) if s.outcomes.get(o))
-    print(f"{mark} {s.field:<36} {s.tried:>3}  {came}")
+    outcomes = ", ".join(f"{s.outcomes[o]} {o}" for o in (*FIELD_OUTCOMES, FAILED) if s.outcomes.get(o))
+    print(f"{mark} {s.field:<36} {s.tried:>3}  {outcomes}")
     sys.stdout.flush()
 
 
@@ -123,8 +123,8 @@ def _rates(report: Report) -> list[tuple[str, str]]:
     """Checker → share of the detected placements with a culprit in which it is named first."""
     found = []
     for checker in dict.fromkeys(s.plant.checker for s in report.scores):
-        mine = [s for s in report.scores if s.plant.checker == checker]
-        guilty, accused = sum(s.guilty for s in mine), sum(s.accused for s in mine)
+        own = [s for s in report.scores if s.plant.checker == checker]
+        guilty, accused = sum(s.guilty for s in own), sum(s.accused for s in own)
         if guilty:
             found.append((checker, f"{accused} of {guilty} placements ({100 * accused / guilty:.1f} %)"))
     return found

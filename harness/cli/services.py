@@ -84,8 +84,8 @@ def for_containers(spec: Workload, external: External, on_host: str | None = Non
     _keeps_disks(spec, faults)
     scratch = next((fault for fault in faults if fault.verb == "fill" and fault.target == "spark-worker"), None)
     if scratch is not None and (on_host == "spark" or external.master is not None):
-        theirs = "--on-host spark" if external.master is None else "--spark"
-        raise BadArgument(f"the fault {scratch.name} strikes containers only: leave out {theirs}, or the fault")
+        option = "--on-host spark" if external.master is None else "--spark"
+        raise BadArgument(f"the fault {scratch.name} strikes containers only: leave out {option}, or the fault")
     if spec.clocks and on_host is None:
         raise BadArgument(
             "--docker: `clocks` shifts the clocks of processes: keep the drivers on this machine by --on-host drivers"
@@ -144,13 +144,13 @@ def on_cluster(file: WorkloadFile, spec: Workload, external: External, ports: It
     from compose.endpoints import cluster_of
 
     if external.master is not None:
-        theirs = cluster_of(external.master)
-        if spec.cluster == "local" and theirs != "local":
+        master = cluster_of(external.master)
+        if spec.cluster == "local" and master != "local":
             raise BadArgument(
                 f"--spark {external.master}: with cluster: local the tasks run in the drivers, and not there; give --cluster standalone, or "
                 "leave --spark out"
             )
-        spec = file.changed(spec.model_copy(update={"cluster": theirs}), f"--spark {external.master}")
+        spec = file.changed(spec.model_copy(update={"cluster": master}), f"--spark {external.master}")
     elif spec.cluster == "local" and (absent := [p for p in ports if p.startswith("spark-")]):
         raise BadArgument(f"--port {absent[0]}: cluster: local starts no {absent[0].removesuffix('-ui')}; leave it out")
     return spec

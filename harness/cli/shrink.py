@@ -211,10 +211,10 @@ class ShrinkOptions(Options):
         voice, goes_on = frame.voice, self._goes_on
         budget = trials.Budget(length(self.budget), self.runs)
         asked = trials.Trials(runner, log, self._into, found.name, budget, voice, keep=self.keep_runs)
-        one = Shrink(found, self._into, asked, voice, tries=self.tries, times=self.times)
-        frame.way_on = lambda: _way_on(one, goes_on)
-        left, minimal, said = one.shrink()
-        return shrunk(one, left, minimal, said, proves=self._proves, replays=self._replays, goes_on=goes_on)
+        shrink = Shrink(found, self._into, asked, voice, tries=self.tries, times=self.times)
+        frame.way_on = lambda: _way_on(shrink, goes_on)
+        rest, minimal, scenario = shrink.shrink()
+        return shrunk(shrink, rest, minimal, scenario, proves=self._proves, replays=self._replays, goes_on=goes_on)
 
     def _show(self, result: Shrunk) -> int:
         from harness.cli.exported import export_command
@@ -228,20 +228,20 @@ class ShrinkOptions(Options):
         files = {"scenario": result.scenario, "recording": result.recording}
         kept = {name: self._into / file for name, file in files.items() if file is not None}
         export = {"export": export_command(scenario.load(file), str(file))} if (file := kept.get("scenario")) else {}
-        again = result.command if result.after is not None else result.goes_on
+        command = result.command if result.after is not None else result.goes_on
         typer.echo()
-        show(page, {"runs": shown.ran(result), **kept, "page": written, **export, "again": again})
+        show(page, {"runs": shown.ran(result), **kept, "page": written, **export, "again": command})
         return 0 if result.shown else NOT_REPRODUCED
 
 
-def _way_on(one: object, goes_on: str) -> str:
+def _way_on(shrink: object, goes_on: str) -> str:
     from harness.experiments.shrink.shrink import Shrink, measure
     from workloads.file.recording import FILE
 
-    assert isinstance(one, Shrink)
+    assert isinstance(shrink, Shrink)
     smallest = "nothing showed it so far"
-    if one.smallest is not None:
-        smallest = f"the smallest so far has {measure(one.smallest)}: {one.into / FILE}"
+    if shrink.smallest is not None:
+        smallest = f"the smallest so far has {measure(shrink.smallest)}: {shrink.into / FILE}"
     return f"{smallest}; go on with: {goes_on}"
 
 
@@ -306,5 +306,5 @@ def recorded_release(found: Failed) -> str | None:
         raise BadArgument(
             f"{found.folder.plan}: the run had a runtime jar of your own; give its path, or a release, with --iceberg"
         )
-    said = found.versions.get("iceberg", "unknown")
-    return said if said[:1].isdigit() else None
+    release = found.versions.get("iceberg", "unknown")
+    return release if release[:1].isdigit() else None

@@ -60,7 +60,7 @@ def repeating(file: SuiteFile, store: Path = DEFAULT_STORE, *, records: bool = F
     from workloads.file.changes import AND, NONE, OWN, counted
     from workloads.file.workload import LIBRARY
 
-    def again(cell: Cell, seed: int) -> str:
+    def repeat_command(cell: Cell, seed: int) -> str:
         path, workload = file.files[cell.workload], file.workloads[cell]
         catalog, engines = file.catalogs.get(cell.catalog), workload.engines
         mode: dict[str, Any] = {**workload.mode.given}
@@ -80,7 +80,7 @@ def repeating(file: SuiteFile, store: Path = DEFAULT_STORE, *, records: bool = F
         )
         return run.again()
 
-    return again
+    return repeat_command
 
 
 def after_shrink() -> Commands:
@@ -205,8 +205,10 @@ class SoakOptions(Options):
         seed = self._seed()
         into = self.into or new_folder(self.store, self._suite.suite)
         goes_on = self.again(seed=seed, into=into, store=self.store)
-        again = repeating(self._file, self.store, records=self._suite.shrink is not None)
-        order = SoakPlan(self._file, self._suite, seed, again, self._budget, self.runs, commands=after_shrink())
+        repeat_command = repeating(self._file, self.store, records=self._suite.shrink is not None)
+        order = SoakPlan(
+            self._file, self._suite, seed, repeat_command, self._budget, self.runs, commands=after_shrink()
+        )
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
             voice = frame.voice
             voice.keep(f"{self._suite.suite}, {len(self._file.cells)} cells, seed {seed}: {into}")
@@ -218,10 +220,10 @@ class SoakOptions(Options):
             shown = _Shown(voice, goes_on, quiet=self.quiet)
             whole = self._whole(order, into, voice, shown)
             frame.so_far = lambda: _so_far(whole, shown)
-            left = self._go(whole, shown)
+            unrecorded = self._go(whole, shown)
         code = _end(whole.night, into, goes_on, quiet=self.quiet)
-        if left is not None:
-            raise left
+        if unrecorded is not None:
+            raise unrecorded
         return code
 
     def _whole(self, order: SoakPlan, into: Path, voice: Voice, shown: _Shown) -> Soak:

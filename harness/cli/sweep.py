@@ -93,8 +93,8 @@ def first_of(seed: int | None, into: Path | None, spec: Workload) -> int:
     """The first seed: as typed, that of the folder that goes on, the workload's, or a new one."""
     from harness.experiments.compare import first_seed
 
-    there = first_seed(into) if into is not None and seed is None else seed
-    found = spec.seed if there is None else there
+    first = first_seed(into) if into is not None and seed is None else seed
+    found = spec.seed if first is None else first
     return random.SystemRandom().randrange(2**31) if found is None else found
 
 
@@ -186,7 +186,7 @@ class SweepOptions(Options):
         from workloads.file.experiment import combinations
 
         ones = combinations(self._values)
-        return tuple(Contender(c, self._release.label, (), one) for one in ones for c in self._catalogs)
+        return tuple(Contender(c, self._release.label, (), policy) for policy in ones for c in self._catalogs)
 
     def _once(self, c: Contender, seed: int) -> str:
         """The command that makes one run of a combination alone."""

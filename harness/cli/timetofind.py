@@ -135,8 +135,8 @@ class TimeToFindOptions(Options):
 
         path = next(p for p in self._paths if p.stem == defect.defect)
         name = defect.defect if path.parent == files.LIBRARY else os.path.abspath(path)
-        one = self.like(TimeToFindOptions, defects=[name], without=None, lake=None, into=None)
-        return one.again(seeds=1, seed=seed, order=order, budget=self.budget)
+        options = self.like(TimeToFindOptions, defects=[name], without=None, lake=None, into=None)
+        return options.again(seeds=1, seed=seed, order=order, budget=self.budget)
 
     def execute(self) -> int:
         from harness.experiments import timetofind as finding

@@ -185,25 +185,25 @@ class Compare:
 
     def _run(self, job: Job, attempt: JobAttempt) -> Done[ContenderRun] | CouldNotRun:
         """One run, judged and measured."""
-        (contender, seed), said = job, attempt.watcher
+        (contender, seed), watcher = job, attempt.watcher
         own = user_file.load(Path(contender.catalog)) if user_file.is_file(contender.catalog) else None
-        theirs = external(own, None, None)
-        attempt.hide = Redaction((*theirs.secrets, *secrets_of(self.order.workload.catalog_properties)))
+        supplied = external(own, None, None)
+        attempt.hide = Redaction((*supplied.secrets, *secrets_of(self.order.workload.catalog_properties)))
         installation = self._installation(contender)
-        preflight(theirs)
+        preflight(supplied)
         with self._lock:  # the links to the newest are one file
             folder = attempt.folder = runfolder.create(self.runs, self.order.workload.workload)
         workload = engaged(self.order.workload, contender).model_copy(update={"catalog": contender.catalog})
         if (reason := unreachable(workload.engines, contender.catalog)) is not None:
             raise RunError(reason)
-        said.say(f"seed {seed}, Iceberg {contender.iceberg}: {folder.path}")
+        watcher.say(f"seed {seed}, Iceberg {contender.iceberg}: {folder.path}")
         command, clean = self.order.command(contender, seed), self.order.clean
-        settings = Settings(seed=seed, command=command, proxied=True, stop=attempt.stop, external=theirs, clean=clean)
-        self._execute(contender, workload, folder, installation, settings, said)
+        settings = Settings(seed=seed, command=command, proxied=True, stop=attempt.stop, external=supplied, clean=clean)
+        self._execute(contender, workload, folder, installation, settings, watcher)
         if attempt.cut_short:
             folder.write_state({**folder.state(), "state": "interrupted"})
             return CouldNotRun("it was cut short")
-        said.say("checking")
+        watcher.say("checking")
         judged = self.judge(folder, self.publish)
         measured = measures.measure(judged.evidence, judged.results, measures.requests(folder.proxy))
         plan, where = folder.read_plan(), self._relative(folder)
@@ -216,9 +216,9 @@ class Compare:
         )
 
     def _could_not(self, job: Job, attempt: JobAttempt, reason: str) -> list[ContenderRun]:
-        where, told = self._relative(attempt.folder), catalog_of_plan(job[0].catalog, External())
+        where, catalog = self._relative(attempt.folder), catalog_of_plan(job[0].catalog, External())
         command = self.order.command(*job)
-        return [ContenderRun(*job, attempt.started, where, reason=reason, command=command, catalog=told)]
+        return [ContenderRun(*job, attempt.started, where, reason=reason, command=command, catalog=catalog)]
 
     def _execute(
         self,
@@ -227,15 +227,15 @@ class Compare:
         folder: RunFolder,
         installation: Installation,
         settings: Settings,
-        said: Watcher,
+        watcher: Watcher,
     ) -> None:
         """One run, with a stack of its own."""
-        run = Run(workload, folder, installation, settings, watcher=said)
+        run = Run(workload, folder, installation, settings, watcher=watcher)
         try:
             run.execute()
         finally:
             for statement in run.left:
-                said.say(f"left as evidence (--clean drops it): {statement}")
+                watcher.say(f"left as evidence (--clean drops it): {statement}")
 
     def _installation(self, contender: Contender) -> Installation:
         """The installation of a contender; a release that failed to download is not tried again."""

@@ -64,7 +64,7 @@ def judge(
     else:
         judged = judge_run(folder, publish)
         evidence, results = judged.evidence, judged.results
-    told = {o.op: o for o in evidence.history.operations()}
+    operations = {o.op: o for o in evidence.history.operations()}
     asked = {op: len([r for r in all_ if r.kind == "commit"]) for op, all_ in change_requests(folder.proxy).items()}
     out = []
     for n, cell in enumerate(cells):
@@ -73,7 +73,7 @@ def judge(
         ends = []
         for op, engine in zip(script.ops(n), (cell.first_engine, cell.second_engine), strict=True):
             # A snapshot's file tells Spark's attempts; the proxy those of engines that name the file otherwise.
-            ends.append(_ended(told[op], (attempts if engine == SPARK else asked).get(op)))
+            ends.append(_ended(operations[op], (attempts if engine == SPARK else asked).get(op)))
         requests = asked.get(script.ops(n)[0], 0)
         out.append(
             MeasuredResult(cell, ends[0], ends[1], script.held(n), *_found(results, table_name(n)), requests=requests)
@@ -191,14 +191,14 @@ class Matrix:
         with Journal(self.path, CELLS, header) as journal:
             self._key, self._lines = (self._catalog, ran["iceberg"]), journal.lines
             done = {m.cell for m in self.known.measured}
-            left = [c for c in self._cells if c not in done]
-            if not left:
+            remaining = [c for c in self._cells if c not in done]
+            if not remaining:
                 return self.known
             with self._stacks:
                 bench = self._stacks.ready(self._key)  # in this thread, so that Ctrl-C ends it at once
-                self._told()
+                self._show_progress()
                 Campaign(
-                    [left[n : n + size] for n in range(0, len(left), size)],
+                    [remaining[n : n + size] for n in range(0, len(remaining), size)],
                     journal,
                     None,
                     self._run,
@@ -206,11 +206,11 @@ class Matrix:
                     self._watcher,
                     name=lambda cells: plural(len(cells), "cell"),
                     at_once=len(bench.groups),
-                    finished=self._told,
+                    finished=self._show_progress,
                 ).go()
         return self.known
 
-    def _told(self, _: object = None) -> None:
+    def _show_progress(self, _: object = None) -> None:
         self._watcher.progress(self.measured, len(self._cells))
 
     def _start(self, key: Key, logs: Path, below: Bench | None) -> Bench:

@@ -155,8 +155,8 @@ def _more(cell: MatrixCell, table: TableSpec) -> list[PlannedOperation]:
         column(k, i) for k, i in zip((cell.first, cell.second), predicted.keys(cell), strict=True) if _changes(k)
     )
     columns = [PlannedOperation("add-column", table, {"column": name}) for name in dict.fromkeys(changed)]
-    gone = [ids[-1] for ids in cell.files.values()] if cell.has_deletes else []
-    return [*columns, *(PlannedOperation("delete", table, {"ids": [key]}) for key in gone)]
+    deleted = [ids[-1] for ids in cell.files.values()] if cell.has_deletes else []
+    return [*columns, *(PlannedOperation("delete", table, {"ids": [key]}) for key in deleted)]
 
 
 def _changes(kind: str) -> bool:
@@ -168,7 +168,8 @@ def without_b(cells: Sequence[MatrixCell], tables: Sequence[TableSpec]) -> Fills
     """Files A and C only, in one commit of one of Spark's writers: no cell of the engine matrix has a key in B. The others warm up."""
     others = ([PlannedOperation("insert", tables[-1], {"ids": [w]})] for w in range(2, len(seats(cells))))
     by_two = (
-        [_filled(table, KEYS_OF_FILE["A"], KEYS_OF_FILE["C"]) for table in tables[of : len(cells) : 2]] for of in (0, 1)
+        [_filled(table, KEYS_OF_FILE["A"], KEYS_OF_FILE["C"]) for table in tables[first : len(cells) : 2]]
+        for first in (0, 1)
     )
     return *by_two, *others
 

@@ -87,8 +87,8 @@ def _key(job: Job) -> tuple[str, int, str]:
 
 
 def _line(job: Job, proof: Proof) -> Proven:
-    _, n, of = _key(job)
-    return Proven(n, of, proof)
+    _, n, total = _key(job)
+    return Proven(n, total, proof)
 
 
 def last(lines: Iterable[Proven]) -> dict[tuple[str, int, str], Proven]:
@@ -144,19 +144,19 @@ class ScenarioScript:
 
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
         """A writer's operations (:attr:`harness.run.settings.Settings.operations`); each one waits for the step that it comes after."""
-        mine = [s for s in self._scenario.operations if s.writer == writer]
+        own = [s for s in self._scenario.operations if s.writer == writer]
         if self._scenario.repeat > 1:
-            yield from self._repeated(mine)
+            yield from self._repeated(own)
             return
-        for step in mine:
-            self._until(lambda step=step: self._came(step.after), f"{step.name} waits for {step.after}")
+        for step in own:
+            self._until(lambda step=step: self._happened(step.after), f"{step.name} waits for {step.after}")
             yield PlannedOperation(step.do, self._scenario.table(step), step.value)
             self._completed[step.name].set()
-        for step in mine:
+        for step in own:
             if (step.fault is not None or step.kill) and (hold := self._holds[step.name]).reached.is_set():
                 self._until(hold.passed.is_set, f"the commit of {step.name} never passed")
 
-    def _repeated(self, mine: Sequence[ScenarioStep]) -> Iterator[PlannedOperation]:
+    def _repeated(self, own: Sequence[ScenarioStep]) -> Iterator[PlannedOperation]:
         """The operations of a writer again and again; nothing of it waits."""
         every = self._scenario.operations
         strides = {
@@ -164,13 +164,13 @@ class ScenarioScript:
             for t in self._scenario.tables
         }
         for n in range(self._scenario.repeat):
-            for step in mine:
+            for step in own:
                 if self._stopped.is_set():
                     return
                 table = self._scenario.table(step)
                 yield PlannedOperation(step.do, table, repeated(step.value, n, table, strides[table.name]))
 
-    def _came(self, when: dict[str, Any] | None) -> bool:
+    def _happened(self, when: dict[str, Any] | None) -> bool:
         return all(
             self._completed[name].is_set() or (moment == "held" and self._holds[name].reached.is_set())
             for name, moment in (when or {}).items()
@@ -185,15 +185,15 @@ class ScenarioScript:
                 raise RunError(f"{self._scenario.scenario}: {what}, for {self._scenario.op_timeout:.0f} s")
 
     def _release(self) -> None:
-        left: list[ScenarioStep] = [s for s in self._scenario.operations if s.gated]
-        while left and not self._stop.wait(0.01):
-            for step in [s for s in left if self._came(s.hold)]:
+        waiting: list[ScenarioStep] = [s for s in self._scenario.operations if s.gated]
+        while waiting and not self._stop.wait(0.01):
+            for step in [s for s in waiting if self._happened(s.hold)]:
                 if step.kill:
                     if not self._holds[step.name].reached.is_set():
                         continue
                     self._kill(step)
                 self._holds[step.name].release()
-                left.remove(step)
+                waiting.remove(step)
 
     def _kill(self, step: ScenarioStep) -> None:
         try:
@@ -366,15 +366,15 @@ class _Proving:
     def start(self, key: Key, logs: Path, below: Bench | None) -> AbstractContextManager[Bench]:
         """The stack of a catalog."""
         base, catalog = self.on or below, key[0]
-        mine = [s for s in self.scenarios if key_of(s) == key]
+        own = [s for s in self.scenarios if key_of(s) == key]
         if catalog in self.own:
-            return _on_own(catalog, mine, self.installation, logs, self.watcher)
-        mode = mine[0].mode
+            return _on_own(catalog, own, self.installation, logs, self.watcher)
+        mode = own[0].mode
         if base is not None and (base.catalog, base.mode) == (catalog, mode):
             return contextlib.nullcontext(base)
-        many = sum(self.times for s in mine if not alone(s)) >= MANY_SCENARIOS
+        many = sum(self.times for s in own if not alone(s)) >= MANY_SCENARIOS
         groups = SCENARIOS_AT_ONCE if many and (base is None or len(base.groups) >= SCENARIOS_AT_ONCE) else 1
-        writers = max(s.writers for s in (mine if base else self.scenarios))
+        writers = max(s.writers for s in (own if base else self.scenarios))
         return Bench(self.installation, writers, logs, self.watcher, catalog=catalog, groups=groups, on=base, mode=mode)
 
     def go(self, journal: Journal[Proven], stacks: WarmStacks[Bench]) -> list[Proof]:
@@ -416,11 +416,11 @@ class _Proving:
     def prove(self, job: Job, attempt: JobAttempt) -> Done[Proven] | CouldNotRun:
         """Run a scenario on a seat of its stack, or on all if it must be alone."""
         scenario = job[0]
-        again = f"{self.command} {shlex.quote(self.named.get(scenario.scenario, scenario.scenario))}"
+        command = f"{self.command} {shlex.quote(self.named.get(scenario.scenario, scenario.scenario))}"
         with self.stacks.lease(key_of(scenario), exclusive=alone(scenario)) as lease:
             attempt.watcher.say("runs")
             try:
-                proof = prove_once(lease.stack, scenario, self.runs, again, self.publish, attempt, group=lease.seat)
+                proof = prove_once(lease.stack, scenario, self.runs, command, self.publish, attempt, group=lease.seat)
             finally:
                 cut_short = attempt.cut_short and _cut_short(attempt.folder)
         return CouldNotRun("it was cut short") if cut_short else Done([_line(job, proof)])

@@ -130,7 +130,7 @@ class Soak:
             for journal in (self._journal, self._sampled, self._found):
                 stack.enter_context(journal)
             self._book = stack.enter_context(self._ledger())
-            self._turns = self._whose()
+            self._turns = self._turns_of_night()
             self._began = self.clock()
             self._begin()
             stack.callback(self._drop_logs)
@@ -219,7 +219,7 @@ class Soak:
             raise
         return self.night
 
-    def _whose(self) -> NightTurns:
+    def _turns_of_night(self) -> NightTurns:
         """Whose turn it is, as the suite says."""
         o = self.order
         if o.suite.turns != "rare":
@@ -388,8 +388,8 @@ class Soak:
         ).go()
 
     def _tell(self, found: Iterable[Find]) -> None:
-        for one in found:
-            self.told(one)
+        for find in found:
+            self.told(find)
 
     def _due(self, lines: Iterable[NightRun]) -> Iterator[Job]:
         o, limits = self.order, self.order.suite.shrink
@@ -399,8 +399,8 @@ class Soak:
             for name in finds.due(line, self.night.new_of(line), self._finds):
                 # Meanwhile another one may have shown it, too, or too much may go on.
                 if self._execution.left < MOST_LEFT and name in finds.due(line, [name], self._finds):
-                    left = min(limits.longest, limits.budget - sum(f.seconds for f in self._finds))
-                    job = Job(self.into, line, name, o.file.catalog_of(line.cell), left, limits.replays, o.commands)
+                    seconds = min(limits.longest, limits.budget - sum(f.seconds for f in self._finds))
+                    job = Job(self.into, line, name, o.file.catalog_of(line.cell), seconds, limits.replays, o.commands)
                     yield job.resumed()
 
     def _shrink(self, job: Job, attempt: JobAttempt) -> Done[Find]:
@@ -456,7 +456,7 @@ class Soak:
     def _recover(self) -> None:
         """Judge the runs whose line is missing, and remove the folders that nobody needs."""
         Campaign(
-            soakrecovery.left(self.into, [*self._lines], self.watcher.say),
+            soakrecovery.unrecorded_runs(self.into, [*self._lines], self.watcher.say),
             self._journal,
             None,
             self._recovered,
@@ -468,15 +468,15 @@ class Soak:
         ).go()
         self.room.drop_logs()
 
-    def _recovered(self, left: UnrecordedRun, attempt: JobAttempt) -> Done[NightRun]:
-        attempt.folder = folder = left.folder
+    def _recovered(self, unrecorded: UnrecordedRun, attempt: JobAttempt) -> Done[NightRun]:
+        attempt.folder = folder = unrecorded.folder
         judged, why = _tried(attempt, lambda: self._execution.judged(folder) if folder.began else None)
-        line = self._now(left, left.judged(judged, why))
+        line = self._now(unrecorded, unrecorded.judged(judged, why))
         attempt.watcher.say(line.ended)
         return Done([line], lambda: self._settle(line, folder, None if judged is None else judged.evidence))
 
-    def _now(self, left: UnrecordedRun, line: NightRun) -> NightRun:
-        return replace(line, disk=soakfolder.size_of(left.folder.path), used=self.used)
+    def _now(self, unrecorded: UnrecordedRun, line: NightRun) -> NightRun:
+        return replace(line, disk=soakfolder.size_of(unrecorded.folder.path), used=self.used)
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.into).as_posix()

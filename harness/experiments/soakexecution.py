@@ -118,8 +118,8 @@ class Execution:
 
     def _start(self, key: Key, logs: Path, _: WarmStack | None) -> contextlib.closing[WarmStack]:
         self.tried = logs
-        mine = {c: w for c, w in self.file.workloads.items() if c.stack == key}
-        cell, writers = next(iter(mine)), max(map(sparks, mine.values()))
+        own = {c: w for c, w in self.file.workloads.items() if c.stack == key}
+        cell, writers = next(iter(own)), max(map(sparks, own.values()))
         stack = (self.file.catalog_of(cell), *key[1:])
         return contextlib.closing(self.start(stack, writers, logs, self.watcher))
 

@@ -191,10 +191,10 @@ def shrink(
         OSError: a file cannot be written.
     """
     began, blank = clock(), job.find()
-    left = job.seconds - job.spent
+    seconds = job.seconds - job.spent
 
     def find(found: Find) -> Find:
-        return replace(found, seconds=round(job.seconds - left + clock() - began, 1))
+        return replace(found, seconds=round(job.seconds - seconds + clock() - began, 1))
 
     if not job.run.path.is_dir():
         return find(replace(blank, reason="the run's folder is gone"))
@@ -208,16 +208,16 @@ def shrink(
         _drop_cut_short(job, log)
         blank = replace(blank, before=len(run.recording.operations), folder=job.into.relative_to(job.night).as_posix())
         inner = inside.enter_context(open_runner())
-        until = _Until(inner, lambda: stop.is_set() or clock() - began > left)
-        asked = Trials(until, log, job.into, job.anomaly, Budget(REPLAYS * left, clock=clock), watcher)
+        until = _Until(inner, lambda: stop.is_set() or clock() - began > seconds)
+        asked = Trials(until, log, job.into, job.anomaly, Budget(REPLAYS * seconds, clock=clock), watcher)
         try:
-            again = _replays(run, asked, job.replays)
-            if again.of:
-                blank = replace(blank, replays=str(again))
-                watcher.say(f"{job.anomaly} shows again in {again} replays of the whole run")
-            asked.budget = Budget(max(0.0, SEARCH * left - (clock() - began)), clock=clock)
-            one = Shrink(run, job.into, asked, watcher, tries=TRIES, times=TIMES, rare=again.failed < again.of)
-            return find(_shrunk(job, one, until, blank))
+            replays = _replays(run, asked, job.replays)
+            if replays.of:
+                blank = replace(blank, replays=str(replays))
+                watcher.say(f"{job.anomaly} shows again in {replays} replays of the whole run")
+            asked.budget = Budget(max(0.0, SEARCH * seconds - (clock() - began)), clock=clock)
+            search = Shrink(run, job.into, asked, watcher, tries=TRIES, times=TIMES, rare=replays.failed < replays.of)
+            return find(_shrunk(job, search, until, blank))
         except BudgetSpent:
             return find(replace(blank, became="spent", reason=TOO_SHORT))
         except TOLD as e:
@@ -248,21 +248,21 @@ def _replays(run: Failed, asked: Trials, times: int) -> Tries:
     return Tries(shows, made)
 
 
-def _shrunk(job: Job, one: Shrink, until: _Until, blank: Find) -> Find:
+def _shrunk(job: Job, search: Shrink, until: _Until, blank: Find) -> Find:
     """Shrink it; write page, scenario and recording into its folder."""
-    left, minimal, said = one.shrink()
+    rest, minimal, scenario = search.shrink()
     proves = job.commands.prove(job, job.into / SCENARIO)
-    replays = job.commands.replay(one.run, job, job.into / RECORDING)
+    replays = job.commands.replay(search.run, job, job.into / RECORDING)
     goes_on = job.commands.shrink(job)
-    result = shrunk(one, left, minimal, said, proves=proves, replays=replays, goes_on=goes_on)
+    result = shrunk(search, rest, minimal, scenario, proves=proves, replays=replays, goes_on=goes_on)
     render.write(shown.of(result), job.into)
     reason = "; ".join(result.not_said)
-    if (until.ended or one.spent) and left is None:
+    if (until.ended or search.spent) and rest is None:
         return replace(blank, became="spent", reason=TOO_SHORT, command=goes_on)
     if result.after is None or not result.shown:
         return replace(blank, became="not shown", reason=reason, command=goes_on)
     folder = job.into.relative_to(job.night).as_posix()
-    best = [t for t in one.trials if t.failed]
+    best = [t for t in search.trials if t.failed]
     also = {x for x in (best[-1].found if best else ()) if x != job.anomaly}
     return replace(
         blank,

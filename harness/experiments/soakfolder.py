@@ -132,11 +132,11 @@ class Room:
     def removable(self) -> list[Removable]:
         """What may go to make room."""
         night = self.night()
-        again = [*sorted((self.into / COLUMNS_FOLDER).glob("*")), *sorted((self.into / ROWS).glob("*/*"))]
+        rebuilt = [*sorted((self.into / COLUMNS_FOLDER).glob("*")), *sorted((self.into / ROWS).glob("*/*"))]
         return [
             *self._runs(night),
             *self._runs_of_finds(night),
-            *(Removable(p, size_of(p), p.name, rank=COLUMNS) for p in again),
+            *(Removable(p, size_of(p), p.name, rank=COLUMNS) for p in rebuilt),
         ]
 
     def _runs(self, night: Night) -> Iterator[Removable]:
@@ -193,5 +193,5 @@ class Room:
 def _words(kept: Removable) -> str:
     if kept.cell is None:
         return f"columns {kept.path.name}"
-    whose = "runs of a shrink" if kept.path.name == SHRINK_RUNS else "run"
-    return f"{whose} of {kept.cell.name} {kept.path.name}"
+    what = "runs of a shrink" if kept.path.name == SHRINK_RUNS else "run"
+    return f"{what} of {kept.cell.name} {kept.path.name}"

@@ -61,18 +61,18 @@ class RareTurns(NightTurns):
         if on not in due:
             heavy = {s: sum(self.weight(c) for c in live if c.stack == s) for s in due}
             on = self._first([(s, "/".join(s), heavy[s]) for s in due], lowest)
-        mine = [c for c in live if c.stack == on]
+        own = [c for c in live if c.stack == on]
         _, place = self._round(on, counts)
-        had = [c for c in self.made() if c.stack == on]
-        now = had[len(had) - place :]
-        left = [c for c in mine if c not in now]
-        among = left if place < len(mine) and left else mine
+        earlier = [c for c in self.made() if c.stack == on]
+        now = earlier[len(earlier) - place :]
+        remaining = [c for c in own if c not in now]
+        among = remaining if place < len(own) and remaining else own
         return self._first([(c, f"{place}/{c.name}", self.weight(c)) for c in among], lowest)
 
     def _round(self, stack: Stack, counts: Mapping[Cell, int]) -> tuple[int, int]:
         """The round in which a stack is, and its runs in it so far."""
-        mine = [c for c in self.cells if c.stack == stack]
-        return divmod(sum(counts.get(c, 0) for c in mine), EVEN * len(mine))
+        own = [c for c in self.cells if c.stack == stack]
+        return divmod(sum(counts.get(c, 0) for c in own), EVEN * len(own))
 
     def failed(self, stack: Stack, counts: Mapping[Cell, int]) -> bool:
         """As :meth:`NightTurns.failed`."""

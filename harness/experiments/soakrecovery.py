@@ -52,20 +52,20 @@ class UnrecordedRun:
         return replace(line, ended="incomplete", reason=why)
 
 
-def left(into: Path, lines: Iterable[NightRun], say: Callable[[str], None]) -> Iterator[UnrecordedRun]:
+def unrecorded_runs(into: Path, lines: Iterable[NightRun], say: Callable[[str], None]) -> Iterator[UnrecordedRun]:
     """The runs of a night's folder whose line is missing; removes the folders that nobody needs."""
-    told = {x.folder: x for x in lines if x.folder is not None}
+    recorded = {x.folder: x for x in lines if x.folder is not None}
     for folder in runfolder.runs(into / RUNS_FOLDER):
         name = folder.path.relative_to(into).as_posix()
-        line = told.get(name)
+        line = recorded.get(name)
         if line is None:
-            if (found := _left(folder, name, say)) is not None:
+            if (found := _unrecorded(folder, name, say)) is not None:
                 yield found
         elif line.ended in ("valid", "incomplete"):
             remove(folder.path)
 
 
-def _left(folder: RunFolder, name: str, say: Callable[[str], None]) -> UnrecordedRun | None:
+def _unrecorded(folder: RunFolder, name: str, say: Callable[[str], None]) -> UnrecordedRun | None:
     try:
         plan = folder.read_plan()
         about = (plan.model_extra or {})[ABOUT]

@@ -76,8 +76,8 @@ class NightTurns:
         """Those of these stacks that have had the smallest part of their turns: a stack is also ended within its round, and a short night is to
         see every catalog."""
         cells = {s: [c for c in self.cells if c.stack == s] for s in stacks}
-        had = {s: sum(counts.get(c, 0) for c in mine) / len(mine) for s, mine in cells.items()}
-        return [s for s in stacks if had[s] == min(had.values())]
+        means = {s: sum(counts.get(c, 0) for c in own) / len(own) for s, own in cells.items()}
+        return [s for s in stacks if means[s] == min(means.values())]
 
     def _live(self) -> list[Cell]:
         """The cells whose stack is not given up."""

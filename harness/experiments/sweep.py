@@ -66,12 +66,12 @@ class Sweep(Compare):
         folder: RunFolder,
         installation: Installation,
         settings: Settings,
-        said: Watcher,
+        watcher: Watcher,
     ) -> None:
         if settings.external.catalog is not None:
-            return super()._execute(contender, workload, folder, installation, settings, said)
+            return super()._execute(contender, workload, folder, installation, settings, watcher)
         with self._stacks.lease(self._key(contender)) as lease:
-            self._on_warm(lease.stack, workload, folder, installation, settings, said)
+            self._on_warm(lease.stack, workload, folder, installation, settings, watcher)
 
     def _key(self, contender: Contender) -> Key:
         mode = engaged(self.order.workload, contender).mode
@@ -84,17 +84,17 @@ class Sweep(Compare):
         folder: RunFolder,
         installation: Installation,
         settings: Settings,
-        said: Watcher,
+        watcher: Watcher,
     ) -> None:
         settings = _settings(workload, settings, warm)
-        Run(workload, folder, installation, settings, standing=_standing(warm), watcher=said).execute()
+        Run(workload, folder, installation, settings, standing=_standing(warm), watcher=watcher).execute()
 
     @contextlib.contextmanager
     def _warm(self, key: Key, logs: Path, _: WarmParts | None) -> Iterator[WarmParts]:
         """A stack that has had some load."""
-        mine = [c for c in self.order.contenders if self._key(c) == key]
-        workload = engaged(self.order.workload, mine[0]).model_copy(update={"catalog": key[0]})
-        installation = self._installation(mine[0])
+        own = [c for c in self.order.contenders if self._key(c) == key]
+        workload = engaged(self.order.workload, own[0]).model_copy(update={"catalog": key[0]})
+        installation = self._installation(own[0])
         sparks = max(1, *(engaged(self.order.workload, c).engines.count(SPARK) for c in self.order.contenders))
         made = Bench(installation, sparks, logs, self.watcher, catalog=key[0], mode=workload.mode)
         with made as bench, _scratch() as data:

@@ -105,16 +105,16 @@ class SearchPlan:
         """All searches: those of one stack together, and in it all defects with all orders for one seed after the other."""
         out = []
         for stack in dict.fromkeys(map(stack_of, self.defects)):
-            mine = [d for d in self.defects if stack_of(d) == stack]
+            own = [d for d in self.defects if stack_of(d) == stack]
             for n, seed in enumerate(self.seeds):
-                out += [(d, o, seed) for d in mine for o in (self.orders if n % 2 == 0 else reversed(self.orders))]
+                out += [(d, o, seed) for d in own for o in (self.orders if n % 2 == 0 else reversed(self.orders))]
         return out
 
 
 def facts_of(d: Defect) -> str:
     """A short hash of what a defect's file says: another one is measured anew."""
-    said = d.model_dump(mode="json", by_alias=True, exclude={"description", "scenarios"}, exclude_defaults=True)
-    return fingerprint(said)
+    facts = d.model_dump(mode="json", by_alias=True, exclude={"description", "scenarios"}, exclude_defaults=True)
+    return fingerprint(facts)
 
 
 def seed_of(defect: str, seed: int, number: int) -> int:
@@ -290,9 +290,9 @@ class TimeToFind:
             self.said(search)
 
     def _start(self, key: Key, logs: Path, _: WarmSearch | None) -> contextlib.closing[WarmSearch]:
-        mine = [d for d in self.order.defects if stack_of(d) == key]
-        writers = max(1, *(sparks(d.plain()) for d in mine))
-        return contextlib.closing(self.start(stack_of(mine[0]), writers, logs, self.watcher))
+        own = [d for d in self.order.defects if stack_of(d) == key]
+        writers = max(1, *(sparks(d.plain()) for d in own))
+        return contextlib.closing(self.start(stack_of(own[0]), writers, logs, self.watcher))
 
     # --- one search ---------------------------------------------------------------------------------------------------
 
@@ -333,21 +333,21 @@ class TimeToFind:
             lease.spoil()
         judged = self.judge(folder, lambda *_: None)
         anomalies = own_findings([a for v in judged.results.verdicts for a in v.anomalies])
-        at = timetofind.found_in(judged.evidence, anomalies, defect.found, defect.tables_of)
-        took = timetofind.spent(judged.evidence) if at is None else at
+        moment = timetofind.found_in(judged.evidence, anomalies, defect.found, defect.tables_of)
+        took = timetofind.spent(judged.evidence) if moment is None else moment
         seen.update(self._exercised(folder, judged.evidence))
-        if at is not None:
+        if moment is not None:
             self.publish(folder, judged.evidence)
         return replace(
             s,
-            found=at is not None,
+            found=moment is not None,
             runs=s.runs + 1,
             operations=s.operations + took.operations,
             seconds=round(s.seconds + max(took.seconds, 0.001), 3),
             pairs=len(seen),
             anomalies=dict(Counter(s.anomalies) + Counter(a.name for a in anomalies)),
-            folder=None if at is None else folder.path.relative_to(self.into).as_posix(),
-            command=None if at is None else command,
+            folder=None if moment is None else folder.path.relative_to(self.into).as_posix(),
+            command=None if moment is None else command,
         )
 
     def _exercised(self, folder: RunFolder, evidence: Evidence) -> Seen:

@@ -54,8 +54,8 @@ def read(folder: RunFolder, evidence: Evidence | None = None) -> Rows:
         evidence = load_evidence(folder.path)
     plan = folder.read_plan()
     found = results_of(folder.results, plan.tables or (), complete=evidence.complete)
-    told = RunContents(folder.path, plan, folder.state(), evidence, found, requests_of(folder.proxy))
-    return rows_of(told, datetime.now(UTC))
+    contents = RunContents(folder.path, plan, folder.state(), evidence, found, requests_of(folder.proxy))
+    return rows_of(contents, datetime.now(UTC))
 
 
 def results_of(path: Path, tables: Iterable[TableSpec], *, complete: bool) -> Results | None:
@@ -67,19 +67,19 @@ def results_of(path: Path, tables: Iterable[TableSpec], *, complete: bool) -> Re
     try:
         with opened_file(path):
             pass  # what is there and cannot be read is not taken for none
-        said = mapping_in(path)
+        fields = mapping_in(path)
     except (FileNotFoundError, ValueError):
         return None
-    if not isinstance(said.get("checkers"), list):
+    if not isinstance(fields.get("checkers"), list):
         return None
-    valid = said.get("valid")
+    valid = fields.get("valid")
     results = Results(
-        tuple(Verdict.from_json(v) for v in said["checkers"] if isinstance(v, Mapping)),
+        tuple(Verdict.from_json(v) for v in fields["checkers"] if isinstance(v, Mapping)),
         valid if isinstance(valid, bool) else "unknown",
         complete,
-        accepted_from_json(said, tables),
+        accepted_from_json(fields, tables),
     )
-    state: Any = mapping(said.get("scenario")).get("state")
+    state: Any = mapping(fields.get("scenario")).get("state")
     return replace(results, scenario=ScenarioOutcome(state)) if state in PROOF_WORDS else results
 
 
@@ -141,8 +141,8 @@ def rows_apart(path: Path) -> Rows | None:
     rows = {t.name: pq.read_table(path / f"{t.name}{PARQUET}", schema=t.schema) for t in LAKE_TABLES}
     runs = rows[RUNS_TABLE.name]
     now = pa.array([datetime.now(UTC)] * runs.num_rows, runs.schema.field("added").type)
-    at = runs.schema.get_field_index("added")
-    return {**rows, RUNS_TABLE.name: runs.set_column(at, runs.schema.field(at), now)}
+    index = runs.schema.get_field_index("added")
+    return {**rows, RUNS_TABLE.name: runs.set_column(index, runs.schema.field(index), now)}
 
 
 @dataclass
@@ -170,8 +170,10 @@ def folders_in(paths: Iterable[Path]) -> list[RunFolder]:
     for path in paths:
         if not path.is_dir():
             raise runfolder.StoreError(f"{path}: no such folder; give stores, nights, or folders of runs")
-        one = [runfolder.find(path)] if (path / "plan.yaml").exists() or (path / "history.jsonl").exists() else None
-        for run in one or (_of_night(path) if is_night(path) else _resolved(path)):
+        runs_here = (
+            [runfolder.find(path)] if (path / "plan.yaml").exists() or (path / "history.jsonl").exists() else None
+        )
+        for run in runs_here or (_of_night(path) if is_night(path) else _resolved(path)):
             found.setdefault(run.path, run)
     return list(found.values())
 
@@ -182,10 +184,10 @@ def _resolved(path: Path) -> list[RunFolder]:
 
 def _of_night(night: Path) -> list[RunFolder]:
     """The runs of a night: those whose folders are there, then those of which it kept the rows alone."""
-    there = _resolved(night / "runs")
-    names = {name_of(r.path) for r in there}
+    runs = _resolved(night / "runs")
+    names = {name_of(r.path) for r in runs}
     kept = (p.parent.resolve() for p in sorted((night / ROWS).glob(f"*/*/{RUNS_TABLE.name}{PARQUET}")))
-    return [*there, *(RunFolder(p) for p in kept if name_of(p) not in names)]
+    return [*runs, *(RunFolder(p) for p in kept if name_of(p) not in names)]
 
 
 def is_night(folder: Path) -> bool:
@@ -290,7 +292,7 @@ def _same(folder: RunFolder, namespace: str | None) -> bool:
     """Whether the run that the lake has is this one, as far as its plan can be read."""
     try:
         apart = rows_apart(folder.path)
-        mine = folder.read_plan().namespace if apart is None else apart[RUNS_TABLE.name]["namespace"][0].as_py()
+        own = folder.read_plan().namespace if apart is None else apart[RUNS_TABLE.name]["namespace"][0].as_py()
     except (runfolder.StoreError, OSError, ValueError):
         return False
-    return not mine or namespace is None or mine == namespace
+    return not own or namespace is None or own == namespace

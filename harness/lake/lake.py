@@ -135,23 +135,23 @@ class Lake:
         """
         if not batch:
             return
-        mine = {name: ns for rows in batch for name, ns in _names(rows)}
-        held = self.held([*mine])
+        names = {name: ns for rows in batch for name, ns in _names(rows)}
+        held = self.held([*names])
         for name, other in held.items():
-            if other.namespace is not None and mine[name] is not None and other.namespace != mine[name]:
+            if other.namespace is not None and names[name] is not None and other.namespace != names[name]:
                 raise Collision(
-                    f"{name}: {self.place.name} has another run of that name (namespace {other.namespace}, not {mine[name]}); "
+                    f"{name}: {self.place.name} has another run of that name (namespace {other.namespace}, not {names[name]}); "
                     "rename the folder of one of them"
                 )
         days = {day for rows in batch for day in rows[RUNS_TABLE.name]["day"].to_pylist()} | {
             h.day for h in held.values()
         }
-        theirs: BooleanExpression = And(within("day", days), within("run", {*mine}))
+        replaced: BooleanExpression = And(within("day", days), within("run", {*names}))
         if held:
-            self.change(RUNS_TABLE.name, lambda t: _delete(t, theirs))
+            self.change(RUNS_TABLE.name, lambda t: _delete(t, replaced))
         for schema in LAKE_TABLES:
             rows = pa.concat_tables([r[schema.name] for r in batch])
-            self.change(schema.name, lambda t, rows=rows: _replace(t, rows, theirs))  # type: ignore[misc]
+            self.change(schema.name, lambda t, rows=rows: _replace(t, rows, replaced))  # type: ignore[misc]
 
     def change(self, name: str, how: Callable[[Table], T]) -> T:
         """Change a table; if another writer was faster, do it again from the table as it is then.
@@ -315,9 +315,9 @@ class _Numbers:
 
     def of(self, name: str, type_: pa.DataType) -> dict[str, Any]:
         self._last += 1
-        mine = self._last
+        last = self._last
         inner = [self.of("element", type_.value_type)] if pa.types.is_list(type_) else []
-        return {"field-id": mine, "names": [name], "fields": inner}
+        return {"field-id": last, "names": [name], "fields": inner}
 
 
 def _same_version(table: Table, name: str, place: Place) -> None:
@@ -367,12 +367,12 @@ def _delete(table: Table, rows: BooleanExpression) -> None:
     table.delete(rows)
 
 
-def _replace(table: Table, rows: pa.Table, theirs: BooleanExpression) -> None:
-    there = table.scan(row_filter=theirs, selected_fields=("run",), limit=1).to_arrow().num_rows > 0
-    if there and rows.num_rows:
-        table.overwrite(rows, overwrite_filter=theirs)
-    elif there:
-        table.delete(theirs)
+def _replace(table: Table, rows: pa.Table, replaced: BooleanExpression) -> None:
+    present = table.scan(row_filter=replaced, selected_fields=("run",), limit=1).to_arrow().num_rows > 0
+    if present and rows.num_rows:
+        table.overwrite(rows, overwrite_filter=replaced)
+    elif present:
+        table.delete(replaced)
     elif rows.num_rows:  # the usual case; an overwrite that removes nothing takes twice as long
         table.append(rows)
 

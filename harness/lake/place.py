@@ -101,10 +101,17 @@ def _made(file: _File, source: Source) -> Place:
         if not isinstance(value, str | int | float | bool):
             source.wrong(("pyiceberg", key), f"pyiceberg: {key}: must be a word, a number, true or false")
     source.check_keys(file.spark, file.session)
-    told = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in file.pyiceberg.items()}
+    properties = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in file.pyiceberg.items()}
     jars = source.jars(file.jars)
     return Place(
-        str(source.path), None, told, file.namespace, dict(file.spark), dict(file.session), jars, tuple(source.secrets)
+        str(source.path),
+        None,
+        properties,
+        file.namespace,
+        dict(file.spark),
+        dict(file.session),
+        jars,
+        tuple(source.secrets),
     )
 
 

@@ -124,8 +124,8 @@ def expire(lake: Lake, schema: TableSchema, now: float) -> bool:
     unneeded = _needed_only_by(old, table)
 
     def forget(t: Table) -> None:
-        there = {s.snapshot_id for s in t.metadata.snapshots}
-        ids = [s.snapshot_id for s in old if s.snapshot_id in there]
+        present = {s.snapshot_id for s in t.metadata.snapshots}
+        ids = [s.snapshot_id for s in old if s.snapshot_id in present]
         if ids:
             t.maintenance.expire_snapshots().by_ids(ids).commit()
 
@@ -149,11 +149,11 @@ def _needed_only_by(old: Sequence[Snapshot], table: Table) -> list[str]:
     ids = {s.snapshot_id for s in old}
     stay = [s for s in table.metadata.snapshots if s.snapshot_id not in ids]
     kept = _manifests(table, stay)
-    gone = {path: m for path, m in _manifests(table, old, EXPIRED).items() if path not in kept}
+    unneeded = {path: m for path, m in _manifests(table, old, EXPIRED).items() if path not in kept}
     lists = {s.manifest_list for s in old} - {s.manifest_list for s in stay}
-    data = _files(table, gone.values(), EXPIRED, live=False)
+    data = _files(table, unneeded.values(), EXPIRED, live=False)
     needed = _files(table, kept.values(), live=True) if data else set()
-    return [*(data - needed), *gone, *lists]
+    return [*(data - needed), *unneeded, *lists]
 
 
 EXPIRED = (FileNotFoundError,)

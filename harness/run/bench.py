@@ -143,8 +143,8 @@ class Bench:
             else:
                 slots = self._launch(stack, run_id, data)
             for g, p in enumerate(proxies):
-                mine = slots[g * self.writers : (g + 1) * self.writers]
-                self.groups.append(WriterGroup(p.board, p, self.endpoints, tuple(mine), services.services))
+                own = slots[g * self.writers : (g + 1) * self.writers]
+                self.groups.append(WriterGroup(p.board, p, self.endpoints, tuple(own), services.services))
             self._inside = stack.pop_all()
         return self
 

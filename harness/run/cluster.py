@@ -166,7 +166,7 @@ class Cluster:
         late.daemon = True
         late.start()
         try:
-            (there,) = context.parallelize([0], 1).map(_version).collect()
+            (version,) = context.parallelize([0], 1).map(_version).collect()
         except Exception as e:
             if not late.is_alive():
                 why = f"no worker took a task within {PROBE_SECONDS:.0f} s; has the cluster free workers?"
@@ -180,8 +180,8 @@ class Cluster:
             raise SparkError(f"--spark {self.master}: {why}") from None
         finally:
             late.cancel()
-        if there != __version__:
-            raise SparkError(f"--spark {self.master}: its workers have icequake {there}, and this is {__version__}")
+        if version != __version__:
+            raise SparkError(f"--spark {self.master}: its workers have icequake {version}, and this is {__version__}")
 
     def _end(self, kind: Any, error: Any, trace: Any) -> None:
         """Stop Spark and its JVM. After an error the JVM is ended first: a thread may still wait for its answer."""
@@ -226,10 +226,10 @@ class Cluster:
         jobs = min(max(1, len(groups)), max(GROUPS_A_CORE, 2 * self.cores), MOST_JOBS)
         pool = ThreadPoolExecutor(jobs, "spark-job")
         try:
-            left = {pool.submit(self._job, group, publish): group for group in groups}
-            while left:
-                for done in as_completed(list(left)):
-                    group = left.pop(done)
+            pending = {pool.submit(self._job, group, publish): group for group in groups}
+            while pending:
+                for done in as_completed(list(pending)):
+                    group = pending.pop(done)
                     error = done.exception()
                     if error is None:
                         yield from done.result()
@@ -238,10 +238,10 @@ class Cluster:
                     elif len(group) == 1:
                         yield unjudged(group[0], f"the worker that judged it ended: {reason(error)}")
                     else:  # one of them ended the worker
-                        again: dict[Future[list[RunResult]], list[str]] = {
+                        retried: dict[Future[list[RunResult]], list[str]] = {
                             pool.submit(self._job, [run], publish): [run] for run in group
                         }
-                        left |= again
+                        pending |= retried
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -285,8 +285,8 @@ class Cluster:
         return or_why(run, written)
 
     def _job(self, group: Sequence[str], publish: Publish[object] | None) -> list[RunResult]:
-        if publish is None and len(group) == 1 and (said := self._table_by_table(group[0])) is not None:
-            return [said]
+        if publish is None and len(group) == 1 and (results := self._table_by_table(group[0])) is not None:
+            return [results]
         task = partial(_judge_group, publish=publish)
         return list(self.spark.sparkContext.parallelize(group, 1).mapPartitions(task).collect())
 
@@ -335,8 +335,8 @@ def full(error: BaseException) -> bool:
 def reason(error: BaseException) -> str:
     """An error of Spark in one line: the innermost cause that it tells, without stack traces."""
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
-    told = [line for line in lines if re.match(r"(Caused by: )?[\w.$]+(Exception|Error|SparkExit\w*)\b.*: ", line)]
-    text = told[-1] if told else next((line for line in lines if line), type(error).__name__)
+    causes = [line for line in lines if re.match(r"(Caused by: )?[\w.$]+(Exception|Error|SparkExit\w*)\b.*: ", line)]
+    text = causes[-1] if causes else next((line for line in lines if line), type(error).__name__)
     text = re.sub(r"^Caused by: ", "", text)
     return re.sub(r"^([a-z]\w*\.)+", "", text)[:300]
 

@@ -100,7 +100,7 @@ class Conductor:
             for planned in self._plan:
                 if self._over(planned.pause):
                     return
-                self._one(planned)
+                self._strike(planned)
         except BaseException as e:
             self._error = e
             self._stopped.set()
@@ -108,12 +108,12 @@ class Conductor:
     def _over(self, seconds: float) -> bool:
         """Wait; True if the conductor is to stop."""
         ends = time.monotonic() + seconds
-        while (left := ends - time.monotonic()) > 0:
-            if self._enough.wait(min(left, 0.2)) or self._stopped.is_set():
+        while (remaining := ends - time.monotonic()) > 0:
+            if self._enough.wait(min(remaining, 0.2)) or self._stopped.is_set():
                 return True
         return self._enough.is_set() or self._stopped.is_set()
 
-    def _one(self, planned: PlannedFault) -> None:
+    def _strike(self, planned: PlannedFault) -> None:
         fault = planned.fault
         if fault.verb == "maintain":
             self._maintenance(fault)
@@ -144,9 +144,9 @@ class Conductor:
 
     def _process(self, planned: PlannedFault) -> None:
         fault = planned.fault
-        whom, missed = None, 1
+        struck, missed = None, 1
         try:
-            whom, undo = self._processes.strike(fault)
+            struck, undo = self._processes.strike(fault)
             missed = 0
         except (NoTarget, ServiceError, psutil.Error) as e:
             self._say(f"nemesis: {fault.name}: {e}")
@@ -154,7 +154,7 @@ class Conductor:
             self._began()
             self._over(planned.duration if fault.action.lasts else 0)
             self._undo(undo)
-        self._ends(fault, hits={"process": 1 - missed}, missed=missed, **({"struck": whom} if whom else {}))
+        self._ends(fault, hits={"process": 1 - missed}, missed=missed, **({"struck": struck} if struck else {}))
 
     def _undo(self, undo: Callable[[], None]) -> None:
         for attempt in range(HEAL_TRIES):

@@ -77,10 +77,10 @@ class RunContext:
         Args:
             besides: also those of other engines than Spark.
         """
-        theirs = range(self.workload.writers) if SPARK in self.workload.engines else range(self.writers)
+        writers = range(self.workload.writers) if SPARK in self.workload.engines else range(self.writers)
         return tuple(
             n
-            for n in theirs
+            for n in writers
             if (besides or self.engines[n] == SPARK)
             and all(ENGINES[self.engines[n]].can(f, table) for table in self.workload.tables)
         )
@@ -106,19 +106,19 @@ def context_of(
     """
     properties = revealed(workload.catalog_properties)
     workload = workload.model_copy(update={"catalog_properties": properties})
-    theirs = settings.external
-    if theirs.catalog is None and user_file.is_file(workload.catalog):
-        theirs = external(user_file.load(Path(workload.catalog)), None, None)
-    if theirs.master is not None:
-        workload = workload.in_mode(Mode(workload.session, cluster_of(theirs.master)))
-    known = theirs.secrets | secrets_of(properties)
+    supplied = settings.external
+    if supplied.catalog is None and user_file.is_file(workload.catalog):
+        supplied = external(user_file.load(Path(workload.catalog)), None, None)
+    if supplied.master is not None:
+        workload = workload.in_mode(Mode(workload.session, cluster_of(supplied.master)))
+    known = supplied.secrets | secrets_of(properties)
     return RunContext(
         workload,
         folder,
         installation,
         settings,
         watcher,
-        theirs,
+        supplied,
         Redaction(known),
         secrets.token_hex(6),
         too_short(known),

@@ -36,14 +36,14 @@ def remedy(path: str | Path | None) -> str:
     if path is None:
         return "free some space, or use other disks: --store for runs, TMPDIR for the services' data"
     temp = temporary()
-    if temp is not None and (Path(path) == temp or _ours(Path(path), temp)):
+    if temp is not None and (Path(path) == temp or _is_own(Path(path), temp)):
         return "free some space there, or set TMPDIR to a folder on another disk"
     if Path(path).is_relative_to(home()):
         return "free some space there, or set ICEQUAKE_HOME to a folder on another disk"
     return "free some space there, or give a path on another disk (of runs: --store)"
 
 
-def _ours(path: Path, temp: Path) -> bool:
+def _is_own(path: Path, temp: Path) -> bool:
     """Whether it is in a temporary folder that icequake made; a store can be among the temporary folders, too."""
     return path.is_relative_to(temp) and path.relative_to(temp).parts[0].startswith("icequake-")
 
@@ -63,11 +63,11 @@ def full(folder: Path) -> str | None:
     return None
 
 
-def said(text: str) -> bool:
+def says_full(text: str) -> bool:
     """Whether a text, such as the last lines of a server's log, says that a disk is full."""
     return _SAYS.search(text) is not None
 
 
-def told(chain: ErrorChain | None) -> str | None:
+def full_message(chain: ErrorChain | None) -> str | None:
     """The text of an operation's error that says that a disk is full; None if none does."""
-    return next((" ".join(text.split()) for _, text in chain or () if said(text)), None)
+    return next((" ".join(text.split()) for _, text in chain or () if says_full(text)), None)

@@ -71,7 +71,7 @@ def judged(run: str, publish: Publish[object] | None = None, engine: Engine = "a
 def or_why(run: str, results: Callable[[], Results]) -> RunResult:
     """What came of a run, or why it was not judged: whatever ``results`` raises must not stop the others."""
     try:
-        return told(run, results())
+        return result_of(run, results())
     except (StoreError, HistoryError, TableLogError) as e:
         return unjudged(run, str(e))
     except OSError as e:
@@ -84,16 +84,16 @@ def or_why(run: str, results: Callable[[], Results]) -> RunResult:
         return unjudged(run, f"internal error: {type(e).__name__}: {e}")
 
 
-def told(run: str, results: Results) -> RunResult:
+def result_of(run: str, results: Results) -> RunResult:
     """What came of a run that was judged."""
-    said, found = verdict_words(results.to_json()), counted(results.verdicts)
+    words, found = verdict_words(results.to_json()), counted(results.verdicts)
     if results.valid is False and found:
-        said += f": {', '.join(f'{name} ×{n}' for name, n in sorted(found.items(), key=lambda f: (-f[1], f[0])))}"
+        words += f": {', '.join(f'{name} ×{n}' for name, n in sorted(found.items(), key=lambda f: (-f[1], f[0])))}"
     notes = [n for v in results.verdicts if v.valid == "unknown" for n in v.notes]
     if results.valid == "unknown":
         why = notes[0] if notes else "" if results.complete else "the run did not come to its end"
-        said += f": {why}" * bool(why)
-    return RunResult(run, results.valid, said, found)
+        words += f": {why}" * bool(why)
+    return RunResult(run, results.valid, words, found)
 
 
 def counted(verdicts: Sequence[Verdict]) -> dict[str, int]:
@@ -190,4 +190,4 @@ def of_columns(folder: Path, run: str, verdicts: Sequence[Verdict]) -> RunResult
     into = folder / dataset.RESULTS
     into.mkdir(exist_ok=True)
     write_results(results, into / f"{quote(run, safe='')}.json")
-    return told(run, results)
+    return result_of(run, results)

@@ -37,8 +37,8 @@ def live_line(seconds: float, rate: float, c: Counts) -> str:
     """How far a run is: ``1:20  14.2 op/s  310 commits  12 % retried  2 faults on  0 anomalies (310 commits judged)``."""
     retried = f"  {100 * c.retried / c.commits:.0f} % retried" if c.commits else ""
     faults = f"  {count(c.faults, 'fault')} on" if c.faults else ""
-    left = sum(c.not_judged.values())
-    judged = f"{c.judged} commits judged" + (f", {left} not online" if left else "")
+    unjudged = sum(c.not_judged.values())
+    judged = f"{c.judged} commits judged" + (f", {unjudged} not online" if unjudged else "")
     judged += f", {count(len(c.closed), 'table')} closed" if c.closed else ""
     anomalies = count(c.anomalies, "anomaly", "anomalies")
     return f"{clock(seconds)}  {rate:.1f} op/s  {count(c.commits, 'commit')}{retried}{faults}  {anomalies} ({judged})"
@@ -75,7 +75,7 @@ class OnlineCheck:
         self._queue: queue.SimpleQueue[Event | Growth] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="online-check", daemon=True)
-        self._told = 0
+        self._shown = 0
         self._closed: frozenset[str] = frozenset()
         self._nameless = False
         self._rates: deque[tuple[float, int]] = deque()
@@ -177,7 +177,7 @@ class OnlineCheck:
     def _tell(self) -> None:
         """Tell the anomalies that are new, and the tables that are closed since."""
         found: list[OnlineFinding] = self._online.found
-        new, self._told = found[self._told :], len(found)
+        new, self._shown = found[self._shown :], len(found)
         for f in new:
             self._settings.told(self._hide(f"anomaly: {f}"))
         closed = {t: why for t, why in self._online.counts.closed.items() if t not in self._closed}

@@ -123,12 +123,12 @@ class Prioritised(Ordering):
     def words(self, outcome: dict[str, Any]) -> list[str]:
         o = outcome
         changes = f"{o['changes']} of {self._depth - 1} changes of priority"
-        said = [f"{o['requests']} requests by priority, {changes}"]
+        words = [f"{o['requests']} requests by priority, {changes}"]
         if o["gave_way"]:
-            said.append(f"{o['gave_way']} requests had waited too long, and went whatever their priority")
+            words.append(f"{o['gave_way']} requests had waited too long, and went whatever their priority")
         if o["blind"]:
-            said.append(f"{o['blind']} decisions left out a writer whose statement still computed")
-        return said
+            words.append(f"{o['blind']} decisions left out a writer whose statement still computed")
+        return words
 
 
 class Guided(Ordering):
@@ -158,18 +158,20 @@ class Guided(Ordering):
 
     def words(self, outcome: dict[str, Any]) -> list[str]:
         o = outcome
-        said = [f"{o['requests']} requests by coverage, for {o['interleavings']} interleavings, {o['new']} of them new"]
-        return said + _delays(o)
+        words = [
+            f"{o['requests']} requests by coverage, for {o['interleavings']} interleavings, {o['new']} of them new"
+        ]
+        return words + _delays(o)
 
 
 def _delays(o: dict[str, Any]) -> list[str]:
     """What kept a policy from deciding as it should, in sentences."""
-    said = []
+    words = []
     if o["gave_way"]:
-        said.append(f"{o['gave_way']} requests had waited too long, and went whatever they were worth")
+        words.append(f"{o['gave_way']} requests had waited too long, and went whatever they were worth")
     if o["blind"]:
-        said.append(f"{o['blind']} decisions left out a writer whose statement still computed")
-    return said
+        words.append(f"{o['blind']} decisions left out a writer whose statement still computed")
+    return words
 
 
 class Replaying(Ordering):
@@ -182,13 +184,13 @@ class Replaying(Ordering):
 
     own_faults = True
 
-    def __init__(self, recording: Recording, stop: threading.Event, of: str = "the recording") -> None:
+    def __init__(self, recording: Recording, stop: threading.Event, run: str = "the recording") -> None:
         self.recording = recording
         self._stop = stop
-        self._of = of
+        self._run = run
         self._faults = recording.faults
         self._recorder: Recorder | None = None
-        self._left: dict[int, int] = {}
+        self._strikes_left: dict[int, int] = {}
         self._struck: dict[int, int] = {}
         self._report = threading.Lock()
         self._current: tuple[int, RecordedFault] | None = None
@@ -211,7 +213,7 @@ class Replaying(Ordering):
                 for n, f in enumerate(self._faults)
                 if isinstance(f.fault.action, RequestVerb)
             ],
-            [Fence(str(n), at) for n, _, at in self._timed],
+            [Fence(str(n), index) for n, _, index in self._timed],
             struck=self._strikes,
         )
         for op in self._undrawn():
@@ -253,17 +255,17 @@ class Replaying(Ordering):
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
         """A writer's operations (:attr:`harness.run.settings.Settings.operations`), each after those that it came after."""
         tables = {t.name: t for t in workload.tables}
-        mine = [o for o in self.recording.operations if o.phase == phase.name and o.writer == writer]
-        left = {o.op for o in mine}
+        own = [o for o in self.recording.operations if o.phase == phase.name and o.writer == writer]
+        remaining = {o.op for o in own}
         try:
-            for o in mine:
+            for o in own:
                 self._wait_for(o)
                 self.policy.expects(writer, o.op)
                 yield PlannedOperation(o.f, tables[o.table], dict(o.value))
                 self.policy.over(o.op)
-                left.discard(o.op)
+                remaining.discard(o.op)
         finally:
-            for op in left:
+            for op in remaining:
                 self.policy.not_invoked(op)
 
     def _wait_for(self, o: RecordedOperation) -> None:
@@ -281,7 +283,7 @@ class Replaying(Ordering):
 
     def begins(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._left = {n: len(f.struck) for n, f in enumerate(self._faults) if f.of_requests}
+        self._strikes_left = {n: len(f.struck) for n, f in enumerate(self._faults) if f.of_requests}
 
     def _strikes(self, number: int, moment: Moment) -> None:
         """Report the beginning and the end of a fault of requests: it is on from the first that it strikes to the last."""
@@ -291,22 +293,22 @@ class Replaying(Ordering):
                 self._stop_all()  # faults follow one another
                 self._event("start", fault, fault=fault.plain())
             self._struck[number] = self._struck.get(number, 0) + 1
-            if self._struck[number] == self._left.get(number):
+            if self._struck[number] == self._strikes_left.get(number):
                 self._stops(number)
 
     def _stops(self, number: int) -> None:
         f = self._faults[number]
         self._event("stop", f.fault, hits={f.struck[0].kind: self._struck[number]}, missed=0)
 
-    def _event(self, what: str, of: Fault, **more: Any) -> None:
+    def _event(self, what: str, subject: Fault, **more: Any) -> None:
         if self._recorder is not None:
-            self._recorder.record("info", NEMESIS, f"{what}-{of.slug}", value={"name": of.name, **more})
+            self._recorder.record("info", NEMESIS, f"{what}-{subject.slug}", value={"name": subject.name, **more})
 
     def _stop_all(self) -> None:
         for number, hits in self._struck.items():
-            if hits < self._left.get(number, 0):
+            if hits < self._strikes_left.get(number, 0):
                 self._stops(number)
-                self._left[number] = hits
+                self._strikes_left[number] = hits
 
     def ends(self) -> None:
         self._load_over.set()
@@ -315,8 +317,8 @@ class Replaying(Ordering):
             self._recorder = None
 
     def schedule(self) -> Iterator[PlannedFault]:
-        for n, f, at in self._timed:
-            while not self.policy.has_passed(at):
+        for n, f, index in self._timed:
+            while not self.policy.has_passed(index):
                 if self._stop.wait(POLL_S) or self._load_over.is_set():  # then nobody asks the policy any more
                     return
             self._current = (n, f)
@@ -350,7 +352,7 @@ class Replaying(Ordering):
         except RunError as e:
             difference = f"not known: {e}"
         return {
-            "by": f"replay {self._of}",
+            "by": f"replay {self._run}",
             "forced": self.policy.forced,
             "expected": self.policy.expected,
             "commits": "same" if difference is None else difference,
@@ -359,10 +361,10 @@ class Replaying(Ordering):
 
     def words(self, outcome: dict[str, Any]) -> list[str]:
         o = outcome
-        said = [f"{o['forced']:,} of {o['expected']:,} requests as recorded"]
+        words = [f"{o['forced']:,} of {o['expected']:,} requests as recorded"]
         same = o["commits"] == "same"
-        said.append("the commits came in the recorded order" if same else f"the commits differ: {o['commits']}")
-        return [*said, *o["unforced"]]
+        words.append("the commits came in the recorded order" if same else f"the commits differ: {o['commits']}")
+        return [*words, *o["unforced"]]
 
 
 def _only_slow(fault: Fault) -> bool:

@@ -395,7 +395,7 @@ class Phases:
         place = disk.temporary()
         nemesis, store = self._run.workload.nemesis, self._run.external.store
         filled = nemesis is not None and any(fault.verb == "fill" for fault in nemesis.all())
-        message = None if filled else disk.told(error)
+        message = None if filled else disk.full_message(error)
         if message is not None and store is not None:
             raise RunError(
                 f"{store.shown}: the disk of this store is full; free some space there ({op}: {message[:MOST_QUOTED]})"

@@ -40,10 +40,12 @@ class Rarities:
         kind, table = KINDS[planned.f], planned.table
         if not kind.commits:
             return
-        said = kind.touches(planned.value, table)
-        among = said.among
-        named = frozenset(part_of(i, table) for i in said.named)
-        self._ops[op] = _Op(Actor(kind, engine), table, frozenset(said.named), None if among is None else named | among)
+        touched = kind.touches(planned.value, table)
+        among = touched.among
+        named = frozenset(part_of(i, table) for i in touched.named)
+        self._ops[op] = _Op(
+            Actor(kind, engine), table, frozenset(touched.named), None if among is None else named | among
+        )
 
     def kind(self, op: str) -> str | None:
         """As :meth:`nemesis.order.coverage.Worth.kind`."""

@@ -194,7 +194,7 @@ def _workload(plan: Plan, folder: RunFolder) -> Workload:
     mix: dict[str, Any] = {}
     for p in phases:
         mix |= {k: v for k, v in p["operations"].items() if k not in mix}
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "workload": plan.workload,
         "description": plan.description,
         "catalog": "" if plan.catalog is None else plan.catalog.name,
@@ -213,10 +213,10 @@ def _workload(plan: Plan, folder: RunFolder) -> Workload:
         "operations": mix,
         **{k: more[k] for k in ("stop_when", "seed_own_keys", "backoff", "swap_latency") if k in more},
     }
-    one = len(phases) == 1 and phases[0]["name"] == "main" and phases[0].keys() <= {"name", "length", "operations"}
-    said |= {"length": phases[0]["length"]} if one else {"phases": phases}
+    plain = len(phases) == 1 and phases[0]["name"] == "main" and phases[0].keys() <= {"name", "length", "operations"}
+    fields |= {"length": phases[0]["length"]} if plain else {"phases": phases}
     try:
-        return Workload.model_validate({k: v for k, v in said.items() if v is not None})
+        return Workload.model_validate({k: v for k, v in fields.items() if v is not None})
     except ValidationError as e:
         where = ".".join(str(part) for part in e.errors()[0]["loc"])
         raise RunError(
@@ -257,7 +257,7 @@ def _requests(folder: RunFolder, ops: set[str]) -> Iterator[_Request]:
     for r in sorted(found, key=lambda r: r["time"] if isinstance(r.get("time"), int) else 0):
         with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
             faults = tuple(str(f) for f in r.get("faults") or ())
-            again = bool(r.get("again")) or any(_AGAIN in f for f in faults)
+            repeated = bool(r.get("again")) or any(_AGAIN in f for f in faults)
             if (
                 r.get("what") in POLLS
                 or r["service"] not in get_args(Service)
@@ -265,19 +265,19 @@ def _requests(folder: RunFolder, ops: set[str]) -> Iterator[_Request]:
             ):
                 continue
             key = (str(r["op"]), str(r["service"]), str(r["kind"]))
-            numbers[key] += not again
-            came = int(r["time"])
+            numbers[key] += not repeated
+            time = int(r["time"])
             yield _Request(
                 Moment(key[0], r["service"], r["kind"], int(r.get("nth") or max(1, numbers[key]))),
-                came + int(float(r.get("waited_ms", 0)) * 1e6),
-                came + int(float(r["ms"]) * 1e6),
+                time + int(float(r.get("waited_ms", 0)) * 1e6),
+                time + int(float(r["ms"]) * 1e6),
                 str(r.get("table") or ""),
                 ACCEPTED.fullmatch(str(r["status"])) is not None,
                 r.get("location") or (r.get("new") if ".metadata.json" in str(r.get("new")) else None),
                 r.get("base"),
                 r.get("new"),
                 faults,
-                again,
+                repeated,
                 str(r.get("what")).partition(" ")[2].partition("?")[0] if r["service"] == "store" else "",
             )
 
@@ -293,11 +293,11 @@ def _of_deleted_files(requests: Sequence[_Request], began: Mapping[str, int]) ->
         if METADATA in r.file and r.moment.can_be_ordered:
             files[r.file].append(r)
     for asked in files.values():
-        gone = [r for r in asked if r.moment.kind == "delete" and r.accepted]
-        last = max((r.end for r in gone), default=0)
+        deletes = [r for r in asked if r.moment.kind == "delete" and r.accepted]
+        last = max((r.end for r in deletes), default=0)
         reads = [r for r in asked if r.moment.kind == "read" and began[r.moment.op] <= last]
-        if {r.moment.op for r in reads} - {r.moment.op for r in gone}:
-            yield from (*gone, *reads)
+        if {r.moment.op for r in reads} - {r.moment.op for r in deletes}:
+            yield from (*deletes, *reads)
 
 
 def _served(requests: Sequence[_Request]) -> list[_Request]:
@@ -317,25 +317,28 @@ def _served(requests: Sequence[_Request]) -> list[_Request]:
     return [r for r in order if not r.again or r.moment in late]
 
 
-def _first(one: _Request, other: _Request, made: Mapping[str, int]) -> bool:
-    """Whether the catalog, or the store, must have served ``one`` before ``other``."""
-    if one.file or other.file:
-        read, deleted = one.moment.kind == "read", one.moment.kind == "delete"
-        if one.file != other.file:
+def _first(request: _Request, other: _Request, made: Mapping[str, int]) -> bool:
+    """Whether the catalog, or the store, must have served ``request`` before ``other``."""
+    if request.file or other.file:
+        read, deleted = request.moment.kind == "read", request.moment.kind == "delete"
+        if request.file != other.file:
             return False
-        return (read and one.accepted and other.moment.kind == "delete") or (deleted and not other.accepted)
-    if one.table != other.table:
+        return (read and request.accepted and other.moment.kind == "delete") or (deleted and not other.accepted)
+    if request.table != other.table:
         return False
-    commit, load = one.moment.kind == "commit" and one.accepted, one.moment.kind == "load" and one.made is not None
+    commit, load = (
+        request.moment.kind == "commit" and request.accepted,
+        request.moment.kind == "load" and request.made is not None,
+    )
     if other.moment.kind == "load":
-        return commit and other.made is not None and other.made == one.made
+        return commit and other.made is not None and other.made == request.made
     if other.moment.kind != "commit":
         return False
     if not other.accepted:
-        return commit and one.base is not None and one.base == other.base
+        return commit and request.base is not None and request.base == other.base
     if commit:
-        return one.new is not None and one.new == other.base
-    return load and one.made != other.made and made.get(str(one.made), -1) <= other.end
+        return request.new is not None and request.new == other.base
+    return load and request.made != other.made and made.get(str(request.made), -1) <= other.end
 
 
 # -- faults --------------------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class WorkloadFile:
             WorkloadError: something in the file does not fit the options.
         """
         wrong = workload_text.problems(workload)
-        refuse(((at, f"with {options}: {message}") for at, message in wrong), self.lines, str(self.path))
+        refuse(((key, f"with {options}: {message}") for key, message in wrong), self.lines, str(self.path))
         return workload
 
     def with_(self, changes: Changes) -> Workload:
@@ -291,14 +291,14 @@ def _catalogs_of(suite: Suite, path: Path) -> tuple[dict[str, str], list[Problem
 
 def _nameless(path: Path, data: Any) -> Iterator[Problem]:
     """Workloads and catalogs in the plain data of the suite file ``path`` that do not exist, whatever else is wrong with it."""
-    for at, name in entries(data, "cells", "workloads", "*"):
+    for key, name in entries(data, "cells", "workloads", "*"):
         try:
             suites.workload_path(str(name), path)
         except schema.WorkloadError as e:
-            yield at, f"workloads: {e}"
-    for at, name in entries(data, "cells", "catalogs", "*"):
+            yield key, f"workloads: {e}"
+    for key, name in entries(data, "cells", "catalogs", "*"):
         if not user_file.is_file(str(name)) and name not in CATALOGS:
-            yield at, f"catalogs: {unknown('catalog', name, CATALOGS)}{OR_OWN_FILE}"
+            yield key, f"catalogs: {unknown('catalog', name, CATALOGS)}{OR_OWN_FILE}"
 
 
 def _own_problems(path: Path) -> list[str]:
@@ -332,8 +332,8 @@ def _names_in(data: Any, anomalies: str, more: str = "") -> Iterator[Problem]:
 
 
 def _warn_of(doubts: Iterable[Problem], lines: Lines, path: Path, warn: Warn) -> None:
-    for at, message in doubts:
-        warn(f"{path}:{line_of(at, lines)}: {message}")
+    for key, message in doubts:
+        warn(f"{path}:{line_of(key, lines)}: {message}")
 
 
 def _absent_file(path: Path) -> Iterator[Problem]:

@@ -333,8 +333,8 @@ class Run:
             return ()
         if run.settings.warm:
             # Hadoop's file systems are kept for as long as their JVM lives, with the store's address as the first run saw it.
-            theirs = run.external.catalog
-            own_io = (CATALOGS[run.workload.catalog] if theirs is None else user.entry(theirs)).own_io
+            supplied = run.external.catalog
+            own_io = (CATALOGS[run.workload.catalog] if supplied is None else user.entry(supplied)).own_io
             moved = own_io and proxies is not None and proxies is not run.settings.writer_proxies
             return () if run.workload.clocks or moved else run.settings.warm
         if self._standing is None or proxies is not run.settings.writer_proxies:

@@ -30,8 +30,8 @@ def proxies_of(run: RunContext, stack: contextlib.ExitStack) -> WriterProxies | 
     snapshots do not name their operation, to delay commits, and to record or decide the order of requests, it needs none before the
     object store.
     """
-    nemesis, theirs = run.workload.nemesis, run.external.catalog
-    guard = CATALOGS[run.workload.catalog].guard if theirs is None else theirs.guard
+    nemesis, supplied = run.workload.nemesis, run.external.catalog
+    guard = CATALOGS[run.workload.catalog].guard if supplied is None else supplied.guard
     phases = run.workload.resolved_phases()
     delta_guard = run.workload.delta_guard
     unguarded = "none" in (guard, delta_guard and GUARDS[delta_guard].guard)

@@ -93,13 +93,13 @@ def use(home: Path, workload: Workload, release: Release, say: Callable[[str], N
 
 def _other(record: Mapping[str, Any], workload: Workload, release: Release) -> str | None:
     """Why a run cannot use the standing stack, with the remedy; None if it can."""
-    there = Endpoints.from_json(record["endpoints"])
-    has = there.catalog
+    endpoints = Endpoints.from_json(record["endpoints"])
+    has = endpoints.catalog
     if workload.catalog != has:
         remedy = "" if user_file.is_file(workload.catalog) else f"; {replacing(workload.catalog, workload.mode)}"
         return f"the one that is up has the catalog {has}, not {workload.catalog}{remedy}"
-    if workload.mode != there.mode:
-        return f"the one that is up has {there.mode}, not {workload.mode}; {replacing(has, workload.mode)}"
+    if workload.mode != endpoints.mode:
+        return f"the one that is up has {endpoints.mode}, not {workload.mode}; {replacing(has, workload.mode)}"
     if release != releases.DEFAULT:
         return f"the one that is up has Iceberg {releases.DEFAULT.iceberg}, not {release.label}"
     if workload.nemesis is not None and CATALOGS[has].hands_out_store:

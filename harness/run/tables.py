@@ -150,5 +150,5 @@ class RunTables:
             raise RunError(f"{what} could not be created: {e}; see {self._run.folder.logs}") from None
         if not answer["ok"]:
             kind, text = answer["error"][0]
-            said = self._run.hide.text(f"{kind.rsplit('.', 1)[-1]}: {text}")
-            raise RunError(f"{what} could not be created: {said}; see {self._run.folder.logs}")
+            reason = self._run.hide.text(f"{kind.rsplit('.', 1)[-1]}: {text}")
+            raise RunError(f"{what} could not be created: {reason}; see {self._run.folder.logs}")

@@ -35,10 +35,10 @@ def chain(error: BaseException) -> list[list[str]]:
     if isinstance(error, GuestError):
         return [[str(name), str(text)[:MOST_CHARACTERS]] for name, text in error.chain]
     found: list[list[str]] = []
-    at: BaseException | None = error
-    while at is not None and len(found) < MOST_CAUSES:
-        found += error_chain(at)
-        at = at.__cause__ or at.__context__
+    cause: BaseException | None = error
+    while cause is not None and len(found) < MOST_CAUSES:
+        found += error_chain(cause)
+        cause = cause.__cause__ or cause.__context__
     return found[:MOST_CAUSES]
 
 

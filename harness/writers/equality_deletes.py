@@ -88,28 +88,28 @@ class _Files:
 
     def deletes(self, keys: Sequence[Values]) -> Iterator[Any]:
         """An equality delete file (``DeleteFile``) for each partition of the keys."""
-        for at, some in self._by_partition(keys):
+        for partition, some in self._by_partition(keys):
             write = self._factory.newEqDeleteWriter if self._old else self._factory.newEqualityDeleteWriter
-            yield self._written("deletes", write, at, [self._record(self._keys, k) for k in some]).toDeleteFile()
+            yield self._written("deletes", write, partition, [self._record(self._keys, k) for k in some]).toDeleteFile()
 
     def data(self, rows: Sequence[Values]) -> Iterator[Any]:
         """A data file (``DataFile``) for each partition of the rows."""
-        for at, some in self._by_partition(rows):
+        for partition, some in self._by_partition(rows):
             records = [self._record(self._schema, r) for r in some]
-            yield self._written("data", self._factory.newDataWriter, at, records).toDataFile()
+            yield self._written("data", self._factory.newDataWriter, partition, records).toDataFile()
 
     def _by_partition(self, rows: Sequence[Values]) -> list[tuple[Any, list[Values]]]:
         """Rows of the same partition, with it (``PartitionKey``)."""
         out: dict[str, tuple[Any, list[Values]]] = {}
         for row in rows:
-            at = self._iceberg.PartitionKey(self._spec, self._schema)
-            at.partition(self._record(self._schema, row))
-            out.setdefault(at.toPath(), (at, []))[1].append(row)
+            partition = self._iceberg.PartitionKey(self._spec, self._schema)
+            partition.partition(self._record(self._schema, row))
+            out.setdefault(partition.toPath(), (partition, []))[1].append(row)
         return list(out.values())
 
-    def _written(self, what: str, new: Any, at: Any, records: list[Any]) -> Any:
+    def _written(self, what: str, new: Any, place: Any, records: list[Any]) -> Any:
         """The closed writer of a file of these records."""
-        files, partition = self._name[what], at if self._spec.isPartitioned() else None
+        files, partition = self._name[what], place if self._spec.isPartitioned() else None
         file = files.newOutputFile() if partition is None else files.newOutputFile(self._spec, partition)
         writer = new(file, self._format[what] if self._old else self._spec, partition)
         for record in records:

@@ -78,11 +78,11 @@ class Branch:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as e:
-            raise urllib.error.HTTPError(e.url, e.code, _said(e), e.headers, None) from None
+            raise urllib.error.HTTPError(e.url, e.code, _message(e), e.headers, None) from None
         return json.loads(text) if text else None
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _message(error: urllib.error.HTTPError) -> str:
     """The server's error message, or the beginning of its answer."""
     text = error.read(4000).decode("utf-8", "replace")
     try:

@@ -244,10 +244,10 @@ class Writer:
             self._socket.settimeout(timeout)
             self._socket.sendall(json.dumps(message).encode() + b"\n")
             while b"\n" not in self._buffer:
-                left = deadline - time.monotonic()
-                if left <= 0:
+                seconds = deadline - time.monotonic()
+                if seconds <= 0:
                     raise TimeoutError
-                self._socket.settimeout(left)
+                self._socket.settimeout(seconds)
                 data = self._socket.recv(1 << 20)
                 if not data:
                     raise WriterDied(self.name)

@@ -217,8 +217,10 @@ def test_a_disk_that_a_fault_fills_ends_no_run(tmp_path: Path) -> None:
 
 
 def test_a_fault_that_answers_507_is_no_full_disk() -> None:
-    assert disk.told([["S3Exception", "by the nemesis (Service: S3, Status Code: 507, Request ID: null)"]]) is None
-    assert disk.told(None) is None and disk.told([["a", "b"]]) is None
+    assert (
+        disk.full_message([["S3Exception", "by the nemesis (Service: S3, Status Code: 507, Request ID: null)"]]) is None
+    )
+    assert disk.full_message(None) is None and disk.full_message([["a", "b"]]) is None
 
 
 def test_the_remedy_is_that_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

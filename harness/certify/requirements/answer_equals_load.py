@@ -17,12 +17,12 @@ def ask(kit: Kit) -> None:
 def judge(seen: Exchanges) -> Judgement:
     places = []
     for n in range(5):
-        told, loaded = seen[f"commit:{n}"], seen[f"load:{n}"]
-        if (wrong := expect(told, "made", 2)) is not None:
+        answer, loaded = seen[f"commit:{n}"], seen[f"load:{n}"]
+        if (wrong := expect(answer, "made", 2)) is not None:
             return wrong
         for key in ("metadata-location", "metadata"):
-            if told.body.get(key) != loaded.body.get(key):
-                return failed(f"the same {key}", f"differs after commit {n}", told, loaded)
+            if answer.body.get(key) != loaded.body.get(key):
+                return failed(f"the same {key}", f"differs after commit {n}", answer, loaded)
         places.append(loaded.body.get("metadata-location"))
     if len({*places}) < len(places):
         return failed("a new location for each version", f"{places}", *seen.all("load")[:2])

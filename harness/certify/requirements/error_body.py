@@ -20,14 +20,14 @@ def ask(kit: Kit) -> None:
 def judge(seen: Exchanges) -> Judgement:
     for e in seen.exchanges:
         error = e.body.get("error") if isinstance(e.body, dict) else None
-        told = error if isinstance(error, dict) else {}
-        whole = {"message", "type", "code"} <= told.keys()
+        fields = error if isinstance(error, dict) else {}
+        whole = {"message", "type", "code"} <= fields.keys()
         if e.ok and error is not None:
             return failed("no error in an answer that is none", e.words(), e)
         if not e.ok and not whole:
             return failed("an error with message, type and code", f"{e.label}: {e.words()}", e)
-        if not e.ok and whole and told["code"] != e.status:
-            return soft(f"the code {e.status} in the body, too", f"{e.label}: {told['code']}", e)
+        if not e.ok and whole and fields["code"] != e.status:
+            return soft(f"the code {e.status} in the body, too", f"{e.label}: {fields['code']}", e)
     return passed()
 
 

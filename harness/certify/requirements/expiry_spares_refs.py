@@ -32,8 +32,8 @@ def judge(seen: Exchanges) -> Judgement:
             seen["end:tag"],
         )
     if seen["rollback"].ok and emptied.get("current-snapshot-id") in (None, -1):
-        told = f"current-snapshot-id is {emptied.get('current-snapshot-id')}: the table is empty"
-        return failed("main keeps its snapshot", told, seen["rollback"], seen["expiry:rollback"], seen["end:rollback"])
+        text = f"current-snapshot-id is {emptied.get('current-snapshot-id')}: the table is empty"
+        return failed("main keeps its snapshot", text, seen["rollback"], seen["expiry:rollback"], seen["end:rollback"])
     return passed()
 
 

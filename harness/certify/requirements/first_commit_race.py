@@ -20,9 +20,11 @@ def judge(seen: Exchanges) -> Judgement:
     rounds = {e.label.partition(":")[2] for e in seen.all("end")}
     for n in rounds:
         made = [e for e in seen.all(f"round:{n}") if e.ok]
-        there = seen[f"end:{n}"].metadata.get("snapshots", [])
-        if len(made) != 1 or len(there) != 1:
-            return failed("one of the first commits is made", f"{len(made)} got 2xx, {len(there)} are there", *made[:2])
+        snapshots = seen[f"end:{n}"].metadata.get("snapshots", [])
+        if len(made) != 1 or len(snapshots) != 1:
+            return failed(
+                "one of the first commits is made", f"{len(made)} got 2xx, {len(snapshots)} are there", *made[:2]
+            )
     return passed(f"not seen in {len(rounds)} rounds of {CLIENTS} clients")
 
 

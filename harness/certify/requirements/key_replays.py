@@ -37,10 +37,10 @@ def ask(kit: Kit) -> None:
 
 def judge(seen: Exchanges) -> Judgement:
     for label in ("made", "dropped", "refused"):
-        first, again = seen.all(label)
-        if first.status // 100 != again.status // 100:
+        first, second = seen.all(label)
+        if first.status // 100 != second.status // 100:
             verdict = soft if label == "refused" else failed
-            return verdict(f"{first.status} again", f"{label}: {again.words()}", first, again)
+            return verdict(f"{first.status} again", f"{label}: {second.words()}", first, second)
     return passed()
 
 

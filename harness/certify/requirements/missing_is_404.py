@@ -19,10 +19,10 @@ from harness.certify.requirement import (
 
 def ask(kit: Kit) -> None:
     space = kit.namespace()
-    gone = rest.table_path(space, "gone")
-    kit.send("NoSuchTableException:load", "GET", gone)
-    kit.send("NoSuchTableException:commit", "POST", gone, rest.commit(rest.properties(p="1")))
-    kit.send("NoSuchTableException:drop", "DELETE", gone)
+    missing = rest.table_path(space, "gone")
+    kit.send("NoSuchTableException:load", "GET", missing)
+    kit.send("NoSuchTableException:commit", "POST", missing, rest.commit(rest.properties(p="1")))
+    kit.send("NoSuchTableException:drop", "DELETE", missing)
     names = {"source": rest.identifier(space, "gone"), "destination": rest.identifier(space, "other")}
     kit.send("NoSuchTableException:rename", "POST", "tables/rename", names)
     nowhere = rest.namespace_path(kit.names())

@@ -29,8 +29,8 @@ def judge(seen: Exchanges) -> Judgement:
         n = e.label.partition(":")[2]
         if e.ok and seen[f"create:{n}"].ok:
             shown = seen.all(f"namespace:{n}") + seen.all(f"table:{n}")
-            told = ", ".join(f"{s.path}: {s.status}" for s in shown)
-            return failed("one of the two is refused", f"both got 2xx; then {told}", e, seen[f"create:{n}"], *shown)
+            statuses = ", ".join(f"{s.path}: {s.status}" for s in shown)
+            return failed("one of the two is refused", f"both got 2xx; then {statuses}", e, seen[f"create:{n}"], *shown)
     return misleads([*drops, *seen.all("create")]) or passed(f"not seen in {len(drops)} rounds")
 
 

@@ -24,9 +24,9 @@ def _writer(kit: Kit, table: KitTable, number: int) -> None:
 
 
 def judge(seen: Exchanges) -> Judgement:
-    told = Counter(e.status for e in seen.all("set"))
+    statuses = Counter(e.status for e in seen.all("set"))
     wrong = [e for e in seen.all("set") if not e.ok and e.status not in (409, 429, 503)]
-    shown = ", ".join(f"{s or 'no answer'}: {n}" for s, n in sorted(told.items()))
+    shown = ", ".join(f"{s or 'no answer'}: {n}" for s, n in sorted(statuses.items()))
     if wrong:
         return soft("2xx, 409, 429 or 503", shown, *wrong[:2])
     return passed(shown)

@@ -41,9 +41,9 @@ def ask(kit: Kit) -> None:
 
 
 def judge(seen: Exchanges) -> Judgement:
-    told = Counter(i["name"] for e in seen.all("page") if e.ok for i in e.body.get("identifiers", []))
-    absent = [n for n in seen.notes["kept"] if not told[n]]
-    twice = [n for n in seen.notes["kept"] if told[n] > 1]
+    listed = Counter(i["name"] for e in seen.all("page") if e.ok for i in e.body.get("identifiers", []))
+    absent = [n for n in seen.notes["kept"] if not listed[n]]
+    twice = [n for n in seen.notes["kept"] if listed[n] > 1]
     if absent or twice:
         return failed("each table once", f"not listed: {absent}; twice: {twice}", *seen.all("page")[:2])
     if (seen.all("page")[-1].body or {}).get("next-page-token"):

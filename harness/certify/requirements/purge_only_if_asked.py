@@ -26,10 +26,10 @@ def ask(kit: Kit) -> None:
 
 
 def judge(seen: Exchanges) -> Judgement:
-    gone = (
+    failure = (
         None if seen["register"].ok else failed("its metadata file is there", seen["register"].words(), *seen.exchanges)
     )
-    return first_failure(expect(seen["drop"], "dropped", 2), gone, expect(seen["after"], "it can be read", 2))
+    return first_failure(expect(seen["drop"], "dropped", 2), failure, expect(seen["after"], "it can be read", 2))
 
 
 REQUIREMENT = Requirement(

@@ -21,8 +21,8 @@ def judge(seen: Exchanges) -> Judgement:
     lost = [e for e in seen.all("round") if not e.ok]
     wrong = [e for e in lost if e.status != 409]
     if wrong:
-        told = ", ".join(f"{s}: {n}" for s, n in sorted(Counter(e.status for e in lost).items()))
-        return failed("409 for each commit that lost", f"of {len(lost)} ({told})", *wrong[:2])
+        statuses = ", ".join(f"{s}: {n}" for s, n in sorted(Counter(e.status for e in lost).items()))
+        return failed("409 for each commit that lost", f"of {len(lost)} ({statuses})", *wrong[:2])
     return passed(f"{len(lost)} commits lost a race, each got 409")
 
 

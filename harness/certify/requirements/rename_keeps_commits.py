@@ -33,14 +33,14 @@ def judge(seen: Exchanges) -> Judgement:
     rounds = {e.label.split(":")[1] for e in seen.all("rename")}
     for n in rounds:
         made = [e for e in seen.all(f"rename:{n}") if e.ok]
-        there = [e for e in seen.all(f"end:{n}") if e.ok]
+        found = [e for e in seen.all(f"end:{n}") if e.ok]
         if len(made) > 1:
             return failed("one rename to a name", f"{len(made)} got 2xx", *made)
-        if len(there) != 2:
-            return failed("two tables", f"{len(there)} are there", *seen.all(f"rename:{n}"), *there)
-        by = {e.metadata.get("location"): e for e in there}
+        if len(found) != 2:
+            return failed("two tables", f"{len(found)} are there", *seen.all(f"rename:{n}"), *found)
+        by_location = {e.metadata.get("location"): e for e in found}
         for commit in (e for e in (seen[f"commit-a:{n}"], seen[f"commit-b:{n}"]) if e.ok):
-            kept = by.get(commit.metadata.get("location"))
+            kept = by_location.get(commit.metadata.get("location"))
             if kept is None or "p" not in kept.metadata.get("properties", {}):
                 return failed("an acknowledged commit is in its table", "it is not", commit, *made)
     return misleads([*seen.all("rename"), *seen.all("commit-a"), *seen.all("commit-b")]) or passed(

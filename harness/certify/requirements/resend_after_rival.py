@@ -30,12 +30,12 @@ def ask(kit: Kit) -> None:
 
 def judge(seen: Exchanges) -> Judgement:
     current = seen["end"].metadata.get("current-snapshot-id")
-    gone = (
+    failure = (
         None
         if current == seen.notes["rival"]
         else failed("the rival's snapshot is current", f"{current} is", seen["again"])
     )
-    return first_failure(expect(seen["rival"], "made", 2), gone, expect(seen["again"], "its base is gone", 409))
+    return first_failure(expect(seen["rival"], "made", 2), failure, expect(seen["again"], "its base is gone", 409))
 
 
 REQUIREMENT = Requirement(

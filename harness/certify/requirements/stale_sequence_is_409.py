@@ -25,8 +25,8 @@ def ask(kit: Kit) -> None:
 
 
 def judge(seen: Exchanges) -> Judgement:
-    there = "b" in seen["load"].metadata.get("refs", {})
-    applied = failed("nothing is applied", "the branch is there", seen["stale"], seen["load"]) if there else None
+    present = "b" in seen["load"].metadata.get("refs", {})
+    applied = failed("nothing is applied", "the branch is there", seen["stale"], seen["load"]) if present else None
     return first_failure(applied, expect(seen["stale"], "the sequence number is behind the table's", 409))
 
 

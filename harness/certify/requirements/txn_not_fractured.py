@@ -29,8 +29,8 @@ def _read(kit: Kit, first: KitTable, second: KitTable) -> None:
 
 def judge(seen: Exchanges) -> Judgement:
     pairs = [(e, seen[f"second:{e.label.partition(':')[2]}"]) for e in seen.all("first")]
-    at = [tuple(int(e.metadata.get("properties", {}).get("n", -1)) for e in pair) for pair in pairs]
-    torn = [pair for pair, (a, b) in zip(pairs, at, strict=True) if b < a]
+    values = [tuple(int(e.metadata.get("properties", {}).get("n", -1)) for e in pair) for pair in pairs]
+    torn = [pair for pair, (a, b) in zip(pairs, values, strict=True) if b < a]
     return informed(
         f"{len(torn)} of {len(pairs)} pairs of loads saw one table new and the next one old", *(torn[0] if torn else ())
     )

@@ -53,13 +53,15 @@ def _sql(version: Mapping[str, Any]) -> str:
 
 
 def judge(seen: Exchanges) -> Judgement:
-    there = {_sql(v) for v in seen["end"].metadata.get("versions", [])}
+    listed = {_sql(v) for v in seen["end"].metadata.get("versions", [])}
     made = [e for e in seen.all("replace") if e.ok]
-    gone = [e for e in made if _sql(e.sent["updates"][0]["view-version"]) not in there]
-    if gone:
-        told = failed("each acknowledged version is listed", f"{len(gone)} of {len(made)} are not", *gone, seen["end"])
+    missing = [e for e in made if _sql(e.sent["updates"][0]["view-version"]) not in listed]
+    if missing:
+        failure = failed(
+            "each acknowledged version is listed", f"{len(missing)} of {len(made)} are not", *missing, seen["end"]
+        )
         # The last one is there: a server that lists the current version alone, as Nessie does, has lost nothing that a reader asks for.
-        return told if made[-1] in gone else replace(told, effect=Severity.CONFUSES)
+        return failure if made[-1] in missing else replace(failure, effect=Severity.CONFUSES)
     return first_failure(expect(seen["create"], "made", 2), expect(seen["table"], "the name is a view's", 409))
 
 

@@ -64,28 +64,28 @@ def realigned(r: Recording) -> Recording:
     struck = {m.op for f in r.faults for m in f.struck}
     strikes = {m for f in r.faults for m in f.struck}
     won = {i for i, m in enumerate(r.order) if last.get(m.op) == i or (m.kind == "commit" and m in strikes)}
-    gone: set[int] = set()
-    for op, mine in places.items():
+    dropped: set[int] = set()
+    for op, own in places.items():
         if op in struck or len(tables[op]) > 1:
             continue
-        for at in [i for i in mine if r.order[i].kind == "commit"][:-1]:
-            loads = [i for i in mine if i < at and r.order[i].kind == "load" and i not in gone]
+        for place in [i for i in own if r.order[i].kind == "commit"][:-1]:
+            loads = [i for i in own if i < place and r.order[i].kind == "load" and i not in dropped]
             if not loads:
                 continue
-            others = (r.order[i] for i in range(loads[-1] + 1, at) if i in won)
+            others = (r.order[i] for i in range(loads[-1] + 1, place) if i in won)
             if any(m.op != op and tables[op] & tables[m.op] for m in others):
                 continue
-            following = next(i for i in mine if i > at and r.order[i].kind == "commit")
-            again = [i for i in mine if at < i < following]
-            gone |= {at, *(loads[-1:] if len(loads) > 1 and again else again)}
-    if not gone:
+            following = next(i for i in own if i > place and r.order[i].kind == "commit")
+            repeated = [i for i in own if place < i < following]
+            dropped |= {place, *(loads[-1:] if len(loads) > 1 and repeated else repeated)}
+    if not dropped:
         return r
-    changed = {r.order[i].op for i in gone}
+    changed = {r.order[i].op for i in dropped}
     seen: Counter[tuple[str, str, str]] = Counter()
     new: dict[Moment, Moment] = {}
     order: list[Moment] = []
     for i, m in enumerate(r.order):
-        if i in gone:
+        if i in dropped:
             new[m] = order[-1] if order else m
             continue
         if m.op in changed:
@@ -138,8 +138,8 @@ def plain(r: Recording) -> Recording | None:
 
 def _planned(fault: Fault) -> Fault:
     """A fault as the plan of a replay has it: which requests or processes it strikes, the recording says."""
-    said = fault.plain()
-    return Fault.model_validate({k: v for k, v in said.items() if k not in ("writers", "whose", "nth", "times")})
+    fields = fault.plain()
+    return Fault.model_validate({k: v for k, v in fields.items() if k not in ("writers", "whose", "nth", "times")})
 
 
 def _renamed(f: RecordedFault, number: dict[int, int]) -> str | None:
@@ -162,8 +162,8 @@ def _tables(r: Recording) -> Sequence[Hashable]:
     return list(dict.fromkeys(o.table for o in r.operations))
 
 
-def _without_tables(r: Recording, gone: Collection[Hashable]) -> Recording | None:
-    return only(r, [o.op for o in r.operations if {*gone}.isdisjoint(tables_of(o))])
+def _without_tables(r: Recording, removed: Collection[Hashable]) -> Recording | None:
+    return only(r, [o.op for o in r.operations if {*removed}.isdisjoint(tables_of(o))])
 
 
 def _writers(r: Recording) -> Sequence[Hashable]:
@@ -175,9 +175,9 @@ def _writer_of(r: Recording) -> dict[Hashable, int]:
     return {o.op: o.writer for o in r.operations}
 
 
-def _without_writers(r: Recording, gone: Collection[Hashable]) -> Recording | None:
+def _without_writers(r: Recording, removed: Collection[Hashable]) -> Recording | None:
     writer_of = _writer_of(r)
-    writers = {writer_of[op] for op in gone}
+    writers = {writer_of[op] for op in removed}
     return only(r, [o.op for o in r.operations if o.writer not in writers])
 
 
@@ -185,8 +185,8 @@ def _operations(r: Recording) -> Sequence[Hashable]:
     return [o.op for o in r.operations]
 
 
-def _without_operations(r: Recording, gone: Collection[Hashable]) -> Recording | None:
-    return only(r, [o.op for o in r.operations if o.op not in gone])
+def _without_operations(r: Recording, removed: Collection[Hashable]) -> Recording | None:
+    return only(r, [o.op for o in r.operations if o.op not in removed])
 
 
 def _strikes(r: Recording) -> Sequence[Hashable]:
@@ -194,24 +194,24 @@ def _strikes(r: Recording) -> Sequence[Hashable]:
     return [(i, m) for i, f in enumerate(r.faults) for m in (f.struck or (None,))]
 
 
-def _without_strikes(r: Recording, gone: Collection[Hashable]) -> Recording | None:
+def _without_strikes(r: Recording, removed: Collection[Hashable]) -> Recording | None:
     """The operations of the nemesis go with their fault."""
     faults: list[RecordedFault] = []
     ops = {o.op for o in r.operations}
     for i, f in enumerate(r.faults):
-        struck = tuple(m for m in f.struck if (i, m) not in gone)
-        if struck or (not f.of_requests and (i, None) not in gone):
+        struck = tuple(m for m in f.struck if (i, m) not in removed)
+        if struck or (not f.of_requests and (i, None) not in removed):
             faults.append(replace(f, struck=struck))
         elif f.target in ops:
             ops.discard(f.target)
-    left = replace(r, faults=tuple(faults))
-    return plain(left.only(ops))
+    rest = replace(r, faults=tuple(faults))
+    return plain(rest.only(ops))
 
 
-def _merged(r: Recording, gone: Collection[Hashable]) -> Recording | None:
+def _merged(r: Recording, removed: Collection[Hashable]) -> Recording | None:
     """The operations of some writers are invoked by others, each set by one that does nothing at the same time; None if there is none."""
     writer_of = _writer_of(r)
-    for op in gone:
+    for op in removed:
         found = next(_moved(r, writer_of[op]), None)
         if found is None:
             return None
@@ -236,11 +236,13 @@ def _moved(r: Recording, writer: int) -> Iterator[Recording]:
         if any(op not in places for op in both):
             continue
         if all(places[a][-1] < places[b][0] for a, b in pairwise(both)):
-            mine = {*both}
+            operations = {*both}
             yield replace(
                 r,
                 operations=tuple(
-                    replace(o, writer=other, after=tuple(a for a in o.after if a not in mine)) if o.op in mine else o
+                    replace(o, writer=other, after=tuple(a for a in o.after if a not in operations))
+                    if o.op in operations
+                    else o
                     for o in r.operations
                 ),
             )
@@ -256,15 +258,15 @@ def _ids(r: Recording) -> Sequence[Hashable]:
     return found
 
 
-def _without_ids(r: Recording, gone: Collection[Hashable]) -> Recording | None:
+def _without_ids(r: Recording, removed: Collection[Hashable]) -> Recording | None:
     operations = []
     for o in r.operations:
         ids = o.value.get("ids")
-        if isinstance(ids, list | tuple) and any((o.op, i) in gone for i in ids):
-            left = [i for i in ids if (o.op, i) not in gone]
-            if not left:
+        if isinstance(ids, list | tuple) and any((o.op, i) in removed for i in ids):
+            rest = [i for i in ids if (o.op, i) not in removed]
+            if not rest:
                 return None
-            o = replace(o, value={**o.value, "ids": left})
+            o = replace(o, value={**o.value, "ids": rest})
         operations.append(o)
     return replace(r, operations=tuple(operations))
 
@@ -282,17 +284,17 @@ def _seeds(r: Recording) -> Sequence[Hashable]:
     return found
 
 
-def _without_seeds(r: Recording, gone: Collection[Hashable]) -> Recording | None:
+def _without_seeds(r: Recording, removed: Collection[Hashable]) -> Recording | None:
     """Only the last rows of a table can go, because its seed rows are numbered from 0."""
     parts = _seeds(r)
     tables = []
     for t in r.workload.tables:
-        mine = [p for p in parts if isinstance(p, tuple) and p[0] == t.name]
-        left = [p for p in mine if p not in gone]
-        if left != mine[: len(left)]:
+        own = [p for p in parts if isinstance(p, tuple) and p[0] == t.name]
+        rest = [p for p in own if p not in removed]
+        if rest != own[: len(rest)]:
             return None
-        if len(left) < len(mine):
-            first = mine[len(left)]
+        if len(rest) < len(own):
+            first = own[len(rest)]
             assert isinstance(first, tuple)
             t = t.model_copy(update={"seed_rows": first[1]})
         tables.append(t)

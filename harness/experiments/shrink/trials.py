@@ -168,8 +168,8 @@ class TrialBench:
         """Run and judge a recording."""
         with self._on(writers_of(r), sparks(r.workload)) as bench:
             done = replay_once(bench, r, self._runs, self._publish, command=self._replays, stop=self._stop)
-        said = [done.difference] if done.difference else []
-        return CandidateRun(done.folder, names_of(done.results), "; ".join([*said, *done.unforced[:MOST_SAID]]))
+        problems = [done.difference] if done.difference else []
+        return CandidateRun(done.folder, names_of(done.results), "; ".join([*problems, *done.unforced[:MOST_SAID]]))
 
     def prove(self, s: Scenario) -> CandidateRun:
         """Run and judge a scenario."""
@@ -384,8 +384,10 @@ def counts_of(folder: RunFolder) -> dict[str, int]:
 
 def scenario_key(s: Scenario) -> str:
     """What names a scenario in the log; its texts do not matter."""
-    said = s.model_copy(update={"description": "-", "headline": "", "affected": "-", "link": "https://-", "showed": ""})
-    return hashlib.sha256(to_yaml(said).encode()).hexdigest()[:16]
+    plain = s.model_copy(
+        update={"description": "-", "headline": "", "affected": "-", "link": "https://-", "showed": ""}
+    )
+    return hashlib.sha256(to_yaml(plain).encode()).hexdigest()[:16]
 
 
 def about(run: Path, name: str, catalog: str, iceberg: str) -> Mapping[str, Any]:

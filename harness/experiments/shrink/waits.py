@@ -127,10 +127,10 @@ def _acyclic(
 
 def _places(op: str, order: Sequence[OrderedRequest], pairs: Iterable[tuple[int, int]]) -> list[int]:
     """The requests of an operation, from 0, before which something came that the one before them did not see; commits first."""
-    mine = [i for i, a in enumerate(order) if a.op == op]
-    others = sorted({i for pair in pairs for i in pair if op in (order[pair[0]].op, order[pair[1]].op)} - {*mine})
-    found = [n for n, (a, b) in enumerate(pairwise(mine), 1) if any(a < i < b for i in others)]
-    return sorted(found, key=lambda n: (not order[mine[n]].commits, n))
+    own = [i for i, a in enumerate(order) if a.op == op]
+    others = sorted({i for pair in pairs for i in pair if op in (order[pair[0]].op, order[pair[1]].op)} - {*own})
+    found = [n for n, (a, b) in enumerate(pairwise(own), 1) if any(a < i < b for i in others)]
+    return sorted(found, key=lambda n: (not order[own[n]].commits, n))
 
 
 def _block_of(order: Sequence[OrderedRequest], gates: Mapping[str, HoldPoint]) -> list[_Block]:

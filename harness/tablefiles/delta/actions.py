@@ -40,12 +40,12 @@ def actions(content: bytes) -> list[Action]:
         if not line.strip():
             continue
         try:
-            one = json.loads(line)
+            action = json.loads(line)
         except ValueError as e:
             raise CorruptFile(f"line {number} is no JSON: {e}") from None
-        if not isinstance(one, dict) or not all(isinstance(v, dict) for v in one.values()):
+        if not isinstance(action, dict) or not all(isinstance(v, dict) for v in action.values()):
             raise CorruptFile(f"line {number} is no action")
-        found.append(one)
+        found.append(action)
     return found
 
 
@@ -66,10 +66,10 @@ def actions_of_parquet(content: bytes) -> list[Action]:
         rows = pq.read_table(io.BytesIO(content), use_threads=False).to_pylist(maps_as_pydicts="lossy")
     except (pa.ArrowException, OSError, ValueError) as e:
         raise CorruptFile(f"not a readable checkpoint: {' '.join(str(e).split())[:200]}") from None
-    return [{k: _said(v) for k, v in row.items() if v is not None} for row in rows]
+    return [{k: _known_fields(v) for k, v in row.items() if v is not None} for row in rows]
 
 
-def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _known_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that are there: a checkpoint has a column for each that a row may lack."""
     return {k: v for k, v in fields.items() if v is not None}
 

@@ -57,12 +57,12 @@ def _checkpoint(store: ObjectStore, folder: str, names: list[str]) -> DerivedFil
             found += _actions(store, f"{folder}/{SIDECARS}/{sidecar}")
     except (CorruptFile, FileNotFoundError) as e:
         return DerivedFile("checkpoint", names[0], problem=str(e))
-    return _of("checkpoint", names[0], found)
+    return _derived_file("checkpoint", names[0], found)
 
 
 def _compacted(store: ObjectStore, folder: str, name: str, since: int) -> DerivedFile:
     try:
-        return _of("compacted", name, _actions(store, f"{folder}/{name}"), since)
+        return _derived_file("compacted", name, _actions(store, f"{folder}/{name}"), since)
     except (CorruptFile, FileNotFoundError) as e:
         return DerivedFile("compacted", name, since, problem=str(e))
 
@@ -72,7 +72,7 @@ def _actions(store: ObjectStore, path: str) -> list[Action]:
     return files.actions_of_parquet(content) if path.endswith(".parquet") else files.actions(content)
 
 
-def _of(kind: str, name: str, found: list[Action], since: int | None = None) -> DerivedFile:
+def _derived_file(kind: str, name: str, found: list[Action], since: int | None = None) -> DerivedFile:
     state = LogState()
     state.apply(found)
     return DerivedFile(
@@ -89,31 +89,31 @@ def _of(kind: str, name: str, found: list[Action], since: int | None = None) -> 
 def _checksum(store: ObjectStore, folder: str, name: str) -> DerivedFile:
     """A version's ``.crc``: counts, and perhaps metadata and protocol."""
     try:
-        said = json.loads(store.read(f"{folder}/{name}"))
+        fields = json.loads(store.read(f"{folder}/{name}"))
         return DerivedFile(
             kind="checksum",
             file=name,
-            files=int(said["numFiles"]),
-            bytes=int(said["tableSizeBytes"]),
-            metadata=_metadata(said.get("metadata") or {}),
-            protocol=_protocol(said.get("protocol") or {}),
+            files=int(fields["numFiles"]),
+            bytes=int(fields["tableSizeBytes"]),
+            metadata=_metadata(fields.get("metadata") or {}),
+            protocol=_protocol(fields.get("protocol") or {}),
         )
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as e:
         return DerivedFile("checksum", name, problem=f"{type(e).__name__}: {e}")
 
 
-def _metadata(said: Mapping[str, Any]) -> dict[str, Any] | None:
+def _metadata(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """What of a ``metaData`` action can be compared: a checkpoint writes empty fields that a version leaves out."""
-    if not said:
+    if not fields:
         return None
     kept = ("id", "schemaString", "partitionColumns", "configuration")
-    return {k: said.get(k) or ([] if k == "partitionColumns" else {} if k == "configuration" else "") for k in kept}
+    return {k: fields.get(k) or ([] if k == "partitionColumns" else {} if k == "configuration" else "") for k in kept}
 
 
-def _protocol(said: Mapping[str, Any]) -> dict[str, Any] | None:
+def _protocol(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """What of a ``protocol`` action can be compared: features are sets."""
-    if not said:
+    if not fields:
         return None
-    numbers = {k: said.get(k) for k in ("minReaderVersion", "minWriterVersion")}
-    features = {k: sorted(said.get(k) or ()) for k in ("readerFeatures", "writerFeatures")}
+    numbers = {k: fields.get(k) for k in ("minReaderVersion", "minWriterVersion")}
+    features = {k: sorted(fields.get(k) or ()) for k in ("readerFeatures", "writerFeatures")}
     return {**numbers, **features}

@@ -159,20 +159,20 @@ class DeltaReader:
         """Make the log anew if the file of a version is another one now."""
         paths = {v: self._place(files.name(v)) for v in self._versions}
         contents = self._store.read_many(paths.values())
-        there = {v: content for v, path in paths.items() if (content := contents[path]) is not None}
-        other = [v for v, content in there.items() if _hash(content) != self._versions[v]]
+        present = {v: content for v, path in paths.items() if (content := contents[path]) is not None}
+        other = [v for v, content in present.items() if _hash(content) != self._versions[v]]
         if not other:
             return
         before = {c.snapshot_id: c for c in self._commits}
         self._begin()
-        for version, content in sorted(there.items()):
+        for version, content in sorted(present.items()):
             self._record(version, content)
         for c in self._commits:
             if c.snapshot_id in other:
                 was = before[c.snapshot_id]
-                said = f"{files.name(c.snapshot_id)} has another content than when it was read first: it was of {was.op}, and is of {c.op}"
+                message = f"{files.name(c.snapshot_id)} has another content than when it was read first: it was of {was.op}, and is of {c.op}"
                 path = f"{files.LOG}/{files.name(c.snapshot_id)}"
-                self._problems.append(Problem("written-over", said, path, c.snapshot_id))
+                self._problems.append(Problem("written-over", message, path, c.snapshot_id))
 
     def _missing_files(self) -> tuple[MissingFile, ...]:
         """Files of the last version that are not in the store."""
@@ -181,13 +181,13 @@ class DeltaReader:
         last = self._commits[-1].snapshot_id
         live = (fields for entries in self._state.live.values() for fields in entries.values())
         needed = {p for fields in live for p in self._files.paths(fields)}
-        there = set(self._store.list(self._location))
-        gone = [
+        present = set(self._store.list(self._location))
+        missing = [
             p
             for p in sorted(needed)
-            if self._files.place(p) not in there and not self._store.exists(self._files.place(p))
+            if self._files.place(p) not in present and not self._store.exists(self._files.place(p))
         ]
-        return tuple(MissingFile(p, (last,)) for p in gone)
+        return tuple(MissingFile(p, (last,)) for p in missing)
 
     # --- the log file
 
@@ -342,9 +342,9 @@ class _TableFiles:
                 taken, brought = self._rows_changed(path, was, now, state)
                 removed += taken
                 added += brought
-                gone, came = self._entries(path, was, now, state)
-                out.removed_files += gone
-                out.added_files += came
+                old, new = self._entries(path, was, now, state)
+                out.removed_files += old
+                out.added_files += new
             except FileNotFoundError as e:
                 out.problems.append(Problem("missing-file", f"{e} is not in the store", path, kind="data file"))
             except CorruptFile as e:
@@ -382,13 +382,13 @@ class _TableFiles:
         self, path: str, was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], state: LogState
     ) -> tuple[tuple[DeltaFile, ...], tuple[DeltaFile, ...]]:
         """The files that a version took out and brought: the data file, and its vectors."""
-        gone = [self._data(path, was[0], state)] if was and not now else []
-        came = [self._data(path, now[0], state)] if now and not was else []
+        removed = [self._data(path, was[0], state)] if was and not now else []
+        added = [self._data(path, now[0], state)] if now and not was else []
         old = {vector_id(v): v for f in was if (v := f.get("deletionVector"))}
         new = {vector_id(v): v for f in now if (v := f.get("deletionVector"))}
-        gone += [self._vector(path, v) for id, v in old.items() if id not in new]
-        came += [self._vector(path, v) for id, v in new.items() if id not in old]
-        return tuple(gone), tuple(came)
+        removed += [self._vector(path, v) for id, v in old.items() if id not in new]
+        added += [self._vector(path, v) for id, v in new.items() if id not in old]
+        return tuple(removed), tuple(added)
 
     def _data(self, path: str, fields: Mapping[str, Any], state: LogState) -> DeltaFile:
         values = _partition(fields, state)
@@ -442,6 +442,6 @@ _WHOLE = ("byte", "short", "integer", "long")
 
 def _partition(fields: Mapping[str, Any], state: LogState) -> dict[str, Any]:
     """The partition values of a file, of their own types; Delta writes them as texts."""
-    said: Mapping[str, Any] = fields.get("partitionValues") or {}
+    values: Mapping[str, Any] = fields.get("partitionValues") or {}
     types = state.partition_types
-    return {c: int(v) if v is not None and types.get(c) in _WHOLE else v for c, v in said.items()}
+    return {c: int(v) if v is not None and types.get(c) in _WHOLE else v for c, v in values.items()}

@@ -41,15 +41,15 @@ def file_of(vector: Mapping[str, Any]) -> str | None:
     Raises:
         CorruptFile: the descriptor is of no known form.
     """
-    storage, said = vector.get("storageType"), str(vector.get("pathOrInlineDv"))
+    storage, path = vector.get("storageType"), str(vector.get("pathOrInlineDv"))
     if storage == "i":
         return None
     if storage == "p":
-        return unquote(said)
-    if storage == "u" and len(said) >= _UUID_LENGTH:
-        folder, name = said[:-_UUID_LENGTH], uuid.UUID(bytes=z85(said[-_UUID_LENGTH:]))
+        return unquote(path)
+    if storage == "u" and len(path) >= _UUID_LENGTH:
+        folder, name = path[:-_UUID_LENGTH], uuid.UUID(bytes=z85(path[-_UUID_LENGTH:]))
         return f"{folder}/deletion_vector_{name}.bin" if folder else f"deletion_vector_{name}.bin"
-    raise CorruptFile(f"a deletion vector of storage type {storage!r} at {said!r}")
+    raise CorruptFile(f"a deletion vector of storage type {storage!r} at {path!r}")
 
 
 def positions(vector: Mapping[str, Any], content: bytes | None) -> frozenset[int]:

@@ -132,26 +132,26 @@ class TableFiles:
         return e.path in self._data or e in self._positions or e in self._broken
 
     def _decode(
-        self, key: Any, path: str, what: str, decode: Callable[[bytes], V], of: ManifestEntry | None = None
+        self, key: Any, path: str, what: str, decode: Callable[[bytes], V], owner: ManifestEntry | None = None
     ) -> V:
         if key not in self._broken:
             if path not in self._raw:
                 self.fetch([path])
             content = self._raw[path]
             if content is None:
-                self._broken[key] = self._problem("missing-file", what, path, of)
+                self._broken[key] = self._problem("missing-file", what, path, owner)
             else:
                 try:
                     return decode(content)
                 except CorruptFile as e:
-                    self._broken[key] = self._problem("corrupt-file", what, path, of, str(e))
+                    self._broken[key] = self._problem("corrupt-file", what, path, owner, str(e))
         raise Unknown(self._broken[key])
 
-    def _problem(self, code: Code, kind: str, path: str, of: ManifestEntry | None, cause: str = "") -> Problem:
-        """The file ``path`` cannot be read; ``of``: its entry in a manifest, which says whose it is."""
-        what = f"{kind} {_by(of)}" if of is not None else kind
+    def _problem(self, code: Code, kind: str, path: str, owner: ManifestEntry | None, cause: str = "") -> Problem:
+        """The file ``path`` cannot be read; ``owner``: its entry in a manifest, which says whose it is."""
+        what = f"{kind} {_of_snapshot(owner)}" if owner is not None else kind
         how = f"corrupt: {cause}" if cause else "missing"
-        snapshot = None if of is None else of.snapshot_id
+        snapshot = None if owner is None else owner.snapshot_id
         return Problem(code, f"{what} {self.name(path)} is {how}", self.name(path), snapshot, kind, cause)
 
     def manifest_list(self, path: str) -> list[ManifestFile]:
@@ -182,7 +182,7 @@ class TableFiles:
         found = self._data.get(e.path)
         if found is None:
             what = "data file" if e.content == "data" else "equality delete file"
-            found = self._decode(e, e.path, what, lambda content: read_rows(content, e.format), of=e)
+            found = self._decode(e, e.path, what, lambda content: read_rows(content, e.format), owner=e)
             self._data.put(e.path, found, found.nbytes)
         return found
 
@@ -205,15 +205,15 @@ class TableFiles:
         if found is None:
             if e.content == "deletion-vector":
                 if e.referenced is None:
-                    said = f"deletion vector {_by(e)} {self.name(e.path)} names no data file"
-                    raise Unknown(Problem("other", said, self.name(e.path), e.snapshot_id, "deletion vector"))
+                    message = f"deletion vector {_of_snapshot(e)} {self.name(e.path)} names no data file"
+                    raise Unknown(Problem("other", message, self.name(e.path), e.snapshot_id, "deletion vector"))
                 positions = self._decode(
-                    e, e.path, "deletion vector", lambda b: read_deletion_vector(b, e.offset, e.length), of=e
+                    e, e.path, "deletion vector", lambda b: read_deletion_vector(b, e.offset, e.length), owner=e
                 )
                 found = {e.referenced: positions}
             else:
                 kind = "position delete file"
-                found = self._decode(e, e.path, kind, lambda b: read_position_deletes(b, e.format), of=e)
+                found = self._decode(e, e.path, kind, lambda b: read_position_deletes(b, e.format), owner=e)
             self._positions.put(e, found, sum(map(len, found.values())) + 1)
         return found
 
@@ -235,5 +235,5 @@ class TableFiles:
         return found
 
 
-def _by(e: ManifestEntry) -> str:
+def _of_snapshot(e: ManifestEntry) -> str:
     return f"(of snapshot {e.snapshot_id})"

@@ -112,10 +112,10 @@ class LiveFiles:
 
     def _take(self, e: ManifestEntry) -> None:
         if e.content == "data":
-            left = list(self.data.pop(e.path))
-            left.remove(e)
-            if left:
-                self.data[e.path] = tuple(left)
+            rest = list(self.data.pop(e.path))
+            rest.remove(e)
+            if rest:
+                self.data[e.path] = tuple(rest)
             return
         del self.deletes[e]
         where = self._index(e)
@@ -188,8 +188,8 @@ class LiveFiles:
                 lost = any(p not in self.data for p in targets)
             if lost and hiding is not None:
                 name = self._files.name
-                said = f"{name(e.path)} may apply to files of the unreadable manifest {name(hiding.path)}"
-                raise Unknown(Problem("unreadable-manifest", said, name(hiding.path)))
+                message = f"{name(e.path)} may apply to files of the unreadable manifest {name(hiding.path)}"
+                raise Unknown(Problem("unreadable-manifest", message, name(hiding.path)))
         return paths
 
     def hidden(self, f: ManifestEntry, column_of: Callable[[int], SchemaColumn]) -> dict[int, ManifestEntry]:
@@ -201,8 +201,8 @@ class LiveFiles:
         for m in self.opaque:
             if m.deletes and m.sequence_number >= f.data_sequence_number:
                 name = self._files.name
-                said = f"deletes in the unreadable manifest {name(m.path)} may apply to {name(f.path)}"
-                raise Unknown(Problem("unreadable-manifest", said, name(m.path)))
+                message = f"deletes in the unreadable manifest {name(m.path)} may apply to {name(f.path)}"
+                raise Unknown(Problem("unreadable-manifest", message, name(m.path)))
         for d in self._blind:
             if in_scope(d, f):
                 self._files.positions(d)  # raises with the reason

@@ -224,8 +224,8 @@ def _partition_spec(header: Mapping[str, str]) -> list[Mapping[str, Any]] | None
     return fields if isinstance(fields, list) else None
 
 
-def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
-    """A manifest's entries with all values that they inherit from ``of`` (spec, "Manifests" and "… Inheritance").
+def read_manifest(content: bytes, file: ManifestFile) -> Manifest:
+    """A manifest's entries with all values that they inherit from ``file`` (spec, "Manifests" and "… Inheritance").
 
     Raises:
         CorruptFile: not a manifest.
@@ -235,7 +235,7 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
     all_void = spec is not None and all(f.get("transform") == "void" for f in spec)
     entries: list[ManifestEntry] = []
     violations: list[str] = []
-    row_id = of.first_row_id
+    row_id = file.first_row_id
     files, rows = {ADDED: 0, EXISTING: 0, DELETED: 0}, {ADDED: 0, EXISTING: 0, DELETED: 0}
     oldest: int | None = None
     live: dict[tuple[Any, ...], None] = {}
@@ -244,40 +244,40 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
             fields, status = record["data_file"], record["status"]
             files[status] += 1
             rows[status] += fields["record_count"]
-            data_seq, file_seq = _sequence_numbers(record, of, violations)
+            data_seq, file_seq = _sequence_numbers(record, file, violations)
             first_row_id = fields.get("first_row_id")
-            if first_row_id is None and row_id is not None and not of.deletes and status != DELETED:
+            if first_row_id is None and row_id is not None and not file.deletes and status != DELETED:
                 first_row_id = row_id
                 row_id += fields["record_count"]
-            entry = _entry(record, of, data_seq, file_seq, first_row_id, all_void)
+            entry = _entry(record, file, data_seq, file_seq, first_row_id, all_void)
             entries.append(entry)
             if status != DELETED:
                 oldest = data_seq if oldest is None else min(oldest, data_seq)
                 live[tuple((fields.get("partition") or {}).values())] = None
     except (KeyError, TypeError, AttributeError) as e:
         raise CorruptFile(f"not a manifest: {type(e).__name__}: {e}") from None
-    for (name, listed), (_, _, status) in zip(of.counts, _COUNTS, strict=False):
+    for (name, listed), (_, _, status) in zip(file.counts, _COUNTS, strict=False):
         counted = (files if "files" in name else rows)[status]
         if listed is not None and listed != counted:
             violations.append(f"manifest-count: the manifest list says {name}={listed}, the manifest has {counted}")
-    if oldest is not None and of.min_sequence_number > oldest:
+    if oldest is not None and file.min_sequence_number > oldest:
         violations.append(
-            f"min-sequence-number: the manifest list says {of.min_sequence_number}, a live file has {oldest}"
+            f"min-sequence-number: the manifest list says {file.min_sequence_number}, a live file has {oldest}"
         )
     return Manifest(tuple(entries), tuple(violations), partitions(live))
 
 
-def _sequence_numbers(record: Mapping[str, Any], of: ManifestFile, violations: list[str]) -> tuple[int, int | None]:
+def _sequence_numbers(record: Mapping[str, Any], file: ManifestFile, violations: list[str]) -> tuple[int, int | None]:
     """The data and the file sequence number of an entry, with what it inherits; what is wrong with them goes to ``violations``."""
     path, status = record["data_file"]["file_path"], record["status"]
-    inherits = status == ADDED or of.sequence_number == 0
+    inherits = status == ADDED or file.sequence_number == 0
     data_seq, file_seq = record.get("sequence_number"), record.get("file_sequence_number")
     if data_seq is None:
-        data_seq = of.sequence_number
+        data_seq = file.sequence_number
         if not inherits:
             violations.append(f"null-sequence-number: {_STATUS[status]} entry of {path} says no sequence number")
     if file_seq is None and inherits:
-        file_seq = of.sequence_number
+        file_seq = file.sequence_number
     if file_seq is not None and data_seq > file_seq:
         violations.append(
             f"sequence-number: {path} has data sequence number {data_seq} but file sequence number {file_seq}"
@@ -287,7 +287,7 @@ def _sequence_numbers(record: Mapping[str, Any], of: ManifestFile, violations: l
 
 def _entry(
     record: Mapping[str, Any],
-    of: ManifestFile,
+    file: ManifestFile,
     data_seq: int,
     file_seq: int | None,
     first_row_id: int | None,
@@ -298,14 +298,14 @@ def _entry(
     partition = f.get("partition") or {}
     return ManifestEntry(
         path=f["file_path"],
-        content=_content(f, of.deletes),
+        content=_content(f, file.deletes),
         offset=f.get("content_offset"),
         data_sequence_number=data_seq,
-        spec_id=of.spec_id,
+        spec_id=file.spec_id,
         partition=tuple((k, plain(v)) for k, v in partition.items()),
         unpartitioned=all_void or not partition,
         status=record["status"],
-        snapshot_id=record["snapshot_id"] if record.get("snapshot_id") is not None else of.snapshot_id,
+        snapshot_id=record["snapshot_id"] if record.get("snapshot_id") is not None else file.snapshot_id,
         file_sequence_number=file_seq,
         format=str(f["file_format"]).lower(),
         records=f["record_count"],
@@ -318,5 +318,5 @@ def _entry(
         split_offsets=tuple(f["split_offsets"]) if f.get("split_offsets") is not None else None,
         sort_order_id=f.get("sort_order_id"),
         key_metadata=f.get("key_metadata"),
-        manifest=of.path,
+        manifest=file.path,
     )

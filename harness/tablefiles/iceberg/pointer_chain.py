@@ -151,8 +151,8 @@ class OutsideTheChain:
         if not self._listed:
             files = metadata_files(self._store, folder(beside))
             unread = [p for p in files if normalise(p) not in chain and p not in self._read]
-            for at in range(0, len(unread), _BATCH):
-                for location, raw in self._store.read_many(unread[at : at + _BATCH]).items():
+            for start in range(0, len(unread), _BATCH):
+                for location, raw in self._store.read_many(unread[start : start + _BATCH]).items():
                     content = parse(location, raw, []) or {}
                     self._read.add(location)
                     for s in content.get("snapshots") or ():

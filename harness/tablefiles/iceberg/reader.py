@@ -141,7 +141,7 @@ class TableReader:
         self._known: dict[str, int] = {}  # normalised location of a recorded version → its n (the newest)
         self._commits: dict[int, Commit] = {}
         self._in_order: list[Commit] = []
-        self._told: dict[int, Snapshot] = {}  # a snapshot as first listed in the chain
+        self._first_listed: dict[int, Snapshot] = {}  # a snapshot as first listed in the chain
         self._unrecorded: dict[int, SnapshotChange] = {}
         self._captures: list[Capture] = []
         self._problems: list[Problem] = []
@@ -201,9 +201,9 @@ class TableReader:
             if self._location is None:
                 self._begin("")
                 self._write_rest()
-            there = self._store.sizes(self._location) if pointer is not None and self._location else {}
-            self._missing = self._missing_files(there) if pointer is not None else ()
-            self._sizes = self._other_sizes(there)
+            sizes = self._store.sizes(self._location) if pointer is not None and self._location else {}
+            self._missing = self._missing_files(sizes) if pointer is not None else ()
+            self._sizes = self._other_sizes(sizes)
             self._complete = True
             self._append([tablelog_file.end_to_json(self._missing, self._sizes)])
             return self.log()
@@ -315,13 +315,13 @@ class TableReader:
             return
         if last is not None and base != last.n:
             origin = "no version seen before" if base is None else f"{self._metadata[base].location} (metadata {base})"
-            said = f"the pointer was at {last.location} (metadata {last.n}); this version does not descend from it, but from {origin}"
-            problems.append(Problem("fork", said, last.location))
+            message = f"the pointer was at {last.location} (metadata {last.n}); this version does not descend from it, but from {origin}"
+            problems.append(Problem("fork", message, last.location))
         previous = self._metadata[base].location if base is not None else None
         current = self._metadata[base].current if base is not None else None
         listed = set(self._commits)
-        for at in range(0, len(traced.locations), _BATCH):
-            batch = traced.locations[at : at + _BATCH]
+        for start in range(0, len(traced.locations), _BATCH):
+            batch = traced.locations[start : start + _BATCH]
             raw = self._store.read_many(p for p in batch if p not in read)
             versions: list[_Version] = []
             for location in batch:
@@ -335,8 +335,8 @@ class TableReader:
                         listed.update(s["snapshot-id"] for s in content.get("snapshots") or ())
                     log = predecessors(content)
                     if log and previous is not None and normalise(log[-1]) != normalise(previous):
-                        said = f"its metadata-log says that it follows {log[-1]}, the chain says {previous}"
-                        problems.append(Problem("metadata-log", said, log[-1]))
+                        message = f"its metadata-log says that it follows {log[-1]}, the chain says {previous}"
+                        problems.append(Problem("metadata-log", message, log[-1]))
                     versions.append(_Version(location, content, tuple(problems)))
                     problems.clear()
                 previous = location
@@ -349,11 +349,11 @@ class TableReader:
         content = parse(last.location, self._store.read_many([last.location])[last.location], problems)
         if content is None:
             return None
-        told = (content.get("last-updated-ms") or 0, tuple(s["snapshot-id"] for s in content.get("snapshots") or ()))
-        if told == (last.last_updated_ms, last.snapshots):
+        state = (content.get("last-updated-ms") or 0, tuple(s["snapshot-id"] for s in content.get("snapshots") or ()))
+        if state == (last.last_updated_ms, last.snapshots):
             return None
-        said = f"{last.location} was written over: metadata {last.n} is what was in it before"
-        problems.append(Problem("written-over", said, last.location))
+        message = f"{last.location} was written over: metadata {last.n} is what was in it before"
+        problems.append(Problem("written-over", message, last.location))
         return content
 
     def _tell_parents(self, content: dict[str, Any], before: int | None, listed: Collection[int]) -> None:
@@ -370,12 +370,12 @@ class TableReader:
             if s.get("parent-snapshot-id") is None and "manifest-list" in s:
                 with contextlib.suppress(Unknown):  # reported when its manifests are read
                     parent = self._files.parent(s["manifest-list"])
-                    told = None if parent == UNSAID else parent
-                    lost = parent == UNSAID or (told is not None and told not in listed)
+                    known = None if parent == UNSAID else parent
+                    lost = parent == UNSAID or (known is not None and known not in listed)
                     if lost and before is not None:
-                        told = before
+                        known = before
                         self._between.add(s["snapshot-id"])
-                    s["parent-snapshot-id"] = told
+                    s["parent-snapshot-id"] = known
 
     # --- versions
 
@@ -397,10 +397,10 @@ class TableReader:
         out: dict[int, Snapshot] = {}
         for s in sorted(listed.values(), key=lambda s: s.get("sequence-number") or 0):
             line: dict[int, Snapshot] = {}
-            at: Snapshot | None = s
-            while at is not None and at["snapshot-id"] not in out and at["snapshot-id"] not in line:
-                line[at["snapshot-id"]] = at
-                at = listed.get(at.get("parent-snapshot-id"))
+            ancestor: Snapshot | None = s
+            while ancestor is not None and ancestor["snapshot-id"] not in out and ancestor["snapshot-id"] not in line:
+                line[ancestor["snapshot-id"]] = ancestor
+                ancestor = listed.get(ancestor.get("parent-snapshot-id"))
             out |= reversed(line.items())
         return list(out.values())
 
@@ -413,10 +413,10 @@ class TableReader:
         problems = list(v.problems)
         listed: list[Snapshot] = c.get("snapshots") or []
         for s in listed:
-            before = self._told.get(s["snapshot-id"])
+            before = self._first_listed.get(s["snapshot-id"])
             if before is not None and before != s and _identity(before) != _identity(s):
-                said = f"tells snapshot {s['snapshot-id']} differently than the version that first showed it"
-                problems.append(Problem("snapshot-changed", said, snapshot=s["snapshot-id"]))
+                message = f"tells snapshot {s['snapshot-id']} differently than the version that first showed it"
+                problems.append(Problem("snapshot-changed", message, snapshot=s["snapshot-id"]))
         for schema in _schemas(c):
             names = [f["name"] for f in schema.get("fields", ())]
             self._fields |= {f.id: f for f in projection(schema, names) if f.id is not None}
@@ -442,12 +442,12 @@ class TableReader:
             problems=tuple(problems),
         )
         commits: dict[int, Commit] = {}
-        told: dict[int, Snapshot] = {}
+        first: dict[int, Snapshot] = {}
         self._new_lines.clear()
         for s in self._new_snapshots(c):
             for snapshot, found_in in self._with_lost_parents(s, v.location, commits):
-                commits[snapshot["snapshot-id"]] = self._commit(snapshot, c, n, found_in, told)
-                told[snapshot["snapshot-id"]] = snapshot
+                commits[snapshot["snapshot-id"]] = self._commit(snapshot, c, n, found_in, first)
+                first[snapshot["snapshot-id"]] = snapshot
         self._append(
             [tablelog_file.metadata_to_json(metadata, last), *map(tablelog_file.commit_to_json, commits.values())]
         )
@@ -456,7 +456,7 @@ class TableReader:
         self._lines |= self._new_lines
         self._commits |= commits
         self._in_order += commits.values()
-        self._told |= told
+        self._first_listed |= first
         self._unrecorded.clear()
 
     def _with_lost_parents(
@@ -479,13 +479,13 @@ class TableReader:
     # --- snapshots
 
     def _commit(
-        self, s: Snapshot, content: Mapping[str, Any], n: int, found_in: str | None, told: Mapping[int, Snapshot]
+        self, s: Snapshot, content: Mapping[str, Any], n: int, found_in: str | None, first: Mapping[int, Snapshot]
     ) -> Commit:
         id, parent = s["snapshot-id"], s.get("parent-snapshot-id")
         summary = dict(s.get("summary") or {})
         operation = summary.pop("operation", "")
         op = summary.get(OP)
-        change, listed = self._change(s, content, told)
+        change, listed = self._change(s, content, first)
         before = (self._new_lines.get(m.path) or self._lines.get(m.path) for m in listed)
         new_here = [m for m, b in zip(listed, before, strict=True) if b is None or not m.says(b)]
         self._new_lines |= {m.path: m for m in new_here}
@@ -494,8 +494,8 @@ class TableReader:
         who = f"snapshot {id}" + (f" (op {op})" if op else "")
         problems = [replace(p, why=f"{p.why}; needed by {who}") for p in dict.fromkeys(change.problems)]
         if found_in is not None:
-            said = f"{who} is in no version of the metadata chain, only in {found_in}"
-            problems.append(Problem("outside-chain", said, found_in, id))
+            message = f"{who} is in no version of the metadata chain, only in {found_in}"
+            problems.append(Problem("outside-chain", message, found_in, id))
         return Commit(
             snapshot_id=id,
             parent_id=parent,
@@ -521,7 +521,7 @@ class TableReader:
         )
 
     def _change(
-        self, s: Snapshot, content: Mapping[str, Any], told: Mapping[int, Snapshot]
+        self, s: Snapshot, content: Mapping[str, Any], listed: Mapping[int, Snapshot]
     ) -> tuple[SnapshotChange, Sequence[ManifestFile]]:
         """What a snapshot changed, and its manifests; adds it to the tree if its manifests can be listed.
 
@@ -540,9 +540,9 @@ class TableReader:
             change = self._tree.child(id, parent, live, columns, between=id in self._between)
         else:
             change = self._tree.orphan(id, live, columns)
-            seen = parent in self._commits or parent in told
-            said = f"its parent {parent} {'could not be read' if seen else 'was never seen'}"
-            change.problems.append(Problem("parent", said, snapshot=parent))
+            seen = parent in self._commits or parent in listed
+            message = f"its parent {parent} {'could not be read' if seen else 'was never seen'}"
+            change.problems.append(Problem("parent", message, snapshot=parent))
         self._unrecorded[id] = change
         return change, manifests
 
@@ -574,11 +574,11 @@ class TableReader:
         """An entry with what it says of its columns, and what its file has; ``manifests``: path → place among the commit's."""
         exact = self._files.exact(e)
         kinds = {} if exact is None else {id: c.kind for id, c in exact.items()}
-        said = None if e.columns is None else ((t.id, t.read(kinds.get(t.id, ""))) for t in e.columns)
+        statistics = None if e.columns is None else ((t.id, t.read(kinds.get(t.id, ""))) for t in e.columns)
         return msgspec.structs.replace(
             self._file_entry(e),
             equality_ids=e.equality_ids or None,
-            columns=None if said is None else columns_text(said),
+            columns=None if statistics is None else columns_text(statistics),
             exact=None if exact is None else columns_text(exact.items()),
             split_offsets=e.split_offsets,
             sort_order_id=e.sort_order_id,
@@ -626,17 +626,17 @@ class TableReader:
 
     def _missing_files(self, listing: Iterable[str]) -> tuple[MissingFile, ...]:
         """Missing files that a snapshot of the last metadata needs."""
-        listed = [id for id in (self._metadata[-1].snapshots if self._metadata else ()) if id in self._told]
-        there = {normalise(p) for p in listing}
-        needed = {s["manifest-list"] for s in map(self._told.__getitem__, listed) if "manifest-list" in s}
-        suspects = {p for p in self._tree.paths(listed) | needed if normalise(p) not in there}
-        gone = {p for p in sorted(suspects) if not self._store.exists(p)}
-        if not gone:
+        listed = [id for id in (self._metadata[-1].snapshots if self._metadata else ()) if id in self._first_listed]
+        present = {normalise(p) for p in listing}
+        needed = {s["manifest-list"] for s in map(self._first_listed.__getitem__, listed) if "manifest-list" in s}
+        suspects = {p for p in self._tree.paths(listed) | needed if normalise(p) not in present}
+        missing = {p for p in sorted(suspects) if not self._store.exists(p)}
+        if not missing:
             return ()
-        users = self._tree.snapshots_with(listed, gone)
+        users = self._tree.snapshots_with(listed, missing)
         for id in listed:
-            manifest_list = self._told[id].get("manifest-list")
-            if manifest_list in gone:
+            manifest_list = self._first_listed[id].get("manifest-list")
+            if manifest_list in missing:
                 users.setdefault(manifest_list, []).append(id)
         return tuple(MissingFile(self._relative(p), tuple(ids)) for p, ids in sorted(users.items()))
 

@@ -196,15 +196,15 @@ class SnapshotTree:
         out.violations = [*live.violations, *found, *self._miscounted(delta.added), *out.violations]
         return out
 
-    def snapshots_with(self, snapshots: Iterable[int], gone: set[str]) -> dict[str, list[int]]:
-        """The files in ``gone`` (data, delete files and manifests) → which of these snapshots need them."""
+    def snapshots_with(self, snapshots: Iterable[int], missing: set[str]) -> dict[str, list[int]]:
+        """The files in ``missing`` (data, delete files and manifests) → which of these snapshots need them."""
         out: dict[str, list[int]] = {}
         for id in snapshots:
             if id not in self._nodes:
                 continue
             self._move(id)
             files = chain(self._state.data, (e.path for e in self._state.deletes), self._nodes[id].manifests)
-            for path in dict.fromkeys(p for p in files if p in gone):
+            for path in dict.fromkeys(p for p in files if p in missing):
                 out.setdefault(path, []).append(id)
         return out
 
@@ -213,12 +213,12 @@ class SnapshotTree:
         out: set[str] = set()
         seen: set[int] = set()
         for id in snapshots:
-            at: int | None = id
-            while at is not None and at not in seen and at in self._nodes:
-                seen.add(at)
-                node = self._nodes[at]
+            current: int | None = id
+            while current is not None and current not in seen and current in self._nodes:
+                seen.add(current)
+                node = self._nodes[current]
                 out.update(e.path for e in node.delta.added)
-                at = node.base
+                current = node.base
             if id in self._nodes:
                 out.update(self._nodes[id].manifests)
         return out
@@ -236,19 +236,19 @@ class SnapshotTree:
 
     def _move(self, to: int | None) -> None:
         """Move the cursor through the lowest common ancestor: up by undoing, down by doing."""
-        at, goal = self._cursor, to
+        current, goal = self._cursor, to
         down: list[LiveFileChange] = []
-        while at != goal:  # each step takes the deeper end one level up: bounded by the depths of both
-            if goal is None or (at is not None and self._nodes[at].depth >= self._nodes[goal].depth):
-                assert at is not None
-                node = self._nodes[at]
+        while current != goal:  # each step takes the deeper end one level up: bounded by the depths of both
+            if goal is None or (current is not None and self._nodes[current].depth >= self._nodes[goal].depth):
+                assert current is not None
+                node = self._nodes[current]
                 self._state.undo(node.delta)
-                at = node.base
+                current = node.base
             else:
                 node = self._nodes[goal]
                 down.append(node.delta)
                 goal = node.base
-            self._cursor = at
+            self._cursor = current
         for delta in reversed(down):
             self._state.do(delta)
         self._cursor = to
@@ -363,8 +363,8 @@ class SnapshotTree:
     def _told_otherwise(self, kept: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
         """Files at the cursor of which a child's new manifest says something else; each thing that is said once."""
         for e in kept:
-            there = self._state.data.get(e.path, ())
-            was = next((old for old in there if old == e), None) if e.content == "data" else self._state.deletes.get(e)
+            listed = self._state.data.get(e.path, ())
+            was = next((old for old in listed if old == e), None) if e.content == "data" else self._state.deletes.get(e)
             if was is not None and e.told != self._retold.get(e, was.told):
                 self._retold[e] = e.told
                 yield e
@@ -373,20 +373,20 @@ class SnapshotTree:
         self, f: ManifestEntry, columns: tuple[SchemaColumn, ...], rows: Iterable[Row]
     ) -> Iterator[str]:
         """The first row of a data file, if any, that does not belong to the file's partition (spec, "Partitioning")."""
-        said = dict(f.partition)
+        partition = dict(f.partition)
         for x in self._spec_of(f.spec_id):
-            at = next((n for n, c in enumerate(columns) if c.id is not None and c.id == x.get("source-id")), None)
-            if at is None or x.get("name") not in said:
+            place = next((n for n, c in enumerate(columns) if c.id is not None and c.id == x.get("source-id")), None)
+            if place is None or x.get("name") not in partition:
                 continue
             seen: set[Any] = set()
             for n, row in enumerate(rows):
-                if row[at] in seen:
+                if row[place] in seen:
                     continue
-                seen.add(row[at])
-                due = transformed(str(x.get("transform")), columns[at].type, row[at])
-                if due is not NOT_COMPUTED and due != said[x["name"]]:
+                seen.add(row[place])
+                due = transformed(str(x.get("transform")), columns[place].type, row[place])
+                if due is not NOT_COMPUTED and due != partition[x["name"]]:
                     yield (
-                        f"file-partition: {self._files.name(f.path)} is at the partition {x['name']}={said[x['name']]}, but its row at "
+                        f"file-partition: {self._files.name(f.path)} is at the partition {x['name']}={partition[x['name']]}, but its row at "
                         f"position {n} is of {x['name']}={due}"
                     )
                     break
@@ -407,10 +407,10 @@ class SnapshotTree:
         for e in live.changed:
             if e.status != DELETED:
                 continue
-            there = self._state.data.get(e.path, ()) if e.content == "data" else self._state.deletes
-            if e in there:
+            present = self._state.data.get(e.path, ()) if e.content == "data" else self._state.deletes
+            if e in present:
                 continue
-            was = next((d for d in there if (d.path, d.offset) == (e.path, e.offset)), None)
+            was = next((d for d in present if (d.path, d.offset) == (e.path, e.offset)), None)
             if was is None:
                 yield f"removed-not-live: {self._files.name(e.path)} is DELETED, but was not live in the parent"
             else:
@@ -474,7 +474,7 @@ def net(
     if not common:
         return tuple(removed), tuple(added)
 
-    def left(changes: Sequence[RowChange]) -> tuple[RowChange, ...]:
+    def without_both(changes: Sequence[RowChange]) -> tuple[RowChange, ...]:
         cancel = common.copy()
         out = []
         for c in changes:
@@ -484,4 +484,4 @@ def net(
                 out.append(c)
         return tuple(out)
 
-    return left(removed), left(added)
+    return without_both(removed), without_both(added)

@@ -47,7 +47,7 @@ def told(f: Mapping[str, Any]) -> tuple[EntryStatistics, ...] | None:
     Raises:
         KeyError, TypeError, AttributeError: it is no such record.
     """
-    maps = [{p["key"]: p["value"] for p in said} if (said := f.get(name)) else {} for name in _MAPS]
+    maps = [{p["key"]: p["value"] for p in pairs} if (pairs := f.get(name)) else {} for name in _MAPS]
     ids = {}.keys() | maps[0].keys() | maps[1].keys() | maps[2].keys() | maps[3].keys() | maps[4].keys()
     return tuple(EntryStatistics(id, *(m.get(id) for m in maps)) for id in sorted(ids)) or None
 
@@ -120,10 +120,10 @@ def exact_positions(positions: Mapping[str, Sequence[int]]) -> Columns:
     }
 
 
-def summaries(said: Iterable[Mapping[str, Any]], found: Sequence[PartitionSummary]) -> list[PartitionSummary]:
+def summaries(records: Iterable[Mapping[str, Any]], found: Sequence[PartitionSummary]) -> list[PartitionSummary]:
     """What a line of a manifest list says of the partitions of its manifest's files; ``found``: what they are."""
     out = []
-    for n, s in enumerate(said):
+    for n, s in enumerate(records):
         kind = found[n].kind if n < len(found) else ""
         lower, upper = (None if (b := s.get(x)) is None else bound_of(b, kind) for x in ("lower_bound", "upper_bound"))
         out.append(PartitionSummary(kind, s.get("contains_null"), s.get("contains_nan"), lower, upper))
@@ -142,10 +142,10 @@ def _summary(values: Sequence[Any]) -> PartitionSummary:
     """Of one field; without bounds if its values have no order here."""
     nulls = any(v is None for v in values)
     nans = any(isinstance(v, float) and v != v for v in values)
-    there = [v for v in values if v is not None and v == v]
-    ordered = [o for v in there if (o := _ordered(v)) is not None]
+    known = [v for v in values if v is not None and v == v]
+    ordered = [o for v in known if (o := _ordered(v)) is not None]
     kinds = {kind for kind, _ in ordered}
-    if len(kinds) != 1 or len(ordered) != len(there):
+    if len(kinds) != 1 or len(ordered) != len(known):
         return PartitionSummary("", nulls, nans, None, None)
     (kind,) = kinds
     return PartitionSummary(kind, nulls, nans, min(v for _, v in ordered), max(v for _, v in ordered))
