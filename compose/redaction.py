@@ -158,16 +158,16 @@ class Redaction:
     def error(self, error: BaseException) -> None:
         """Take the secrets out of what an error says, and out of the errors that it came from, so that it may be shown and written."""
         seen: set[int] = set()
-        at: BaseException | None = error
-        while at is not None and id(at) not in seen:
-            seen.add(id(at))
-            at.args = tuple(map(self.value, at.args))
-            if hasattr(at, "__notes__"):
-                at.__notes__ = self.value(at.__notes__)
-            for name in ("strerror", "filename", "filename2") if isinstance(at, OSError) else ():
-                if isinstance(said := getattr(at, name), str):
-                    setattr(at, name, self.text(said))
-            at = at.__cause__ or at.__context__
+        cause: BaseException | None = error
+        while cause is not None and id(cause) not in seen:
+            seen.add(id(cause))
+            cause.args = tuple(map(self.value, cause.args))
+            if hasattr(cause, "__notes__"):
+                cause.__notes__ = self.value(cause.__notes__)
+            for name in ("strerror", "filename", "filename2") if isinstance(cause, OSError) else ():
+                if isinstance(text := getattr(cause, name), str):
+                    setattr(cause, name, self.text(text))
+            cause = cause.__cause__ or cause.__context__
 
     def folder(self, folder: Path) -> list[Path]:
         """Clean every file below ``folder``, such as the logs of a stack that is closed, of the known secrets and of what looks like one.
@@ -191,8 +191,8 @@ class Redaction:
                         removed.append(path)
                 except OSError as e:
                     problems.append(OSError(e.errno, e.strerror, str(path)))
-        if left := [e for e in problems if not isinstance(e, FileNotFoundError)]:
-            raise SecretsLeft(left)
+        if unread := [e for e in problems if not isinstance(e, FileNotFoundError)]:
+            raise SecretsLeft(unread)
         return removed
 
     def _cleaned(self, path: Path) -> bool:
@@ -266,11 +266,11 @@ def _replaced(text: str, found: Sequence[tuple[int, int]], make: Callable[[str],
         if spans and start < spans[-1][1]:
             start, end = spans[-1][0], max(end, spans.pop()[1])
         spans.append((start, end))
-    out, at = [], 0
+    out, place = [], 0
     for start, end in spans:
-        out += [text[at:start], make(text[start:end])]
-        at = end
-    return "".join((*out, text[at:]))
+        out += [text[place:start], make(text[start:end])]
+        place = end
+    return "".join((*out, text[place:]))
 
 
 def _bytes(text: str) -> bytes:

@@ -57,8 +57,8 @@ class RetryLimits:
     def of(properties: Mapping[str, str]) -> RetryLimits:
         """Those of a table with these properties."""
         own = RetryLimits()
-        said = {k: float(properties.get(k, v)) for k, v in own.properties().items()}
-        count, least, most, total = said.values()
+        numbers = {k: float(properties.get(k, v)) for k, v in own.properties().items()}
+        count, least, most, total = numbers.values()
         return RetryLimits(int(count), least, most, total)
 
     def properties(self) -> dict[str, float]:

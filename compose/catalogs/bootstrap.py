@@ -113,9 +113,9 @@ def lakekeeper(uri: str, warehouse: str, store: str, region: str, access_key: st
             raise UnexpectedAnswer(f"asked to bootstrap it answers {status}: {body}")
     place = urlsplit(warehouse)
     bucket, prefix = place.netloc, place.path.strip("/")
-    for one in _read(f"{management}/warehouse", "for its warehouses").get("warehouses", ()):
-        if one.get("name") == CATALOG_NAME:
-            profile = one.get("storage-profile", {})
+    for listed in _read(f"{management}/warehouse", "for its warehouses").get("warehouses", ()):
+        if listed.get("name") == CATALOG_NAME:
+            profile = listed.get("storage-profile", {})
             if (profile.get("bucket"), profile.get("key-prefix")) != (bucket, prefix):
                 raise UnexpectedAnswer(f"it has a warehouse {CATALOG_NAME} at another place than {warehouse}")
             return

@@ -72,10 +72,10 @@ class Journalled:
         return [answer]
 
     def _do(self, plain: dict[str, str], body: bytes) -> tuple[str, list[tuple[str, str]], bytes]:
-        said: list[Any] = ["500 no answer", []]
+        reply: list[Any] = ["500 no answer", []]
 
         def start(status: str, headers: list[tuple[str, str]], _: Any = None) -> Callable[[bytes], None]:
-            said[:] = [status, headers]
+            reply[:] = [status, headers]
             return lambda data: None
 
         environ = {
@@ -90,7 +90,7 @@ class Journalled:
             "CONTENT_LENGTH": str(len(body)),
         }
         answer = b"".join(self._app(environ, start))
-        return said[0], said[1], answer
+        return reply[0], reply[1], answer
 
     def _refusal(
         self, target: str, plain: dict[str, str], body: bytes

@@ -145,8 +145,8 @@ class Probe:
         ready = select.poll()  # takes any file descriptor; select() refuses those from 1024 on
         ready.register(out, select.POLLIN)
         while not data.endswith(b"\n"):
-            left = deadline - time.monotonic()
-            if left <= 0 or not ready.poll(1000 * left):
+            seconds = deadline - time.monotonic()
+            if seconds <= 0 or not ready.poll(1000 * seconds):
                 return None
             part = os.read(out, 65536)
             if not part:

@@ -55,9 +55,9 @@ class Source:
     secrets: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
-    def wrong(self, at: KeyPath, message: str) -> None:
+    def wrong(self, key: KeyPath, message: str) -> None:
         """Note a problem of a value."""
-        self.problems.append((at, message))
+        self.problems.append((key, message))
 
     def check_keys(self, spark: Iterable[str], session: Iterable[str]) -> None:
         """Note each property of Spark's that stands under the wrong one of ``spark`` and ``session``."""
@@ -131,10 +131,10 @@ def _without_errors(model: type[Model], data: Any) -> Model | None:
         return None
 
 
-def _remove(data: Any, at: KeyPath) -> None:
+def _remove(data: Any, path: KeyPath) -> None:
     """Remove the innermost mapping's entry on a path of plain data."""
     holder, key = None, None
-    for step in at:
+    for step in path:
         if not isinstance(data, dict) or step not in data:
             break
         holder, key, data = data, step, data[step]
@@ -142,24 +142,24 @@ def _remove(data: Any, at: KeyPath) -> None:
         del holder[key]
 
 
-def _filled(value: Any, at: KeyPath, source: Source, known: Mapping[str, str]) -> Any:
+def _filled(value: Any, key_path: KeyPath, source: Source, known: Mapping[str, str]) -> Any:
     """The value with its variables filled in; the secrets in it are added to those of the file. One that cannot be filled in is noted."""
     if isinstance(value, dict):
-        return {k: _filled(v, (*at, k), source, known) for k, v in value.items()}
+        return {k: _filled(v, (*key_path, k), source, known) for k, v in value.items()}
     if isinstance(value, list):
-        return [_filled(v, (*at, i), source, known) for i, v in enumerate(value)]
+        return [_filled(v, (*key_path, i), source, known) for i, v in enumerate(value)]
     if not isinstance(value, str):
         return value
-    key = next((step for step in reversed(at) if isinstance(step, str)), "")
+    key = next((step for step in reversed(key_path) if isinstance(step, str)), "")
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]
         if name is None:
             return "${"
         if not _NAME.fullmatch(name):
-            source.wrong(at, f"{key}: ${{{name}}} is not the name of an environment variable")
+            source.wrong(key_path, f"{key}: ${{{name}}} is not the name of an environment variable")
         elif name not in known:
-            source.wrong(at, f"{key}: the environment variable {name} is not set; export {name}=…")
+            source.wrong(key_path, f"{key}: the environment variable {name} is not set; export {name}=…")
         else:
             if is_secret(name, known[name]):
                 source.secrets.update(forms(name, known[name]))
@@ -167,8 +167,8 @@ def _filled(value: Any, at: KeyPath, source: Source, known: Mapping[str, str]) -
         return match[0]
 
     whole = _VARIABLE.sub(fill, value)
-    said = {
-        one: of for one, of in secrets_of({key: whole}).items() if "${" not in one
+    given = {
+        part: secret for part, secret in secrets_of({key: whole}).items() if "${" not in part
     }  # the message on a variable names it
-    source.secrets.update(said)
+    source.secrets.update(given)
     return whole

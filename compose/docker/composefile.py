@@ -86,9 +86,9 @@ def _filled(value: Any, variables: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return _VARIABLE.sub(lambda m: "$" if m["dollar"] else variables.get(m["name"]) or m["default"] or "", value)
     if isinstance(value, list):
-        return [_filled(one, variables) for one in value]
+        return [_filled(item, variables) for item in value]
     if isinstance(value, dict):
-        return {key: _filled(one, variables) for key, one in value.items()}
+        return {key: _filled(item, variables) for key, item in value.items()}
     return value
 
 

@@ -65,7 +65,7 @@ def _hive_files(installation: Installation) -> Mapping[str, Path]:
     """Spark's jars without those that the metastore has no use for, and icequake's classes."""
     jars = (jar for jar in sorted((spark_home() / "jars").glob("*.jar")) if not jar.name.startswith(NOT_FOR_HIVE))
     classes = sorted(installation.rest_classes.rglob("*.class"))
-    own = {f"classes/{one.relative_to(installation.rest_classes)}": one for one in classes}
+    own = {f"classes/{path.relative_to(installation.rest_classes)}": path for path in classes}
     return {**{f"jars/{jar.name}": jar for jar in jars}, **own}
 
 
@@ -115,7 +115,7 @@ def _hive4_files(installation: Installation) -> Mapping[str, Path]:
         "metastore.tar.gz": archive,
         **{f"lib/{jar.name}": jar for jar in lib},
         **{f"tools/{jar.name}": jar for jar in tools},
-        **{f"classes/{one.relative_to(classes)}": one for one in sorted(classes.rglob("*.class"))},
+        **{f"classes/{path.relative_to(classes)}": path for path in sorted(classes.rglob("*.class"))},
     }
 
 
@@ -135,16 +135,16 @@ def _nessie_files(installation: Installation) -> Mapping[str, Path]:
 def _spark_files(installation: Installation) -> Mapping[str, Path]:
     """Spark, and this machine's Java: a run's class-data archive (:mod:`compose.servers.classdata`) fits no other one."""
     home = spark_home()
-    parts = [one for part in ("bin", "sbin", "jars") for one in sorted((home / part).rglob("*")) if one.is_file()]
-    return {f"spark/{one.relative_to(home)}": one for one in parts} | _java(installation.java.resolve().parents[1])
+    parts = [path for part in ("bin", "sbin", "jars") for path in sorted((home / part).rglob("*")) if path.is_file()]
+    return {f"spark/{path.relative_to(home)}": path for path in parts} | _java(installation.java.resolve().parents[1])
 
 
 def _java(home: Path) -> dict[str, Path]:
     """The files of a Java that programs need at run time, in the folder ``java`` of a build context."""
     home = home.resolve()
     without = ("jmods", "include", "man", "demo", "lib/src.zip", "lib/ct.sym")
-    kept = {str(one.relative_to(home)): one for one in sorted(home.rglob("*")) if one.is_file()}
-    return {f"java/{name}": one for name, one in kept.items() if not name.startswith(without)}
+    kept = {str(path.relative_to(home)): path for path in sorted(home.rglob("*")) if path.is_file()}
+    return {f"java/{name}": path for name, path in kept.items() if not name.startswith(without)}
 
 
 STAND_INS = (
@@ -186,17 +186,17 @@ def build(
         with exclusive(engine.folder(installation.home) / "images.lock"):
             base = _base(client, installation, progress)
             made = {}
-            for one in STAND_INS:
-                if names and one.name not in names:
+            for stand_in in STAND_INS:
+                if names and stand_in.name not in names:
                     continue
                 try:
-                    files = one.files(installation)
+                    files = stand_in.files(installation)
                 except SetupError as e:
-                    if one.optional and not names:
-                        print(f"icequake: no stand-in image {one.name}: {e}", file=sys.stderr)
+                    if stand_in.optional and not names:
+                        print(f"icequake: no stand-in image {stand_in.name}: {e}", file=sys.stderr)
                         continue
                     raise
-                made[one.variable] = _image(client, one, files, base, progress)
+                made[stand_in.variable] = _image(client, stand_in, files, base, progress)
             return made
     except (DockerException, OSError) as e:
         raise SetupError(f"the stand-in images cannot be built: {_reason(e)}") from e
@@ -246,15 +246,15 @@ def _base(client: Any, installation: Installation, progress: Progress) -> str:
     return tag
 
 
-def _image(client: Any, one: StandIn, extra: Mapping[str, Path], base: str, progress: Progress) -> str:
+def _image(client: Any, stand_in: StandIn, extra: Mapping[str, Path], base: str, progress: Progress) -> str:
     """One image, built if it is missing. ``extra``: what its context has besides the files of its folder."""
     from docker.errors import BuildError
 
-    own = {file.name: file for file in sorted((HERE / one.name).iterdir())}
+    own = {file.name: file for file in sorted((HERE / stand_in.name).iterdir())}
     files = {**own, **extra}
     absent = next((file for file in files.values() if not file.is_file()), None)
     if absent is not None:
-        raise SetupError(f"the image {one.name} needs {absent}, which is missing: icequake setup")
+        raise SetupError(f"the image {stand_in.name} needs {absent}, which is missing: icequake setup")
     # The folder of the checkout must not matter. A jar's name and a program's name have their versions; their content was verified when they
     # came. icequake's classes lie in a folder that is named by a hash of them.
     parts = [
@@ -262,10 +262,10 @@ def _image(client: Any, one: StandIn, extra: Mapping[str, Path], base: str, prog
         *(name.encode() + b"\n" + file.read_bytes() for name, file in own.items()),
         *(f"{name}={file}".encode() for name, file in sorted(files.items()) if name not in own),
     ]
-    tag = f"{REPOSITORY}/{one.name}:{_hash(parts)}"
+    tag = f"{REPOSITORY}/{stand_in.name}:{_hash(parts)}"
     if _has(client, tag):
         return tag
-    with progress.step(f"stand-in image {one.name}", None), tempfile.TemporaryFile() as context:
+    with progress.step(f"stand-in image {stand_in.name}", None), tempfile.TemporaryFile() as context:
         _context(files, context)
         try:
             client.images.build(
@@ -273,16 +273,18 @@ def _image(client: Any, one: StandIn, extra: Mapping[str, Path], base: str, prog
                 custom_context=True,
                 tag=tag,
                 buildargs={"BASE": base},
-                labels={IMAGE_LABEL: one.name},
+                labels={IMAGE_LABEL: stand_in.name},
                 rm=True,
                 forcerm=True,
                 timeout=BUILD_SECONDS,
             )
         except BuildError as e:
-            said = [str(part.get("stream", "")).strip() for part in e.build_log]
-            last = next((line for line in reversed(said) if line), "")
-            raise SetupError(f"the image {one.name} cannot be built: {_reason(e)}; its last line: {last[:300]}") from e
-    _forget(client, one.name, tag)
+            lines = [str(part.get("stream", "")).strip() for part in e.build_log]
+            last = next((line for line in reversed(lines) if line), "")
+            raise SetupError(
+                f"the image {stand_in.name} cannot be built: {_reason(e)}; its last line: {last[:300]}"
+            ) from e
+    _forget(client, stand_in.name, tag)
     return tag
 
 

@@ -61,7 +61,7 @@ def used_by(words: Sequence[str]) -> tuple[str, ...]:
                 members.add("spark")
             if option == "--catalog" and members:
                 members |= {"network", "spark"}  # a run's faults may strike packets
-            return tuple(one.name for one in images.STAND_INS if one.name in members)
+            return tuple(image.name for image in images.STAND_INS if image.name in members)
     return ()
 
 

@@ -85,10 +85,8 @@ def run(client: Any, container: str, commands: str, labels: Mapping[str, str]) -
         made.start()
         code = int(made.wait()["StatusCode"])
         if code not in (0, NO_NETEM):
-            said = " ".join(made.logs().decode("utf-8", "replace").split())
-            raise ServiceError(
-                "network", f"the packets of {container} cannot be struck: {said[:300] or f'code {code}'}"
-            )
+            log = " ".join(made.logs().decode("utf-8", "replace").split())
+            raise ServiceError("network", f"the packets of {container} cannot be struck: {log[:300] or f'code {code}'}")
         return code
     finally:
         made.remove(force=True, v=True)

@@ -68,11 +68,11 @@ class Project:
             published: variable of the file → name of the port in the stack.
             asks_for_store: whether it hands out the store's address, which must be known then.
         """
-        ours = {"ICEQUAKE_JDBC_DRIVER": self._driver}
-        ours |= {variable: str(self._ports.claim(port)) for variable, port in published.items()}
+        own = {"ICEQUAKE_JDBC_DRIVER": self._driver}
+        own |= {variable: str(self._ports.claim(port)) for variable, port in published.items()}
         if asks_for_store:
-            ours["ICEQUAKE_CLIENT_STORE"] = self._client_store()
-        return composefile.read({**os.environ, **ours})[service]
+            own["ICEQUAKE_CLIENT_STORE"] = self._client_store()
+        return composefile.read({**os.environ, **own})[service]
 
     def open(self, services: Mapping[str, LocalProcess]) -> None:
         """Look for the engine and the images of the services, and make the network. Raises ServiceError."""
@@ -131,9 +131,9 @@ class WithDisk(KeptContainer):
             raise self.error("its disk is that of the machine, which is not filled")
         # dd ends with an error: the disk is full.
         file = f"{self.disk}/{FILLING}"
-        left = self._run(f"dd if=/dev/zero of={file} bs=64k 2>/dev/null; df -P -k {self.disk} | tail -n 1").split()
-        if len(left) < 4 or left[3] != "0":
-            raise self.error(f"its disk cannot be filled: df says {' '.join(left)[:200]!r}")
+        free = self._run(f"dd if=/dev/zero of={file} bs=64k 2>/dev/null; df -P -k {self.disk} | tail -n 1").split()
+        if len(free) < 4 or free[3] != "0":
+            raise self.error(f"its disk cannot be filled: df says {' '.join(free)[:200]!r}")
 
     def empty(self) -> None:
         """Remove what filled the disk. Raises ServiceError."""
@@ -141,16 +141,16 @@ class WithDisk(KeptContainer):
             self._run(f"rm -f {self.disk}/{FILLING}")
 
     def _run(self, script: str) -> str:
-        said: list[str] = []
+        lines: list[str] = []
 
         def act(client: Any) -> None:
             done = client.containers.get(self.container).exec_run(["/bin/sh", "-c", script], user="0")
             if done.exit_code != 0:
                 raise OSError(f"{script!r} ends with code {done.exit_code}")
-            said.append(done.output.decode("utf-8", "replace"))
+            lines.append(done.output.decode("utf-8", "replace"))
 
         self._ask("run a command in", act)
-        return said[0]
+        return lines[0]
 
     def _ask(self, what: str, act: Callable[[Any], None]) -> None:
         from docker.errors import DockerException

@@ -49,12 +49,12 @@ class Store:
 
 
 def store(
-    url: str, spark: Mapping[str, str], environment: Mapping[str, str] | None = None, said: str = "--s3"
+    url: str, spark: Mapping[str, str], environment: Mapping[str, str] | None = None, option: str = "--s3"
 ) -> Store:
     """The store at ``http://host:9000/bucket[/prefix]``.
 
     Args:
-        said: where the address was given: an option, or a file and its key.
+        option: where the address was given: an option, or a file and its key.
         spark: the properties of the user's catalog; its credentials (``s3.access-key-id``, …) come first, if it has them.
         environment: where ``AWS_ACCESS_KEY_ID``, … are looked up otherwise; this process's environment when None.
 
@@ -66,15 +66,15 @@ def store(
         parts = urlsplit(url)
         port = parts.port
     except ValueError as e:
-        text = f"{said} {url}: {e}; give http://host:9000/bucket or http://host:9000/bucket/prefix"
+        text = f"{option} {url}: {e}; give http://host:9000/bucket or http://host:9000/bucket/prefix"
         raise ExternalError(Redaction(()).text(text)) from None
     if parts.username or parts.password:
         raise ExternalError(
-            f"{said}: give credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not in the address"
+            f"{option}: give credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not in the address"
         )
     bucket, _, prefix = parts.path.strip("/").partition("/")
     if parts.scheme not in ("http", "https") or not parts.hostname or not bucket or parts.query or parts.fragment:
-        text = f"{said} {url}: give http://host:9000/bucket or http://host:9000/bucket/prefix"
+        text = f"{option} {url}: give http://host:9000/bucket or http://host:9000/bucket/prefix"
         raise ExternalError(Redaction(()).text(text))
     access = spark.get("s3.access-key-id") or known.get("AWS_ACCESS_KEY_ID")
     secret = spark.get("s3.secret-access-key") or known.get("AWS_SECRET_ACCESS_KEY")
@@ -131,10 +131,10 @@ def external(
         ExternalError: one of them cannot be used, or they cannot be used together.
     """
     spark = catalog.spark if catalog else {}
-    said = "--s3" if s3 or not catalog else f"{catalog.file}: s3:"
+    option = "--s3" if s3 or not catalog else f"{catalog.file}: s3:"
     s3 = s3 or (catalog.s3 if catalog else None)
     master = master or (catalog.master if catalog else None)
-    found = External(catalog, store(s3, spark, environment, said) if s3 else None, master)
+    found = External(catalog, store(s3, spark, environment, option) if s3 else None, master)
     if master is not None:
         hosts = masters(master)
         if master.startswith("spark:") and not hosts:
@@ -150,8 +150,8 @@ def masters(master: str) -> list[tuple[str, int]]:
     """Hosts and ports of ``spark://host:port,host:port``; empty for another kind of master or a wrong address."""
     found = []
     if master.startswith("spark://"):
-        for one in master.removeprefix("spark://").split(","):
-            host, _, port = one.strip().rpartition(":")
+        for master_url in master.removeprefix("spark://").split(","):
+            host, _, port = master_url.strip().rpartition(":")
             if not host or not port.isdecimal() or not 0 < int(port) < 65536:
                 return []
             found.append((host, int(port)))

@@ -132,23 +132,23 @@ def jar_configurations(place: Path) -> Iterator[Examined]:
     locked = jars.read_lock()
     for conf in dict.fromkeys(conf for jar in locked for conf in jar.confs if conf != flink.JAR_CONF):
         wanted = jars.of([conf], locked)
-        there = [jar for jar in wanted if jar.path(place).is_file()]
-        wrong = [jar for jar in there if jars.sha256(jar.path(place)) != jar.sha256]
+        present = [jar for jar in wanted if jar.path(place).is_file()]
+        wrong = [jar for jar in present if jars.sha256(jar.path(place)) != jar.sha256]
         size = f"{sum(jar.size for jar in wanted) / 1e6:.0f} MB"
         required = conf in CONFS
         remedy = setup_command(*(() if required else (conf,)))
         name = f"jars: {conf}"
-        of = next((f"Iceberg {r.iceberg}: " for r in releases.RELEASES if r.conf == conf), "")
+        release = next((f"Iceberg {r.iceberg}: " for r in releases.RELEASES if r.conf == conf), "")
         if conf == releases.DEFAULT.conf:
-            of = f"Iceberg {releases.DEFAULT.iceberg} on Spark {releases.DEFAULT.spark}, the default release: "
+            release = f"Iceberg {releases.DEFAULT.iceberg} on Spark {releases.DEFAULT.spark}, the default release: "
         if wrong:
             detail = f"{', '.join(jar.name for jar in wrong[:3])}: not the SHA-256 of compose/install/jars.lock"
-            yield Examined(name, "wrong", of + detail, remedy, required)
-        elif len(there) < len(wanted):
-            detail = f"{len(wanted) - len(there)} of {len(wanted)} are missing ({size} in all)"
-            yield Examined(name, "missing", of + detail, remedy, required)
+            yield Examined(name, "wrong", release + detail, remedy, required)
+        elif len(present) < len(wanted):
+            detail = f"{len(wanted) - len(present)} of {len(wanted)} are missing ({size} in all)"
+            yield Examined(name, "missing", release + detail, remedy, required)
         else:
-            yield Examined(name, "ok", f"{of}{len(wanted)} verified ({size})", required=required)
+            yield Examined(name, "ok", f"{release}{len(wanted)} verified ({size})", required=required)
 
 
 def engines(place: Path) -> Iterator[Examined]:

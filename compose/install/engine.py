@@ -70,7 +70,7 @@ def environment(place: Path | None = None) -> dict[str, str]:
         **os.environ,
         "PATH": os.pathsep.join([*path, "/usr/sbin", "/sbin"]),
         "LD_LIBRARY_PATH": os.pathsep.join(libraries),
-        "XTABLES_LIBDIR": next((f"{one}/xtables" for one in libraries), ""),
+        "XTABLES_LIBDIR": next((f"{folder}/xtables" for folder in libraries), ""),
         "DOCKER_CONFIG": str(root / "icequake" / "config"),
     }
 
@@ -116,11 +116,11 @@ def provide(place: Path, progress: Progress) -> None:
         for deb in debs:
             _run(["dpkg-deb", "-x", str(deb), str(scratch)], 120)
         shutil.rmtree(apt)
-        ours = scratch / "icequake"
-        (ours / "config").mkdir(parents=True)
+        own = scratch / "icequake"
+        (own / "config").mkdir(parents=True)
         for name in ("iptables", "ip6tables"):  # links that the package's installation would have made
-            (ours / name).symlink_to(f"../usr/sbin/{name}-nft")
-        plugins = ours / "config" / "cli-plugins"
+            (own / name).symlink_to(f"../usr/sbin/{name}-nft")
+        plugins = own / "config" / "cli-plugins"
         plugins.mkdir()
         found = next(scratch.glob(f"usr/lib*/docker/cli-plugins/{PLUGIN}"), None)
         if found is None:

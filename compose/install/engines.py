@@ -109,8 +109,8 @@ def _committer(place: Path) -> Files:
 def _delta_rs(release: str) -> Extra:
     lock = Path(__file__).with_name(f"engine-delta-rs{'' if release == DELTA_RS[0] else f'-{release}'}.lock")
     title = f"delta-rs {release}"
-    installing, there = partial(_packages, lock), partial(_packages_in_place, lock)
-    return Extra(title, 47, installing, there, lambda place: _pinned(lock, "deltalake"))
+    installing, in_place = partial(_packages, lock), partial(_packages_in_place, lock)
+    return Extra(title, 47, installing, in_place, lambda place: _pinned(lock, "deltalake"))
 
 
 EXTRAS: Mapping[str, Extra] = {

@@ -88,8 +88,8 @@ def read_lock(path: Path = FLINK_LOCK) -> Lock:
 
 def in_place(home: Path) -> bool:
     """Whether its jars and Iceberg's are installed, so that a run downloads nothing."""
-    there = all(jars.in_place(jar, home) for jar in jars.of([JAR_CONF], jars.read_lock()))
-    return there and read_lock().folder(home).is_dir()
+    present = all(jars.in_place(jar, home) for jar in jars.of([JAR_CONF], jars.read_lock()))
+    return present and read_lock().folder(home).is_dir()
 
 
 def ensure(place: Path, *, progress: Progress | None = None) -> FlinkInstall:
@@ -183,11 +183,11 @@ def _unpack(archive: Path, lock: Lock, into: Path) -> None:
         raise SetupError(f"{lock.package}=={lock.version} lacks {', '.join(wanted)}; see compose/install/flink.lock")
 
 
-def _reason(lock: Lock, said: str) -> str:
+def _reason(lock: Lock, text: str) -> str:
     """One line of what pip said, and what to do."""
-    last = next((line for line in said.splitlines() if line.startswith("ERROR:")), "") or said.strip()[-200:]
+    last = next((line for line in text.splitlines() if line.startswith("ERROR:")), "") or text.strip()[-200:]
     pinned = f"{lock.package}=={lock.version}"
-    if "DO NOT MATCH" in said:
+    if "DO NOT MATCH" in text:
         return f"the {pinned} that pip's index serves is not the file that compose/install/flink.lock names: {last}"
     return (
         f"cannot download {pinned}, which Flink writers need: {last.removeprefix('ERROR: ')}; connect this machine to a Python "

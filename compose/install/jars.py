@@ -232,10 +232,10 @@ class Ivy:
                     process.wait()
             if process.returncode == 0:
                 return
-        said = log.read_text(errors="replace")
-        reason = re.search(r"\((java\.\S+Exception: .*)\)$", said, re.MULTILINE)
+        text = log.read_text(errors="replace")
+        reason = re.search(r"\((java\.\S+Exception: .*)\)$", text, re.MULTILINE)
         raise SetupError(
-            f"could not fetch {_blamed(said, jars)}{f' ({reason[1]})' if reason else ''}; "
+            f"could not fetch {_blamed(text, jars)}{f' ({reason[1]})' if reason else ''}; "
             f"the reason is in {log}. Run the same command again to continue"
         )
 
@@ -302,9 +302,9 @@ def proxy_options(environment: "os._Environ[str] | dict[str, str]") -> list[str]
     return options
 
 
-def _blamed(said: str, jars: Sequence[Jar]) -> str:
+def _blamed(text: str, jars: Sequence[Jar]) -> str:
     """The jars that failed according to Ivy's output; all of them if it names none."""
-    failed = set(re.findall(r"(?:::|FAILED\s+\]) ([^\s#]+)#([^;]+);([^\s!:]+)(?::| )", said))
+    failed = set(re.findall(r"(?:::|FAILED\s+\]) ([^\s#]+)#([^;]+);([^\s!:]+)(?::| )", text))
     names = [jar.coordinates for jar in jars if (jar.group, jar.artifact, jar.version) in failed]
     names = names or [jar.coordinates for jar in jars]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -39,7 +39,10 @@ def pick(versions: Iterable[int] = SPARK, *, purpose: str = "Spark 4.1") -> Jdk:
     """
     wanted = tuple(versions)
     found = list(installed())
-    for jdk in [*(one for one in found if one.home in _chosen_homes()), *sorted(found, key=lambda one: one.major)]:
+    for jdk in [
+        *(candidate for candidate in found if candidate.home in _chosen_homes()),
+        *sorted(found, key=lambda one: one.major),
+    ]:
         if jdk.major in wanted:
             return jdk
     instead = ", ".join(f"{jdk.major} in {jdk.home}" for jdk in found)

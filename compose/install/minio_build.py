@@ -115,7 +115,7 @@ def _last_words(log: Path) -> str:
 
 def go_environment(work: Path, base: Mapping[str, str]) -> dict[str, str]:
     """Go's own files go below ``work``; the user's proxy, checksum and certificate settings are kept."""
-    ours = {
+    own = {
         "CGO_ENABLED": "0",
         "GOPATH": str(work / "path"),
         "GOMODCACHE": str(work / "path" / "pkg" / "mod"),
@@ -125,7 +125,7 @@ def go_environment(work: Path, base: Mapping[str, str]) -> dict[str, str]:
         "GOWORK": "off",
     }
     ignored = ("GOOS", "GOARCH", "GOBIN", "GO111MODULE", "GOEXPERIMENT")
-    return {**{name: value for name, value in base.items() if name not in ignored}, **ours}
+    return {**{name: value for name, value in base.items() if name not in ignored}, **own}
 
 
 def go_tool() -> Path | None:
@@ -134,10 +134,10 @@ def go_tool() -> Path | None:
     if not found:
         return None
     try:
-        said = subprocess.run([found, "env", "GOVERSION"], capture_output=True, text=True, timeout=30).stdout
+        output = subprocess.run([found, "env", "GOVERSION"], capture_output=True, text=True, timeout=30).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    version = re.match(r"go(\d+)\.(\d+)", said)
+    version = re.match(r"go(\d+)\.(\d+)", output)
     return Path(found) if version and (int(version[1]), int(version[2])) >= GO else None
 
 
@@ -200,17 +200,17 @@ def build(go: Path, source: Path, output: Path, environment: Mapping[str, str], 
 
 def _lines(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a command's output line by line; raise SetupError with its last lines if it fails."""
-    said = deque[str](maxlen=5)
+    last = deque[str](maxlen=5)
     with subprocess.Popen(
         command, cwd=folder, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         try:
             assert process.stdout
             for line in process.stdout:
-                said.append(line.strip())
-                yield said[-1]
+                last.append(line.strip())
+                yield last[-1]
             if process.wait() != 0:
-                raise SetupError(f"{' '.join(command[:2])} of MinIO failed: {' | '.join(said)}; {RETRY}")
+                raise SetupError(f"{' '.join(command[:2])} of MinIO failed: {' | '.join(last)}; {RETRY}")
         finally:
             process.kill()
 

@@ -156,22 +156,22 @@ def absent_classes(jar: Path, spark_home: Path) -> list[str]:
 
     Raises OwnJarError if a class of the jar cannot be read.
     """
-    there: set[str] = set()
+    present: set[str] = set()
     for library in sorted((spark_home / "jars").glob("*.jar")):
         if library.name.startswith(("spark-", "scala-")):
             with zipfile.ZipFile(library) as archive:
-                there.update(archive.namelist())
+                present.update(archive.namelist())
     named: set[str] = set()
     with zipfile.ZipFile(jar) as archive:
-        there.update(archive.namelist())
+        present.update(archive.namelist())
         for name in archive.namelist():
             if name.endswith(".class") and name.startswith(("org/apache/iceberg/spark/", "org/apache/spark/")):
                 try:
                     named.update(_classes(archive.read(name)))
                 except (IndexError, KeyError, ValueError, struct.error, zipfile.BadZipFile) as e:
                     raise OwnJarError(f"{jar}: its class {name} cannot be read: {e}; build it again") from None
-    ours = (c for c in named if c.startswith(("org/apache/spark/", "scala/")))
-    return sorted(c.replace("/", ".") for c in ours if f"{c}.class" not in there)
+    needed = (c for c in named if c.startswith(("org/apache/spark/", "scala/")))
+    return sorted(c.replace("/", ".") for c in needed if f"{c}.class" not in present)
 
 
 _SIZES = {3: 5, 4: 5, 5: 9, 6: 9, 7: 3, 8: 3, 9: 5, 10: 5, 11: 5, 12: 5, 15: 4, 16: 3, 17: 5, 18: 5, 19: 3, 20: 3}
@@ -186,20 +186,20 @@ def _classes(content: bytes) -> Iterator[str]:
     texts: dict[int, bytes] = {}
     named: list[int] = []
     (count,) = struct.unpack_from(">H", content, 8)
-    at, index = 10, 1
+    offset, index = 10, 1
     while index < count:
-        tag = content[at]
+        tag = content[offset]
         if tag == _TEXT:
-            (length,) = struct.unpack_from(">H", content, at + 1)
-            texts[index] = content[at + 3 : at + 3 + length]
-            at += 3 + length
+            (length,) = struct.unpack_from(">H", content, offset + 1)
+            texts[index] = content[offset + 3 : offset + 3 + length]
+            offset += 3 + length
         else:
             if tag == _CLASS:
-                named.append(struct.unpack_from(">H", content, at + 1)[0])
-            at += _SIZES[tag]
+                named.append(struct.unpack_from(">H", content, offset + 1)[0])
+            offset += _SIZES[tag]
         index += 2 if tag in _WIDE else 1
-    for one in named:
-        name = texts[one].decode("utf-8", "replace")
+    for part in named:
+        name = texts[part].decode("utf-8", "replace")
         yield name.lstrip("[").removeprefix("L").removesuffix(";") if name.startswith("[") else name
 
 

@@ -84,13 +84,13 @@ class _Line:
     total: float | None
     unit: Unit
     began: float = field(default_factory=time.monotonic)
-    said: float = field(default_factory=time.monotonic)
+    shown: float = field(default_factory=time.monotonic)
 
     def at(self, done: float, note: str = "") -> None:
         now = time.monotonic()
-        if now - self.said < self.lines.every:
+        if now - self.shown < self.lines.every:
             return
-        self.said = now
+        self.shown = now
         share = f"{amount(done, self.unit)} of {amount(self.total, self.unit)}, " if self.total else ""
         self.lines.say(f"{self.name}: {share}{now - self.began:.0f} s" + (f", {note}" if note else ""))
 

@@ -164,16 +164,16 @@ def _with(release: Release, own: own_jar.RuntimeJar, ready: Installation) -> Ins
             "iceberg-spark-runtime-<Spark>_<Scala>-<version>.jar"
         )
     runtime = f"iceberg-spark-runtime-{_minor(release.spark)}_{release.scala}-{release.beside}.jar"
-    theirs = tuple(copy if path.name == runtime else path for path in ready.jars["spark"])
-    if copy not in theirs:
+    replaced = tuple(copy if path.name == runtime else path for path in ready.jars["spark"])
+    if copy not in replaced:
         raise SetupError(f"the jars of {release.conf} contain no {runtime}; see compose/install/jars.lock")
-    return replace(ready, jars={**ready.jars, "spark": theirs}, own_jar=own)
+    return replace(ready, jars={**ready.jars, "spark": replaced}, own_jar=own)
 
 
 def in_place(release: Release) -> bool:
     """Whether its jars and its environment are installed, so that a run downloads nothing."""
-    there = all(jars.in_place(jar, home()) for jar in jars.of([release.conf], jars.read_lock()))
-    return there and (release.lock is None or _python(environment_path(home(), release.lock)).exists())
+    present = all(jars.in_place(jar, home()) for jar in jars.of([release.conf], jars.read_lock()))
+    return present and (release.lock is None or _python(environment_path(home(), release.lock)).exists())
 
 
 def environment_path(place: Path, lock: Path) -> Path:

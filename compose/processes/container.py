@@ -304,11 +304,11 @@ def owned(run_id: str) -> dict[str, str]:
 def _everything(client: Any, label: str) -> Iterator[tuple[Mapping[str, str], Any, Mapping[str, bool]]]:
     """What has a label: containers, then volumes and networks; each with all its labels and the arguments of its removal."""
     filters = {"label": label}
-    for one in client.containers.list(all=True, filters=filters, ignore_removed=True):
-        yield one.labels, one, {"force": True, "v": True}
+    for container in client.containers.list(all=True, filters=filters, ignore_removed=True):
+        yield container.labels, container, {"force": True, "v": True}
     for kind in (client.volumes, client.networks):
-        for one in kind.list(filters=filters):
-            yield one.attrs.get("Labels") or {}, one, {}
+        for container in kind.list(filters=filters):
+            yield container.attrs.get("Labels") or {}, container, {}
 
 
 def sweep(client: Any, run_id: str | None = None) -> list[str]:
@@ -323,18 +323,18 @@ def sweep(client: Any, run_id: str | None = None) -> list[str]:
     """
     from docker.errors import DockerException
 
-    here, gone = host(), []
-    for labels, one, how in _everything(client, CONTAINER_LABEL if run_id is None else f"{CONTAINER_LABEL}={run_id}"):
+    here, removed = host(), []
+    for labels, thing, how in _everything(client, CONTAINER_LABEL if run_id is None else f"{CONTAINER_LABEL}={run_id}"):
         if run_id is None and (
             labels.get(HOST) != here or lives(labels[KEEPER] if KEEPER in labels else labels.get(HARNESS, ""))
         ):
             continue
         try:
-            one.remove(**how)
-            gone.append(one.name)
+            thing.remove(**how)
+            removed.append(thing.name)
         except DockerException:
             pass  # another process removes it, or a container of a living run uses it
-    return gone
+    return removed
 
 
 def others(client: Any) -> dict[str, int]:

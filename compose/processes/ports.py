@@ -30,10 +30,10 @@ class PortInUse(ServiceError):
     def __init__(self, service: str, port: int):
         self.port = port
         self.holder = holder(port)
-        by = f" by {self.holder}" if self.holder else ""
+        holder_words = f" by {self.holder}" if self.holder else ""
         super().__init__(
             service,
-            f"port {port} is in use{by}",
+            f"port {port} is in use{holder_words}",
             remedy="stop that program, choose another port, or choose none to get a free one",
         )
 
@@ -100,8 +100,8 @@ def holder(port: int) -> str | None:
     """The process that listens on the port, as ``java (pid 123)``; None if the operating system does not show it."""
     try:
         for connection in psutil.net_connections(kind="tcp"):
-            at = connection.laddr
-            if connection.status == psutil.CONN_LISTEN and at and at.port == port and connection.pid:
+            address = connection.laddr
+            if connection.status == psutil.CONN_LISTEN and address and address.port == port and connection.pid:
                 return f"{psutil.Process(connection.pid).name()} (pid {connection.pid})"
     except (psutil.Error, OSError):
         pass

@@ -159,15 +159,15 @@ class LocalProcess(ABC):
             if process is None:
                 raise self.error("it is not running")
             while process.poll() is None:
-                left = deadline - time.monotonic()
-                if left <= 0:
+                seconds = deadline - time.monotonic()
+                if seconds <= 0:
                     raise self.error(f"not ready after {timeout:.0f} s: {problem}")
                 try:
-                    self.probe(min(left, patience))
+                    self.probe(min(seconds, patience))
                     self._check_ports_are_its_own(process)
                 except (NotReady, OSError, http.client.HTTPException) as error:
                     problem = str(error) or type(error).__name__
-                    time.sleep(min(pause, max(left, 0)))
+                    time.sleep(min(pause, max(seconds, 0)))
                     pause, patience = min(pause * 1.5, _SLOWEST_POLL), min(patience * 1.5, _MOST_PATIENCE)
                     continue
                 if not self._was_ready:
@@ -292,7 +292,7 @@ class LocalProcess(ABC):
             connections = psutil.Process(process.pid).net_connections(kind="tcp")
         except psutil.Error:  # it ended (the caller notices that next), or access is denied
             return
-        listens = {one.laddr.port for one in connections if one.status == psutil.CONN_LISTEN}
+        listens = {connection.laddr.port for connection in connections if connection.status == psutil.CONN_LISTEN}
         for name in self._port_names:
             if self._ports.claim(name) not in listens:
                 raise NotReady(f"another process answers on port {self._ports.claim(name)}")

@@ -162,14 +162,14 @@ def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
     after the first scan of all processes, which may itself take seconds on a loaded machine."""
     seen: dict[tuple[int, float], str] = {}
     sent: dict[tuple[int, float], int] = {}
-    left = of_run(run_id)
+    remaining = of_run(run_id)
     begin = time.monotonic()
     deadline = begin + GRACE_SECONDS + KILL_SECONDS
     polite = ((TERM_SECONDS, signal.SIGTERM), (GRACE_SECONDS, signal.SIGINT))
-    while left and (now := time.monotonic()) < deadline:
+    while remaining and (now := time.monotonic()) < deadline:
         waited = now - begin
         stage = next((number for limit, number in polite if waited < limit), signal.SIGKILL)
-        for process in left:
+        for process in remaining:
             key = (process.pid, process.started)
             # Even past the deadline, a process gets SIGTERM first.
             wanted = signal.SIGTERM if key not in sent and stage != signal.SIGKILL else stage
@@ -179,10 +179,10 @@ def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
                 _send(process.pid, wanted)
                 _send(process.pid, signal.SIGCONT)  # a stopped process reacts only to SIGKILL
         time.sleep(_POLL_SECONDS)
-        left = of_run(run_id)
+        remaining = of_run(run_id)
     return Cleanup(
-        terminated=tuple(name for key, name in seen.items() if key not in {(p.pid, p.started) for p in left}),
-        left=tuple(f"{process.name} ({process.pid})" for process in left),
+        terminated=tuple(name for key, name in seen.items() if key not in {(p.pid, p.started) for p in remaining}),
+        left=tuple(f"{process.name} ({process.pid})" for process in remaining),
         folders=tuple(_remove(folders)),
     )
 
@@ -256,17 +256,17 @@ def _send(pid: int, number: int) -> None:
 
 def _remove(folders: Iterable[str]) -> list[str]:
     """Remove folders with everything in them (a symbolic link is left alone), and return those that remain."""
-    left = [folder for folder in folders if os.path.isdir(folder) and not os.path.islink(folder)]
+    remaining = [folder for folder in folders if os.path.isdir(folder) and not os.path.islink(folder)]
     deadline = time.monotonic() + FOLDER_SECONDS
-    while left:
-        for folder in left:
+    while remaining:
+        for folder in remaining:
             shutil.rmtree(folder, ignore_errors=True)
-        left = [folder for folder in left if os.path.exists(folder)]
+        remaining = [folder for folder in remaining if os.path.exists(folder)]
         if time.monotonic() > deadline:
             break
-        if left:
+        if remaining:
             time.sleep(_POLL_SECONDS)
-    return left
+    return remaining
 
 
 def _wait_for_end_of(read_end: int, parent: int, getppid: Callable[[], int] = os.getppid) -> None:

@@ -186,8 +186,8 @@ def query(
 def _wait(connection: Any, deadline: float) -> None:
     """Wait until the connection has completed its request."""
     while (state := connection.poll()) != POLL_OK:
-        left = deadline - time.monotonic()
+        seconds = deadline - time.monotonic()
         ready = select.poll()  # takes any file descriptor; select() refuses those from 1024 on
         ready.register(connection, select.POLLIN if state == POLL_READ else select.POLLOUT)
-        if left <= 0 or not ready.poll(1000 * left):
+        if seconds <= 0 or not ready.poll(1000 * seconds):
             raise TimeoutError("PostgreSQL gave no answer in time")

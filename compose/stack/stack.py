@@ -283,9 +283,9 @@ class Stack:
         # Clients of the store and the database first, so that no log complains about a lost server.
         errors: list[ServiceError] = []
         servers = [s for s in self._servers if s is not self._postgres]
-        ours = self._all()
+        own = self._all()
         for group in ([*self._workers, *servers], [self._master, self._postgres, self._minio]):
-            group = [service for service in group if service in ours]
+            group = [service for service in group if service in own]
             if not group:
                 continue
             with ThreadPoolExecutor(len(group)) as pool:
@@ -319,10 +319,10 @@ class Stack:
         return [*store, *self._servers, *spark]
 
     def _start_all(self) -> None:
-        ours = self._all()
+        own = self._all()
         with ThreadPoolExecutor(3 + len(self._workers)) as pool:
             try:
-                store = [s for s in ours if s is self._minio]
+                store = [s for s in own if s is self._minio]
                 started: list[Future[None]] = [
                     pool.submit(self._start_catalog),
                     pool.submit(self._start_in_turn, store),
@@ -339,7 +339,7 @@ class Stack:
             except BaseException:
                 # Their processes die, so the threads that wait for them end at once.
                 self._given_up.set()
-                for service in ours:
+                for service in own:
                     service.kill()
                 raise
 

@@ -31,7 +31,7 @@ def schedule(
     Args:
         interval: seconds from the end of a fault to the start of the next; each pause is half of it to one and a half times it.
         duration: seconds that a fault lasts that has no duration of its own; each lasts up to a quarter less or more.
-        engines: the engine of each writer. Of a fault that strikes ``one`` writer, that one is drawn; one that names an engine strikes
+        engines: the engine of each writer. Of a fault that strikes ``chosen`` writer, that one is drawn; one that names an engine strikes
             its writers.
     """
     rng = Random(f"{seed}/nemesis")
@@ -40,10 +40,10 @@ def schedule(
         pause = interval * rng.uniform(0.5, 1.5)
         fault = rng.choices(faults, weights)[0]
         lasts = (fault.duration or duration) * rng.uniform(0.75, 1.25)
-        one = rng.randrange(len(engines))  # drawn for every fault, so that the other draws do not depend on `whose`
+        chosen = rng.randrange(len(engines))  # drawn for every fault, so that the other draws do not depend on `whose`
         if fault.whose == "one" and fault.writers is None:
-            fault = fault.model_copy(update={"writers": (one,)})
+            fault = fault.model_copy(update={"writers": (chosen,)})
         elif fault.whose != "all" and fault.writers is None:
-            theirs = tuple(n for n, name in enumerate(engines) if name == fault.whose)
-            fault = fault.model_copy(update={"writers": theirs})
+            writers_of = tuple(n for n, name in enumerate(engines) if name == fault.whose)
+            fault = fault.model_copy(update={"writers": writers_of})
         yield PlannedFault(pause, fault, lasts)

@@ -16,12 +16,12 @@ def options(verb: Verb) -> list[str]:
 
 def row(verb: Verb) -> str:
     """The verb's row: its name, what happens, its options with the words that they allow."""
-    told = []
+    sentences = []
     for name in options(verb):
         field = FaultFields.model_fields.get(name)
         words = get_args(field.annotation) if field is not None and get_origin(field.annotation) is Literal else ()
-        told.append(f"`{name}`" + (f": {', '.join(f'`{w}`' for w in words)}" if words else ""))
-    return f"| `{verb.name}` | {verb.summary} | {', '.join(told)} |".replace("|  |", "| |")
+        sentences.append(f"`{name}`" + (f": {', '.join(f'`{w}`' for w in words)}" if words else ""))
+    return f"| `{verb.name}` | {verb.summary} | {', '.join(sentences)} |".replace("|  |", "| |")
 
 
 if __name__ == "__main__":

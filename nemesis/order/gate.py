@@ -34,12 +34,12 @@ class RequestTurn:
         self.held = held
         self._loop = asyncio.get_running_loop()
         self._goes = asyncio.Event()
-        self.gone = False
+        self.through = False
         self.dropped = False
 
     def go(self) -> None:
         """It may go. Callable from any thread."""
-        self.gone = True
+        self.through = True
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(self._goes.set)
 
@@ -90,7 +90,7 @@ class Gate:
     def waiting(self) -> tuple[Moment, ...]:
         """The requests that wait, in the order in which they came."""
         with self._lock:
-            return tuple(t.held.moment for t in self._turns.values() if not t.gone)
+            return tuple(t.held.moment for t in self._turns.values() if not t.through)
 
     def concerns(self, moment: Moment) -> bool:
         """Whether the policy decides when this request goes."""

@@ -107,7 +107,7 @@ class ReplayOrder(Policy):
         self._next: dict[int, str] = {}
         self._ended: set[str] = set()
         self._never: set[str] = set()
-        self._at = 0
+        self._cursor = 0
         self._since: float | None = None
         self._held: list[HeldRequest] = []
         self._free: list[HeldRequest] = []
@@ -117,7 +117,7 @@ class ReplayOrder(Policy):
         self._furthest = -1
         self._to_send: list[Moment] = []
         self._sent_later: dict[Moment, Moment] = {}
-        self._said = _Said()
+        self._unforced = _Said()
         self._to_strike = dict(self._strikes)
         self._extra: Counter[str] = Counter()
         self.forced = 0
@@ -166,13 +166,13 @@ class ReplayOrder(Policy):
         return all(
             p.state in ("passed", "given up")
             or (p.state == "expected" and p.moment.op in self._ended and p.moment not in self._sent_later)
-            for p in self._places[self._at : places]
+            for p in self._places[self._cursor : places]
         )
 
     @property
     def done(self) -> bool:
         """Whether every place of the order is done with."""
-        return self._at >= len(self._places)
+        return self._cursor >= len(self._places)
 
     def label(self, moment: Moment) -> Moment | None:
         """A request of this run as one of the recording; None: its operation is not of the recording."""
@@ -198,14 +198,14 @@ class ReplayOrder(Policy):
     def decide(self, now: float) -> Sequence[HeldRequest]:
         going = self._unordered(now)
         while not self.done:
-            place = self._places[self._at]
+            place = self._places[self._cursor]
             if place.state in ("passed", "given up"):
                 self._advance(now)
-            elif place.state == "under way" or any(at <= self._at for at in self._fences.values()):
+            elif place.state == "under way" or any(fence <= self._cursor for fence in self._fences.values()):
                 break
             elif place.state == "held":
                 assert place.held is not None
-                going.append(self._go(place, self._at))
+                going.append(self._go(place, self._cursor))
                 break
             elif place.again:
                 self._send(place)
@@ -214,15 +214,15 @@ class ReplayOrder(Policy):
             else:
                 break
         for held in [h for h in self._held if now - h.since >= self._longest]:
-            at = self._place_of(held)
-            self._said.add(f"{self._places[at].moment} waited for {self._longest:g} s, and went before its turn")
-            going.append(self._go(self._places[at], at))
+            fence = self._place_of(held)
+            self._unforced.add(f"{self._places[fence].moment} waited for {self._longest:g} s, and went before its turn")
+            going.append(self._go(self._places[fence], fence))
         return going
 
     def _unordered(self, now: float) -> list[HeldRequest]:
         """The requests without a place that go. At a fence those of recorded operations wait: what it waits for, such as the death of their
         writer, may be why they were not recorded. Those of operations that it ended are dropped."""
-        if fenced := any(at <= self._reached for at in self._fences.values()):
+        if fenced := any(fence <= self._reached for fence in self._fences.values()):
             self._at_fence = now
         going, staying = [], []
         for held in self._free:
@@ -241,8 +241,8 @@ class ReplayOrder(Policy):
     @property
     def _reached(self) -> int:
         """Places that a writer can have behind it. It has its reply, and may make its next request, before that place counts as passed."""
-        under_way = not self.done and self._places[self._at].state in ("under way", "passed")
-        return self._at + under_way
+        under_way = not self.done and self._places[self._cursor].state in ("under way", "passed")
+        return self._cursor + under_way
 
     def drops(self) -> Sequence[HeldRequest]:
         dropped, self._dropped = self._dropped, []
@@ -253,12 +253,12 @@ class ReplayOrder(Policy):
             if held in waiting:  # its connection ended while it waited
                 waiting.remove(held)
         known = self.label(held.moment)
-        at = None if known is None else self._first.get(known)
-        if at is not None and self._places[at].held is held:
-            self._places[at].state = "passed"
+        index = None if known is None else self._first.get(known)
+        if index is not None and self._places[index].held is held:
+            self._places[index].state = "passed"
 
     def _advance(self, now: float) -> None:
-        self._at += 1
+        self._cursor += 1
         self._since = now
 
     def _place_of(self, held: HeldRequest) -> int:
@@ -266,11 +266,11 @@ class ReplayOrder(Policy):
         assert known is not None
         return self._first[known]
 
-    def _go(self, place: _Place, at: int) -> HeldRequest:
+    def _go(self, place: _Place, index: int) -> HeldRequest:
         assert place.held is not None
-        if at == self._at and self._furthest < at:
+        if index == self._cursor and self._furthest < index:
             self.forced += 1
-        self._furthest = max(self._furthest, at)
+        self._furthest = max(self._furthest, index)
         place.state = "under way"
         self._held.remove(place.held)
         return place.held
@@ -285,16 +285,16 @@ class ReplayOrder(Policy):
         if not self._held:
             return None  # nobody waits for it
         since = max(self._since or 0.0, min(h.since for h in self._held))
-        mine = [h for h in self._held if self._labels.get(h.moment.op) == op]
-        if mine and now - max(since, mine[0].since) >= self._soon:
-            return f"{self._places[self._place_of(mine[0])].moment} came instead"
+        own = [h for h in self._held if self._labels.get(h.moment.op) == op]
+        if own and now - max(since, own[0].since) >= self._soon:
+            return f"{self._places[self._place_of(own[0])].moment} came instead"
         if now - since >= self._patience:
             return f"it did not come within {self._patience:g} s"
         return None
 
     def _give_up(self, place: _Place, why: str) -> None:
         place.state = "given up"
-        self._said.add(f"{place.moment}: {why}")
+        self._unforced.add(f"{place.moment}: {why}")
 
     # -- faults ----------------------------------------------------------------------------------------------------------
 
@@ -309,16 +309,16 @@ class ReplayOrder(Policy):
         return strike
 
     def missed(self, moment: Moment, why: str) -> None:
-        self._said.add(f"{self.label(moment) or moment}: its fault could not strike it: {why}")
+        self._unforced.add(f"{self.label(moment) or moment}: its fault could not strike it: {why}")
 
     def _send(self, place: _Place) -> None:
         moment = self._sent_later.pop(place.moment, None)
         if moment is None:
             self._give_up(place, "it was not sent later, as no fault struck it")
             return
-        if self._furthest < self._at:
+        if self._furthest < self._cursor:
             self.forced += 1
-        self._furthest = max(self._furthest, self._at)
+        self._furthest = max(self._furthest, self._cursor)
         place.state = "under way"
         self._to_send.append(moment)
 
@@ -328,7 +328,7 @@ class ReplayOrder(Policy):
 
     def sent(self, moment: Moment, now: float) -> None:
         known = self.label(moment)
-        for place in self._places[self._at :]:
+        for place in self._places[self._cursor :]:
             if place.again and place.moment == known and place.state == "under way":
                 place.state = "passed"
                 return
@@ -342,25 +342,25 @@ class ReplayOrder(Policy):
 
     def unforced(self) -> tuple[str, ...]:
         """What could not be forced, one sentence each. To be asked when the load is over."""
-        said = [*self._said.sentences]
-        left = sum(p.state in ("expected", "held") for p in self._places)
-        more = self._said.more
+        sentences = [*self._unforced.sentences]
+        unplaced = sum(p.state in ("expected", "held") for p in self._places)
+        more = self._unforced.more
         if more:
-            said.append(f"{more} more requests did not come, or not in their turn")
-        if left:
-            said.append(f"{left} requests of the recorded order never came")
+            sentences.append(f"{more} more requests did not come, or not in their turn")
+        if unplaced:
+            sentences.append(f"{unplaced} requests of the recorded order never came")
         if self._extra:
             n, ops = self._extra.total(), [*self._extra]
-            said.append(
+            sentences.append(
                 f"{n} request{'s' * (n > 1)} went unordered: too late, or more than the recording has; of {', '.join(ops[:5])}"
                 f"{', …' * (len(ops) > 5)}"
             )
         if self._to_strike:
             struck = [str(m) for m in self._to_strike]
-            said.append(
+            sentences.append(
                 f"{len(struck)} faults had nothing to strike: {', '.join(struck[:5])}{', …' * (len(struck) > 5)} did not come"
             )
-        return tuple(said)
+        return tuple(sentences)
 
 
 def first_difference(
@@ -372,12 +372,12 @@ def first_difference(
         recorded, replayed: moments of any kinds; only commits count.
         labels: an operation's id in the replayed run → its id in the recorded one; equal if it is not there.
     """
-    one = [m for m in recorded if m.kind == "commit"]
+    commits = [m for m in recorded if m.kind == "commit"]
     known = labels or {}
     other = [replace(m, op=known.get(m.op, m.op)) for m in replayed if m.kind == "commit"]
-    for n, (a, b) in enumerate(zip(one, other, strict=False), 1):
+    for n, (a, b) in enumerate(zip(commits, other, strict=False), 1):
         if a != b:
-            return f"commit {n} of {len(one)} was {a}, and is {b}"
-    if len(one) != len(other):
-        return f"there were {len(one)} commits, and there are {len(other)}"
+            return f"commit {n} of {len(commits)} was {a}, and is {b}"
+    if len(commits) != len(other):
+        return f"there were {len(commits)} commits, and there are {len(other)}"
     return None

@@ -99,7 +99,7 @@ class Connection:
         return self._server
 
     async def _requests(self, wire: Wire) -> None:
-        self._client.on_idle = self._left
+        self._client.on_idle = self._client_left
         while True:
             server = self._server
             if server is not None:
@@ -132,7 +132,7 @@ class Connection:
         elif server.ended:
             client.finish()
 
-    def _left(self) -> None:
+    def _client_left(self) -> None:
         """Tell the service that the client disconnected while it waited for a reply."""
         server, client = self._server, self._client
         if not self._open or not client.ended or client.buffer or server is None or self._upload is not None:
@@ -225,7 +225,7 @@ class Connection:
         if request.message.complete:
             await _slowly(server, await request.message.whole(), rate)
             if self._client.ended:
-                self._left()
+                self._client_left()
             return await self._final(wire, server, request)
         upload = self._upload = asyncio.ensure_future(self._send(server, request, rate))
         reading = asyncio.ensure_future(self._final(wire, server, request))
@@ -236,7 +236,7 @@ class Connection:
                 if isinstance(upload.exception(), NotSpoken):
                     raise NotSpoken
                 if self._client.ended:
-                    self._left()  # if the upload failed, the service is gone, and its last reply is read below
+                    self._client_left()  # if the upload failed, the service is gone, and its last reply is read below
             return await reading
         finally:
             reading.cancel()
@@ -343,6 +343,6 @@ async def _slowly(target: Pipe, data: bytes, rate: int | None) -> None:
         await target.send(data)
         return
     step = max(1, rate // 20)
-    for at in range(0, len(data), step):
-        await target.send(data[at : at + step])
-        await asyncio.sleep(len(data[at : at + step]) / rate)
+    for start in range(0, len(data), step):
+        await target.send(data[start : start + step])
+        await asyncio.sleep(len(data[start : start + step]) / rate)

@@ -80,14 +80,14 @@ _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r\n")
 async def _head(pipe: Pipe, line: re.Pattern[bytes], begun: Callable[[bytearray], object]) -> bytes:
     """Read the head. Raises NotSpoken as soon as the bytes cannot be one, so nobody waits for more; then nothing is taken."""
     buffer = pipe.buffer
-    while (at := buffer.find(END)) < 0:
+    while (end := buffer.find(END)) < 0:
         if not (line.match(buffer) if b"\n" in buffer else begun(buffer)):
             raise NotSpoken
         if len(buffer) > LONGEST_HEAD or buffer.count(b"\n") != buffer.count(b"\r\n") or not await pipe.more():
             raise NotSpoken
     if not line.match(buffer):
         raise NotSpoken
-    return pipe.take(at + len(END))
+    return pipe.take(end + len(END))
 
 
 def _request_begun(buffer: bytearray) -> object:
@@ -99,12 +99,12 @@ def _reply_begun(buffer: bytearray) -> object:
     return _STATUS_LINE_BEGUN.startswith(begun)
 
 
-async def _by_length(pipe: Pipe, left: int) -> AsyncIterator[bytes]:
-    while left > 0:
-        part = await pipe.some(left)
+async def _by_length(pipe: Pipe, remaining: int) -> AsyncIterator[bytes]:
+    while remaining > 0:
+        part = await pipe.some(remaining)
         if not part:
             raise NotSpoken
-        left -= len(part)
+        remaining -= len(part)
         yield part
 
 
@@ -253,16 +253,16 @@ class Http(Wire):
 
 def _joined(text: bytes) -> bytes:
     """The beginning of a chunked body, without the framing."""
-    out, at = bytearray(), 0
-    while (end := text.find(b"\r\n", at)) >= 0:
+    out, start = bytearray(), 0
+    while (end := text.find(b"\r\n", start)) >= 0:
         try:
-            size = int(text[at:end].split(b";")[0], 16)
+            size = int(text[start:end].split(b";")[0], 16)
         except ValueError:
             break
         if size == 0:
             break
         out += text[end + 2 : end + 2 + size]
-        at = end + 4 + size
+        start = end + 4 + size
     return bytes(out)
 
 

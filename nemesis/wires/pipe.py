@@ -116,13 +116,13 @@ class Pipe(asyncio.Protocol):
     async def until(self, end: bytes, longest: int = LONGEST_HEAD) -> bytes | None:
         """The bytes up to ``end``, which is included. None if it does not come within ``longest`` bytes; then nothing is taken."""
         start = 0
-        while (at := self.buffer.find(end, start)) < 0:
+        while (place := self.buffer.find(end, start)) < 0:
             if len(self.buffer) > longest:
                 return None
             start = max(0, len(self.buffer) - len(end) + 1)
             if not await self.more():
                 return None
-        return self.take(at + len(end))
+        return self.take(place + len(end))
 
     def take(self, count: int) -> bytes:
         """Take ``count`` bytes out of the buffer."""

@@ -178,8 +178,8 @@ class PostgresWire(Wire):
         request.last = code == CANCEL
         return request
 
-    def _heavier(self, one: str, other: str) -> str:
-        return other if _RANK.get(classify(other), 0) >= _RANK.get(classify(one), 0) else one
+    def _heavier(self, first: str, other: str) -> str:
+        return other if _RANK.get(classify(other), 0) >= _RANK.get(classify(first), 0) else first
 
     async def _message(self, pipe: Pipe) -> tuple[int, bytes]:
         """Read one message. If it raises NotSpoken, nothing is taken."""
@@ -267,16 +267,16 @@ def _parameters(rest: bytes) -> list[str | None]:
     try:
         (n,) = struct.unpack_from("!H", rest)
         formats = struct.unpack_from(f"!{n}H", rest, 2)
-        at = 2 + 2 * n
-        (count,) = struct.unpack_from("!H", rest, at)
-        at += 2
+        offset = 2 + 2 * n
+        (count,) = struct.unpack_from("!H", rest, offset)
+        offset += 2
         values: list[str | None] = []
         for i in range(count):
-            (length,) = struct.unpack_from("!i", rest, at)
-            at += 4
+            (length,) = struct.unpack_from("!i", rest, offset)
+            offset += 4
             binary = formats[i if n > 1 else 0] if n else 0
-            values.append(None if length < 0 or binary else rest[at : at + length].decode("utf-8", "replace"))
-            at += max(length, 0)
+            values.append(None if length < 0 or binary else rest[offset : offset + length].decode("utf-8", "replace"))
+            offset += max(length, 0)
         return values
     except struct.error:
         return []

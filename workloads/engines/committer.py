@@ -116,22 +116,22 @@ class Committer(Pooled):
         rng: Random,
     ) -> dict[str, Any]:
         """As ``Committer.java`` reads it."""
-        said: dict[str, Any] = {"op": op, "table": ".".join(identifier)}
+        message: dict[str, Any] = {"op": op, "table": ".".join(identifier)}
         if f in ("read", "read-key"):
-            return {**said, "do": "read", "ids": [value["id"]] if f == "read-key" else None}
-        said["waits_ms"] = None if backoff.policy == ICEBERGS_POLICY else [w * 1000 for w in backoff.waits(rng)]
+            return {**message, "do": "read", "ids": [value["id"]] if f == "read-key" else None}
+        message["waits_ms"] = None if backoff.policy == ICEBERGS_POLICY else [w * 1000 for w in backoff.waits(rng)]
         if f == "insert":
             rows = [row._asdict() for row in new_rows(value, op, table)]
-            return {**said, "do": "append", "rows": rows, "merges": self.merges}
+            return {**message, "do": "append", "rows": rows, "merges": self.merges}
         if f == "rewrite-data-files":
-            return {**said, "do": "rewrite"}
+            return {**message, "do": "rewrite"}
         changes: dict[str, dict[str, Any]] = {
             "update-register": {"set": {"val": op}},
             "update-counter": {"add": {"cnt": 1}},
             "update-append": {"append": {"log": f",{op}"}},
         }
         return {
-            **said,
+            **message,
             "do": "change",
             "ids": value["ids"],
             "copy_on_write": table.mode == "copy-on-write",

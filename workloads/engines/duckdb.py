@@ -96,10 +96,10 @@ class Connected:
             joint = self._at_once([sql.format().format(at=t) for (_, sql), t in parts])
             return [["one transaction" if joint else "one after the other"]]  # the words of harness.writers.two_tables
         if f == "read-both":
-            first, second, again = (self._history(t)[0] for t in (own, other, own))
+            first, second, last = (self._history(t)[0] for t in (own, other, own))
             sides = (f"{n}, {ROWS} FROM {t} AT (VERSION => {s})" for n, t, s in ((0, own, first), (1, other, second)))
             rows = self.sql(" UNION ALL ".join(f"SELECT {side}" for side in sides))
-            return {"first": first, "second": second, "again": again, "rows": rows}
+            return {"first": first, "second": second, "again": last, "rows": rows}
         if f == "read-snapshot":
             snapshot = self._history(own)[: int(value["back"]) + 1][-1]
             return {"snapshot": snapshot, "rows": self.sql(f"SELECT {ROWS} FROM {own} AT (VERSION => {snapshot})")}
@@ -151,8 +151,8 @@ class Connected:
 def _served(uri: str) -> str:
     """The address at which a catalog says that it is to be asked (``uri`` in ``/v1/config``), which DuckDB does not heed: Nessie's."""
     with contextlib.suppress(OSError, ValueError), urlopen(f"{uri}/v1/config", timeout=30) as answer:
-        said = json.load(answer)
-        return str({"uri": uri, **said.get("defaults", {}), **said.get("overrides", {})}["uri"]).rstrip("/")
+        reply = json.load(answer)
+        return str({"uri": uri, **reply.get("defaults", {}), **reply.get("overrides", {})}["uri"]).rstrip("/")
     return uri
 
 

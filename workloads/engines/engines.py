@@ -40,5 +40,5 @@ def engine_of(name: str) -> Engine:
 def in_words(engines: Sequence[str]) -> str:
     """The writers in words: ``4 writers``, or ``4 writers (3 spark, 1 duckdb)``."""
     counts = Counter(engines)
-    of = "" if {*counts} <= {SPARK} else f" ({', '.join(f'{n} {name}' for name, n in counts.items())})"
-    return f"{len(engines)} writer{'s' if len(engines) != 1 else ''}{of}"
+    counted = "" if {*counts} <= {SPARK} else f" ({', '.join(f'{n} {name}' for name, n in counts.items())})"
+    return f"{len(engines)} writer{'s' if len(engines) != 1 else ''}{counted}"

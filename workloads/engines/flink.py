@@ -57,7 +57,7 @@ class _Worker:
         scratch = Path(access.scratch)
         settings = scratch / "flink.json"
         settings.touch(mode=0o600)  # it holds a catalog's credentials
-        said = {
+        fields = {
             "catalog": dict(access.properties),
             "hadoop": {
                 k.removeprefix("spark.hadoop."): v for k, v in access.spark.items() if k.startswith("spark.hadoop.")
@@ -70,7 +70,7 @@ class _Worker:
             "restart_ms": RESTART_MS,
             "kill_points": kills,
         }
-        settings.write_text(json.dumps(said))
+        settings.write_text(json.dumps(fields))
         command = [
             *(
                 access.files["java"],

@@ -182,13 +182,13 @@ class PyIceberg(Guest):
     def promise(self, f: str, table: TableSpec) -> Promise:
         """``delete()`` asks for the level of DELETE, ``overwrite()`` and what is built on it for that of UPDATE
         (``TableMetadata.isolation_level``); the plan of a delete is kept for its retries, so nothing is evaluated at the commit."""
-        told = super().promise(f, table)
-        if told.level is not None:
-            return told
+        promise = super().promise(f, table)
+        if promise.level is not None:
+            return promise
         command = "delete" if f in DELETES else "update"
         named = table.properties.get(f"write.{command}.isolation-level", table.isolation)
         level: Level = "snapshot" if named == "snapshot" else "serializable"
-        return replace(told, level=level)
+        return replace(promise, level=level)
 
     def outcome(self, f: str, error: ErrorChain) -> Literal["fail", "info"]:
         """Whatever goes wrong before the commit has no effect. What the commit raises leaves open what became of it, unless the

@@ -114,8 +114,8 @@ class _Client:
 
     def _start(self, name: str) -> Any:
         self._input(name).mkdir(parents=True, exist_ok=True)
-        for left in self._input(name).iterdir():  # one at most: rows are given to a query that has none left
-            self._context.put(OPERATION_PROPERTY, left.stem)
+        for path in self._input(name).iterdir():  # one at most: rows are given to a query that has none left
+            self._context.put(OPERATION_PROPERTY, path.stem)
         place = (self._scratch / name).as_uri()
         rows = self._spark.readStream.schema(SQL_COLUMNS).option("maxFilesPerTrigger", 1).json(f"{place}/input")
         query = (

@@ -59,18 +59,18 @@ class AnomalyEntry(BaseModel):
     def _read(cls, value: object) -> object:
         if isinstance(value, AnomalyEntry):
             return value
-        said = {"name": value} if isinstance(value, str) else value
-        if not isinstance(said, Mapping):
+        fields = {"name": value} if isinstance(value, str) else value
+        if not isinstance(fields, Mapping):
             raise ValueError(f"must be {ENTRY_FORMS}, not {value!r}")
-        name = said.get("name")
+        name = fields.get("name")
         if not isinstance(name, str) or "/" not in name:
-            return said
+            return fields
         checker, _, rest = name.partition("/")
         if not checker or not rest or "/" in rest:
             raise ValueError(f"must be {ENTRY_FORMS}, not {name!r}")
-        if said.get("checker", checker) != checker:
+        if fields.get("checker", checker) != checker:
             raise ValueError(f"{name} names another checker than checker: does; leave one of them out")
-        return {**said, "name": rest, "checker": checker}
+        return {**fields, "name": rest, "checker": checker}
 
     @model_serializer
     def _written(self) -> str | dict[str, Any]:
@@ -119,8 +119,8 @@ def entries_of(*written: str | Mapping[str, Any]) -> Entries:
 
 def tables_problems(key: str, entries: Iterable[AnomalyEntry], tables: Iterable[str]) -> Iterator[Problem]:
     """The tables of entries under a key that there are not."""
-    there = list(tables)
+    names = list(tables)
     for i, entry in enumerate(entries):
         for name in entry.tables or ():
-            if name not in there:
-                yield (key, i, TABLES), f"{key}: {unknown('table', name, there)}"
+            if name not in names:
+                yield (key, i, TABLES), f"{key}: {unknown('table', name, names)}"

@@ -179,8 +179,8 @@ def _engines(text: str, now: Sequence[str]) -> tuple[str, ...]:
 def _fewer(phase: P, engines: Sequence[str]) -> P:
     """A phase with no more writers than there are, as far as it has a number of its own."""
     if isinstance(phase.writers, dict):
-        left = {name: min(n, engines.count(name)) for name, n in phase.writers.items()}
-        return phase.model_copy(update={"writers": {k: n for k, n in left.items() if n} or None})
+        remaining = {name: min(n, engines.count(name)) for name, n in phase.writers.items()}
+        return phase.model_copy(update={"writers": {k: n for k, n in remaining.items() if n} or None})
     return phase.model_copy(update={"writers": min(phase.writers, len(engines))}) if phase.writers else phase
 
 
@@ -196,13 +196,13 @@ def only(workload: Workload, kinds: Sequence[str], option: str = "") -> dict[str
         if kind not in have:
             raise ChangeError(f"--operations {kind}: {unknown('operation of this file', kind, have)}")
 
-    def left(mix: Mix | None) -> Mix | None:
+    def remaining(mix: Mix | None) -> Mix | None:
         return mix and {k: spec for k, spec in mix.items() if k in kinds}
 
     for p in phases:
-        if not any(spec.weight for spec in (left(p.operations) or {}).values()):
+        if not any(spec.weight for spec in (remaining(p.operations) or {}).values()):
             raise ChangeError(
                 f"{option or '--operations ' + ','.join(kinds)}: leaves phase {p.name} without any operation"
             )
-    changed = tuple(p.model_copy(update={"operations": left(p.operations)}) for p in workload.phases)
-    return {"operations": left(workload.operations) or workload.operations, "phases": changed}
+    changed = tuple(p.model_copy(update={"operations": remaining(p.operations)}) for p in workload.phases)
+    return {"operations": remaining(workload.operations) or workload.operations, "phases": changed}

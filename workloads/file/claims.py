@@ -169,36 +169,36 @@ def _wrong(words: object, wrong_command: WrongCommand) -> Iterator[str]:
 
 def names_in(data: Any, wrong_command: WrongCommand, documents: Sequence[str]) -> Iterator[Problem]:
     """Commands and documents in the plain data of a file that mean nothing, whatever else is wrong with it."""
-    for at, command in entries(data, "claims", "*", "commands", "*"):
-        inner = (*at, "words") if isinstance(command, dict) and "words" in command else at
+    for key, command in entries(data, "claims", "*", "commands", "*"):
+        inner = (*key, "words") if isinstance(command, dict) and "words" in command else key
         words = command.get("words") if isinstance(command, dict) else command
         yield from ((inner, message) for message in _wrong(words, wrong_command))
-    for at, also in entries(data, "claims", "*", "also"):
+    for key, also in entries(data, "claims", "*", "also"):
         for name in also if isinstance(also, dict) else ():
             if name not in documents:
-                yield (*at, name), f"also: {unknown('document', name, documents)}"
+                yield (*key, name), f"also: {unknown('document', name, documents)}"
 
 
 def _problems(file: ClaimsFile) -> Iterator[Problem]:
     """Claims whose verdict lacks what it stands on."""
     for i, c in enumerate(file.claims):
-        at = ("claims", i, "verdict")
+        place = ("claims", i, "verdict")
         if c.verdict in UNMEASURED:
             if not c.why:
-                yield at, f"verdict: claim {c.number} is {c.verdict}; say in why: what is missing"
+                yield place, f"verdict: claim {c.number} is {c.verdict}; say in why: what is missing"
             if c.measured or c.outcome:
-                yield at, f"verdict: claim {c.number} is {c.verdict}, so it has neither outcome: nor measured:"
+                yield place, f"verdict: claim {c.number} is {c.verdict}, so it has neither outcome: nor measured:"
             continue
         for key, given in (("outcome", c.outcome), ("measured", c.measured)):
             if not given:
-                yield at, f"verdict: claim {c.number} has a verdict, so it needs {key}:"
+                yield place, f"verdict: claim {c.number} has a verdict, so it needs {key}:"
         if not c.commands and not c.looked_up:
             yield (
-                at,
+                place,
                 f"verdict: claim {c.number} has a verdict, so it needs commands:, or looked_up: if none can decide",
             )
         if c.verdict != "holds" and not c.why:
-            yield at, f"verdict: claim {c.number} {c.verdict}; say in why: for what reason, from the code"
+            yield place, f"verdict: claim {c.number} {c.verdict}; say in why: for what reason, from the code"
 
 
 def parse(

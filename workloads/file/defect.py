@@ -113,12 +113,12 @@ def problems(d: Defect) -> Iterator[Problem]:
         yield ("phases",), "phases: a defect file has none; give length: {time: 15s}"
     if d.order is not None:
         yield ("order",), "order: the search decides it; leave it out"
-    there = sorted(p.stem for p in (WORKLOADS / "scenarios").glob("*.yaml"))
+    scenarios = sorted(p.stem for p in (WORKLOADS / "scenarios").glob("*.yaml"))
     for i, name in enumerate(d.scenarios):
-        if name not in there:
+        if name not in scenarios:
             yield (
                 ("scenarios", i),
-                f"scenarios: there is no scenario {name!r}{suggest(name, there)}; see `icequake list scenarios`",
+                f"scenarios: there is no scenario {name!r}{suggest(name, scenarios)}; see `icequake list scenarios`",
             )
     tables = [t.name for t in d.tables]
     for i, name in enumerate(d.tables_of):
@@ -140,10 +140,10 @@ def find(name: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    there = [p.stem for p in paths()]
-    if name in there:
+    known = [p.stem for p in paths()]
+    if name in known:
         return LIBRARY / f"{name}.yaml"
-    raise WorkloadError(f"{name}: no such defect{suggest(name, there)}; in the library: {', '.join(there)}")
+    raise WorkloadError(f"{name}: no such defect{suggest(name, known)}; in the library: {', '.join(known)}")
 
 
 def unreached() -> dict[str, str]:

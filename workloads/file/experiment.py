@@ -97,10 +97,10 @@ def find(name: str) -> Path:
     for folder in (LIBRARY, WORKLOADS):
         if path.parent == Path() and (found := folder / f"{name}.yaml").is_file():
             return found
-    there, others = (sorted(p.stem for p in folder.glob("*.yaml")) for folder in (LIBRARY, WORKLOADS))
-    meant = suggest(name, [*there, *others])
+    known, others = (sorted(p.stem for p in folder.glob("*.yaml")) for folder in (LIBRARY, WORKLOADS))
+    meant = suggest(name, [*known, *others])
     raise WorkloadError(
-        f"{name}: no such experiment or workload{meant}; experiments: {', '.join(there)}; workloads: {', '.join(others)}"
+        f"{name}: no such experiment or workload{meant}; experiments: {', '.join(known)}; workloads: {', '.join(others)}"
     )
 
 

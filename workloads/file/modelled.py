@@ -149,19 +149,19 @@ def modes_of(kind: str, modes: tuple[str, ...]) -> tuple[str, ...]:
 
 def _of_engine(kind: str, engine: str, name: str, modes: tuple[str, ...], m: Modelled) -> Iterator[Problem]:
     """Problems of ``ENGINE KIND``."""
-    at = ("kinds", kind)
+    key = ("kinds", kind)
     if engine not in ENGINES:
-        yield at, f"kinds: {kind}: no such engine{suggest(engine, ENGINES)}; {engine} NAME is a kind of that engine"
+        yield key, f"kinds: {kind}: no such engine{suggest(engine, ENGINES)}; {engine} NAME is a kind of that engine"
         return
     able = [k for k in (*KINDS_OF_ENGINES, UPSERT) if k in ENGINES[engine].commits]
     if name not in able:
-        yield at, f"kinds: {kind}: the model knows no such kind of {engine}; it knows {', '.join(able) or 'none'}"
+        yield key, f"kinds: {kind}: the model knows no such kind of {engine}; it knows {', '.join(able) or 'none'}"
     elif modes:
-        yield at, f"kinds: {kind}: the engine has one way to write; write []"
+        yield key, f"kinds: {kind}: the engine has one way to write; write []"
     elif m.catalog is not None:
-        yield at, f"kinds: {kind}: a model with a catalog knows Spark's operations only; leave it out"
+        yield key, f"kinds: {kind}: a model with a catalog knows Spark's operations only; leave it out"
     elif not ENGINES[engine].can(name, TableSpec(name="t", mode="merge-on-read", format_version=m.format_version)):
-        yield at, f"kinds: {kind}: {engine} cannot do that in version {m.format_version}; leave it out"
+        yield key, f"kinds: {kind}: {engine} cannot do that in version {m.format_version}; leave it out"
 
 
 def parse(text: str, file: str = "<model>") -> Modelled:

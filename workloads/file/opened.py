@@ -132,9 +132,9 @@ def too_deep(json: bytes) -> bool:
 
 def _deep(json: bytes) -> bool:
     """As :func:`too_deep`, as if there were no strings. Each pass removes the innermost level."""
-    left = json.translate(_BRACKETS, _OTHERS)
+    brackets = json.translate(_BRACKETS, _OTHERS)
     for _ in range(DEPTH):
-        if b"[]" not in left:
+        if b"[]" not in brackets:
             break
-        left = left.replace(b"[]", b"")
-    return left.count(b"[") > DEPTH or b"[]" in left
+        brackets = brackets.replace(b"[]", b"")
+    return brackets.count(b"[") > DEPTH or b"[]" in brackets

@@ -33,23 +33,23 @@ class Order:
     run: str = ""
 
     def __str__(self) -> str:
-        by = {"priority": f"priority({self.depth})", "replay": f"replay {self.run}"}
-        return by.get(self.kind, self.kind)
+        words = {"priority": f"priority({self.depth})", "replay": f"replay {self.run}"}
+        return words.get(self.kind, self.kind)
 
 
 def parse(text: str) -> Order:
     """The order that a text means. Raises ValueError, with what is allowed."""
-    said = text.strip()
-    if said == "free":
+    words = text.strip()
+    if words == "free":
         return Order("free")
-    if said == "coverage":
+    if words == "coverage":
         return Order("coverage")
-    if (found := _PRIORITY.fullmatch(said)) is not None:
+    if (found := _PRIORITY.fullmatch(words)) is not None:
         depth = DEPTH if found[1] is None else int(found[1])
         if not 1 <= depth <= DEEPEST:
-            raise ValueError(f"{said}: the depth must be from 1 to {DEEPEST}")
+            raise ValueError(f"{words}: the depth must be from 1 to {DEEPEST}")
         return Order("priority", depth=depth)
-    first, _, run = said.partition(" ")
+    first, _, run = words.partition(" ")
     if first == "replay" and run.strip():
         return Order("replay", run=run.strip())
     if first == "replay":

@@ -58,8 +58,8 @@ def load(where: str, folder: Path) -> str:
         raise KindError(f"{path} cannot be read: {e}") from None
     classes = vars(_module(module, path, text))
     if name not in classes:
-        there = [n for n, c in classes.items() if isinstance(c, type) and c.__module__ == classes["__name__"]]
-        raise KindError(f"{path} has no class {name}; it has {', '.join(there) or 'none'}")
+        defined = [n for n, c in classes.items() if isinstance(c, type) and c.__module__ == classes["__name__"]]
+        raise KindError(f"{path} has no class {name}; it has {', '.join(defined) or 'none'}")
     try:
         kind = made(classes[name])
         register(kind)

@@ -62,8 +62,8 @@ def _tables(w: Workload, **update: Any) -> Workload:
     return w.model_copy(update={"tables": tuple(t.model_copy(update=update) for t in w.tables)})
 
 
-def _properties(w: Workload, of: Callable[[TableSpec], Mapping[str, str]]) -> Workload:
-    tables = tuple(t.model_copy(update={"properties": {**t.properties, **of(t)}}) for t in w.tables)
+def _properties(w: Workload, properties_of: Callable[[TableSpec], Mapping[str, str]]) -> Workload:
+    tables = tuple(t.model_copy(update={"properties": {**t.properties, **properties_of(t)}}) for t in w.tables)
     return w.model_copy(update={"tables": tables})
 
 
@@ -268,7 +268,7 @@ def applied(workload: Workload, varied: Sequence[tuple[str, str]]) -> Workload:
                 workload = _property(workload, name, wanted[name])
         except ParameterError as e:
             raise ParameterError(f"{name}={wanted[name]}: {e}") from None
-    said = " ".join(f"{k}={v}" for k, v in varied)
+    words = " ".join(f"{k}={v}" for k, v in varied)
     if found := [message for _, message in problems(workload)]:
-        raise ParameterError(f"{said}: {found[0]}")
+        raise ParameterError(f"{words}: {found[0]}")
     return workload

@@ -117,8 +117,8 @@ class Recording:
         faults = []
         for fault in self.faults:
             struck = tuple(m for m in fault.struck if m.op in kept)
-            gone = fault.target in writers and fault.target not in kept  # the operation of the nemesis
-            if gone or (fault.of_requests and not struck):
+            dropped = fault.target in writers and fault.target not in kept  # the operation of the nemesis
+            if dropped or (fault.of_requests and not struck):
                 continue
             after = fault.after if fault.after is None else passed.get(fault.after, fault.after)
             faults.append(replace(fault, struck=struck, after=after))
@@ -253,17 +253,17 @@ def _problems(file: _File) -> Iterable[Problem]:
     phases = {p.name for p in file.workload.resolved_phases()}
     known: set[str] = set()
     for i, o in enumerate(file.operations):
-        at: KeyPath = ("operations", i)
+        key: KeyPath = ("operations", i)
         if o.op in known:
-            yield ((*at, "op"), f"op: operation {o.op} is there twice; keep one")
+            yield ((*key, "op"), f"op: operation {o.op} is there twice; keep one")
         known.add(o.op)
         if o.table not in tables:
-            yield ((*at, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(sorted(tables))}")
+            yield ((*key, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(sorted(tables))}")
         if o.phase not in (*phases, "nemesis"):
-            yield ((*at, "phase"), f"phase: unknown phase {o.phase!r}; allowed: {', '.join(sorted(phases))}, nemesis")
+            yield ((*key, "phase"), f"phase: unknown phase {o.phase!r}; allowed: {', '.join(sorted(phases))}, nemesis")
         if o.writer > file.workload.writers or (o.writer == file.workload.writers and o.phase != "nemesis"):
             yield (
-                (*at, "writer"),
+                (*key, "writer"),
                 f"writer: there is no writer {o.writer}; the workload has {file.workload.writers}, from 0",
             )
     for i, o in enumerate(file.operations):

@@ -213,9 +213,9 @@ class Scenario(_Model):
 
 def names_in(data: Any) -> Iterator[Problem]:
     """Names in the plain data of a scenario file that mean nothing, whatever else is wrong with it."""
-    for at, kind in entries(data, "operations", "*", "do"):
+    for key, kind in entries(data, "operations", "*", "do"):
         if isinstance(kind, str) and kind not in KINDS:
-            yield (at, f"do: {unknown('operation', kind, KINDS)}")
+            yield (key, f"do: {unknown('operation', kind, KINDS)}")
     yield from workload_text.raw_property_problems(data)
 
 
@@ -321,16 +321,16 @@ def _wait_problems(s: Scenario) -> Iterator[Problem]:
     names = [o.name for o in s.operations]
     gated = [o.name for o in s.operations if o.gated]
     for i, o in enumerate(s.operations):
-        at: KeyPath = ("operations", i)
+        place: KeyPath = ("operations", i)
         for key, when in (("after", o.after), ("hold", o.hold)):
             for other, moment in (when or {}).items():
                 itself = other == o.name and not (key == "hold" and o.late)
                 if itself or other not in names:
                     others = ", ".join(n for n in names if n != o.name) or "none"
-                    yield ((*at, key, other), f"{key}: no other operation {other!r}; allowed: {others}")
+                    yield ((*place, key, other), f"{key}: no other operation {other!r}; allowed: {others}")
                 elif moment == "held" and other not in gated:
                     yield (
-                        (*at, key, other),
+                        (*place, key, other),
                         f"{key}: {other} has no hold, fault or kill, so it never waits at the gate",
                     )
 
@@ -339,17 +339,17 @@ def _stuck(s: Scenario) -> list[str]:
     """Names of the steps that never complete, because ``after``, ``hold`` and the writers' order form a cycle."""
     reached: set[tuple[str, str]] = set()
 
-    def came(when: Mapping[str, str] | None) -> bool:
+    def happened(when: Mapping[str, str] | None) -> bool:
         return all((name, moment) in reached for name, moment in (when or {}).items())
 
     for _ in range(2 * len(s.operations)):
         free: dict[int, bool] = {}
         for o in s.operations:
-            begun = free.get(o.writer, True) and came(o.after)
+            begun = free.get(o.writer, True) and happened(o.after)
             if begun and o.gated:
                 reached.add((o.name, "held"))
             # A late commit is answered at once: only its effect in the catalog is held.
-            if begun and (came(o.hold) or o.late):
+            if begun and (happened(o.hold) or o.late):
                 reached.add((o.name, "completed"))
             free[o.writer] = (o.name, "completed") in reached
     return [o.name for o in s.operations if (o.name, "completed") not in reached]

@@ -142,12 +142,12 @@ def _mode(values: object) -> Callable[[object], str]:
     """One of the values of a session or a cluster."""
     allowed = get_args(values)
 
-    def one(value: object) -> str:
+    def mode_word(value: object) -> str:
         if value not in allowed:
             raise ValueError(f"must be {' or '.join(allowed)}, not {value!r}")
         return str(value)
 
-    return one
+    return mode_word
 
 
 Word = Annotated[str, BeforeValidator(_word)]
@@ -344,9 +344,9 @@ def parse(text: str, file: str = "<suite>", look_up: LookUp = nothing) -> tuple[
 
 def names_in(data: Any) -> Iterator[Problem]:
     """Names of packages in the plain data of a suite file that mean nothing, whatever else is wrong with it."""
-    for at, name in entries(data, "cells", "faults", "*"):
+    for key, name in entries(data, "cells", "faults", "*"):
         if isinstance(name, str):
-            yield from ((at, f"faults: {message}") for message in _wrong_faults(name))
+            yield from ((key, f"faults: {message}") for message in _wrong_faults(name))
 
 
 def _wrong_faults(value: str) -> Iterator[str]:
@@ -382,13 +382,13 @@ def wrong_names(suite: Suite) -> Iterator[Problem]:
                 yield from _absent(("known", i, d), d, value, cells)
 
 
-def _absent(at: tuple[str | int, ...], dimension: str, value: str, cells: Cells) -> Iterator[Problem]:
+def _absent(key: tuple[str | int, ...], dimension: str, value: str, cells: Cells) -> Iterator[Problem]:
     """A value that no cell has in a dimension."""
-    there = [Path(v).stem if dimension == "workload" else v for v in cells.of(dimension)]
-    if dimension in ("iceberg", "writers", "order", *MODE) and not there:
-        yield at, f"{dimension}: cells: has no {_KEYS[dimension]}; list them there, or leave this out"
-    elif value not in there:
-        yield at, f"{dimension}: no cell has {value!r}{suggest(value, there)}; allowed: {', '.join(there)}"
+    values = [Path(v).stem if dimension == "workload" else v for v in cells.of(dimension)]
+    if dimension in ("iceberg", "writers", "order", *MODE) and not values:
+        yield key, f"{dimension}: cells: has no {_KEYS[dimension]}; list them there, or leave this out"
+    elif value not in values:
+        yield key, f"{dimension}: no cell has {value!r}{suggest(value, values)}; allowed: {', '.join(values)}"
 
 
 def cells_of(suite: Suite, newest: str) -> list[Cell]:
@@ -399,8 +399,8 @@ def cells_of(suite: Suite, newest: str) -> list[Cell]:
     """
     c = suite.cells
     workloads = [Path(w).stem for w in c.workloads]
-    mine = (c.writers, c.order, c.session, c.cluster)
-    every = product(workloads, c.catalogs, c.faults, c.iceberg or (newest,), *(values or ("",) for values in mine))
+    own = (c.writers, c.order, c.session, c.cluster)
+    every = product(workloads, c.catalogs, c.faults, c.iceberg or (newest,), *(values or ("",) for values in own))
     found = (Cell(*values) for values in every)
     return [
         cell
@@ -450,8 +450,8 @@ def locate(name: str) -> Path:
     plain = path.name.removesuffix(".yaml")
     if path.parent in (Path(), Path("suites")) and (found := LIBRARY / f"{plain}.yaml").is_file():
         return found
-    there = _library()
-    raise WorkloadError(f"{name}: no such suite{suggest(plain, there)}; in the library: {', '.join(there)}")
+    library = _library()
+    raise WorkloadError(f"{name}: no such suite{suggest(plain, library)}; in the library: {', '.join(library)}")
 
 
 def _library() -> list[str]:

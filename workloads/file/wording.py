@@ -39,14 +39,14 @@ def of_yaml(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
     line = error.problem_mark.line + 1
     began = line if error.context_mark is None else error.context_mark.line + 1
     lines = text.splitlines()
-    return _told(error, line, error.problem_mark.column, began, lines)
+    return _placed(error, line, error.problem_mark.column, began, lines)
 
 
 def _code(character: str | int) -> int:
     return character if isinstance(character, int) else ord(character)
 
 
-def _told(error: yaml.MarkedYAMLError, line: int, column: int, began: int, lines: list[str]) -> tuple[int, str]:
+def _placed(error: yaml.MarkedYAMLError, line: int, column: int, began: int, lines: list[str]) -> tuple[int, str]:
     problem, context = error.problem or "", error.context or ""
     here = lines[line - 1] if line <= len(lines) else ""
     if "\t" in here[: len(here) - len(here.lstrip())]:

@@ -112,7 +112,7 @@ def _with_own_kinds(w: W, lines: Lines, file: str) -> tuple[W, Lines]:
     names: dict[str, str] = {}
     by_name: dict[KeyPath, int] = {}
 
-    def named(mix: Mix, place: KeyPath) -> Mix:
+    def named(mix: Mix, key_path: KeyPath) -> Mix:
         out: Mix = {}
         for key, spec in mix.items():
             name = key
@@ -122,11 +122,11 @@ def _with_own_kinds(w: W, lines: Lines, file: str) -> tuple[W, Lines]:
                     if names.setdefault(name, key) != key:
                         raise KindError(f"has the name {name}, which {names[name]} has; give it another")
                 except KindError as e:
-                    problems.append(((*place, key), f"{key}: {e}"))
-                below = {p: n for p, n in lines.items() if p[: len(place) + 1] == (*place, key)}
-                by_name.update({(*place, name, *p[len(place) + 1 :]): n for p, n in below.items()})
+                    problems.append(((*key_path, key), f"{key}: {e}"))
+                below = {p: n for p, n in lines.items() if p[: len(key_path) + 1] == (*key_path, key)}
+                by_name.update({(*key_path, name, *p[len(key_path) + 1 :]): n for p, n in below.items()})
             if name in out:
-                problems.append(((*place, key), f"{key}: operation {name} is there twice; keep one"))
+                problems.append(((*key_path, key), f"{key}: operation {name} is there twice; keep one"))
             out[name] = spec
         return out
 

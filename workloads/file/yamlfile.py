@@ -37,13 +37,13 @@ def refuse(problems: Iterable[Problem], lines: Lines, file: str) -> None:
     Raises:
         FileError: there is a problem.
     """
-    found = sorted(((line_of(at, lines), message) for at, message in problems), key=lambda p: p[0])
+    found = sorted(((line_of(key, lines), message) for key, message in problems), key=lambda p: p[0])
     if found:
         raise FileError("\n".join(f"{file}:{line}: {message}" for line, message in dict.fromkeys(found)))
 
 
-def _plain(node: yaml.Node, loader: Any, at: KeyPath, lines: dict[KeyPath, int], wrong: list[tuple[int, str]]) -> Any:
-    lines[at] = node.start_mark.line + 1
+def _plain(node: yaml.Node, loader: Any, path: KeyPath, lines: dict[KeyPath, int], wrong: list[tuple[int, str]]) -> Any:
+    lines[path] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         out: dict[Any, Any] = {}
         for key_node, value_node in node.value:
@@ -55,18 +55,18 @@ def _plain(node: yaml.Node, loader: Any, at: KeyPath, lines: dict[KeyPath, int],
             if key in out:
                 wrong.append((line, f"key {key!r} is given twice; keep one"))
                 continue
-            out[key] = _plain(value_node, loader, (*at, key), lines, wrong)
-            lines[(*at, key)] = line
+            out[key] = _plain(value_node, loader, (*path, key), lines, wrong)
+            lines[(*path, key)] = line
         return out
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(n, loader, (*at, i), lines, wrong) for i, n in enumerate(node.value)]
+        return [_plain(n, loader, (*path, i), lines, wrong) for i, n in enumerate(node.value)]
     if HIDDEN in str(node.value):
-        key = at[-1] if at else "the file"
-        wrong.append((lines[at], f"{key}: {HIDDEN} stands for a secret that was not stored; put the secret there"))
+        key = path[-1] if path else "the file"
+        wrong.append((lines[path], f"{key}: {HIDDEN} stands for a secret that was not stored; put the secret there"))
     try:
         return loader.construct_object(node, deep=True)
     except ValueError as e:  # such as a date that does not exist
-        wrong.append((lines[at], f"{node.value!r}: {e}; quote it if it is a word"))
+        wrong.append((lines[path], f"{node.value!r}: {e}; quote it if it is a word"))
         return node.value
 
 
@@ -164,18 +164,18 @@ def _message(error: ErrorDetails, location: KeyPath, root: type[BaseModel]) -> s
     return f"{name}{wording.of_value(error)}"
 
 
-def _true_for(number: type, data: Any, root: Any, at: KeyPath = ()) -> Iterator[Problem]:
+def _true_for(number: type, data: Any, root: Any, path: KeyPath = ()) -> Iterator[Problem]:
     """Every boolean where a number of this type is expected: pydantic would accept ``true`` as 1."""
     if isinstance(data, bool):
         if _unwrap(root) is number:
-            name = f"{at[-1]}: " if at and isinstance(at[-1], str) else ""
-            yield at, f"{name}must be a number, not {wording.shown(data)}"
+            name = f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
+            yield path, f"{name}must be a number, not {wording.shown(data)}"
         return
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in inner:
         below = _descend(root, key)
         if below is not None:
-            yield from _true_for(number, value, below, (*at, key))
+            yield from _true_for(number, value, below, (*path, key))
 
 
 def _known(location: KeyPath, lines: Lines) -> KeyPath:
@@ -192,7 +192,7 @@ def _problems(errors: list[ErrorDetails], root: type[BaseModel], lines: Lines) -
             *above, key = e["loc"]
             meant.add((*above, nearest(key, _allowed_keys(tuple(above), root))))
     everywhere = {_known(tuple(e["loc"]), lines) for e in errors}
-    told: set[KeyPath] = set()
+    reported: set[KeyPath] = set()
     for e in errors:
         location: KeyPath = tuple(e["loc"])
         if e["type"] == "missing":
@@ -201,8 +201,8 @@ def _problems(errors: list[ErrorDetails], root: type[BaseModel], lines: Lines) -
             continue
         place = _known(location, lines)
         inside = any(len(p) > len(place) and p[: len(place)] == place for p in everywhere)
-        if place not in told and not inside:
-            told.add(place)
+        if place not in reported and not inside:
+            reported.add(place)
             is_key = bool(location) and location[-1] in _allowed_keys(location[:-1], root)
             yield place, _message(e, location if is_key else place, root)
 
@@ -241,9 +241,9 @@ def entries(data: Any, *path: str) -> Iterator[tuple[KeyPath, Any]]:
     found: list[tuple[KeyPath, Any]] = [((), data)]
     for step in path:
         if step == "*":
-            found = [((*at, i), x) for at, value in found if isinstance(value, list) for i, x in enumerate(value)]
+            found = [((*key, i), x) for key, value in found if isinstance(value, list) for i, x in enumerate(value)]
         else:
-            found = [((*at, step), v[step]) for at, v in found if isinstance(v, dict) and step in v]
+            found = [((*key, step), v[step]) for key, v in found if isinstance(v, dict) and step in v]
     yield from found
 
 

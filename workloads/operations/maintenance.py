@@ -244,5 +244,5 @@ class Rollback(_Maintenance):
 
     def understands(self, result: Any) -> bool:
         """https://iceberg.apache.org/docs/latest/spark-procedures/#rollback_to_snapshot, table *Output*: previous and current snapshot."""
-        told = result if isinstance(result, dict) else {}
-        return type(told.get("snapshot")) is int and whole_numbers(told.get("rows"), least=2) is not None
+        fields = result if isinstance(result, dict) else {}
+        return type(fields.get("snapshot")) is int and whole_numbers(fields.get("rows"), least=2) is not None
