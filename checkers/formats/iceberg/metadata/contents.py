@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -36,13 +35,20 @@ from checkers.formats.iceberg.metadata.derived import (
     signs,
 )
 from checkers.formats.iceberg.metadata.derived import properties as properties_of
+from checkers.formats.iceberg.metadata.ids import Ids
+from checkers.formats.iceberg.metadata.listed import (
+    LISTED_PARTS,
+    SCHEMAS,
+    STATISTICS,
+    Listed,
+    entries_of,
+    keys_of,
+)
 from checkers.formats.iceberg.metadata.seen import Judging
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
-from workloads.operations.kind import Lost, Part
 
-STATISTICS = ("statistics", "partition-statistics")
 PROMOTED = {
     "int": ("long",),
     "float": ("double",),
@@ -50,77 +56,6 @@ PROMOTED = {
 }
 """Type → what it may become (spec, "Schema Evolution"); a ``decimal`` may become wider, ``unknown`` anything."""
 DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-REQUIRED = (
-    "table-uuid",
-    "location",
-    "last-column-id",
-    "schemas",
-    "current-schema-id",
-    "partition-specs",
-    "default-spec-id",
-    "last-partition-id",
-    "sort-orders",
-    "default-sort-order-id",
-)
-"""Fields that the specification requires since version 2, as far as the log keeps them unparsed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A list of entries with ids, and the id of the one in use."""
-
-    key: str
-    id: str
-    default: str
-    part: Part
-    lost: Lost | None
-    vanished: str
-    changed: str
-    words: str
-    counter: str | None = None
-    """The highest id that was assigned."""
-
-
-SCHEMAS = Listed(
-    "schemas",
-    "schema-id",
-    "current-schema-id",
-    "schema",
-    "schema",
-    "vanished-schema",
-    "schema-changed",
-    "schema",
-    "last-column-id",
-)
-LISTED_PARTS = (
-    SCHEMAS,
-    Listed(
-        "partition-specs",
-        "spec-id",
-        "default-spec-id",
-        "spec",
-        "spec",
-        "vanished-partition-spec",
-        "partition-spec-changed",
-        "partition spec",
-        "last-partition-id",
-    ),
-    Listed(
-        "sort-orders",
-        "order-id",
-        "default-sort-order-id",
-        "sort-order",
-        None,
-        "sort-order-changed",
-        "sort-order-changed",
-        "sort order",
-    ),
-)
-
-
-def keys_of(x: Listed) -> tuple[str, ...]:
-    """The keys of a metadata file that say a list, which of it is in use, and the counter of its ids."""
-    return (x.key, x.default) if x.counter is None else (x.key, x.default, x.counter)
 
 
 class Complaint(NamedTuple):
@@ -172,9 +107,12 @@ def _store_and_place(location: str) -> tuple[str, str]:
 class Contents(Judging):
     """What the versions of one table say."""
 
-    _last: tuple[Any, frozenset[int]] | None = None
     _until = 0
     """The versions whose properties are in ``_held``."""
+
+    @cached_property
+    def _ids(self) -> Ids:
+        return Ids(self.chain, self.seen, self.torn)
 
     @cached_property
     def due(self) -> dict[tuple[str, int], tuple[Any, ...]]:
@@ -188,13 +126,10 @@ class Contents(Judging):
 
     def step(self, step: Step) -> None:
         """Judge one version."""
-        self._ids_of_nothing(step)
-        self._field_ids(step)
-        self._row_ids(step)
+        self._ids.step(step)
         before = step.before
         if before is None:
             return
-        self._missing_fields(step, before)
         old, new = before.raw.get, step.after.raw.get
         if not self.due and all(old(k) is new(k) for k in _SELDOM):
             if (
@@ -296,7 +231,7 @@ class Contents(Judging):
         schema = maker.schema(before) if part == SCHEMAS.key else None
         if schema is None:
             return []
-        (old, _), (new, now) = _listed(before, SCHEMAS), _listed(step.after, SCHEMAS)
+        (old, _), (new, now) = entries_of(before, SCHEMAS), entries_of(step.after, SCHEMAS)
         id = now if now in new.keys() - old.keys() else max(old, default=-1) + 1
         last = max(before.raw["last-column-id"], *(i for i in columns(schema) if isinstance(i, int)))
         return [[[*before.raw["schemas"], {**schema, "schema-id": id}], id, last]]
@@ -323,7 +258,7 @@ class Contents(Judging):
         def judge(step: Step, before: Metadata, maker: Maker) -> list[Complaint]:
             if step.after.raw.get(x.key) is None:
                 return [Complaint("", f"has no {x.key}")] if step.before is None else []  # told as a missing field
-            (old, in_use), (new, now_in_use) = _listed(before, x), _listed(step.after, x)
+            (old, in_use), (new, now_in_use) = entries_of(before, x), entries_of(step.after, x)
             found: list[Complaint] = []
             removed = sorted(old.keys() - new.keys())
             if removed and not (x.lost is not None and maker.takes(x.lost)):
@@ -512,102 +447,6 @@ class Contents(Judging):
         words = (f"the {kind} of snapshot {s}" for kind, s, _ in other)
         return [Complaint("statistics-changed", explain.listing(words), foreign=True)]
 
-    # --- one version
-
-    def _missing_fields(self, step: Step, before: Metadata) -> None:
-        m = step.after
-        missing = [k for k in REQUIRED if before.raw.get(k) is not None and m.raw.get(k) is None]
-        if missing and m.format_version > 1 and not self.by.unknown_kind(step):
-            self.found(
-                "missing-field",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, lacks {explain.listing(missing)}; version {before.n} "
-                f"({before.location}), from which it was made, has it.",
-                ops=self.by.accused(step),
-                files=(m.location,),
-            )
-
-    def _ids_of_nothing(self, step: Step) -> None:
-        m, before = step.after, step.before
-        for x in LISTED_PARTS:
-            default = m.raw.get(x.default)
-            same = (
-                before is not None
-                and before.raw.get(x.default) == default
-                and before.raw.get(x.key) is m.raw.get(x.key)
-            )
-            if same and x is not SCHEMAS:
-                continue
-            ids = self._ids_of(m, x) if x is SCHEMAS else ids_of(m.raw, x)
-            if ids and default is not None and default not in ids and not same:
-                self._dangling(step, f"{x.default} is {default}", x, ids, self.by.accused(step))
-            if x is SCHEMAS and ids and before is not None:
-                for c in self.chain.commits_of.get(m.n, ()):
-                    if c.schema_id is not None and c.schema_id != default:
-                        self.seen.count("of_an_older_schema")
-                    if c.schema_id is not None and c.schema_id not in ids:
-                        what = f"{explain.snapshot(c)}{self.by.of(c)} is of schema {c.schema_id}"
-                        self._dangling(step, what, x, ids, () if c.op is None else (c.op,), (c.snapshot_id,))
-
-    def _ids_of(self, m: Metadata, x: Listed) -> frozenset[int]:
-        """As :func:`ids_of`; the answer for the last version is kept."""
-        listed = m.raw.get(x.key)
-        if self._last is None or self._last[0] is not listed:
-            self._last = listed, ids_of(m.raw, x)
-        return self._last[1]
-
-    def _dangling(
-        self,
-        step: Step,
-        what: str,
-        x: Listed,
-        ids: frozenset[int],
-        ops: tuple[str, ...],
-        snapshots: tuple[int, ...] = (),
-    ) -> None:
-        m = step.after
-        self.found(
-            "dangling-id",
-            f"in version {m.n} ({m.location}), {self.by.made_by(m)}, {what}, but its {x.key} are {explain.listing(sorted(ids))}.",
-            ops=ops,
-            snapshots=snapshots,
-            files=(m.location,),
-        )
-
-    def _field_ids(self, step: Step) -> None:
-        m, before = step.after, step.before
-        last = m.raw.get("last-column-id")
-        if before is not None and before.raw.get("schemas") is m.raw.get("schemas"):
-            return
-        known = set() if before is None else {repr(s) for s in dicts(before.raw.get("schemas"))}
-        for schema in dicts(m.raw.get("schemas")):
-            if repr(schema) in known:
-                continue
-            ids = [f["id"] for f in dicts(schema.get("fields")) if isinstance(f.get("id"), int)]
-            twice = sorted({i for i in ids if ids.count(i) > 1})
-            high = sorted(i for i in ids if isinstance(last, int) and i > last)
-            where = f"schema {schema.get('schema-id')} of version {m.n} ({m.location}), {self.by.made_by(m)},"
-            for wrong, why in ((twice, "more than once"), (high, f"above last-column-id, which is {last}")):
-                if wrong:
-                    self.found(
-                        "field-id",
-                        f"{where} has the field id{'s' if len(wrong) > 1 else ''} {explain.listing(wrong)} {why}.",
-                        ops=self.by.accused(step),
-                        files=(m.location,),
-                    )
-
-    def _row_ids(self, step: Step) -> None:
-        m, before = step.after, step.before
-        if m.format_version < 3 or m.next_row_id is not None or before is None:
-            return
-        if before.next_row_id is not None:  # a release before 1.9 writes none at all
-            self.found(
-                "next-row-id",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, is of format version {m.format_version} and has no next-row-id: the "
-                "next snapshot cannot know which row ids are free.",
-                ops=self.by.accused(step),
-                files=(m.location,),
-            )
-
 
 def _severity(found: list[Complaint]) -> tuple[int, int]:
     """How little a maker explains: what it never changes, and differences."""
@@ -625,16 +464,6 @@ def _answered(maker: Maker) -> bool:
 def _fields(*keys: str) -> Callable[[Metadata], Any]:
     """What the log keeps of some fields, which is the same object as long as nothing changes."""
     return lambda m: [m.raw.get(k) for k in keys]
-
-
-def ids_of(raw: Mapping[str, Any], x: Listed) -> frozenset[int]:
-    return frozenset(e[x.id] for e in dicts(raw.get(x.key)) if isinstance(e.get(x.id), int))
-
-
-def _listed(m: Metadata, x: Listed) -> tuple[dict[int, Mapping[str, Any]], Any]:
-    """Id → entry, and the id of the one in use."""
-    entries = {e[x.id]: e for e in dicts(m.raw.get(x.key)) if isinstance(e.get(x.id), int)}
-    return entries, m.raw.get(x.default)
 
 
 def _difference(old: Any, new: Any) -> str:

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.paths import normalise
-from checkers.formats.iceberg.metadata.contents import LISTED_PARTS, SCHEMAS, Listed, keys_of
 from checkers.formats.iceberg.metadata.derived import properties as properties_of
+from checkers.formats.iceberg.metadata.listed import LISTED_PARTS, SCHEMAS, Listed, keys_of
 from checkers.formats.iceberg.metadata.responsible import created
 from checkers.formats.iceberg.metadata.seen import Judging
 from checkers.formats.iceberg.metadata.wellformed import dicts

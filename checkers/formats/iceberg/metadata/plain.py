@@ -11,7 +11,7 @@ from typing import Any
 
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
-from checkers.formats.iceberg.metadata.contents import LISTED_PARTS, REQUIRED, SCHEMAS, STATISTICS, ids_of
+from checkers.formats.iceberg.metadata.listed import LISTED_PARTS, REQUIRED, SCHEMAS, STATISTICS, ids_of
 from checkers.formats.iceberg.metadata.logs import previous_versions
 from checkers.formats.iceberg.metadata.times import ONE_MINUTE
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata

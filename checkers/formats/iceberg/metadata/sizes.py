@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from checkers.formats.iceberg.metadata.chain import IcebergChain as Chain
-from checkers.formats.iceberg.metadata.contents import STATISTICS
 from checkers.formats.iceberg.metadata.entries import MOST_FILES_LISTED
+from checkers.formats.iceberg.metadata.listed import STATISTICS
 from checkers.formats.iceberg.metadata.rules import BrokenRule
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.timeline import explain

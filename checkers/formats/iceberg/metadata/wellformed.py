@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
-from checkers.formats.iceberg.metadata.contents import LISTED_PARTS, Listed
+from checkers.formats.iceberg.metadata.listed import LISTED_PARTS, Listed
 from checkers.formats.iceberg.metadata.seen import Judging
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
