@@ -35,12 +35,12 @@ def guesses(evidence: Evidence, found: Sequence[Anomaly]) -> Iterator[Guess]:
     known = {o.op: o for o in evidence.history.operations()}
     ranked = sorted(found, key=lambda a: len(_named(a)))[:MOST_GUESSES]
     seen: set[frozenset[str]] = set()
-    by_step = [list(_of(evidence, a, known)) for a in ranked]
+    by_step = [list(_guesses_of(evidence, a, known)) for a in ranked]
     for step in range(max(map(len, by_step), default=0)):
-        for mine in by_step:
-            if step < len(mine) and mine[step].ops and mine[step].ops not in seen:
-                seen.add(mine[step].ops)
-                yield mine[step]
+        for own in by_step:
+            if step < len(own) and own[step].ops and own[step].ops not in seen:
+                seen.add(own[step].ops)
+                yield own[step]
     everything = frozenset(known)
     if everything not in seen:
         yield Guess(everything, "all operations")
@@ -50,7 +50,7 @@ def _named(a: Anomaly) -> frozenset[str]:
     return frozenset((*a.ops, *(a.minimal.ops if a.minimal is not None else ())))
 
 
-def _of(evidence: Evidence, a: Anomaly, known: dict[str, Operation]) -> Iterator[Guess]:
+def _guesses_of(evidence: Evidence, a: Anomaly, known: dict[str, Operation]) -> Iterator[Guess]:
     """The guesses for one anomaly."""
     ops = frozenset(op for op in _named(a) if op in known)
     yield Guess(ops, "what the anomaly names")
@@ -75,14 +75,14 @@ def _wrote(evidence: Evidence, a: Anomaly) -> frozenset[str]:
     for name, log in evidence.logs.items():
         if a.table is not None and name != a.table:
             continue
-        at = log.columns.index("id") if "id" in log.columns else 0
+        place = log.columns.index("id") if "id" in log.columns else 0
         for c in log.commits:
             if c.op is None:
                 continue
             rows = (*(c.added or ()), *(c.removed or ()))
             paths = [normalise(f.path) for f in (*c.added_files, *c.removed_files)]
             named = any(path == f or path.endswith(f"/{f}") or f.endswith(f"/{path}") for path in paths for f in files)
-            if named or any(x.row[at] in keys for x in rows):
+            if named or any(x.row[place] in keys for x in rows):
                 out.add(c.op)
     return frozenset(out)
 

@@ -61,8 +61,8 @@ class Rare:
     @property
     def rate(self) -> str:
         """``2 of 900 repetitions``."""
-        shown, of = self.seen
-        return f"{shown} of {plural(of, 'repetition')}"
+        shown, total = self.seen
+        return f"{shown} of {plural(total, 'repetition')}"
 
 
 def search(
@@ -90,7 +90,7 @@ def settled(rare: Rare, asked: Trials, times: int) -> Rare:
     s = rare.scenario
     entries = (e for name in rare.shown.found for e in everything_named(name, s.tables))
     s = s.model_copy(update={"allow": tuple(e for e in entries if e not in s.anomalies)})
-    shown, of = rare.seen
+    shown, total = rare.seen
     done = made = 0
     for n in range(times):
         try:
@@ -99,9 +99,9 @@ def settled(rare: Rare, asked: Trials, times: int) -> Rare:
             break
         made += 1
         done += trial.failed
-        shown, of = shown + trial.shown, of + s.repeat
-    said = f"{shown} of {plural(of, 'repetition')}"
-    return Rare(s.model_copy(update={"showed": said}), rare.minimal, (shown, of), rare.shown, Tries(done, made))
+        shown, total = shown + trial.shown, total + s.repeat
+    text = f"{shown} of {plural(total, 'repetition')}"
+    return Rare(s.model_copy(update={"showed": text}), rare.minimal, (shown, total), rare.shown, Tries(done, made))
 
 
 @dataclass
@@ -150,14 +150,14 @@ def _smaller(start: Scenario, seen: Sightings, trial: Trial, asked: Trials) -> R
 
 def _candidates(ops: Collection[str], run: Recording, name: str, link: str, affected: str) -> Iterator[Scenario]:
     """The operations themselves, then an insert into the same table; each by committers if they can, then by the run's engines."""
-    mine = [o for o in run.operations if o.op in ops and o.f in KINDS and KINDS[o.f].commits]
+    own = [o for o in run.operations if o.op in ops and o.f in KINDS and KINDS[o.f].commits]
     sets: list[list[RecordedOperation]] = []
-    if 0 < len(mine) <= MOST_FILLERS and repeatable(o.value for o in mine):
-        sets.append(mine[:1] if len({(o.f, o.table) for o in mine}) == 1 else mine)
-    if mine and not (len(mine) == 1 and mine[0].f == "insert"):
-        first = mine[0]
+    if 0 < len(own) <= MOST_FILLERS and repeatable(o.value for o in own):
+        sets.append(own[:1] if len({(o.f, o.table) for o in own}) == 1 else own)
+    if own and not (len(own) == 1 and own[0].f == "insert"):
+        first = own[0]
         sets.append([RecordedOperation(first.op, first.writer, "insert", first.table, {"ids": [1_000]}, first.phase)])
-    made = [s for team in (True, False) for one in sets if (s := _scenario(one, run, name, link, affected, team))]
+    made = [s for team in (True, False) for pair in sets if (s := _scenario(pair, run, name, link, affected, team))]
     yield from {scenario_key(s): s for s in made}.values()
 
 
@@ -232,16 +232,16 @@ def _steps(s: Scenario) -> Sequence[Hashable]:
     return [o.name for o in s.operations]
 
 
-def _without_steps(s: Scenario, gone: Collection[Hashable]) -> Scenario | None:
-    left = [o for o in s.operations if o.name not in gone]
-    if not left:
+def _without_steps(s: Scenario, removed: Collection[Hashable]) -> Scenario | None:
+    rest = [o for o in s.operations if o.name not in removed]
+    if not rest:
         return None
-    number = {w: i for i, w in enumerate(dict.fromkeys(o.writer for o in left))}
-    used = {s.table(o).name for o in left}
+    number = {w: i for i, w in enumerate(dict.fromkeys(o.writer for o in rest))}
+    used = {s.table(o).name for o in rest}
     return _sound(
         s.model_copy(
             update={
-                "operations": tuple(o.model_copy(update={"writer": number[o.writer]}) for o in left),
+                "operations": tuple(o.model_copy(update={"writer": number[o.writer]}) for o in rest),
                 "engines": {number[w]: e for w, e in s.engines.items() if w in number},
                 "tables": tuple(t for t in s.tables if t.name in used),
                 "final": {t: rows for t, rows in s.final.items() if t in used},

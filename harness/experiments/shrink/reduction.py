@@ -101,19 +101,19 @@ def reduced(
     return Reduced(now, minimal=True)
 
 
-def _one_pass(start: C, one: Pass[C], tried: Oracle[C], keep: Callable[[C], object]) -> None:
+def _one_pass(start: C, pass_: Pass[C], tried: Oracle[C], keep: Callable[[C], object]) -> None:
     """Take away parts of one kind; ``keep`` gets each smaller candidate that fails."""
-    parts = list(one.parts(start))
+    parts = list(pass_.parts(start))
 
     def shows(rest: list[Hashable]) -> bool:
-        left = {*rest}
-        candidate = one.without(start, [p for p in parts if p not in left])
+        kept = {*rest}
+        candidate = pass_.without(start, [p for p in parts if p not in kept])
         if candidate is None or not tried(candidate).fails:
             return False
         keep(candidate)
         return True
 
-    ddmin(parts, shows, least=one.least)
+    ddmin(parts, shows, least=pass_.least)
 
 
 def patient(once: Callable[[C], bool], tries: int) -> Oracle[C]:

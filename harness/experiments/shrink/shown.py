@@ -25,8 +25,8 @@ SCENARIO = "scenario.yaml"
 
 def described_operations(r: Recording, found: RecordedScenario) -> tuple[RemainingOperation, ...]:
     """The operations that are left, with what they wait for in the scenario if there is one."""
-    steps = {} if found.said is None else {s.name: s for s in found.said.scenario.operations}
-    names = {} if found.said is None else found.said.names
+    steps = {} if found.translation is None else {s.name: s for s in found.translation.scenario.operations}
+    names = {} if found.translation is None else found.translation.names
     out = []
     for o in r.operations:
         step = steps.get(names.get(o.op, ""))
@@ -42,7 +42,7 @@ def described_operations(r: Recording, found: RecordedScenario) -> tuple[Remaini
 
 def shrunk(
     s: Shrink,
-    left: Recording | None,
+    recording: Recording | None,
     minimal: bool | None,
     found: RecordedScenario,
     *,
@@ -59,13 +59,13 @@ def shrunk(
     replayed = None
     not_said = [*found.not_said]
     text = ""
-    if left is not None and found.said is None:
-        replayed = s.replayed(left)
-    if found.said is not None:
-        text = _scenario_text(run, found.said)
+    if recording is not None and found.translation is None:
+        replayed = s.replayed(recording)
+    if found.translation is not None:
+        text = _scenario_text(run, found.translation)
         replace_file(s.into / SCENARIO, text)
-        not_said += found.said.inexact
-    shown = None if left is None else s.rare.shown if s.rare is not None else s.shown(left)
+        not_said += found.translation.inexact
+    shown = None if recording is None else s.rare.shown if s.rare is not None else s.shown(recording)
     explanation = run.found[0].explanation
     best = None
     if shown is not None and shown.folder is not None:
@@ -81,20 +81,20 @@ def shrunk(
         explanation=explanation,
         documented=run.found[0].documented,
         before=measure(run.recording),
-        after=None if left is None else measure(left),
-        operations=() if left is None else described_operations(left, found),
+        after=None if recording is None else measure(recording),
+        operations=() if recording is None else described_operations(recording, found),
         steps=s.steps,
         minimal=minimal,
         runs=len(s.trials),
         seconds=round(sum(t.seconds for t in s.trials), 1),
         replayed=None if replayed is None else str(replayed),
-        scenario=SCENARIO if found.said is not None else None,
-        reproduced=str(found.tries) if found.said is not None and found.tries.of else None,
+        scenario=SCENARIO if found.translation is not None else None,
+        reproduced=str(found.tries) if found.translation is not None and found.tries.of else None,
         waits=found.waits,
         not_said=tuple(not_said),
-        recording=RECORDING if left is not None else None,
+        recording=RECORDING if recording is not None else None,
         best=best,
-        command=proves if found.said is not None else replays,
+        command=proves if found.translation is not None else replays,
         goes_on=goes_on,
         text=text,
         rate=None if s.rare is None else s.rare.rate,

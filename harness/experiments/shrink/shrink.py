@@ -99,13 +99,13 @@ def failed(folder: RunFolder, name: str | None) -> Failed:
                 f"{folder.path}: nothing to shrink, no checker found an anomaly that may not be{more}"
             )
         name = surprising[0]
-    mine = tuple(a for a in found if a.name == name)
-    if not mine:
+    own = tuple(a for a in found if a.name == name)
+    if not own:
         has = f"it found {', '.join(names)}" if names else "it found no anomaly"
         raise NothingToShrink(f"{folder.path}: nothing to shrink, it did not find {name}; {has}")
     recording = recording_of(folder)
     revealed(recording.workload.catalog_properties, str(folder.plan))
-    return Failed(folder, evidence, results, name, mine, recording, folder.read_plan().versions)
+    return Failed(folder, evidence, results, name, own, recording, folder.read_plan().versions)
 
 
 def stand_in(run: Failed) -> frozenset[str]:
@@ -199,7 +199,7 @@ class Shrink:
 
     def _always(self, r: Recording, found: RecordedScenario) -> bool:
         """Whether what is left shows it each time: else chance, which made it rare in the whole run, may have led the reduction."""
-        tries = found.tries if found.said is not None else self.replayed(r)
+        tries = found.tries if found.translation is not None else self.replayed(r)
         return tries.fails and tries.failed == tries.of
 
     def _repeats_in_time(self) -> bool:
@@ -244,13 +244,17 @@ class Shrink:
         """The recording of one repetition, and its scenario."""
         with self._trials.without_limit():
             found = self.rare = settled(found, self._trials, self._times)
-        left = recording_of_one(self.run.recording, found.scenario)
-        self._steps.append(ShrinkStep(len(self.trials), f"{measure(left)}, {found.rate}", found.shown.folder))
-        self.smallest = left
-        replace_file(self.into / RECORDING, left.to_json())
-        names = {o.op: s.name for o, s in zip(left.operations, found.scenario.operations, strict=True)}
+        recording = recording_of_one(self.run.recording, found.scenario)
+        self._steps.append(ShrinkStep(len(self.trials), f"{measure(recording)}, {found.rate}", found.shown.folder))
+        self.smallest = recording
+        replace_file(self.into / RECORDING, recording.to_json())
+        names = {o.op: s.name for o, s in zip(recording.operations, found.scenario.operations, strict=True)}
         untried = () if found.tries.of else ("its scenario was not run as a whole: the time ended first",)
-        return left, found.minimal, RecordedScenario(Translation(found.scenario, names, untried), left, found.tries)
+        return (
+            recording,
+            found.minimal,
+            RecordedScenario(Translation(found.scenario, names, untried), recording, found.tries),
+        )
 
     def _keep(self, r: Recording) -> None:
         """Write the smallest recording so far."""
@@ -306,9 +310,9 @@ class Shrink:
         folder = self.shown(r).folder
         if folder is not None:
             with contextlib.suppress(RunError):
-                again = as_replayed(r, recording_of(RunFolder(self.into / folder)))
-                if again is not None and again.order != r.order:
-                    yield again
+                replayed = as_replayed(r, recording_of(RunFolder(self.into / folder)))
+                if replayed is not None and replayed.order != r.order:
+                    yield replayed
         yield r
 
     def _translated(self, r: Recording) -> RecordedScenario:
@@ -316,14 +320,14 @@ class Shrink:
         shown = self._shown_by(r)
         first = translate(r, self._about(r, shown))
         trial = self._trials.scenario_once(first.scenario)
-        said = first
+        translation = first
         if not trial.failed and self.run.name in trial.found and trial.folder is not None:
             # The anomaly is there, and something else is not as in the replay: the file says what this run showed.
-            said = translate(r, self._about(r, RunFolder(self.into / trial.folder), first))
-            trial = self._trials.scenario_once(said.scenario)
+            translation = translate(r, self._about(r, RunFolder(self.into / trial.folder), first))
+            trial = self._trials.scenario_once(translation.scenario)
         if not trial.failed:
-            return RecordedScenario(said, r, Tries(0, 1), why=trial.problem)
-        return RecordedScenario(said, r, self._trials.reproduces(said.scenario, self._times))
+            return RecordedScenario(translation, r, Tries(0, 1), why=trial.problem)
+        return RecordedScenario(translation, r, self._trials.reproduces(translation.scenario, self._times))
 
     def _shown_by(self, r: Recording) -> RunFolder:
         assert self.smallest is not None
@@ -334,23 +338,23 @@ class Shrink:
 
     def _fewer(self, found: RecordedScenario, r: Recording) -> RecordedScenario:
         """The scenario without the waits that it does not need; as it is if it is not reproduced each time."""
-        assert found.said is not None
-        whole = found.said.scenario
+        assert found.translation is not None
+        whole = found.translation.scenario
         if found.tries.failed < found.tries.of:
             return found
         every = conditions(whole)
 
         def tried(s: Scenario) -> Tries:
             """Not even the opposite order may matter: without a wait, chance often keeps the order."""
-            for gone in (c for c in every if c not in conditions(s)):
-                turned = opposite(s, gone)
+            for condition in (c for c in every if c not in conditions(s)):
+                turned = opposite(s, condition)
                 if turned is not None and not self._trials.always(turned, 1).fails:
                     return Tries(0, 1)
             return self._trials.always(s, self._times)
 
         fewer: Scenario = reduced(whole, [CONDITIONS], tried).candidate
-        said = replace(found.said, scenario=described(fewer, r))
-        return replace(found, said=said, waits=(len(conditions(whole)), len(conditions(fewer))))
+        translation = replace(found.translation, scenario=described(fewer, r))
+        return replace(found, translation=translation, waits=(len(conditions(whole)), len(conditions(fewer))))
 
     def _about(self, r: Recording, shown: RunFolder, first: Translation | None = None) -> About:
         """What the scenario says beside its steps, from a run that showed the anomaly."""
@@ -372,9 +376,9 @@ class Shrink:
             ends=ends_of(evidence, r),
         )
 
-    def _link(self, told: Stories) -> str:
+    def _link(self, stories: Stories) -> str:
         """Where it is discussed: as the known defect that it looks like says, else as the checker says."""
-        known = [k for said in (self.run.results.told, told) for k in said.known]
+        known = [k for found in (self.run.results.told, stories) for k in found.known]
         fitting = [k.link for k in known if self.run.name in k.anomalies]
         return next(iter(fitting), None) or self.run.found[0].documented or NOWHERE
 
@@ -395,7 +399,7 @@ class RecordedScenario:
         not_said: why there is none.
     """
 
-    said: Translation | None = None
+    translation: Translation | None = None
     source: Recording | None = None
     tries: Tries = NOT_TRIED
     waits: tuple[int, int] | None = None
@@ -407,14 +411,14 @@ def as_replayed(r: Recording, seen: Recording) -> Recording | None:
     """A recording with the order that a replay of it had; None if the replay had other operations."""
     labels: dict[str, str] = {}
     for writer in {o.writer for o in r.operations}:
-        mine = [o for o in r.operations if o.writer == writer]
-        theirs = [o for o in seen.operations if o.writer == writer]
-        if [o.f for o in mine] != [o.f for o in theirs]:
+        own = [o for o in r.operations if o.writer == writer]
+        replayed = [o for o in seen.operations if o.writer == writer]
+        if [o.f for o in own] != [o.f for o in replayed]:
             return None
-        labels |= {b.op: a.op for a, b in zip(mine, theirs, strict=True)}
+        labels |= {b.op: a.op for a, b in zip(own, replayed, strict=True)}
     order = tuple(replace(m, op=labels[m.op]) for m in seen.order if m.op in labels)
-    there = {*order}
-    if any(m.ordered and m not in there for f in r.faults for m in f.struck):
+    present = {*order}
+    if any(m.ordered and m not in present for f in r.faults for m in f.struck):
         return None
     return replace(r, order=order)
 
@@ -445,8 +449,8 @@ def ends_of(evidence: Evidence, r: Recording) -> dict[str, ExpectedEnd]:
             by_writer.setdefault(int(o.op[1:].split("-")[0]), []).append(o)
     out = {}
     for writer in {o.writer for o in r.operations}:
-        mine = [o for o in r.operations if o.writer == writer]
-        for a, b in zip(mine, by_writer.get(writer, ()), strict=False):
+        own = [o for o in r.operations if o.writer == writer]
+        for a, b in zip(own, by_writer.get(writer, ()), strict=False):
             name = error_chain.most_specific(b.error)[0].rsplit(".", 1)[-1] if b.error else None
             out[a.op] = ExpectedEnd(type=b.type, error=name)
     return out

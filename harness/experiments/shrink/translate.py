@@ -96,9 +96,11 @@ def translate(r: Recording, about: About) -> Translation:
             f"that {_request(r.order[i], names)} came before {_request(r.order[k], names)} is left to chance: "
             "a scenario holds each operation at one request only"
         )
-    at = struck | killed
-    at |= {op: _own(r, op)[gate.nth] for op, gate in found.gates.items() if op not in at}
-    steps = [_step(o, r, names, found, at.get(o.op), faults.get(o.op), o.op in killed, about) for o in r.operations]
+    moments = struck | killed
+    moments |= {op: _own(r, op)[gate.nth] for op, gate in found.gates.items() if op not in moments}
+    steps = [
+        _step(o, r, names, found, moments.get(o.op), faults.get(o.op), o.op in killed, about) for o in r.operations
+    ]
     engines = {n: name for n, name in enumerate(r.workload.engines) if name != SPARK}
     scenario = Scenario.model_validate(
         {
@@ -185,10 +187,10 @@ def _gate_of(
         if moment.op in gates:
             inexact.append(f"{f.fault.name} of {_request(moment, names)} is left out: a step has one fault")
             continue
-        mine = _own(r, moment.op)
-        places = [i for i, m in enumerate(mine) if m == moment]
+        own = _own(r, moment.op)
+        places = [i for i, m in enumerate(own) if m == moment]
         if not places:  # it is no load and no commit: its place among them is not known
-            before = 0 if moment.kind != "commit" else len(mine)
+            before = 0 if moment.kind != "commit" else len(own)
             gates[moment.op] = HoldPoint(before, carried_out=False)
         else:
             late = verb.answers_first
@@ -204,11 +206,11 @@ def _killed(r: Recording, f: RecordedFault) -> tuple[str, HoldPoint, Moment]:
         raise Untranslatable(f"nobody knows whose driver {f.target} is")
     writer = int(struck[1])
     upto = len(r.order) if f.after is None else max((i for i, m in enumerate(r.order) if m == f.after), default=-1) + 1
-    mine = [o.op for o in r.operations if o.writer == writer]
-    begun = [op for op in mine if any(m.op == op for m in r.order[:upto])]
-    if not mine:
+    ops = [o.op for o in r.operations if o.writer == writer]
+    begun = [op for op in ops if any(m.op == op for m in r.order[:upto])]
+    if not ops:
         raise Untranslatable(f"nobody knows which operation {f.fault.name} struck")
-    op = (begun or mine[:1])[-1]
+    op = (begun or ops[:1])[-1]
     own = _own(r, op)
     passed = sum(m.op == op for m in r.order[:upto])
     if passed < len(own):
@@ -219,9 +221,9 @@ def _killed(r: Recording, f: RecordedFault) -> tuple[str, HoldPoint, Moment]:
 
 def at_a_gate(fault: Fault) -> Fault:
     """A fault as a step has it: what it does, without when and to whom."""
-    said = fault.plain()
+    fields = fault.plain()
     keys = {"verb", *fault.action.fields, *(fault.model_extra or {})} - ({"seconds"} if fault.verb == "late" else set())
-    return Fault.model_validate({k: v for k, v in said.items() if k in keys})
+    return Fault.model_validate({k: v for k, v in fields.items() if k in keys})
 
 
 def asked_of(r: Recording) -> list[OrderedRequest]:
@@ -258,7 +260,7 @@ def _step(
     r: Recording,
     names: Mapping[str, str],
     found: Waits,
-    at: Moment | None,
+    gate: Moment | None,
     fault: Fault | None,
     killed: bool,
     about: About,
@@ -272,8 +274,8 @@ def _step(
     step |= {"after": named(found.after.get(o.op)), "hold": named(found.hold.get(o.op)), "kill": killed}
     if fault is not None:
         step["fault"] = fault
-    if at is not None:
-        step |= {"at": at.kind, "nth": at.nth, "service": at.service}
+    if gate is not None:
+        step |= {"at": gate.kind, "nth": gate.nth, "service": gate.service}
     if o.op in about.ends:
         step["expect"] = about.ends[o.op]
     return step
@@ -294,11 +296,11 @@ def story(r: Recording, steps: Sequence[Mapping[str, Any] | ScenarioStep]) -> st
             else ScenarioStep.model_validate({k: v for k, v in raw.items() if v is not None})
         )
         nemesis = " (maintenance)" if any(o.writer == s.writer and o.phase == NEMESIS for o in r.operations) else ""
-        said = f"Writer {s.writer}{nemesis} invokes {s.name}"
-        said += f" of {arguments(dict(s.value))}" if s.value else ""
-        said += f" on {s.table}" if s.table else ""
+        text = f"Writer {s.writer}{nemesis} invokes {s.name}"
+        text += f" of {arguments(dict(s.value))}" if s.value else ""
+        text += f" on {s.table}" if s.table else ""
         waits = sentence(s)
-        lines.append(said + ("" if not waits else f" {waits}" if waits.startswith("after ") else f"; {waits}") + ".")
+        lines.append(text + ("" if not waits else f" {waits}" if waits.startswith("after ") else f"; {waits}") + ".")
     return " ".join(lines)
 
 
@@ -332,15 +334,15 @@ def conditions(s: Scenario) -> Sequence[Hashable]:
     ]
 
 
-def without_conditions(s: Scenario, gone: Collection[Hashable]) -> Scenario | None:
+def without_conditions(s: Scenario, removed: Collection[Hashable]) -> Scenario | None:
     """The scenario without some of its waits; None if it then waits for what never comes, or makes no sense."""
     steps = []
     for step in s.operations:
-        left = {
-            key: {o: m for o, m in (when or {}).items() if (step.name, key, o) not in gone} or None
+        rest = {
+            key: {o: m for o, m in (when or {}).items() if (step.name, key, o) not in removed} or None
             for key, when in (("after", step.after), ("hold", step.hold))
         }
-        changed = step.model_copy(update=left)
+        changed = step.model_copy(update=rest)
         if not changed.gated:
             changed = changed.model_copy(update={"at": "commit", "nth": 1, "service": "catalog"})
         steps.append(changed)
@@ -382,14 +384,14 @@ def described(s: Scenario, r: Recording) -> Scenario:
 
 def to_yaml(s: Scenario, comments: Sequence[str] = ()) -> str:
     """The text of the scenario file: a step a line, without what is the default. ``comments`` stand above it."""
-    said = s.model_dump(mode="json", exclude_defaults=True)
-    if "op_timeout" in said:
-        said["op_timeout"] = f"{s.op_timeout:g}s"
-    for step in said["operations"]:
+    fields = s.model_dump(mode="json", exclude_defaults=True)
+    if "op_timeout" in fields:
+        fields["op_timeout"] = f"{s.op_timeout:g}s"
+    for step in fields["operations"]:
         fault = step.get("fault", {})
         fault |= {k: f"{fault[k]:g}s" for k in ("seconds", "jitter", "retry_after") if k in fault}
     lines = [f"# {line}" for line in comments]
-    for key, value in said.items():
+    for key, value in fields.items():
         if key in ("tables", "operations"):
             lines += [f"{key}:", *(f"  - {_flow(item)}" for item in value)]
         elif isinstance(value, dict):

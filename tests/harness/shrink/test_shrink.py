@@ -111,9 +111,9 @@ def test_waits_that_the_anomaly_needs_stay(tmp_path: Path) -> None:
         return any(o.hold for o in s.operations) and any(o.after for o in s.operations)
 
     _, _, _, found = shrink(run, into, ByRule(into, run.folder.path, needs_both, held))
-    assert found.said is not None
+    assert found.translation is not None
     assert found.waits == (2, 2)
-    assert "its commit is held until update-register has completed" in found.said.scenario.description
+    assert "its commit is held until update-register has completed" in found.translation.scenario.description
 
 
 def test_a_scenario_that_is_not_reproduced_leaves_the_recording(tmp_path: Path) -> None:
@@ -258,8 +258,8 @@ def test_what_shows_rarely_is_repeated_until_it_shows_and_the_scenario_says_how_
 
     runner = ByRule(into, run.folder.path, lambda r: False, rarely=each_900th)
     one, left, minimal, found = shrink(run, into, runner)
-    assert left is not None and one.rare is not None and found.said is not None
-    s = found.said.scenario
+    assert left is not None and one.rare is not None and found.translation is not None
+    s = found.translation.scenario
     assert [(o.do, o.writer) for o in s.operations] == [("delete", 0)] or len(s.operations) == 1
     assert (
         s.repeat >= 900 and s.engines == {0: "committer"} and "repetitions" in s.showed and str(found.tries) == "3 of 3"
@@ -280,8 +280,8 @@ def test_of_a_rare_anomaly_of_the_set_up_an_insert_is_repeated(tmp_path: Path) -
     lost = replace(run, found=tuple(replace(a, ops=tuple(seeds), minimal=None) for a in run.found))
     runner = ByRule(into, run.folder.path, lambda r: False, rarely=lambda s: s.operations[0].do == "insert")
     one, left, _, found = shrink(lost, into, runner)
-    assert left is not None and one.rare is not None and found.said is not None
-    assert [o.do for o in found.said.scenario.operations] == ["insert"]
+    assert left is not None and one.rare is not None and found.translation is not None
+    assert [o.do for o in found.translation.scenario.operations] == ["insert"]
 
 
 def test_what_chance_reduced_is_repeated_if_replays_of_the_whole_run_showed_it_rarely(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_what_chance_reduced_is_repeated_if_replays_of_the_whole_run_showed_it_r
             return one, one.shrink()[2]
 
     one, found = shrunk_by(rare=True, repeats=True)
-    assert one.rare is not None and found.said is not None and found.said.scenario.repeat > 1
+    assert one.rare is not None and found.translation is not None and found.translation.scenario.repeat > 1
     for rare, repeats in [(True, False), (False, True)]:
         one, found = shrunk_by(rare, repeats)
         assert one.rare is None and one.smallest is not None and not found.tries.fails, (rare, repeats)
