@@ -245,16 +245,16 @@ def _read(text: str, file: str) -> _Transactions:
     reader, scanner = edn.Reader(text, file), Scanner(text)
     offset = event = 0
     while True:
-        for _, end, type, process, f, said, _, _ in scanner.texts(offset):
+        for _, end, type, process, f, words, _, _ in scanner.texts(offset):
             offset = end
             if process != ":nemesis":
                 _must(f == "txn")
                 if type == "invoke":
-                    invoke(process, said, event)
+                    invoke(process, words, event)
                 else:
-                    complete(process, type, said, event)
+                    complete(process, type, words, event)
             else:
-                _must(said[0] != "[")
+                _must(words[0] != "[")
             event += 1
         form = next(reader.forms(offset), None)
         if form is None:

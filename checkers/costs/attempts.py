@@ -319,7 +319,7 @@ class CommitsMeasured:
                 Beaten(str(b["kind"]), str(b["by"]), int(b["attempts"]), int(b["aborted"])) for b in r["beaten"]
             ),
             beaten_writers={
-                str(k): {str(distributions): int(n) for distributions, n in found.items()}
+                str(k): {str(winner): int(n) for winner, n in found.items()}
                 for k, found in r["beaten_writers"].items()
             },
             unexplained=int(r["unexplained"]),

@@ -100,9 +100,8 @@ class Timeline:
     @property
     def of_every_snapshot(self) -> Timeline:
         """The same table with a commit for every snapshot: time travel reaches those that were never current, too."""
-        return (
-            self if self.told is None else self._every_snapshot
-        )  # a timeline that kept itself would never go by itself
+        # A timeline that kept itself would never go by itself.
+        return self if self.told is None else self._every_snapshot
 
     @cached_property
     def _every_snapshot(self) -> Timeline:

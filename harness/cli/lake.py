@@ -340,12 +340,12 @@ class TrendOptions(Options):
         night = None if self.night is None else _date(self.night)
         with opened(place) as found, session(_installation(), found, self.spark) as running:
             tables = {n: running.table(f"{BEHIND}{n}") for n in ("operations", "metrics", "anomalies")}
-            told = trend({"runs": running.table("runs"), **tables}, last=self.nights, night=night, suite=self.suite)
-        if not told.nights:
+            answer = trend({"runs": running.table("runs"), **tables}, last=self.nights, night=night, suite=self.suite)
+        if not answer.nights:
             raise BadArgument(
                 f"trend: {place.name} has no runs{_which(night, self.suite)}; add some with `{command()} lake add`"
             )
-        return told
+        return answer
 
 
 def _which(night: date | None, suite: str | None) -> str:
