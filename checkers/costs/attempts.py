@@ -48,7 +48,7 @@ _K = TypeVar("_K", int, str)
 Outcome = Literal["committed", "refused", "invalid", "unknown", "error"]
 _OUTCOMES = ("committed", "refused", "invalid", "unknown", "error")
 _TIMES_MS = ("wait_ms", *(f"{p}_ms" for p in ATTEMPT_PHASES))
-COUNTED = ("reads", "read_bytes", "writes", "written_bytes")
+ATTEMPT_COUNTS = ("reads", "read_bytes", "writes", "written_bytes")
 SORTS = ("first", "retry", "first hot", "first cold", "retry hot", "retry cold")
 """Sorts of attempts that are told apart: the first of an operation or a later one, and whether its parent was new to its client."""
 
@@ -94,16 +94,16 @@ class Attempt:
         """
         must(isinstance(record, dict), "an attempt", "an object", record)
         r = cast(dict[str, Any], record)
-        needs(r, "an attempt", *_TIMES_MS, *COUNTED, "parent", "outcome")
+        needs(r, "an attempt", *_TIMES_MS, *ATTEMPT_COUNTS, "parent", "outcome")
         for key in (*_TIMES_MS, "data_ms"):
             v = r.get(key, 0)
             must(type(v) in (int, float) and 0 <= v < float("inf"), key, "milliseconds from 0", v)
-        for key in COUNTED:
+        for key in ATTEMPT_COUNTS:
             must(type(r[key]) is int and r[key] >= 0, key, "a whole number from 0", r[key])
         must(r["parent"] in ("hot", "cold"), "parent", "hot or cold", r["parent"])
         must(r["outcome"] in _OUTCOMES, "outcome", f"one of {', '.join(_OUTCOMES)}", r["outcome"])
         known: dict[str, Any] = {k: float(r.get(k, 0)) for k in (*_TIMES_MS, "data_ms")}
-        known |= {k: r[k] for k in (*COUNTED, "parent", "outcome")}
+        known |= {k: r[k] for k in (*ATTEMPT_COUNTS, "parent", "outcome")}
         return Attempt(**known)
 
 
@@ -319,8 +319,7 @@ class CommitsMeasured:
                 Beaten(str(b["kind"]), str(b["by"]), int(b["attempts"]), int(b["aborted"])) for b in r["beaten"]
             ),
             beaten_writers={
-                str(k): {str(winner): int(n) for winner, n in found.items()}
-                for k, found in r["beaten_writers"].items()
+                str(k): {str(winner): int(n) for winner, n in found.items()} for k, found in r["beaten_writers"].items()
             },
             unexplained=int(r["unexplained"]),
         )

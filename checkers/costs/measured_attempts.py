@@ -16,8 +16,8 @@ from functools import cached_property
 from statistics import median
 
 from checkers.costs.attempts import (
+    ATTEMPT_COUNTS,
     BY_NOBODY,
-    COUNTED,
     SORTS,
     TIMES,
     Attempt,
@@ -312,7 +312,7 @@ def _distributions(sort: str, found: Sequence[Attempt]) -> dict[str, Quantiles]:
     ]
     values: dict[str, list[float]] = {t: [a.phase(t) for a in found] for t in times}
     values["whole"] = [a.work_ms for a in found]
-    values |= {k: [float(getattr(a, k)) for a in found] for k in COUNTED}
+    values |= {k: [float(getattr(a, k)) for a in found] for k in ATTEMPT_COUNTS}
     return {k: q for k, v in values.items() if (q := Quantiles.of(v)) is not None}
 
 
