@@ -23,7 +23,7 @@ def broken_runs(folder: Path, *, each: int = 1) -> Iterator[tuple[Path, Evidence
     for n, subject in enumerate(PLANT_TABLES):
         rng = Random(f"ways/{n}")
         for plant in rng.sample(subject.PLANTS, min(each, len(subject.PLANTS))):
-            bug = plant.plant(world.again(rng))
+            bug = plant.plant(world.with_rng(rng))
             if bug is None:
                 continue
             run = stored(bug.evidence, folder / "planted" / f"20260102T000{n:03}.{rng.randrange(1000):03}Z")
