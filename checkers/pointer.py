@@ -140,10 +140,10 @@ class _TableSwaps:
         places = Counter(normalise(m.location) for m in log.metadata)
         self._once = {place: n for place, n in self._chain.items() if places[place] == 1}
         """Location → version, of those that the pointer named only once."""
-        self._told: set[str] = set()
-        said = [*log.problems, *(p for m in log.metadata for p in m.problems)]
+        self._reported: set[str] = set()
+        problems = [*log.problems, *(p for m in log.metadata for p in m.problems)]
         older = bool(log.metadata) and log.metadata[0].predecessor is not None
-        self.gap = older or not log.complete or any(p.code in METADATA for p in said)
+        self.gap = older or not log.complete or any(p.code in METADATA for p in problems)
         self._shown: dict[int, list[str | None]] = {}
         """Version → who made the snapshots that it is the first to show."""
         for c in log.commits:
@@ -157,12 +157,12 @@ class _TableSwaps:
 
     def _requests(self, accepted: Sequence[AcceptedChange]) -> list[PointerSwap]:
         """What accepted requests made, as swaps; those that a swap of the same operation tells of are left out."""
-        again, known = self._log.committed_again, self._log.by_snapshot()
+        repeated, known = self._log.committed_again, self._log.by_snapshot()
         seen = {(s.op, normalise(s.new)) for s in self._swaps}
         found: dict[tuple[str | None, str], PointerSwap] = {}
         for c in accepted:
             snapshot = c.main if c.main in c.adds else next(iter(c.adds), None)
-            commit = None if snapshot is None or snapshot in again else known.get(snapshot)
+            commit = None if snapshot is None or snapshot in repeated else known.get(snapshot)
             if commit is None or not 0 <= commit.metadata < len(self._log.metadata):
                 continue
             new = self._log.metadata[commit.metadata].location
@@ -188,29 +188,29 @@ class _TableSwaps:
         for place, swaps in rivals.items():
             if len(swaps) < 2 or (swaps[0].names_place and len({s.op for s in swaps}) < 2):
                 continue
-            self._told |= {normalise(s.new) for s in swaps}
+            self._reported |= {normalise(s.new) for s in swaps}
             yield self._lost_update(place, swaps)
 
     def _lost_update(self, place: str, swaps: list[PointerSwap]) -> Anomaly:
         n = self._chain.get(place)
         version = _file(place) if n is None else f"{format_of(self._log).version} {n} ({_file(place)})"
-        told = explain.listing(f"{self._who(s)}, answered {s.answer} at {explain.ms(s.end)}" for s in swaps)
+        answers = explain.listing(f"{self._who(s)}, answered {s.answer} at {explain.ms(s.end)}" for s in swaps)
         if swaps[0].names_place:
             swaps = sorted(swaps, key=lambda s: s.end)  # the file holds the last one answered
             lost = swaps[:-1]
             text = (
-                f"a lost update of the table's pointer: {len(swaps)} commits wrote the same file, {version}, and each was accepted: {told}. "
+                f"a lost update of the table's pointer: {len(swaps)} commits wrote the same file, {version}, and each was accepted: {answers}. "
                 "The file holds the last one; what the others were told is committed is gone. A writer looks whether the next version is free, "
                 "and then takes it, in two steps: another one came between."
             )
         else:
             kept = [s for s in swaps if normalise(s.new) in self._chain]
             lost = [s for s in swaps if s not in kept] or swaps[:-1]
-            whose = explain.listing(s.op or "one" for s in lost)
+            names = explain.listing(s.op or "one" for s in lost)
             text = (
                 f"a lost update of the table's pointer: {len(swaps)} commits replaced {version}, and the catalog accepted each of them: "
-                f"{told}. A pointer can be moved on from a version once. Its history goes on with "
-                f"{explain.listing(_file(s.new) for s in kept) or 'none of the new versions'}, so {whose} "
+                f"{answers}. A pointer can be moved on from a version once. Its history goes on with "
+                f"{explain.listing(_file(s.new) for s in kept) or 'none of the new versions'}, so {names} "
                 f"{'is' if len(lost) == 1 else 'are'} lost: the catalog does not compare what it replaces, or not in one step."
             )
         ops = tuple(dict.fromkeys(s.op for s in [*lost, *swaps] if s.op is not None))
@@ -234,7 +234,7 @@ class _TableSwaps:
         if self.gap or until is None:
             return
         for s in self._swaps:
-            if s.end >= until or normalise(s.new) in self._chain or normalise(s.new) in self._told:
+            if s.end >= until or normalise(s.new) in self._chain or normalise(s.new) in self._reported:
                 continue
             base = "" if s.base is None else f" in place of {_file(s.base)}"
             ops = () if s.op is None else (s.op,)
@@ -253,9 +253,9 @@ class _TableSwaps:
         """Accepted requests whose snapshots the pointer's history does not have."""
         if self.gap:
             return
-        told = {(s.time, s.writer) for s in self._swaps if normalise(s.new) not in self._chain}
+        reported = {(s.time, s.writer) for s in self._swaps if normalise(s.new) not in self._chain}
         for u in unapplied(self._log, accepted):
-            if (u.change.time, u.change.writer) not in told:
+            if (u.change.time, u.change.writer) not in reported:
                 yield self._not_applied(u)
 
     def _not_applied(self, u: Unapplied) -> Anomaly:
@@ -266,15 +266,15 @@ class _TableSwaps:
             where = f"moves main there from snapshot {c.base} for it"
         assert self._log.captured_until is not None
         text = (
-            f"the catalog server answered {c.answer} at {explain.ms(c.end)} to {c.what} of {self._whose(c)}, which "
+            f"the catalog server answered {c.answer} at {explain.ms(c.end)} to {c.what} of {self._owner(c)}, which "
             f"{'adds' if c.main is None else 'puts main at'} snapshot {u.snapshot}{on}. Yet none of the {versions} metadata versions up to "
             f"{explain.ms(self._log.captured_until)} {where}: the server acknowledged a commit that it did not make. The client cannot know."
         )
         if u.rival is not None and u.rival is not c:
             rival = self._operations.get(u.rival.op or "")
-            whose = "another request" if rival is None else f"the {explain.operation(rival)}"
+            other = "another request" if rival is None else f"the {explain.operation(rival)}"
             text += (
-                f" It accepted {whose} in place of the same snapshot, too (answered {u.rival.answer} at {explain.ms(u.rival.end)}), and made "
+                f" It accepted {other} in place of the same snapshot, too (answered {u.rival.answer} at {explain.ms(u.rival.end)}), and made "
                 "that one; it must refuse the other with 409."
             )
         ops = tuple(dict.fromkeys(op for op in (c.op, u.rival.op if u.rival is not None else None) if op is not None))
@@ -306,7 +306,7 @@ class _TableSwaps:
                 "lost-swap",
                 self._checker,
                 self._log.table,
-                f"the catalog server answered {c.answer} at {explain.ms(c.end)} to {c.what} of {self._whose(c)}, which puts the ref "
+                f"the catalog server answered {c.answer} at {explain.ms(c.end)} to {c.what} of {self._owner(c)}, which puts the ref "
                 f"{lost.name} at snapshot {lost.snapshot}. Yet none of the {len(self._log.metadata)} metadata versions up to "
                 f"{explain.ms(until)} {what}: the server acknowledged a commit that it did not make. The client cannot know.",
                 ops=ops,
@@ -346,7 +346,7 @@ class _TableSwaps:
                 self._once.get(normalise(s.new)),
                 self._once.get(normalise(s.base)) if s.base is not None else None,
             )
-            if n is None or base is None or base >= n - 1 or normalise(s.new) in self._told:
+            if n is None or base is None or base >= n - 1 or normalise(s.new) in self._reported:
                 continue
             last = self._log.metadata[n - 1]
             if normalise(last.location) not in self._once:
@@ -387,7 +387,7 @@ class _TableSwaps:
                 "unknown-base",
                 self._checker,
                 self._log.table,
-                f"the catalog accepted {c.what} of {self._whose(c)}, which puts main at snapshot {c.main} in place of snapshot {c.base}: it "
+                f"the catalog accepted {c.what} of {self._owner(c)}, which puts main at snapshot {c.main} in place of snapshot {c.base}: it "
                 f"answered {c.answer} at {explain.ms(c.end)}. Yet main went to {c.main} from "
                 f"{'no snapshot' if before.current is None else f'snapshot {before.current}'}, in metadata version {after.n}: what was "
                 "replaced is not what the request was based on.",
@@ -446,13 +446,13 @@ class _TableSwaps:
             if s.op in makers:
                 continue
             known = s.op in self._operations and bool(makers) and all(op in self._operations for op in makers)
-            if self.gap or not known or normalise(s.new) in self._told:
+            if self.gap or not known or normalise(s.new) in self._reported:
                 continue
-            whose = explain.listing(explain.operation(self._operations[op]) for op in makers if op is not None)
+            names = explain.listing(explain.operation(self._operations[op]) for op in makers if op is not None)
             yield self._make(
                 "foreign-swap",
                 f"the catalog accepted {self._who(s)}: it answered {s.answer} at {explain.ms(s.end)}. Yet that file, metadata version {n}, "
-                f"adds the snapshot of {whose}: one commit, and two operations that made it.",
+                f"adds the snapshot of {names}: one commit, and two operations that made it.",
                 (s,),
                 tuple(op for op in makers if op is not None),
             )
@@ -462,7 +462,7 @@ class _TableSwaps:
         files = tuple(dict.fromkeys(f for s in swaps for f in (s.base, s.new) if f is not None))
         return Anomaly(name, self._checker, self._log.table, text, ops=ops, events=self._events(ops), files=files)
 
-    def _whose(self, c: AcceptedChange) -> str:
+    def _owner(self, c: AcceptedChange) -> str:
         o = self._operations.get(c.op or "")
         return "nobody's operation" if o is None else f"the {explain.operation(o)}"
 

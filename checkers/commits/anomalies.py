@@ -29,14 +29,14 @@ def anomaly(
     **more: Any,
 ) -> Anomaly:
     """An anomaly of a table that concerns these operations and snapshots; None is nobody."""
-    there = [o for o in ops if o is not None]
+    known = [o for o in ops if o is not None]
     return Anomaly(
         name,
         "commits",
         t.name,
         text,
-        ops=tuple(o.op for o in there),
-        events=tuple(i for o in there for i in o.indices),
+        ops=tuple(o.op for o in known),
+        events=tuple(i for o in known for i in o.indices),
         snapshots=tuple(c.snapshot_id for c in commits if c is not None),
         **more,
     )
@@ -158,7 +158,7 @@ def lost_rollback(t: Timeline, o: Operation) -> Anomaly:
 def never_seen(w: AcknowledgedWrite, blame: Blame) -> Anomaly:
     """An acknowledged write of which no snapshot was ever seen."""
     t, o = w.t, w.o
-    of = format_of(t.log)
+    table_format = format_of(t.log)
     inserts = o.f in KINDS and KINDS[o.f].verb == "insert"
     why = (
         f"and {'it had rows to insert' if inserts else 'whatever state it saw, it had rows to change'}"
@@ -167,8 +167,8 @@ def never_seen(w: AcknowledgedWrite, blame: Blame) -> Anomaly:
     )
     text = (
         f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, yet no snapshot of it was ever seen: "
-        f"none of the {len(t.log.commits)} snapshots in the {len(t.log.metadata)} {of.version}s read up to "
-        f"{explain.ms(t.seen_until)} {'is its' if o.mixed else 'names it'}, {why}.{blame.words(o, of.decides)}"
+        f"none of the {len(t.log.commits)} snapshots in the {len(t.log.metadata)} {table_format.version}s read up to "
+        f"{explain.ms(t.seen_until)} {'is its' if o.mixed else 'names it'}, {why}.{blame.words(o, table_format.decides)}"
     )
     ids = ids_named(o, t.spec)[: explain.MOST_KEYS]
     return anomaly("lost-commit", t, text, [o], keys=ids, evidence={"seen": False, **blame.evidence(o)})
@@ -187,8 +187,8 @@ def wrong_result(t: Timeline, o: Operation, wrong: list[str]) -> Anomaly:
 
 def stale_pointer(t: Timeline, s: StaleCapture) -> Anomaly:
     """The catalog named an older version than it had to."""
-    at = explain.ms(s.capture.time)
-    text = f"the catalog was asked for the table at {at} or later and named metadata version {s.shown.n} ({s.shown.location})"
+    time = explain.ms(s.capture.time)
+    text = f"the catalog was asked for the table at {time} or later and named metadata version {s.shown.n} ({s.shown.location})"
     if s.operation is not None and s.commit is not None:
         more = f", as {s.more} more commits acknowledged before" if s.more else ""
         text += (

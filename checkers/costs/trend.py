@@ -191,10 +191,10 @@ class Trend:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; dates are words."""
-        said: dict[str, Any] = {"newest": _word(self.newest), "nights": [_word(n) for n in self.nights]}
+        words: dict[str, Any] = {"newest": _word(self.newest), "nights": [_word(n) for n in self.nights]}
         for name in ("runs", "points", "kinds", "anomalies", "pairs", "findings", "fresh", "missing"):
-            said[name] = [_plain(x) for x in getattr(self, name)]
-        return {**said, "ran": self.ran, "worse": self.worse}
+            words[name] = [_plain(x) for x in getattr(self, name)]
+        return {**words, "ran": self.ran, "worse": self.worse}
 
 
 def _word(night: date | None) -> str | None:
@@ -215,12 +215,12 @@ def chosen(runs: DataFrame, last: int, night: date | None, suite: str | None) ->
     """The runs of the newest night, or of ``night``, and of up to ``last`` nights before it; of one suite, if it is named."""
     from pyspark.sql import functions as F
 
-    mine = runs if suite is None else runs.where(F.col("suite") == suite)
-    mine = mine if night is None else mine.where(F.col("night") <= F.lit(night))
-    nights = mine.select("night").distinct().orderBy(F.desc("night")).limit(last + 1)
+    own = runs if suite is None else runs.where(F.col("suite") == suite)
+    own = own if night is None else own.where(F.col("night") <= F.lit(night))
+    nights = own.select("night").distinct().orderBy(F.desc("night")).limit(last + 1)
     unnamed = [F.coalesce(F.col(c), F.lit("")).alias(c) for c in ("workload", "catalog", "iceberg", "setup")]
     rest = ("run", "day", "night", "verdict", "operations", "commits", "anomalies", "faults", "engines")
-    return mine.join(nights, "night", "left_semi").select(*unnamed, *rest)
+    return own.join(nights, "night", "left_semi").select(*unnamed, *rest)
 
 
 def nights(runs: DataFrame) -> DataFrame:
@@ -274,10 +274,10 @@ def pairs(runs: DataFrame, metrics: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _grouped(frame: DataFrame, by: str, *what: str) -> DataFrame:
+def _grouped(frame: DataFrame, column: str, *what: str) -> DataFrame:
     from pyspark.sql import functions as F
 
-    keys = by.split(", ")
+    keys = column.split(", ")
     return frame.groupBy(*keys).agg(*(F.expr(w.rpartition(" ")[0]).alias(w.rpartition(" ")[2]) for w in what))
 
 
@@ -297,18 +297,18 @@ def trend(
         by_night = _rows(nights(runs))
         # Files of other days are then not opened.
         days = sorted({day for row in by_night for day in row.pop("days")})
-        of = {name: _of_days(frame, days) for name, frame in tables.items() if name != "runs"}
+        of_days = {name: _of_days(frame, days) for name, frame in tables.items() if name != "runs"}
         frames = {
-            "points": points(runs, of["metrics"]),
-            "kinds": kinds(runs, of["operations"]),
-            "anomalies": anomalies(runs, of["anomalies"]),
-            "pairs": pairs(runs, of["metrics"]),
+            "points": points(runs, of_days["metrics"]),
+            "kinds": kinds(runs, of_days["operations"]),
+            "anomalies": anomalies(runs, of_days["anomalies"]),
+            "pairs": pairs(runs, of_days["metrics"]),
         }
         with ThreadPoolExecutor(len(frames), "trend") as pool:  # Spark plans one while it computes another
             rows = dict(zip(frames, pool.map(_rows, frames.values()), strict=True))
     finally:
         runs.unpersist()
-    return told({"nights": by_night, **rows}, night)
+    return trend_from({"nights": by_night, **rows}, night)
 
 
 def _of_days(frame: DataFrame, days: Sequence[date]) -> DataFrame:
@@ -324,7 +324,7 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
 # --- what it says -----------------------------------------------------------------------------------------------------
 
 
-def told(rows: Mapping[str, Sequence[Mapping[str, Any]]], night: date | None = None) -> Trend:
+def trend_from(rows: Mapping[str, Sequence[Mapping[str, Any]]], night: date | None = None) -> Trend:
     """The trend of rows with the columns of the classes above, by ``nights``, ``points``, ``kinds``, ``anomalies``, ``pairs``.
 
     Args:
@@ -376,9 +376,9 @@ def findings(found: Iterable[NightFigure], newest: date | None) -> list[TrendFin
 
 def finding(series: Series, f: Figure, value: float, before: Sequence[float]) -> TrendFinding:
     """What the rule says of a value after earlier ones."""
-    told = against(value, before, f)
+    change = against(value, before, f)
     return TrendFinding(
-        series, f.key, told.state, value if isfinite(value) else None, told.before, told.noise, told.nights
+        series, f.key, change.state, value if isfinite(value) else None, change.before, change.noise, change.nights
     )
 
 
@@ -402,16 +402,19 @@ def missing(runs: Iterable[SeriesNight], found: Iterable[NightFigure], newest: d
     measured: dict[Series, set[date]] = {}
     for p in found:
         measured.setdefault(p.series, set()).add(p.night)
-    nights = {n for of in ran.values() for n in of}
+    nights = {n for measured_on in ran.values() for n in measured_on}
     earlier = len(nights - {newest})
     if newest not in nights:
         return []
     out = []
-    for s, of in sorted(measured.items()):
-        if newest in of:
+    for s, measured_on in sorted(measured.items()):
+        if newest in measured_on:
             continue
-        followed = any((s[:2], newest) == (o[:2], max(by)) and min(by) > max(ran[s]) for o, by in ran.items())
-        usual = earlier >= FEWEST_NIGHTS and 2 * len(of) > earlier
+        followed = any(
+            (s[:2], newest) == (o[:2], max(measured_on)) and min(measured_on) > max(ran[s])
+            for o, measured_on in ran.items()
+        )
+        usual = earlier >= FEWEST_NIGHTS and 2 * len(measured_on) > earlier
         if newest in ran[s] or (usual and not followed):
-            out.append(MissingSeries(s, ran[s].get(newest, 0), len(of)))
+            out.append(MissingSeries(s, ran[s].get(newest, 0), len(measured_on)))
     return out

@@ -130,7 +130,7 @@ def try_plant(plant: Plant[Any], checker: Checker, runs: Sequence[World], *, pla
     for n in range(placements):
         rng = Random(f"selftest/{seed}/{plant.name}/{n}")
         turn = [*runs[n % len(runs) :], *runs[: n % len(runs)]] if runs else []
-        good, bug = next(((w, b) for w in turn if (b := plant.plant(w.again(rng))) is not None), (None, None))
+        good, bug = next(((w, b) for w in turn if (b := plant.plant(w.with_rng(rng))) is not None), (None, None))
         if good is None or bug is None:
             continue
         planted += 1
@@ -149,8 +149,8 @@ def try_plant(plant: Plant[Any], checker: Checker, runs: Sequence[World], *, pla
         if bug.nobody:
             nobody[bug.nobody] += 1
         if not found:
-            said = ", ".join(f"{a.name} of {'/'.join(a.ops)}" for a in verdict.anomalies[:6]) or str(verdict.valid)
-            misses.append(f"placement {n} ({', '.join(sorted(bug.ops))}): {said}")
+            words = ", ".join(f"{a.name} of {'/'.join(a.ops)}" for a in verdict.anomalies[:6]) or str(verdict.valid)
+            misses.append(f"placement {n} ({', '.join(sorted(bug.ops))}): {words}")
     return PlantScore(
         plant,
         planted,
@@ -174,11 +174,11 @@ def alarms(checkers: Iterable[Checker], runs: Mapping[str, Evidence]) -> tuple[A
     )
 
 
-def both(one: Report, other: Report) -> Report:
+def both(first: Report, other: Report) -> Report:
     """Two trials as one. A bug that found no place in the runs of the other is left out, if it had one in the first."""
-    had = {s.plant.name for s in one.scores if s.planted}
-    more = (s for s in other.scores if s.planted or s.plant.name not in had)
-    return Report((*one.scores, *more), (*one.alarms, *other.alarms))
+    planted = {s.plant.name for s in first.scores if s.planted}
+    more = (s for s in other.scores if s.planted or s.plant.name not in planted)
+    return Report((*first.scores, *more), (*first.alarms, *other.alarms))
 
 
 def run(

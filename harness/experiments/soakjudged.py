@@ -36,7 +36,7 @@ def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) ->
     def why(story: stories.Story) -> str:
         return unlike(ran, stories.anomalies_of(story, results.verdicts), evidence)
 
-    told = stories.unaccepted(results.told.stories, results.verdicts, results.accepted.mark)
+    unaccepted = stories.unaccepted(results.told.stories, results.verdicts, results.accepted.mark)
     ended: Ended = "unknown" if results.valid == "unknown" else "valid" if results.valid else "invalid"
     if ended != "invalid" and (line.reason is not None or not results.complete):
         ended = "error"
@@ -53,9 +53,9 @@ def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) ->
         reason=reason,
         anomalies=record.tally(seen),
         seen=seen,
-        headline=stories.headline(told),
-        who=stories.who_words(told),
-        happened=happened(told, results.told.stories, versions, line.cell.catalog, why),
+        headline=stories.headline(unaccepted),
+        who=stories.who_words(unaccepted),
+        happened=happened(unaccepted, results.told.stories, versions, line.cell.catalog, why),
         versions=versions,
         operations=measured.operations,
         commits=measured.commits,

@@ -29,18 +29,18 @@ EMBEDDED = frozenset({OBJECT_STORE, *CATALOGS[DEFAULT].services})
 
 def versions(
     installation: Installation,
-    ours: frozenset[str] = EMBEDDED,
+    own: frozenset[str] = EMBEDDED,
     images: Mapping[str, str] | None = None,
     engines: Iterable[str] = (),
     properties: Mapping[str, str] = MappingProxyType({}),
     formats: Iterable[str] = (),
 ) -> dict[str, str]:
-    """Name → version: icequake, spark, iceberg (of the writers), java, python, system, and each server of ``ours``; ``unknown`` if it
+    """Name → version: icequake, spark, iceberg (of the writers), java, python, system, and each server of ``own``; ``unknown`` if it
     cannot be determined. Of a user's runtime jar also ``iceberg-commit``, if the jar says it, and ``iceberg-jar``: its SHA-256.
 
     ``engines``: of the writers; what theirs consists of, by the names in their ``software``. ``properties``: of the catalog.
     ``formats``: of the tables; Iceberg's version is there whatever they are.
-    ``ours``: names of the servers that are started here; the versions of others are not known. ``images``: of those in containers, whose
+    ``own``: names of the servers that are started here; the versions of others are not known. ``images``: of those in containers, whose
     version is the image's name.
     """
     images = images or {}
@@ -58,9 +58,9 @@ def versions(
         "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        **({OBJECT_STORE: minio.version(installation)} if OBJECT_STORE in ours and OBJECT_STORE not in images else {}),
-        **{name: version(installation) for name, version in servers.items() if name in ours and name not in images},
-        **{name: image for name, image in images.items() if name in ours},
+        **({OBJECT_STORE: minio.version(installation)} if OBJECT_STORE in own and OBJECT_STORE not in images else {}),
+        **{name: version(installation) for name, version in servers.items() if name in own and name not in images},
+        **{name: image for name, image in images.items() if name in own},
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from checkers.costs.measures import BY_KEY, FIGURES
-from checkers.costs.trend import MissingSeries, Series, SeriesAnomaly, SeriesNight, Trend, finding, fresh, told
+from checkers.costs.trend import MissingSeries, Series, SeriesAnomaly, SeriesNight, Trend, finding, fresh, trend_from
 from checkers.costs.worse import FEWEST_NIGHTS
 from reports.drawing.render import html, terminal
 from reports.trend import page
@@ -97,7 +97,7 @@ def rows(*, newest: float = 10.0, anomaly: bool = False) -> dict[str, list[dict[
 
 
 def test_the_page_and_the_terminal_say_what_is_worse() -> None:
-    t = told(rows(newest=30.0, anomaly=True))
+    t = trend_from(rows(newest=30.0, anomaly=True))
     assert (
         t.worse
         and [f.figure for f in t.regressions] == ["write_p50_ms"]
@@ -113,7 +113,7 @@ def test_the_page_and_the_terminal_say_what_is_worse() -> None:
 
 
 def test_a_quiet_week_is_not_worse() -> None:
-    t = told(rows())
+    t = trend_from(rows())
     assert not t.worse and page.banner(t).headline == "Nothing is worse than before"
 
 
@@ -122,7 +122,7 @@ def test_too_few_nights_are_said() -> None:
         k: [r for r in v if r.get("night", NIGHTS[-1]) > NIGHTS[-1 - FEWEST_NIGHTS]]
         for k, v in rows(newest=30.0).items()
     }
-    t = told(few)
+    t = trend_from(few)
     assert {f.state for f in t.findings} == {"too few"} and not t.worse
     assert page.banner(t).headline == f"Too few nights to say: {FEWEST_NIGHTS} earlier ones are needed"
 
@@ -132,7 +132,7 @@ def test_a_series_that_did_not_run_in_the_newest_night_is_not_judged() -> None:
     old = ONE._replace(catalog="jdbc")._asdict()
     found["nights"].append({**found["nights"][0], **old})
     found["points"].append({**found["points"][0], **old})
-    t = told(found)
+    t = trend_from(found)
     assert {f.series for f in t.findings} == {ONE}
     assert "Not run in the newest night: mixed, jdbc, 1.12.0." in html(page.of(t))
 
@@ -156,7 +156,7 @@ def both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 def test_what_is_no_number_in_the_newest_night_is_worse(bad: str) -> None:
     found = rows()
     found["points"][-1][bad] = math.nan
-    t = told(found)
+    t = trend_from(found)
     assert t.worse and [(f.figure, f.state, f.value) for f in t.regressions] == [("write_p50_ms", "no number", None)]
     assert "Worse than before: 1 figure" in html(page.of(t))
     assert "no number: latency of writes, median: – instead of 10" in html(page.of(t))
@@ -164,47 +164,47 @@ def test_what_is_no_number_in_the_newest_night_is_worse(bad: str) -> None:
 
 
 def test_a_series_that_ran_without_any_figure_is_worse_if_an_earlier_night_had_some() -> None:
-    t = told(without(rows(), NIGHTS[1:], "points"))
+    t = trend_from(without(rows(), NIGHTS[1:], "points"))
     assert t.worse and t.missing == (MissingSeries(ONE, 2, 1),)
     assert "Worse than before: 1 series without figures" in html(page.of(t))
     assert "mixed, rest, 1.12.0: ran in 2 runs without any figure; 1 earlier night has figures of it" in html(
         page.of(t)
     )
-    assert not told(without(rows(), NIGHTS, "points")).worse, "it never had any"
+    assert not trend_from(without(rows(), NIGHTS, "points")).worse, "it never had any"
 
 
 def test_a_series_that_most_nights_have_is_worse_when_it_does_not_run() -> None:
     other = of(rows(), NIGHTS, catalog="jdbc")
     gone = both(without(rows(), NIGHTS[-1:], "nights", "points"), other)
-    t = told(gone)
+    t = trend_from(gone)
     assert t.worse and t.missing == (MissingSeries(ONE, 0, 7),)
     assert "mixed, rest, 1.12.0: did not run; 7 earlier nights have figures of it" in html(page.of(t))
-    assert not told(both(without(rows(), NIGHTS[3:], "nights", "points"), other)).worse, "it ran in 3 of 7"
+    assert not trend_from(both(without(rows(), NIGHTS[3:], "nights", "points"), other)).worse, "it ran in 3 of 7"
     few = {k: [r for r in v if r.get("night", NIGHTS[-1]) >= NIGHTS[-FEWEST_NIGHTS]] for k, v in gone.items()}
-    assert not told(few).worse, "too few nights to say that most have it"
+    assert not trend_from(few).worse, "too few nights to say that most have it"
 
 
 @pytest.mark.parametrize("change", [{"iceberg": "1.13.0"}, {"setup": "def"}])
 def test_a_series_with_another_release_or_setup_takes_the_place_of_the_one_before(change: dict[str, str]) -> None:
     before, after = without(rows(), NIGHTS[-2:], "nights", "points"), of(rows(), NIGHTS[-2:], **change)
-    assert not told(both(before, after)).worse
+    assert not trend_from(both(before, after)).worse
     beside = of(rows(), NIGHTS, **change)
-    assert told(both(before, beside)).worse, "one that ran beside it took no place"
+    assert trend_from(both(before, beside)).worse, "one that ran beside it took no place"
 
 
 def test_a_night_that_was_asked_for_and_has_no_run_is_not_compared() -> None:
     tonight = NIGHTS[-1] + timedelta(days=1)
-    t = told(rows(newest=30.0), tonight)
+    t = trend_from(rows(newest=30.0), tonight)
     assert (t.newest, t.ran, t.worse, t.findings) == (tonight, False, False, ())
     assert page.banner(t).status == "unknown" and page.banner(t).headline == f"No run in the night of {tonight}"
     assert f"The newest night before it that has runs is that of {NIGHTS[-1]}" in html(page.of(t))
-    assert t.to_json()["ran"] is False and told(rows()).to_json()["ran"] is True
+    assert t.to_json()["ran"] is False and trend_from(rows()).to_json()["ran"] is True
 
 
 def test_the_first_night_has_nothing_to_compare_with_and_no_chart_of_it_is_worse() -> None:
     """Whatever it found: an anomaly is new only beside an earlier night, though it still fails the command."""
     first = {k: [r for r in v if r.get("night", NIGHTS[-1]) == NIGHTS[-1]] for k, v in rows(anomaly=True).items()}
-    t = told(first)
+    t = trend_from(first)
     found = page.banner(t)
     assert (found.status, found.headline) == ("unknown", "The first night: there is nothing to compare with")
     text = html(page.of(t))
@@ -213,7 +213,7 @@ def test_the_first_night_has_nothing_to_compare_with_and_no_chart_of_it_is_worse
 
 
 def test_a_chart_says_the_median_of_what() -> None:
-    text = html(page.of(told(rows())))
+    text = html(page.of(trend_from(rows())))
     assert "<h3>Latency of writes: median" in text and 'aria-label="Latency of writes: median, night by night"' in text
 
 
@@ -242,12 +242,12 @@ def test_series_of_one_workload_catalog_and_release_are_told_apart_in_words() ->
 
 def test_a_lake_without_runs_has_no_trend() -> None:
     empty: dict[str, list[dict[str, Any]]] = {k: [] for k in rows()}
-    t: Trend = told(empty)
+    t: Trend = trend_from(empty)
     assert t.newest is None and t.findings == () and not t.worse
 
 
 def test_it_is_json() -> None:
-    said = json.loads(json.dumps(told(rows(newest=30.0, anomaly=True)).to_json()))
+    said = json.loads(json.dumps(trend_from(rows(newest=30.0, anomaly=True)).to_json()))
     assert said["worse"] is True and said["newest"] == "2026-11-08"
     assert said["findings"][0]["series"] == {
         "workload": "mixed",
