@@ -88,7 +88,7 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tup
     pairs: list[tuple[str, str]] = []
     for k in about:
         what = tag("b", f"{lostkinds.said(k.harmed)} ({k.showed}): ")
-        now = [lostkinds.do_now(night, k)]
+        now = [lostkinds.do_now(night, k, short=True)]
         commands = lostkinds.commands(night, k, program)
         if k.showed == "new" and commands:
             does, command = commands[0]

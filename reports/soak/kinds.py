@@ -39,6 +39,8 @@ MOST = 40
 NO_REMEDY = "No remedy is known; keep the run, and make it small by the command on its card."
 MOST_LOSSES = 8
 """Names of what was lost that one sentence has."""
+MOST_REST = 160
+"""Characters of what to do that the answer has besides the first sentence."""
 MOST_RUNS = 6
 """Runs that a card links to."""
 GRAVE = (Harm.ROWS, Harm.UNREADABLE)
@@ -228,12 +230,14 @@ def _consequence(k: FailureKind) -> str:
     return ((means.rows if means is not None else "") or harm.rows).format(of=of)
 
 
-def do_now(night: Night, k: FailureKind) -> str:
-    """What to do with the table of the first run of a kind, with a link to that run's card."""
+def do_now(night: Night, k: FailureKind, *, short: bool = False) -> str:
+    """What to do with the table of the first run of a kind, with a link to that run's card; ``short``: of many sentences the first."""
     line, first = k.runs[0]
     card = card_of(night, line, first)
     if first.repair:
-        done = with_code(first.repair if len(k.runs) == 1 else f"{first.repair} (In the first of its runs.)")
+        begin, _, rest = first.repair.partition(". ")
+        text = f"{begin}. The card has the other steps." if short and len(rest) > MOST_REST else first.repair
+        done = with_code(text if len(k.runs) == 1 else f"{text} (In the first of its runs.)")
         return done if card is None else joined((done, " ", link("Open the run's card", card), "."))
     if card is None:
         return ""
