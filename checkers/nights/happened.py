@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.judge.by_engine import named
+from checkers.judge.repair import merged, repair_words
 from checkers.judge.stories import UNREADABLE_STEP, Story, countable, shapes, tally
 from checkers.names import Harm, meaning
 
@@ -21,7 +22,7 @@ class Happened:
         counts: what is counted → how often: ``{"false-failure": 2, "unreadable": 1}``.
         names: of all its anomalies.
         tables: on which it happened.
-        repair: what to do now with the table of the first of them; ``remedy``: what to do that it does not happen again.
+        repair: what to do now with their tables; ``remedy``: what to do that it does not happen again.
         scenarios: of the library, that show it; ``link``: where it is discussed. Both are empty if it is not known.
         card: number of its first card on the run's page, from 1; 0: it has none.
         how: what the one who did it did in the first of them, in a sentence that begins with a verb; empty if nobody knows.
@@ -122,7 +123,7 @@ def _kind(
         tuple(k.scenario for k in first.known),
         first.known[0].link if first.known else None,
         min((cards[id(s)] for s in these if id(s) in cards), default=0),
-        next((s.repair for s in these if s.repair), ""),
+        first.repair if len(these) == 1 else repair_words(merged(step for s in these for step in s.repairs)),
         first.how,
         _steps(first),
         named(first.who, "", {}, catalog),

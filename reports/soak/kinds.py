@@ -39,7 +39,7 @@ MOST = 40
 NO_REMEDY = "No remedy is known; keep the run, and make it small by the command on its card."
 MOST_LOSSES = 8
 """Names of what was lost that one sentence has."""
-MOST_REST = 160
+MOST_REST = 240
 """Characters of what to do that the answer has besides the first sentence."""
 MOST_RUNS = 6
 """Runs that a card links to."""

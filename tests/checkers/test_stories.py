@@ -19,6 +19,7 @@ from checkers.judge.check import ANOMALIES, check
 from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, asks, known_defects, unlike
 from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, tell, who
 from checkers.names import Harm, meaning
+from checkers.nights.happened import happened
 from checkers.pointer import ANSWER, LOST_SWAPS
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Verdict
@@ -724,6 +725,16 @@ def test_who_sends_a_commit_again_that_was_made_is_the_client_of_the_commit_to_w
     assert back.who == "Spark's JDBC catalog client" and back.remedy.startswith("Make the client look at the table")
     assert back.how == "sent a commit again that was made already, which set the table back to it"
     assert story(lost=before, now=after).who == "Spark", "it was passed over"
+
+
+def test_what_to_do_now_about_a_kind_of_failure_of_a_night_is_about_all_its_stories() -> None:
+    e = recorded.load("quick-120")
+    inserts = [o.op for o in e.history.operations() if o.table == "orders" and o.f == "insert"][:2]
+    lost = tuple(anomaly("lost-commit", op, table="orders", evidence={"seen": False}) for op in inserts)
+    told = tell(e, [Verdict("commits", False, lost)], RunFacts("mine", "rest", "1.12.0")).stories
+    (kind,) = happened(told, told, {}, "rest", lambda _: "new")
+    assert len(told) == 2 and kind.counts == {"lost-commit": 2}
+    assert all(op in kind.repair for op in inserts) and kind.repair.count("brings its rows back") == 2
 
 
 def test_a_change_of_metadata_that_is_lost_with_its_commit_is_one_story_of_the_one_who_lost_it() -> None:

@@ -267,11 +267,11 @@ def test_what_to_do_is_said_of_the_first_kind_and_of_the_gravest(tmp_path: Path)
 
 
 def test_the_answer_has_the_first_of_many_steps_and_the_card_all(tmp_path: Path) -> None:
-    long = replace(LOST, repair=f"Register the table under a new name. {'Run w0-1 again there. ' * 9}".rstrip())
+    long = replace(LOST, repair=f"Register the table under a new name. {'Run w0-1 again there. ' * 12}".rstrip())
     made = page.of(a_night(tmp_path, replace(TOLD, happened=(long,))), AGAIN)
     said = dict(next(b for b in made.told if isinstance(b, Pairs)).rows)
     assert "Register the table under a new name. The card has the other steps." in said["do now"]
-    assert "Run w0-1" not in said["do now"] and section(html(made), "lost").count("Run w0-1 again there.") == 9
+    assert "Run w0-1" not in said["do now"] and section(html(made), "lost").count("Run w0-1 again there.") == 12
 
 
 def test_cards_of_new_kinds_are_open_and_come_first(tmp_path: Path) -> None:
