@@ -123,7 +123,7 @@ _REPAIRS: Mapping[str, str] = {
     _REBUILD: "Roll back to the last snapshot before it, or rewrite the rows; keep the old metadata files until that is done.",
     _FILES: "Restore the file if the store keeps versions; else remove its entry.",
     _METADATA: "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them.",
-    _FORMAT: "Rewrite the files of these tables with an engine that follows the specification.",
+    _FORMAT: "Copy the tables with an engine that follows the specification (in Spark `CREATE TABLE … AS SELECT`): old snapshots stay wrong.",
     _LOG: "Compare the versions that the card names; RESTORE the table to the last version before them.",
 }
 """What keeps it from happening again → what to do now with the table."""

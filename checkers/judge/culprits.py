@@ -9,6 +9,7 @@ from typing import Any
 from checkers import pointer
 from checkers.evidence.history import Operation
 from checkers.evidence.tableformat import TableFormat
+from checkers.evidence.tablelog import TableLog
 from checkers.judge.causes import MISSING, Facts
 from checkers.judge.known import CatalogType
 from checkers.names import Culprit, meaning
@@ -57,6 +58,7 @@ def done_by(
     of: TableFormat[Any, Any],
     *,
     cleaned: bool = False,
+    log: TableLog | None = None,
 ) -> DoneBy:
     """Who did what the anomalies of one story say.
 
@@ -64,6 +66,7 @@ def done_by(
         lead: those that the story is named after.
         catalog: what type of catalog it was; None: nobody knows.
         of: the table's format.
+        log: the table's, if there is one.
         cleaned: an operation that deletes files ran on the table, so that it may have deleted them and not the client.
     """
     server = SERVER if catalog is None or catalog.type in DECIDING_SERVERS else CATALOG
@@ -92,7 +95,21 @@ def done_by(
     if how and not of.decides:
         client = f"{engine}'s {_CLIENTS.get(catalog.type, '') if catalog is not None else ''}catalog client"
         return DoneBy(client, o.engine, how, client=True)
-    return DoneBy(engine, o.engine)
+    return DoneBy(
+        engine, o.engine, _brought_back(log, o, lead) if name == "resurrected-row" and log is not None else ""
+    )
+
+
+def _brought_back(log: TableLog, o: Operation, lead: Sequence[Anomaly]) -> str:
+    """How a commit brought rows back: it took away what hid them, or wrote them again; empty if the log has not these rows of it."""
+    keys = {k for a in lead for k in a.keys}
+    at = log.columns.index("id") if "id" in log.columns else 0
+    added = [x for c in log.commits if c.op == o.op for x in c.added or () if x.row[at] in keys]
+    if not added:
+        return ""
+    if all(x.by is not None for x in added):
+        return "removed deletes of these rows from the table, so that they are visible again"
+    return "wrote these rows again" if all(x.by is None for x in added) else ""
 
 
 def _accepted(group: Sequence[Anomaly], facts: Facts, operations: Mapping[str, Operation]) -> str:

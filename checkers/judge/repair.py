@@ -77,7 +77,10 @@ def merged(steps: Iterable[RepairStep]) -> list[RepairStep]:
 
 
 def _look_first(ops: Sequence[str]) -> str:
-    return f"Look first at the rows of {explain.listing(ops, _MOST)}: others have written rows of the same ids since."
+    return (
+        f"Compare first for {explain.listing(ops, _MOST)}: others have written rows of the same ids since, which a DELETE deletes, too, and "
+        "to which an INSERT adds a second one."
+    )
 
 
 def in_order(s: RepairStep, order: Mapping[str, int]) -> RepairStep:

@@ -17,12 +17,14 @@ from reports.run import bands, faulted, stories_view
 from reports.run.card import CardSubject, with_code
 from reports.run.stored import Stored
 from reports.run.stories_view import KnownLine, StoryView
+from workloads.operations.kinds import KINDS
 
+_OWN_TABLES = "A run breaks tables of its own. “Do now” is what one does where such a table is in use."
 MOST_ANSWERS = 3
 """Answers that are told in full; of others a line."""
 MOST_PLACES = 8
 """Tables of an answer."""
-_ROWS_STAND = "None is wrong by it alone; who trusts the metadata (a planner, expiry, another engine) may lose some."
+_ROWS_STAND = "No row is wrong by this yet; who trusts the metadata (a planner, expiry, another engine) may lose some."
 MOST_IDS = 12
 """Ids of one table's rows."""
 
@@ -76,7 +78,8 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
     more = [
         joined((a.headline, f", by {words.shorten(a.views[0].who, 120)}", " ", _cards(a))) for a in every[MOST_ANSWERS:]
     ]
-    return out + ([Text([joined(("besides: ", joined(more, "; ")))], "note")] if more else [])
+    out += [Text([joined(("besides: ", joined(more, "; ")))], "note")] if more else []
+    return out + ([Text([_OWN_TABLES], "note")] if every else [])
 
 
 def _cards(a: RunAnswer) -> str:
@@ -130,7 +133,7 @@ def _damage(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
         return [("lost", _few(_lost(run, a)))]
     if first.harm is Harm.METADATA:
         return [
-            ("wrong", _few(_ways(a))),
+            ("wrong", _few(_ways(run, a))),
             ("tables", _few(tables)),
             (
                 "rows",
@@ -156,22 +159,24 @@ def _gone(run: Stored, table: str) -> str:
 
 
 def _lost(run: Stored, a: RunAnswer) -> Iterator[str]:
-    """``w2-190 (orders, of id 1)``, in the order of the history."""
+    """``INSERT w2-190 (orders, id 1)``, in the order of the history."""
     ops = {op for s in a.stories for step in s.repairs for op in step.ops} or {
         op for s in a.stories for op in s.ops[:1]
     }
     found = [o for o in run.operations if o.op in ops]
     for o in found:
-        asked = explain.arguments(o.value)
-        yield f"{words.shorten(o.op, 40)} ({words.shorten(o.table or '', 60)}{f', {asked}' if asked else ''})"
+        asked = explain.arguments(o.value).removeprefix("of ")
+        verb = f"{kind.verb.upper()} " if (kind := KINDS.get(o.f)) is not None and kind.changes_rows else ""
+        yield f"{verb}{words.shorten(o.op, 40)} ({words.shorten(o.table or '', 60)}{f', {asked}' if asked else ''})"
     yield from sorted(ops - {o.op for o in found})
 
 
-def _ways(a: RunAnswer) -> Iterator[str]:
-    """``the numbers in a snapshot's summary are not those of its files (49 times)``, the most frequent first."""
+def _ways(run: Stored, a: RunAnswer) -> Iterator[str]:
+    """``the numbers in a snapshot's summary are not those of its files (49 times)``, the most frequent first, also inside other stories."""
+    names = {step.name for s in a.stories for step in s.steps if step.most}
     counts: Counter[str] = Counter()
-    for step in (step for s in a.stories for step in s.steps if step.most):
-        counts[step.name] += step.count
+    for step in (step for s in stories_view.unmarked(run) if s.who == a.stories[0].who for step in s.steps):
+        counts[step.name] += step.count if step.name in names else 0
     for name, n in counts.most_common():
         means = meaning(name)
         what = f"{means.sentence[0].lower()}{means.sentence[1:].removesuffix('.')}" if means is not None else name
@@ -232,11 +237,11 @@ def _now(run: Stored, a: RunAnswer) -> str:
     steps = repair.merged(step for steps in (told if alike else told[:1]) for step in steps)
     cards = _numbered([n for n, _ in a.cards]) if a.cards else "the page"
     more = len(a.stories) - len(a.cards)
-    where = f"{cards} and in the list behind {'it' if len(a.cards) == 1 else 'them'}" if more and alike else cards
+    where = f"{cards} and below, in “{more} more like this”" if more and alike else cards
     said = [repair.in_order(step, order).words(where) for step in steps]
-    tables = [s.table for s in a.stories[1:] if s.table and s.repairs]
-    if not alike:
-        said.append(f"{_capital(cards)} say it of {explain.listing(dict.fromkeys(tables))}, too." if tables else "")
+    tables = {v.story.table: n for v, (n, _) in zip(a.views[1:], a.cards[1:], strict=False) if v.story.repairs}
+    others = [f"{words.shorten(t, 60)} see card {n}" for t, n in tables.items() if t]
+    said += [f"For {', for '.join(others)}."] if others and not alike else []
     return with_code(" ".join(filter(None, said)))
 
 

@@ -113,7 +113,11 @@ def _scenario(run: Stored, scope: str) -> Banner:
     state = run.reproduced
     if state == "reproduced":
         status = "reproduced" if told.get("anomalies") else "valid"
-        lead = "This scenario shows a known defect, and it did. " if told.get("anomalies") else ""
+        lead = (
+            "A demonstration on a table of its own: the known defect appeared, as expected. "
+            if told.get("anomalies")
+            else ""
+        )
         return Banner(status, f"Reproduced: {shows}", words.shorten(f"{lead}{told.get('description') or ''}", 700))
     why = strings(mapping((run.results or {}).get("scenario")).get("why"))
     differs = f" Different from the scenario: {'; '.join(why[:4])}." if why else ""

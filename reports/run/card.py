@@ -117,7 +117,7 @@ def card(
     lost = [op for op, part in parts.items() if part == LOST]
     seen += picture.blocks(picture.interleaving(shown, few, bands, lost), f"Operations of anomaly {found.n}")
     if few:
-        seen += [operations.table(shown, few, parts=parts)]
+        seen += [operations.table(shown, few, parts=parts, keys=() if a is None else a.keys)]
         seen += _more(len(involved) - most_ops, "operation", ", in results.json.")
     if a is not None:
         seen += [*_snapshots(shown, a, few), *_requests(shown, a), *_minimal(shown, a, view)]
@@ -422,7 +422,9 @@ def _requests(shown: Shown, a: Anomaly) -> list[Block]:
     few = passed[:MOST_REQUESTS]
     more = _more(len(passed) - MOST_REQUESTS, "request", ", in proxy.jsonl.")
     table = Table(_REQUESTS, [_request(shown, r) for r in few])
-    return [Fold("What the proxies saw", [table, *more], any(r.faults for r in few))]
+    return [
+        Fold("What the proxies saw", [table, *more], any(r.faults or r.held for r in few) or a.name == "lost-commit")
+    ]
 
 
 def _request(shown: Shown, r: ChangeRequest) -> TableRow:

@@ -17,17 +17,17 @@ _NOT_TOLD = re.compile(r"(?P<said>.*) \(nemesis: not told\)")
 _MADE_UP = re.compile(r"(?P<told>.*) \(nemesis\)")
 
 
-_COUNTED = re.compile(r"(UPDATE|INSERT 0|DELETE) (\d+)")
+_MOVED = re.compile(r"UPDATE (\d+)")
 
 
-def _rows(said: str) -> str:
-    """The answer of PostgreSQL in words: ``UPDATE of 1 row``."""
-    return _COUNTED.sub(lambda m: f"{m[1].removesuffix(' 0')} of {words.plural(int(m[2]), 'row')}", said)
+def _pointer(said: str) -> str:
+    """The answer of a catalog's database in words: ``UPDATE 1: the pointer was moved``."""
+    return _MOVED.sub(lambda m: f"{m[0]}: the pointer was {'moved' if int(m[1]) else 'not moved'}", said)
 
 
 def reply(r: ChangeRequest) -> str:
     """What a service answered, and what of that the writer was told."""
-    return _rows(_reply(r))
+    return _pointer(_reply(r))
 
 
 def _reply(r: ChangeRequest) -> str:

@@ -136,19 +136,25 @@ _PART = TableColumn("its commit", most=40)
 
 
 def table(
-    shown: Shown, operations: Iterable[Operation], *, tables: bool = False, parts: Mapping[str, str] = _NO_PARTS
+    shown: Shown,
+    operations: Iterable[Operation],
+    *,
+    tables: bool = False,
+    parts: Mapping[str, str] = _NO_PARTS,
+    keys: Collection[int] = (),
 ) -> Table:
     """Operations as rows; who points at one reads its process and its events in the history.
 
     Args:
         tables: also on which table each was.
         parts: what became of the commits of some.
+        keys: ids of the rows that matter in what reads returned.
     """
     more = (*((_PART,) if parts else ()), *((_TABLE,) if tables else ()))
-    return Table((_COLUMNS[0], *more, *_COLUMNS[1:]), [_row(shown, o, tables, parts) for o in operations])
+    return Table((_COLUMNS[0], *more, *_COLUMNS[1:]), [_row(shown, o, tables, parts, keys) for o in operations])
 
 
-def _row(shown: Shown, o: Operation, tables: bool, parts: Mapping[str, str]) -> TableRow:
+def _row(shown: Shown, o: Operation, tables: bool, parts: Mapping[str, str], keys: Collection[int]) -> TableRow:
     commits = shown.commits.get(o.op, ())
     made = [f"seq {c.sequence_number}" + (f", attempt {c.attempt}" if (c.attempt or 1) > 1 else "") for _, c in commits]
     snapshots = "; ".join(made[:4]) + (f"; {len(made) - 4} more" if len(made) > 4 else "")
@@ -173,14 +179,18 @@ def _row(shown: Shown, o: Operation, tables: bool, parts: Mapping[str, str]) -> 
         snapshot(scan) if (scan := shown.scanned(o)) is not None else "–",
         snapshots or "–",
     ]
-    return TableRow(cells, below=_said(o), of=o.op)
+    return TableRow(cells, below=_said(o, keys), of=o.op)
 
 
-def _said(o: Operation) -> str | Markup:
-    """What an operation was answered: its error, or its result."""
+def _said(o: Operation, keys: Collection[int]) -> str | Markup:
+    """What an operation was answered: its error, or its result, of many rows also those that matter."""
     if o.error:
         name, message = error_chain.most_specific(o.error)
         first = next((x.strip() for x in message.splitlines() if x.strip()), "")
         return tag("span", words.shorten(f"{error_chain.short_class(name)}: {first}", 240), "error")
     result = words.result(o.result) if o.type == "ok" else ""
+    if result.endswith(" rows") and keys and isinstance(o.result, list):
+        rows = [r for r in o.result if isinstance(r, list) and r and r[0] in keys]
+        ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(sorted(keys))}"
+        result += f", of {ids} " + (explain.listing((words.arguments(r) for r in rows), 6) if rows else "none")
     return muted(f"returned {result}") if result else ""

@@ -70,7 +70,10 @@ def test_a_commit_that_was_never_made_is_run_again() -> None:
         ("false-failure", "Do not run b again: the table has its rows."),
         ("undelete", "Run b again while nothing else writes (id 2): the deleted rows are still there."),
         ("resurrected-row", "Delete the rows that came back (id 2); this card shows them whole."),
-        ("summary-count", "Rewrite the files of these tables with an engine that follows the specification."),
+        (
+            "summary-count",
+            "Copy the tables with an engine that follows the specification (in Spark `CREATE TABLE … AS SELECT`): old snapshots stay wrong.",
+        ),
         ("stale-read", ""),
     ],
 )
@@ -91,7 +94,8 @@ def test_an_unreadable_table_is_set_back_to_the_last_state_whose_files_are_there
     assert story.repair == (
         f"The last readable state of {b.table} is snapshot {c.snapshot_id} ({c.label}): register that under a new name, "
         f"`CALL {catalog}.system.register_table('{name}_saved', '{m.location}')`, and let writers and readers use it. Both names have the "
-        "same files: run no expiry or orphan removal until the old name is dropped, without PURGE. No acknowledged commit is lost by that. "
+        "same files: run no expiry or orphan removal until the old one is dropped, without PURGE; then rename the new one if the catalog can. "
+        "No acknowledged commit is lost by that. "
         f"That state lacks {b.culprit.op}, which was not acknowledged: run it again there only if you still want its rows."
     )
     gone = replace(log, missing_files=(MissingFile("x", log.metadata[-1].snapshots),))
@@ -128,6 +132,9 @@ def test_steps_of_one_text_are_one_step_in_the_order_of_the_history() -> None:
     assert in_order(one, {"a": 0, "b": 1}).words("cards 1–2") == "Run a, b again: their statements are on cards 1–2."
     assert steps[0].words() == "Run b again: its statement is on this card. note"
     (looked,) = merged([replace(s, changed=s.ops) for s in steps])
-    assert looked.words("x").endswith("Look first at the rows of b, a: others have written rows of the same ids since.")
+    assert looked.words("x").endswith(
+        "Compare first for b, a: others have written rows of the same ids since, which a DELETE deletes, too, and to which an INSERT adds "
+        "a second one."
+    )
     assert len(merged([*steps, RepairStep("Delete them{ids}.", (), (1, 2))])) == 2
     assert RepairStep("Delete them{ids}.", (), (1, 2)).words() == "Delete them (ids 1, 2)."

@@ -21,20 +21,20 @@ DID, SAID = "the catalog carried out the commit of w2-30", "the catalog's answer
     [
         (
             "UPDATE 1, told 429 (nemesis)",
-            "UPDATE of 1 row, and the writer was told 429",
-            f"{DID} (UPDATE of 1 row), and the writer was told 429",
+            "UPDATE 1: the pointer was moved, and the writer was told 429",
+            f"{DID} (UPDATE 1: the pointer was moved), and the writer was told 429",
         ),
         ("200, told 502 (nemesis)", "200, and the writer was told 502", f"{DID} (200), and the writer was told 502"),
         (
             "UPDATE 1 (nemesis: not told)",
-            "UPDATE of 1 row, which the writer was not told",
-            f"{DID} (UPDATE of 1 row), which the writer was not told",
+            "UPDATE 1: the pointer was moved, which the writer was not told",
+            f"{DID} (UPDATE 1: the pointer was moved), which the writer was not told",
         ),
         ("200", "200", f"{DID} (200)"),
         (
             "UPDATE 0 (nemesis: not told)",
-            "UPDATE of 0 rows, which the writer was not told",
-            f"{SAID} UPDATE of 0 rows, which the writer was not told",
+            "UPDATE 0: the pointer was not moved, which the writer was not told",
+            f"{SAID} UPDATE 0: the pointer was not moved, which the writer was not told",
         ),
         ("503 (nemesis)", "none; the writer was told 503", f"{SAID} none; the writer was told 503"),
         ("409", "409", f"{SAID} 409"),

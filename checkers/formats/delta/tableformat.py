@@ -23,7 +23,7 @@ class Delta(TableFormat[DeltaCommit, DeltaMetadata]):
     keeper = "the log store"  # it looks, and writes: the object store answers each request rightly
     guard = (
         "Use a log store that writes a version's file only if there is none, for all clients of the table: `spark.delta.logStore.s3a.impl` = "
-        "`io.delta.storage.S3DynamoDBLogStore`, or one that writes with If-None-Match (docs/formats.md)."
+        "`io.delta.storage.S3DynamoDBLogStore`, which needs its jar and a table in DynamoDB, or one of docs/formats.md."
     )
 
     def backoff(self, properties: Mapping[str, Any]) -> RetryLimits:

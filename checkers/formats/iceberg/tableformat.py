@@ -76,7 +76,8 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
         catalog, _, name = table.partition(".")
         return (
             f"register that under a new name, `CALL {catalog}.system.register_table('{name}_saved', '{m.location}')`, and let writers and "
-            "readers use it. Both names have the same files: run no expiry or orphan removal until the old name is dropped, without PURGE"
+            "readers use it. Both names have the same files: run no expiry or orphan removal until the old one is dropped, without PURGE; "
+            "then rename the new one if the catalog can"
         )
 
     def brought_back(self, c: IcebergCommit, table: str) -> str | None:
