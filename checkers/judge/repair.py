@@ -50,6 +50,7 @@ class RepairStep:
             "{it}": "it" if one else "them",
             "{its}": "its" if one else "their",
             "{was}": "was" if one else "were",
+            "{order}": "" if one else ", in this order",
             "{statements}": "its statement is" if one else "their statements are",
         }
         text = self.text
@@ -85,7 +86,8 @@ def _look_first(ops: Sequence[str]) -> str:
 
 def in_order(s: RepairStep, order: Mapping[str, int]) -> RepairStep:
     """The step with its operations in an order: operation → its place."""
-    return replace(s, ops=tuple(sorted(s.ops, key=lambda op: order.get(op, len(order)))))
+    ops, changed = (tuple(sorted(these, key=lambda op: order.get(op, len(order)))) for these in (s.ops, s.changed))
+    return replace(s, ops=ops, changed=changed, note=_look_first(changed) if changed else s.note)
 
 
 def repair_words(steps: Iterable[RepairStep], card: str = THIS_CARD) -> str:
@@ -209,7 +211,7 @@ def _again(
         yield RepairStep(_RUN_AGAIN, tuple(run), note=note, changed=tuple(run) if makers else ())
 
 
-_RUN_AGAIN = "Once it cannot happen again (see “avoid it”), run {ops} again: {statements} on {card}, and the table has nothing of {it}."
+_RUN_AGAIN = "Once it cannot happen again (see “avoid it”), run {ops} again{order}: {statements} on {card}, and the table has nothing of {it}."
 
 
 def _there_now(log: TableLog, keys: Sequence[int]) -> list[str] | None:

@@ -175,8 +175,8 @@ def _ways(run: Stored, a: RunAnswer) -> Iterator[str]:
     """``the numbers in a snapshot's summary are not those of its files (49 times)``, the most frequent first, also inside other stories."""
     names = {step.name for s in a.stories for step in s.steps if step.most}
     counts: Counter[str] = Counter()
-    for step in (step for s in stories_view.unmarked(run) if s.who == a.stories[0].who for step in s.steps):
-        counts[step.name] += step.count if step.name in names else 0
+    for s in (s for s in stories_view.unmarked(run) if s.who == a.stories[0].who):
+        counts.update({step.name: step.count for step in s.steps if step.name in names})
     for name, n in counts.most_common():
         means = meaning(name)
         what = f"{means.sentence[0].lower()}{means.sentence[1:].removesuffix('.')}" if means is not None else name

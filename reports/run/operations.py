@@ -192,5 +192,5 @@ def _said(o: Operation, keys: Collection[int]) -> str | Markup:
     if result.endswith(" rows") and keys and isinstance(o.result, list):
         rows = [r for r in o.result if isinstance(r, list) and r and r[0] in keys]
         ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(sorted(keys))}"
-        result += f", of {ids} " + (explain.listing((words.arguments(r) for r in rows), 6) if rows else "none")
+        result += f", of {ids} " + (explain.listing((f"({words.arguments(r)})" for r in rows), 6) if rows else "none")
     return muted(f"returned {result}") if result else ""

@@ -647,6 +647,27 @@ def test_who_did_it_is_the_engine_of_the_operation_at_fault_unless_the_catalog_a
     assert story.engine == ("spark" if who_did_it.startswith("Spark") and " or " not in who_did_it else "")
 
 
+def test_how_a_row_came_back_is_read_in_the_commit_that_brought_it() -> None:
+    e = recorded.load("quick-120")
+    log = e.logs["orders"]
+    c = next(c for c in log.commits if c.op is not None and c.added)
+    assert c.op is not None and c.added
+    at = log.columns.index("id")
+    back = anomaly("resurrected-row", c.op, checker="replay", table="orders", keys=(c.added[0].row[at],))
+
+    def how(by: str | None) -> str:
+        added = tuple(replace(x, by=by) for x in c.added or ())
+        commits = tuple(replace(x, added=added) if x is c else x for x in log.commits)
+        seen = replace(e, logs={**e.logs, "orders": replace(log, commits=commits)})
+        (story,) = tell(seen, [Verdict("replay", False, (back,))], RunFacts("mine", "rest", "1.12.0")).stories
+        return story.how
+
+    assert (
+        how("data/x-deletes.puffin") == "removed deletes of these rows from the table, so that they are visible again"
+    )
+    assert how(None) == "wrote these rows again"
+
+
 @pytest.mark.parametrize(
     ("found", "how"),
     [

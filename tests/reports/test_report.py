@@ -874,6 +874,21 @@ def test_the_picture_shows_that_an_acknowledged_commit_is_lost(run: Path) -> Non
     assert "lost" not in str(picture.blocks(picture.interleaving(shown, [o], ()), "x"))
 
 
+def test_of_many_rows_that_a_read_returned_a_card_shows_those_that_matter(run: Path) -> None:
+    shown = shown_of(stored.load(run))
+    o = shown.operations["w1-0"]
+    rows = [[n, f"w0-{n}", 0] for n in range(9)]
+    read_rows = structs.replace(o, f="read", type="ok", result=rows, error=None)
+
+    def below(*keys: int) -> str:
+        return operations.table(shown, [read_rows], keys=keys).rows[0].below
+
+    assert "returned 9 rows, of id 7 (7, w0-7, 0)" in below(
+        7
+    ) and "returned 9 rows, of ids 7, 70 (7, w0-7, 0)" in below(7, 70)
+    assert "returned 9 rows, of id 70 none" in below(70) and below().endswith("9 rows</span>")
+
+
 def test_a_card_has_the_statements_the_meaning_of_its_name_and_who_executed_it(run: Path) -> None:
     html = page.render(run)
     card_of = html[html.index('id="anomaly-1"') :]
@@ -1115,14 +1130,14 @@ def test_what_to_do_that_differs_from_table_to_table_is_said_of_the_first(run: P
         return replace(lost(n, table), repairs=(RepairStep(f"Set {table} back."),))
 
     top = re.sub("<[^>]+>", "", first_screen(run, set_back(0, "orders"), set_back(1, "people")))
-    assert "Set orders back. Cards 1–2 say it of people, too." in top and "Set people" not in top
+    assert "Set orders back. For people see card 2." in top and "Set people" not in top
 
 
 def test_the_first_screen_names_what_an_operation_was_to_change_if_its_rows_are_not_known(run: Path) -> None:
     o = next(o for o in stored.load(run).operations if o.op == "w1-0")
     told = replace(lost(0, "orders"), ops=("w1-0",), keys=())
     asked = explain.arguments(o.value)
-    assert f"w1-0 (orders, {asked})" in first_screen(run, told)
+    assert "DELETE w1-0 (orders, id 7)" in first_screen(run, told)
     assert f"orders: what w1-0 was to change, {asked}" in first_screen(run, replace(told, name="undelete"))
 
 
