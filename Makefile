@@ -36,18 +36,18 @@ ON_SPARK = -m "spark $(LEFT_OUT)" -n $(SPARK_JOBS) --dist loadgroup --durations=
 
 # Skipped in one line where no engine can be had. One process: they count what the engine has.
 IN_CONTAINERS = $(BOOTSTRAP) python -m compose.docker.local test -m "docker $(LEFT_OUT)" tests/docker tests/compose/test_container.py --durations=10
-CONTAINERS_LOG := build/test-docker.log
+PLAIN_LOG := build/test-plain.log
 
 # pytest prepares every test file in each of its processes, unless the outcome may be kept beside the file.
 test test-fast test-plain test-spark: export PYTHONDONTWRITEBYTECODE =
 
-# Those in containers wait half of their time, for servers and faults; the plain ones, which compute, take what they leave of the cores.
+# Those in containers and those on Spark wait for servers, drivers and faults; the plain ones, which compute, take what they leave of the cores.
 test: setup ## All tests but the nightly ones; those in containers only where a Docker engine runs or can be started
-	@mkdir -p $(dir $(CONTAINERS_LOG)); code=0; \
-		$(IN_CONTAINERS) > $(CONTAINERS_LOG) 2>&1 & containers=$$!; \
-		nice -n 10 $(BOOTSTRAP) pytest $(PLAIN) || code=$$?; \
-		wait $$containers || code=$$?; cat $(CONTAINERS_LOG); \
+	@mkdir -p $(dir $(PLAIN_LOG)); code=0; \
+		nice -n 10 $(BOOTSTRAP) pytest $(PLAIN) > $(PLAIN_LOG) 2>&1 & plain=$$!; \
+		$(IN_CONTAINERS) || code=$$?; \
 		test $$code -ge 128 || $(BOOTSTRAP) pytest $(ON_SPARK) || code=$$?; \
+		wait $$plain || code=$$?; cat $(PLAIN_LOG); \
 		$(if $(LEFT_OUT),echo "make test left out the tests with the marker nightly: make test-all runs all";) exit $$code
 
 test-all: LEFT_OUT =

@@ -145,32 +145,52 @@ def test_checks_that_miss_the_aim_say_so_and_pass(tmp_path: Path) -> None:
     assert checks(tmp_path, seconds=60 * 41).returncode == 1
 
 
-def made(place: Path, target: str, fails: str = "nothing") -> tuple[int, str, list[str]]:
-    """``make`` with a Python that does nothing, and fails if it is called with ``fails``: exit code, output, and which tests it was to run."""
+def made(place: Path, target: str, fails: str = "nothing", first: str = ":") -> tuple[int, str, list[str]]:
+    """``make`` with a Python that does nothing: exit code, output, and which tests it was to run.
+
+    Args:
+        fails: Python fails if it is called with that.
+        first: what Python does before it ends, in the language of the shell.
+    """
     python = place / "python"
-    script = f'echo "$@" >> "{place}/called"; case "$*" in *"{fails}"*) echo it failed; exit 1;; esac'
+    script = f'echo "$@" >> "{place}/called"; {first}; case "$*" in *"{fails}"*) echo it failed; exit 1;; esac'
     python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)
-    words = ("--no-print-directory", target, f"PYTHON={python}", "JOBS=1", f"CONTAINERS_LOG={place}/log")
+    words = ("--no-print-directory", target, f"PYTHON={python}", "JOBS=1", f"PLAIN_LOG={place}/log")
     done = subprocess.run(["make", *words], capture_output=True, text=True, cwd=ROOT, timeout=60)
     called = (place / "called").read_text()
     return done.returncode, done.stdout, re.findall(r" -m ((?:not |and |spark |docker |nightly )+)", called)
 
 
-OTHERS = {"not spark and not docker", "docker"}
-"""Which tests run side by side, before those on Spark."""
+ONE_BY_ONE = ["docker", "spark"]
+"""Which tests run one after the other, and the others beside them."""
+BESIDE = "not spark and not docker"
 
 
-def test_make_test_runs_those_on_spark_alone_and_leaves_out_the_nightly_ones(tmp_path: Path) -> None:
+def test_make_test_runs_all_but_the_nightly_ones(tmp_path: Path) -> None:
     code, said, ran = made(tmp_path, "test")
     assert code == 0 and "make test-all runs all" in said
-    assert {*ran[:2]} == {f"{one} and not nightly " for one in OTHERS} and ran[2:] == ["spark and not nightly "]
+    ran.remove(f"{BESIDE} and not nightly ")
+    assert ran == [f"{one} and not nightly " for one in ONE_BY_ONE]
+
+
+@pytest.mark.parametrize("other", ONE_BY_ONE)
+def test_make_test_runs_the_plain_ones_beside_the_others(tmp_path: Path, other: str) -> None:
+    """Each waits for the other one to be there, too."""
+    os.mkfifo(tmp_path / "met")
+    code, _, ran = made(
+        tmp_path,
+        "test",
+        first=f'case "$*" in *"-m {BESIDE}"*) read _ < "{tmp_path}/met";; *"-m {other}"*) echo > "{tmp_path}/met";; esac',
+    )
+    assert code == 0 and len(ran) == 3
 
 
 def test_make_test_all_leaves_out_none(tmp_path: Path) -> None:
     code, said, ran = made(tmp_path, "test-all")
     assert code == 0 and "nightly" not in said
-    assert {one.strip() for one in ran[:2]} == OTHERS and [one.strip() for one in ran[2:]] == ["spark"]
+    ran.remove(f"{BESIDE} ")
+    assert [one.strip() for one in ran] == ONE_BY_ONE
 
 
 @pytest.mark.parametrize("fails", ["-m not spark", "-m docker", "-m spark"])
