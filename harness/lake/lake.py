@@ -45,6 +45,7 @@ from checkers.lake.rows import Rows
 from checkers.lake.tables import LAKE_TABLES, LAKE_VERSION, RUNS_TABLE, TableSchema
 from compose.redaction import Redaction
 from harness.lake.errors import Collision, LakeError, NotWritten, full
+from harness.lake.laketable import LakeTable
 from harness.lake.place import CATALOG_FILE, Place
 
 T = TypeVar("T")
@@ -99,7 +100,7 @@ class Lake:
             except (NoSuchTableError, NoSuchNamespaceError):
                 raise LakeError(f"{self.place.name}: no lake is there; make one with `icequake lake init`") from None
         _same_version(found, name, self.place)
-        return found
+        return LakeTable.of(found)
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[None]:

@@ -400,6 +400,20 @@ def test_old_snapshots_expire_and_leave_no_files(one_run: Path, tmp_path: Path) 
         assert content(lake, name) == before
 
 
+def test_a_transaction_applies_its_changes_once_and_leaves_the_table_as_it_was(tmp_path: Path) -> None:
+    with opened(embedded(tmp_path), make=True) as lake:
+        table = lake.table(COMMITS.name)
+        change = table.transaction()
+        assert change.table_metadata is change.table_metadata
+        change.set_properties(a="1")
+        assert change.table_metadata is change.table_metadata and change.table_metadata.properties["a"] == "1"
+        change.set_properties(a="2")
+        assert change.table_metadata.properties["a"] == "2"
+        assert "a" not in table.metadata.properties
+        change.commit_transaction()
+        assert lake.table(COMMITS.name).metadata.properties["a"] == table.metadata.properties["a"] == "2"
+
+
 def aged(lake: Lake, folder: RunFolder) -> list[dict[str, object]]:
     """Let ``commits`` have as many snapshots as expire, some of whose files the newest ones need by another manifest; all its rows."""
     rows = read(folder)[COMMITS.name]
