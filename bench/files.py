@@ -274,7 +274,7 @@ def stage(name: str, where: str) -> dict[str, Any]:
     import time
     from pathlib import Path
 
-    from checkers.clients import history_files, models
+    from checkers.clients import jepsen, models
     from checkers.columns.engine import judge_frame
     from checkers.columns.frames import frame_of
     from checkers.columns.hashing import Unordinary
@@ -287,6 +287,7 @@ def stage(name: str, where: str) -> dict[str, Any]:
 
     by_table: Any
     by_columns: Any
+    load_history: Any
     try:  # other checkouts may not have them
         from checkers.judge.by_table import judged as by_table
     except ImportError:
@@ -295,6 +296,10 @@ def stage(name: str, where: str) -> dict[str, Any]:
         from checkers.clients.lists import judged as by_columns
     except ImportError:
         by_columns = None
+    try:
+        from checkers.clients.history_files import load as load_history
+    except ImportError:
+        load_history = vars(jepsen)["load"]  # where it stood before
 
     def seconds() -> float:
         return sum(os.times()[:4])
@@ -303,7 +308,7 @@ def stage(name: str, where: str) -> dict[str, Any]:
     began = seconds()
     if path.suffix == ".edn":
         verdict: Any = by_columns(path, "list-append") if name == "whole" and by_columns is not None else None
-        history: Any = history_files.load(path) if verdict is None else None
+        history: Any = load_history(path) if verdict is None else None
         if name == "judge":
             began = seconds()
         if name != "read":
