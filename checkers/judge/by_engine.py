@@ -44,7 +44,7 @@ def version_of(engine: str, versions: Mapping[str, str]) -> str:
 
 
 def _server(catalog: str, versions: Mapping[str, str]) -> str:
-    """``Iceberg's REST fixture 1.11.0``."""
+    """``Iceberg's REST test fixture 1.11.0``."""
     return " ".join(filter(None, (SERVER_TITLES.get(catalog, catalog), versions.get(catalog))))
 
 
@@ -56,7 +56,7 @@ def _of_format(who: str, versions: Mapping[str, str]) -> str:
 
 def named(who: str, engine: str, versions: Mapping[str, str], catalog: str = "") -> str:
     """Who did something, with the version if a plan has it: ``DuckDB 1.4.2, …``, ``Spark's JDBC catalog client (Spark 4.1.4, …)``, ``the
-    catalog server (Iceberg's REST fixture 1.11.0)``.
+    catalog server (Iceberg's REST test fixture 1.11.0)``.
 
     Args:
         engine: that it is, or is a part of; empty for none.

@@ -118,10 +118,18 @@ def _accepted(group: Sequence[Anomaly], facts: Facts, operations: Mapping[str, O
     lost = sorted({op for a in group for op in facts.lost(a)})
     by = explain.listing(dict.fromkeys(explain.engine(operations[op]) for op in lost if op in operations))
     if answers and by:
-        return f"answered {explain.listing(answers)} to what {by} committed, and did not make it"
+        said = f"answered {explain.listing(answers)} to what {by} committed{_endpoint(group)}, and did not make it"
+        taken = any(facts.instead(a) for a in group)
+        return f"{said}: another commit had taken its place" if taken else said
     if any(facts.instead(a) for a in group):
         return "accepted two commits on the same version of the table, and one took the place of the other"
     return "acknowledged a commit that no version of the table has" if any(_unmade(a) for a in group) else ""
+
+
+def _endpoint(group: Sequence[Anomaly]) -> str:
+    """By which endpoint it was asked, if not by that of the table."""
+    asked = any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in group)
+    return " by POST /v1/transactions/commit" if asked else ""
 
 
 def _unmade(a: Anomaly) -> bool:
@@ -133,7 +141,7 @@ def _believed(name: str, group: Sequence[Anomaly], cleaned: bool) -> str:
     if name == "duplicate-commit":
         return "sent a commit again that was made already"
     gone = not cleaned and any(a.name in MISSING for a in group)
-    return f"did not learn that its commit was made, reported it as failed{_DELETED if gone else ''}"
+    return f"lost the answer to its commit, and reported it as failed though it was made{_DELETED if gone else ''}"
 
 
 _DELETED = ", and deleted its files, which the table needs"

@@ -76,7 +76,7 @@ CATALOG_TYPES: Mapping[str, CatalogType] = {
 }
 """The catalogs that come with icequake; ``compose.catalogs`` has them, which stands beside the checkers."""
 SERVER_TITLES: Mapping[str, str] = {
-    "rest": "Iceberg's REST fixture",
+    "rest": "Iceberg's REST test fixture",
     "nessie": "Nessie",
     "nessie-native": "Nessie",
     "polaris": "Polaris",

@@ -74,20 +74,26 @@ def merged(steps: Iterable[RepairStep]) -> list[RepairStep]:
             keys=tuple(dict.fromkeys((*before.keys, *s.keys))),
             changed=tuple(dict.fromkeys((*before.changed, *s.changed))),
         )
-    return [replace(s, note=_look_first(s.changed)) if s.changed else s for s in found.values()]
+    return [replace(s, note=_look_first(s.ops, s.changed)) if s.changed else s for s in found.values()]
 
 
-def _look_first(ops: Sequence[str]) -> str:
+def _look_first(ops: Sequence[str], changed: Sequence[str]) -> str:
+    free = [op for op in ops if op not in changed]
+    alone = (
+        f"Only {explain.listing(free, _MOST)} can be run as {'it is' if len(free) == 1 else 'they are'}. "
+        if free
+        else ""
+    )
     return (
-        f"Compare first for {explain.listing(ops, _MOST)}: others have written rows of the same ids since, which a DELETE deletes, too, and "
-        "to which an INSERT adds a second one."
+        f"{alone}Look at the ids of {'the others' if free else 'them'} first: others have written these rows since, which a DELETE would "
+        "delete, too, and to which an INSERT would add a second one."
     )
 
 
 def in_order(s: RepairStep, order: Mapping[str, int]) -> RepairStep:
     """The step with its operations in an order: operation → its place."""
     ops, changed = (tuple(sorted(these, key=lambda op: order.get(op, len(order)))) for these in (s.ops, s.changed))
-    return replace(s, ops=ops, changed=changed, note=_look_first(changed) if changed else s.note)
+    return replace(s, ops=ops, changed=changed, note=_look_first(ops, changed) if changed else s.note)
 
 
 def repair_words(steps: Iterable[RepairStep], card: str = THIS_CARD) -> str:
@@ -211,7 +217,10 @@ def _again(
         yield RepairStep(_RUN_AGAIN, tuple(run), note=note, changed=tuple(run) if makers else ())
 
 
-_RUN_AGAIN = "Once it cannot happen again (see “avoid it”), run {ops} again{order}: {statements} on {card}, and the table has nothing of {it}."
+_RUN_AGAIN = (
+    "Once it cannot happen again (see “avoid it”), run {ops} again{order}: {statements} on {card}, and none of {its} effects is in the "
+    "table."
+)
 
 
 def _there_now(log: TableLog, keys: Sequence[int]) -> list[str] | None:

@@ -20,6 +20,7 @@ from reports.run.stories_view import KnownLine, StoryView
 from workloads.operations.kinds import KINDS
 
 _OWN_TABLES = "A run breaks tables of its own. “Do now” is what one does where such a table is in use."
+_NOT_KNOWN = "no scenario of the library shows it under these conditions"
 MOST_ANSWERS = 3
 """Answers that are told in full; of others a line."""
 MOST_PLACES = 8
@@ -110,7 +111,7 @@ def _facts(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
         ("provoked by", _provoked(run, a)),
         ("do now", _now(run, a)),
         ("avoid it", with_code(next(iter(remedies), ""))),
-        ("known", joined(map(_known, known), "; ")),
+        ("known", joined(map(_known, known), "; ") or ("" if run.scenario else _NOT_KNOWN)),
     ]
     return [(name, said) for name, said in pairs if said]
 
@@ -237,7 +238,7 @@ def _now(run: Stored, a: RunAnswer) -> str:
     steps = repair.merged(step for steps in (told if alike else told[:1]) for step in steps)
     cards = _numbered([n for n, _ in a.cards]) if a.cards else "the page"
     more = len(a.stories) - len(a.cards)
-    where = f"{cards} and below, in “{more} more like this”" if more and alike else cards
+    where = f"{cards} and, of {words.plural(more, 'more event')} like these, below them" if more and alike else cards
     said = [repair.in_order(step, order).words(where) for step in steps]
     tables = {v.story.table: n for v, (n, _) in zip(a.views[1:], a.cards[1:], strict=False) if v.story.repairs}
     others = [f"{words.shorten(t, 60)} see card {n}" for t, n in tables.items() if t]

@@ -120,7 +120,7 @@ def card(
         seen += [operations.table(shown, few, parts=parts, keys=() if a is None else a.keys)]
         seen += _more(len(involved) - most_ops, "operation", ", in results.json.")
     if a is not None:
-        seen += [*_snapshots(shown, a, few), *_requests(shown, a), *_minimal(shown, a, view)]
+        seen += [*_snapshots(shown, found, few), *_requests(shown, found), *_minimal(shown, a, view)]
         seen += _trail_of(a) if found.n <= FULL_CARDS else []
         seen += _evidence(a, most)
     seen += [block for other in found.others[:MOST_OTHERS] for block in _other(other, most)]
@@ -324,17 +324,21 @@ _SNAPSHOTS = (
 _SNAPSHOT_ID = re.compile(r"(?<=snapshot )\d{15,}")
 
 
-def _snapshots(shown: Shown, a: Anomaly, involved: Sequence[Operation]) -> list[Block]:
+def _snapshots(shown: Shown, found: CardSubject, involved: Sequence[Operation]) -> list[Block]:
     """Its snapshots and those of its operations, even if the checker did not name them; rows are those of its keys, or all if it names none."""
-    ids = dict.fromkeys((*a.snapshots, *map(int, _SNAPSHOT_ID.findall(a.explanation))))
+    a = found.anomaly
+    if a is None:
+        return []
+    said = f"{a.explanation} {found.view.story.repair if found.view is not None else ''}"
+    ids = dict.fromkeys((*a.snapshots, *map(int, _SNAPSHOT_ID.findall(said))))
     for o in involved:
         ids.update(dict.fromkeys(c.snapshot_id for _, c in shown.commits.get(o.op, ())))
-    found = sorted((shown.snapshots[s] for s in ids if s in shown.snapshots), key=lambda lc: lc[1].sequence_number)
-    if not found:
+    named = sorted((shown.snapshots[s] for s in ids if s in shown.snapshots), key=lambda lc: lc[1].sequence_number)
+    if not named:
         return []
     change = TableColumn("net change" + (" of the rows involved" if a.keys else ""))
-    rows = [_snapshot(shown, log, c, a.keys) for log, c in found[:MOST_SNAPSHOTS]]
-    return [Table([*_SNAPSHOTS, change], rows), *_more(len(found) - MOST_SNAPSHOTS, "snapshot")]
+    rows = [_snapshot(shown, log, c, a.keys) for log, c in named[:MOST_SNAPSHOTS]]
+    return [Table([*_SNAPSHOTS, change], rows), *_more(len(named) - MOST_SNAPSHOTS, "snapshot")]
 
 
 def _snapshot(shown: Shown, log: TableLog, c: Commit, keys: Sequence[int]) -> TableRow:
@@ -415,8 +419,14 @@ _REQUESTS = (
 )
 
 
-def _requests(shown: Shown, a: Anomaly) -> list[Block]:
-    passed = shown.run.requests(a)
+def _requests(shown: Shown, found: CardSubject) -> list[Block]:
+    """Those of its operations, and of those that took the place of others."""
+    a = found.anomaly
+    if a is None:
+        return []
+    winners = [w for _, w in found.view.story.instead if w not in a.ops] if found.view is not None else []
+    others = (r for w in dict.fromkeys(winners) for r in shown.run.change_requests.get(w, ()))
+    passed = sorted([*shown.run.requests(a), *others], key=lambda r: r.time)
     if not passed:
         return []
     few = passed[:MOST_REQUESTS]

@@ -106,7 +106,7 @@ def shapes(run: Stored) -> list[ShapeView]:
 
 
 def who_and_how(view: StoryView) -> str:
-    """``the catalog server (Iceberg's REST fixture 1.11.0) answered 204 to the commit of DuckDB and did not make it``."""
+    """``the catalog server (Iceberg's REST test fixture 1.11.0) answered 204 to the commit of DuckDB and did not make it``."""
     return f"{view.who} {view.story.how}" if view.story.how else view.who
 
 

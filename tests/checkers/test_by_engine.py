@@ -80,7 +80,7 @@ def test_each_engine_and_who_else_is_blamed_has_a_row() -> None:
     [
         ("DuckDB", "duckdb", "rest", "DuckDB 1.5.5, iceberg extension 45163a28"),
         ("Spark's JDBC catalog client", "spark", "jdbc", "Spark's JDBC catalog client (Spark 4.1.4, Iceberg 1.12.0)"),
-        (SERVER, "", "rest", "the catalog server (Iceberg's REST fixture 1.11.0)"),
+        (SERVER, "", "rest", "the catalog server (Iceberg's REST test fixture 1.11.0)"),
         (SERVER, "", "mine", "the catalog server (mine)"),
         (SERVER, "", "", "the catalog server"),
         ("the log store", "", "rest", "the log store (Delta 4.0.0)"),

@@ -673,11 +673,11 @@ def test_how_a_row_came_back_is_read_in_the_commit_that_brought_it() -> None:
     [
         (
             [anomaly("false-failure", "w0-1", table="orders"), anomaly("missing-file", "w0-1", table="orders")],
-            "did not learn that its commit was made, reported it as failed, and deleted its files, which the table needs",
+            "lost the answer to its commit, and reported it as failed though it was made, and deleted its files, which the table needs",
         ),
         (
             [anomaly("false-failure", "w0-1", table="orders")],
-            "did not learn that its commit was made, reported it as failed",
+            "lost the answer to its commit, and reported it as failed though it was made",
         ),
         ([anomaly("duplicate-commit", "w0-1", table="orders")], "sent a commit again that was made already"),
         (
