@@ -97,8 +97,8 @@ CATALOG, CLIENT, ENGINE, LEVEL, STORE, MAKER, LOAD = Culprit
 
 GUARD: Final = "Use a catalog that swaps the pointer only on the version that was read (docs/catalogs), or a lock that does not expire."
 REPLY: Final = (
-    "Make the client look at the table before it decides that a commit failed; repeat a write only if the table does not have it. "
-    "`fault` on the card names the reply that was lost."
+    "Let no proxy answer in place of the catalog, and use a catalog whose client looks for its commit before it gives up, or one that honours "
+    "Idempotency-Key; repeat a write only if the table does not have it. `fault` on the card names the reply that was lost."
 )
 _SERIALIZABLE = "Set `write.{delete,update,merge}.isolation-level` to `serializable`, or keep these operations from running at once."
 _VALIDATE = (

@@ -2,7 +2,7 @@
 
 This is the one rule for *known*: page, terminal, and a night's verdict go by it. A scenario is one operation sequence with a known outcome
 (``workloads/scenarios``), and a track record of the defect. The anomalies of a story are known if such scenarios together show each of them
-(what clients saw of them follows from these), and each of these scenarios shows no other, and
+(what clients saw of them follows from these), and each of these scenarios shows no other than were found on that table, and
 
 * **catalog:** it is about a catalog of the same type and guard, or about Iceberg on any (it names no catalog and has no fault). What it
   says of a REST server by name is about that server; its faults on REST are about Iceberg's client, and so about every REST catalog;
@@ -128,12 +128,17 @@ class KnownDefect:
         return {**asdict(self), "anomalies": list(self.anomalies)}
 
 
-def known_defects(ran: RunFacts | None, found: Sequence[Anomaly], evidence: Evidence) -> tuple[KnownDefect, ...]:
+def known_defects(
+    ran: RunFacts | None, found: Sequence[Anomaly], evidence: Evidence, beside: Sequence[Anomaly] = ()
+) -> tuple[KnownDefect, ...]:
     """The scenarios that together show the anomalies of one story, at most :data:`MOST_SCENARIOS`; none if they are not known, or the run is a
     scenario.
 
     Those that explain most of the names come first, then those whose operation ends with the same error as the run's, then by name. Of
     several with the same link and anomalies, only the first by name.
+
+    Args:
+        beside: anomalies of other stories on the same table: one defect may be several events there.
     """
     if ran is None or not found or ran.workload in (library := _library(LIBRARY)):
         return ()
@@ -141,9 +146,11 @@ def known_defects(ran: RunFacts | None, found: Sequence[Anomaly], evidence: Evid
     happened = _Happened.of(told, evidence)
     fits = []
     for name, s in library.items():
-        shown, rest = _shown(s, found)
+        shown, rest = _shown(s, found, beside)
         if shown and not rest and next(_unmet(s, ran, happened), None) is None:
-            known = KnownDefect(name, s["link"], tuple(sorted(shown)), s.get("remedy", ""), s.get("headline", ""))
+            known = KnownDefect(
+                name, s["link"], tuple(sorted(_names_of(s))), s.get("remedy", ""), s.get("headline", "")
+            )
             fits.append((-len(shown), happened.ends_otherwise(s), name, known))
     best = sorted(fits, key=lambda f: f[:3])
     left, chosen = {a.name for a in told}, dict[tuple[str, tuple[str, ...]], KnownDefect]()
@@ -154,11 +161,16 @@ def known_defects(ran: RunFacts | None, found: Sequence[Anomaly], evidence: Evid
     return () if left else tuple(chosen.values())[:MOST_SCENARIOS]
 
 
-def _shown(s: Mapping[str, Any], found: Iterable[Anomaly]) -> tuple[set[str], set[str]]:
-    """The names of a scenario that some anomalies have, and its others."""
+def _names_of(s: Mapping[str, Any]) -> set[str]:
+    """The names of a scenario's anomalies."""
+    return {e.name for e in entries_of(*(s.get("anomalies") or ()))}
+
+
+def _shown(s: Mapping[str, Any], found: Sequence[Anomaly], beside: Sequence[Anomaly] = ()) -> tuple[set[str], set[str]]:
+    """The names of a scenario that some anomalies have, and those that neither they nor others have."""
     entries = entries_of(*(s.get("anomalies") or ()))
     shown = {e.name for e in entries if any(map(e.named, found))}
-    return shown, {e.name for e in entries} - shown
+    return shown, {e.name for e in entries if e.name not in shown and not any(map(e.named, beside))}
 
 
 def _unmet(s: Mapping[str, Any], ran: RunFacts, happened: _Happened) -> Iterator[str]:
@@ -170,13 +182,16 @@ def _unmet(s: Mapping[str, Any], ran: RunFacts, happened: _Happened) -> Iterator
     yield from happened.lacks(s)
 
 
-def unlike(ran: RunFacts, found: Sequence[Anomaly], evidence: Evidence) -> str:
-    """Why the anomalies of one story are not known: the scenario that is most like them, and what of it they do not have."""
+def unlike(ran: RunFacts, found: Sequence[Anomaly], evidence: Evidence, beside: Sequence[Anomaly] = ()) -> str:
+    """Why the anomalies of one story are not known: the scenario that is most like them, and what of it they do not have.
+
+    ``beside``: as for :func:`known_defects`.
+    """
     told = [a for a in found if a.checker not in OBSERVERS] or [*found]
     happened, names = _Happened.of(told, evidence), {a.name for a in told}
     best: tuple[tuple[int, int, str], str, list[str]] | None = None
     for name, s in _library(LIBRARY).items():
-        shown, rest = _shown(s, found)
+        shown, rest = _shown(s, found, beside)
         if not shown or not _formats(s) & happened.formats:
             continue
         others = names - shown

@@ -132,6 +132,9 @@ def repair(
             tuple(ops),
             tuple(keys),
         )
+    elif name == "missing-file" and not unreadable and log is not None and last_readable(log) is not None:
+        yield RepairStep("Restore the files that {card} names, if the store keeps versions; else set the table back.")
+        yield from _set_back(log, operations)
     elif not unreadable and (means := meaning(name)) is not None and means.repair:
         yield RepairStep(means.repair)
 

@@ -293,7 +293,7 @@ def _tell(
     evidence: Evidence, verdicts: Sequence[Verdict], ran: RunFacts | None, broken: tuple[UnreadableTable, ...]
 ) -> Stories:
     found = [(a, (v.checker, n)) for v in verdicts if v.checker != "expect" for n, a in enumerate(v.anomalies)]
-    teller = _Teller(evidence, ran, broken, events([a for a, _ in found]))
+    teller = _Teller(evidence, ran, broken, [a for a, _ in found])
     together = groups([a for a, _ in found], teller.facts)
     ends = {u.table: u for u in teller.unreadable}
     stories: list[Story] = []
@@ -329,10 +329,13 @@ class _Teller:
     """Tells the stories of one run; what they need of it is looked up once."""
 
     def __init__(
-        self, evidence: Evidence, ran: RunFacts | None, broken: tuple[UnreadableTable, ...], counted: Iterable[Anomaly]
+        self, evidence: Evidence, ran: RunFacts | None, broken: tuple[UnreadableTable, ...], found: Sequence[Anomaly]
     ) -> None:
         self.evidence, self.ran, self.unreadable = evidence, ran, broken
-        self.counted = frozenset(map(id, counted))
+        self.counted = frozenset(map(id, events(found)))
+        self.by_table: dict[str | None, list[Anomaly]] = {}
+        for a in found:
+            self.by_table.setdefault(a.table, []).append(a)
         self.operations = {o.op: o for o in evidence.history.operations()}
         by_table: dict[str | None, list[Operation]] = {}
         for o in self.operations.values():
@@ -471,7 +474,8 @@ class _Teller:
         error = tuple(link[0] for link in (o.error or ()) if link) if o is not None else ()
         looks = (frozenset((a.checker, a.name, a.table, str(a.evidence.get(pointer.ENDPOINT))) for a in group), error)
         if looks not in self._known:
-            self._known[looks] = known_defects(self.ran, group, self.evidence)
+            beside = [a for t in {a.table for a in group} for a in self.by_table.get(t, ())]
+            self._known[looks] = known_defects(self.ran, group, self.evidence, beside)
         return self._known[looks]
 
     def _headline(

@@ -34,7 +34,8 @@ def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) ->
     seen, versions = record.failing(results), dict(folder.read_plan().versions)
 
     def why(story: stories.Story) -> str:
-        return unlike(ran, stories.anomalies_of(story, results.verdicts), evidence)
+        beside = [a for v in results.verdicts for a in v.anomalies if a.table == story.table]
+        return unlike(ran, stories.anomalies_of(story, results.verdicts), evidence, beside)
 
     unaccepted = stories.unaccepted(results.told.stories, results.verdicts, results.accepted.mark)
     ended: Ended = "unknown" if results.valid == "unknown" else "valid" if results.valid else "invalid"

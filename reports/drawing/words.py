@@ -202,6 +202,9 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{grouped(count)} {one if count == 1 else many or one + 's'}"
 
 
+OWN_TABLES = "A run breaks tables of its own. “Do now” is what one does where such a table is in use."
+
+
 def tally(counts: Mapping[str, int]) -> str:
     """Names and how often each: ``lost-commit ×2, undelete``. Of anomalies the number is theirs, never that of the runs that have them."""
     return ", ".join(name + (f" ×{grouped(n)}" if n > 1 else "") for name, n in counts.items())

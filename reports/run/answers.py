@@ -19,7 +19,6 @@ from reports.run.stored import Stored
 from reports.run.stories_view import KnownLine, StoryView
 from workloads.operations.kinds import KINDS
 
-_OWN_TABLES = "A run breaks tables of its own. “Do now” is what one does where such a table is in use."
 _NOT_KNOWN = "no scenario of the library shows it under these conditions"
 MOST_ANSWERS = 3
 """Answers that are told in full; of others a line."""
@@ -80,7 +79,7 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
         joined((a.headline, f", by {words.shorten(a.views[0].who, 120)}", " ", _cards(a))) for a in every[MOST_ANSWERS:]
     ]
     out += [Text([joined(("besides: ", joined(more, "; ")))], "note")] if more else []
-    return out + ([Text([_OWN_TABLES], "note")] if every else [])
+    return out + ([Text([words.OWN_TABLES], "note")] if every else [])
 
 
 def _cards(a: RunAnswer) -> str:

@@ -19,11 +19,14 @@ from reports.drawing.page import (
     link,
     tag,
 )
+from reports.drawing.words import OWN_TABLES
 from reports.soak import kinds as lostkinds
 from reports.soak import places
 from reports.soak.kinds import FailureKind, with_code
 from reports.soak.words import CLASSES, counted
 
+TOLD_KINDS = 3
+"""New kinds of failure of which the answer says what to do."""
 LISTED_KINDS = 10
 """Kinds of failure that the answer lists."""
 
@@ -71,7 +74,7 @@ def answer(night: Night, found: Sequence[FailureKind], program: str) -> list[Blo
     rows = [_kind(night, k, n) for n, k in enumerate(found[:LISTED_KINDS], 1)]
     left = len(found) - LISTED_KINDS
     more = [Text([f"and {words.plural(left, 'more kind')}, below"], "note")] if left > 0 else []
-    return [Table(columns, rows), *more, Pairs(_to_do(night, found, program), "about")]
+    return [Table(columns, rows), *more, Pairs(_to_do(night, found, program), "about"), Text([OWN_TABLES], "note")]
 
 
 def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
@@ -82,9 +85,10 @@ def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
 
 
 def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tuple[str, str]]:
-    """What to do today, and that it does not happen again: about the kind that comes first, and about the gravest of all."""
+    """What to do today, and that it does not happen again: about each new kind, and about the gravest of all if that is known."""
     gravest = min(found, key=lambda k: k.gravity)
-    about = [found[0], *([gravest] if gravest.gravity < found[0].gravity else [])]
+    new = [k for k in found if k.showed == "new"][:TOLD_KINDS] or [found[0]]
+    about = [*new, *([gravest] if gravest.gravity < new[0].gravity else [])]
     pairs: list[tuple[str, str]] = []
     for k in about:
         what = tag("b", f"{lostkinds.said(k.harmed)} ({k.showed}): ")

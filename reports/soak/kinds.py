@@ -219,7 +219,7 @@ def _consequence(k: FailureKind) -> str:
     if k.first.unreadable:
         return f"Nobody can read {of.removeprefix(' of ') or 'the table'} any more."
     if k.first.name == "lost-commit":
-        return f"The rows{of} are without what was acknowledged, and whoever wrote it believes that it is there."
+        return f"Nothing of what was acknowledged is in the rows{of}: what it wrote is missing, or what it deleted is still there."
     means, harm = meaning(k.first.name), k.first.harm
     if harm is None:
         return "Nobody explains what it means."

@@ -267,6 +267,21 @@ def test_a_defect_is_named_for_the_checker_that_finds_it(checker: str, named: li
     assert [k.scenario for k in found] == named
 
 
+def test_a_defect_that_is_several_events_on_a_table_explains_each_of_them() -> None:
+    lost, swapped = (
+        anomaly("lost-commit", "w0-1", table="t"),
+        anomaly("lost-update", "w9-9", checker="pointer", table="t"),
+    )
+    e, ran = recorded.load("quick-120"), RunFacts("m", "hadoop", "1.12.0")
+    assert known_defects(ran, [lost], e) == () and "lost-update" in unlike(ran, [lost], e)
+    assert [k.scenario for k in known_defects(ran, [lost], e, [swapped])] == ["hadoop-lost-update"]
+    told = [
+        tell(e, [Verdict("commits", False, (lost,)), Verdict("pointer", False, (b,))], ran)
+        for b in (swapped, replace(swapped, table="u"))
+    ]
+    assert [len(t.known) for t in told] == [1, 0], "on the same table only"
+
+
 def test_a_single_anomaly_is_a_story_with_its_known_defect() -> None:
     found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=(op,)) for op in ("w0-1", "w0-2")]
     told = tell(
@@ -727,7 +742,7 @@ def test_files_of_a_commit_that_its_client_took_for_failed_were_deleted_by_that_
     assert (
         story.how == "took its commit, which was made, for failed, and deleted its files, which the table needs"
     ) is client
-    assert story.remedy.startswith("Make the client look at the table") is client
+    assert story.remedy.startswith("Let no proxy answer") is client
 
 
 def test_who_sends_a_commit_again_that_was_made_is_the_client_of_the_commit_to_which_the_table_went_back() -> None:
@@ -743,7 +758,7 @@ def test_who_sends_a_commit_again_that_was_made_is_the_client_of_the_commit_to_w
         return told
 
     back = story(lost=after, now=before)
-    assert back.who == "Spark's JDBC catalog client" and back.remedy.startswith("Make the client look at the table")
+    assert back.who == "Spark's JDBC catalog client" and back.remedy.startswith("Let no proxy answer")
     assert back.how == "sent a commit again that was made already, which set the table back to it"
     assert story(lost=before, now=after).who == "Spark", "it was passed over"
 
