@@ -1122,7 +1122,7 @@ _IN_ROWS: Mapping[str, str] = {
     "resurrected-row": "Queries{of} return rows that were deleted.",
     "duplicate-row": "Queries{of} return the row twice.",
     "duplicate-path": "Queries{of} return the rows of that file twice.",
-    "lost-update": "The value that is there{of} was computed without the other one's: that change is gone.",
+    "lost-update": "Of two changes{of} that were acknowledged, one is gone.",
     "write-skew": _COMPUTED,
     "stale-scan": _COMPUTED,
     "vanished-read": "What was made of these rows has no source in the table any more.",

@@ -87,6 +87,8 @@ SERVER_TITLES: Mapping[str, str] = {
 """Catalog → what runs as its server, where its name does not say it."""
 OBSERVERS = frozenset({"isolation", "linearizable", "reads"})
 """Checkers of what clients saw: of a defect that another checker found, it follows."""
+FOLLOWS: Mapping[str, frozenset[str]] = {"lost-metadata-change": frozenset({"lost-commit", "lost-swap", "lost-update"})}
+"""Name → names of a lost commit, of which it follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def known_defects(
     """
     if ran is None or not found or ran.workload in (library := _library(LIBRARY)):
         return ()
-    told = [a for a in found if a.checker not in OBSERVERS] or [*found]
+    told = _causes(found)
     happened = _Happened.of(told, evidence)
     fits = []
     for name, s in library.items():
@@ -159,6 +161,12 @@ def known_defects(
             chosen.setdefault((fit[3].link, fit[3].anomalies), fit[3])
             left -= {*fit[3].anomalies}
     return () if left else tuple(chosen.values())[:MOST_SCENARIOS]
+
+
+def _causes(found: Sequence[Anomaly]) -> list[Anomaly]:
+    """The anomalies that a defect has to explain: without what follows from others of them, if there are others."""
+    names = {a.name for a in found}
+    return [a for a in found if a.checker not in OBSERVERS and not names & FOLLOWS.get(a.name, frozenset())] or [*found]
 
 
 def _names_of(s: Mapping[str, Any]) -> set[str]:
@@ -187,7 +195,7 @@ def unlike(ran: RunFacts, found: Sequence[Anomaly], evidence: Evidence, beside: 
 
     ``beside``: as for :func:`known_defects`.
     """
-    told = [a for a in found if a.checker not in OBSERVERS] or [*found]
+    told = _causes(found)
     happened, names = _Happened.of(told, evidence), {a.name for a in told}
     best: tuple[tuple[int, int, str], str, list[str]] | None = None
     for name, s in _library(LIBRARY).items():

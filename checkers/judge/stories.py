@@ -417,11 +417,11 @@ class _Teller:
         end: UnreadableTable | None,
         by: str,
     ) -> tuple[RepairStep, ...]:
-        lost = name == "lost-commit"
-        ops = dict.fromkeys(facts.victim(a) if lost else _first(a, facts) for a in lead)
+        losers = sorted({op for a in lead for op in facts.lost(a)})  # of a lost swap of the pointer, too
+        ops = losers or list(dict.fromkeys(op for a in lead if (op := _first(a, facts)) is not None))
         log = self.evidence.logs.get(table or (end.table if end is not None else ""))
-        there = [op for op in ops if op is not None]
-        return tuple(repair(name, log, self.operations, there, keys, unreadable=end is not None, engine=by))
+        of = "lost-commit" if losers else name
+        return tuple(repair(of, log, self.operations, ops, keys, unreadable=end is not None, engine=by))
 
     def _most(self, name: str, found: Sequence[Anomaly], *, lead: bool) -> int:
         """How often a headline counts the anomalies of a name; ``lead``: the story is named after them, so they count whoever says them."""

@@ -282,6 +282,20 @@ def test_a_defect_that_is_several_events_on_a_table_explains_each_of_them() -> N
     assert [len(t.known) for t in told] == [1, 0], "on the same table only"
 
 
+def test_a_change_of_metadata_that_is_lost_with_its_commit_is_no_second_defect() -> None:
+    pair = [anomaly("lost-commit", "w0-1", table="t"), anomaly("lost-update", "w0-1", checker="pointer", table="t")]
+    change = anomaly("lost-metadata-change", "w0-1", checker="metadata", table="t")
+    e, ran = recorded.load("quick-120"), RunFacts("m", "hadoop", "1.12.0")
+    assert [k.scenario for k in known_defects(ran, [*pair, change], e)] == ["hadoop-lost-update"]
+    assert known_defects(ran, [change], e) == (), "alone it is one"
+
+
+def test_the_statement_of_a_lost_swap_is_run_again_as_that_of_a_lost_commit() -> None:
+    swapped = anomaly("lost-update", "w0-1", "w1-1", checker="pointer", table="orders", evidence={LOST_SWAPS: ["w0-1"]})
+    (story,) = told_of(swapped)
+    assert [step.ops for step in story.repairs] == [("w0-1",)] and "run w0-1 again" in story.repair
+
+
 def test_a_single_anomaly_is_a_story_with_its_known_defect() -> None:
     found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=(op,)) for op in ("w0-1", "w0-2")]
     told = tell(
