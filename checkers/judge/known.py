@@ -33,7 +33,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import LATEST
 from checkers.evidence.tablelog import ICEBERG
 from checkers.judge.releases import newer, surely_has
-from checkers.names import in_words
+from checkers.names import Harm, in_words, meaning
 from checkers.timeline.fault_windows import windows
 from checkers.timeline.two_tables import tables_of
 from checkers.verdict import Anomaly
@@ -169,16 +169,24 @@ def _causes(found: Sequence[Anomaly]) -> list[Anomaly]:
     return [a for a in found if a.checker not in OBSERVERS and not names & FOLLOWS.get(a.name, frozenset())] or [*found]
 
 
+def _gravity(name: str) -> int:
+    means = meaning(name)
+    return Harm.PROMISE.gravity if means is None else means.harm.gravity
+
+
 def _names_of(s: Mapping[str, Any]) -> set[str]:
     """The names of a scenario's anomalies."""
     return {e.name for e in entries_of(*(s.get("anomalies") or ()))}
 
 
 def _shown(s: Mapping[str, Any], found: Sequence[Anomaly], beside: Sequence[Anomaly] = ()) -> tuple[set[str], set[str]]:
-    """The names of a scenario that some anomalies have, and those that neither they nor others have."""
+    """The names of a scenario that some anomalies have, and those that they do not have, unless others have them and they are no graver:
+    what a defect does to rows is not shown by its metadata alone."""
     entries = entries_of(*(s.get("anomalies") or ()))
     shown = {e.name for e in entries if any(map(e.named, found))}
-    return shown, {e.name for e in entries if e.name not in shown and not any(map(e.named, beside))}
+    others = {e.name: any(map(e.named, beside)) for e in entries if e.name not in shown}
+    least = min(map(_gravity, shown), default=0)
+    return shown, {name for name, there in others.items() if not there or _gravity(name) < least}
 
 
 def _unmet(s: Mapping[str, Any], ran: RunFacts, happened: _Happened) -> Iterator[str]:

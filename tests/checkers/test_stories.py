@@ -14,6 +14,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Commit
+from checkers.judge import known
 from checkers.judge.causes import events
 from checkers.judge.check import ANOMALIES, check
 from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, asks, known_defects, unlike
@@ -280,6 +281,15 @@ def test_a_defect_that_is_several_events_on_a_table_explains_each_of_them() -> N
         for b in (swapped, replace(swapped, table="u"))
     ]
     assert [len(t.known) for t in told] == [1, 0], "on the same table only"
+
+
+def test_what_a_defect_does_to_rows_is_not_shown_by_wrong_metadata_beside_them() -> None:
+    """An engine may write wrong totals with each commit; that one of them also brought a row back does not explain the others."""
+    scenario = {"anomalies": ["resurrected-row", "summary-count"]}
+    row, totals = anomaly("resurrected-row", "w0-1"), anomaly("summary-count", "w0-2")
+    assert known._shown(scenario, [totals], [row]) == ({"summary-count"}, {"resurrected-row"})
+    assert known._shown(scenario, [row], [totals]) == ({"resurrected-row"}, set())
+    assert known._shown(scenario, [row], []) == ({"resurrected-row"}, {"summary-count"})
 
 
 def test_a_change_of_metadata_that_is_lost_with_its_commit_is_no_second_defect() -> None:
