@@ -85,8 +85,8 @@ def _look_first(ops: Sequence[str], changed: Sequence[str]) -> str:
         else ""
     )
     return (
-        f"{alone}Look at the ids of {'the others' if free else 'them'} first: others have written these rows since, which a DELETE would "
-        "delete, too, and to which an INSERT would add a second one."
+        f"{alone}Compare first for {'the others' if free else 'them'}: rows of their ids were written later, which a DELETE would delete, too, "
+        "an UPDATE or MERGE would overwrite, and to which an INSERT would add a second one."
     )
 
 
@@ -133,7 +133,9 @@ def repair(
             tuple(keys),
         )
     elif name == "missing-file" and not unreadable and log is not None and last_readable(log) is not None:
-        yield RepairStep("Restore the files that {card} names, if the store keeps versions; else set the table back.")
+        yield RepairStep(
+            "Restore the files, whose names are on {card}, if the store keeps versions; else set the table back."
+        )
         yield from _set_back(log, operations)
     elif not unreadable and (means := meaning(name)) is not None and means.repair:
         yield RepairStep(means.repair)
@@ -220,10 +222,7 @@ def _again(
         yield RepairStep(_RUN_AGAIN, tuple(run), note=note, changed=tuple(run) if makers else ())
 
 
-_RUN_AGAIN = (
-    "Once it cannot happen again (see “avoid it”), run {ops} again{order}: {statements} on {card}, and none of {its} effects is in the "
-    "table."
-)
+_RUN_AGAIN = "Once it cannot happen again (see “avoid it”), run {ops} again{order}: {statements} on {card}, and none of {its} effects is there."
 
 
 def _there_now(log: TableLog, keys: Sequence[int]) -> list[str] | None:

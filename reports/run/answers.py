@@ -46,7 +46,7 @@ class RunAnswer:
         """What happened, in plain words."""
         if len(self.views) == 1:
             return self.stories[0].headline
-        return "; ".join(stories.headline(self.stories)).replace(f" ({self.stories[0].who})", "")
+        return "; ".join(stories.headline(self.stories))
 
 
 def answers(run: Stored, found: Sequence[CardSubject]) -> list[RunAnswer]:
@@ -146,28 +146,34 @@ def _damage(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
 def _few(items: Iterable[str]) -> str:
     found = list(items)
     more = [f"and {words.grouped(len(found) - MOST_PLACES)} more"] if len(found) > MOST_PLACES else []
-    return "; ".join((*found[:MOST_PLACES], *more))
+    return joined((*found[:MOST_PLACES], *more), "; ")
 
 
 def _gone(run: Stored, table: str) -> str:
-    """``orders from 9.0 s on, and 12 later operations did not succeed``."""
+    """``orders from 9.0 s on (none of 12 later operations succeeded)``."""
     end = next((u for u in run.told.unreadable if u.table == table), None)
     later = (
-        f", and {words.plural(end.later, 'later operation')} did not succeed" if end is not None and end.later else ""
+        f" (none of {words.plural(end.later, 'later operation')} succeeded)" if end is not None and end.later else ""
     )
     return words.shorten(table, 60) + (f" from {end.since / 1e9:.1f} s on{later}" if end is not None else "")
 
 
 def _lost(run: Stored, a: RunAnswer) -> Iterator[str]:
-    """``INSERT w2-190 (orders, id 1)``, in the order of the history."""
+    """``INSERT w2-190 (orders, id 1, card 1)``, in the order of the history."""
     ops = {op for s in a.stories for step in s.repairs for op in step.ops} or {
         op for s in a.stories for op in s.ops[:1]
     }
     found = [o for o in run.operations if o.op in ops]
+    of_op = {op: card for v, card in zip(a.views, a.cards, strict=False) for s in v.story.repairs for op in s.ops}
     for o in found:
         asked = explain.arguments(o.value).removeprefix("of ")
         verb = f"{kind.verb.upper()} " if (kind := KINDS.get(o.f)) is not None and kind.changes_rows else ""
-        yield f"{verb}{words.shorten(o.op, 40)} ({words.shorten(o.table or '', 60)}{f', {asked}' if asked else ''})"
+        where = [
+            words.shorten(o.table or "", 60),
+            asked,
+            link(f"card {of_op[o.op][0]}", f"#{of_op[o.op][1]}") if o.op in of_op else "",
+        ]
+        yield joined((f"{verb}{words.shorten(o.op, 40)} (", joined(filter(None, where), ", "), ")"))
     yield from sorted(ops - {o.op for o in found})
 
 
@@ -237,7 +243,7 @@ def _now(run: Stored, a: RunAnswer) -> str:
     steps = repair.merged(step for steps in (told if alike else told[:1]) for step in steps)
     cards = _numbered([n for n, _ in a.cards]) if a.cards else "the page"
     more = len(a.stories) - len(a.cards)
-    where = f"{cards} and, of {words.plural(more, 'more event')} like these, below them" if more and alike else cards
+    where = f"{cards} and below {'it' if len(a.cards) == 1 else 'them'}" if more and alike else cards
     said = [repair.in_order(step, order).words(where) for step in steps]
     tables = {v.story.table: n for v, (n, _) in zip(a.views[1:], a.cards[1:], strict=False) if v.story.repairs}
     others = [f"{words.shorten(t, 60)} see card {n}" for t, n in tables.items() if t]

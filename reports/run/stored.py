@@ -24,6 +24,7 @@ from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.accepted import NOTHING_ACCEPTED, AcceptedAnomalies
 from checkers.judge.runfolder import ran_of, whole
 from checkers.judge.stories import NOTHING_TOLD, Stories, tell
+from checkers.names import Harm, meaning
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.run.results import accepted_from_json, told_from_json
 
@@ -174,11 +175,12 @@ class Stored:
 
 
 def anomaly_names(anomalies: Iterable[Anomaly]) -> dict[str, int]:
-    """Anomaly name → how many, the most frequent first."""
+    """Anomaly name → how many, the gravest first, of those the most frequent."""
     counts: dict[str, int] = {}
     for a in anomalies:
         counts[a.name] = counts.get(a.name, 0) + 1
-    return dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])))
+    harms = {name: Harm.PROMISE if (means := meaning(name)) is None else means.harm for name in counts}
+    return dict(sorted(counts.items(), key=lambda kv: (harms[kv[0]].gravity, -kv[1], kv[0])))
 
 
 def confirmed_by(name: str, anomalies: Iterable[Anomaly]) -> str:

@@ -26,7 +26,7 @@ from reports.soak.kinds import FailureKind, with_code
 from reports.soak.words import CLASSES, counted
 
 TOLD_KINDS = 3
-"""New kinds of failure of which the answer says what to do."""
+"""Kinds of failure of which the answer says what to do."""
 LISTED_KINDS = 10
 """Kinds of failure that the answer lists."""
 
@@ -40,8 +40,8 @@ def banner(night: Night) -> Banner:
     if night.stopped is not None:
         parts.append(f"The night stopped: {night.stopped}.")
     parts += [f"{reason[:1].upper()}{reason[1:]}." for reason in night.given_up.values()]
-    if known:
-        first = f"Known{' besides' if new else ''}, in {words.plural(lostkinds.runs_of(known), 'run')}"
+    if known and new:
+        first = f"Known besides, in {words.plural(lostkinds.runs_of(known), 'run')}"
         parts.insert(0, f"{first}, which does not fail the night: {lostkinds.lost(known)}.")
     if new:
         parts.insert(0, "New is what no known defect explains; it fails the night.")
@@ -85,24 +85,30 @@ def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
 
 
 def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tuple[str, str]]:
-    """What to do today, and that it does not happen again: about each new kind, and about the gravest of all if that is known."""
+    """What to do today, and that it does not happen again: about the first kinds, and about the gravest of all."""
     gravest = min(found, key=lambda k: k.gravity)
-    new = [k for k in found if k.showed == "new"][:TOLD_KINDS] or [found[0]]
-    about = [*new, *([gravest] if gravest.gravity < new[0].gravity else [])]
+    about = [*found[:TOLD_KINDS], *([gravest] if gravest not in found[:TOLD_KINDS] else [])]
     pairs: list[tuple[str, str]] = []
+    mended: set[tuple[str | None, str]] = set()
     for k in about:
-        what = tag("b", f"{lostkinds.said(k.harmed)} ({k.showed}): ")
-        now = [lostkinds.do_now(night, k, short=True)]
+        line, first = k.runs[0]
+        tables = {(line.folder, t) for t in first.tables}
+        again = "The same table of the same run as above: mend both at once. " if tables & mended else ""
+        mended |= tables
+        now = [lostkinds.do_now(night, k)]
         commands = lostkinds.commands(night, k, program)
         if k.showed == "new" and commands:
             does, command = commands[0]
             now.append(joined(("Then type ", tag("code", command), f": it {does}.")))
-        if any(now):
-            pairs.append(("do now", joined((what, joined((step for step in now if step), " ")))))
-        pairs.append(
-            (
-                "avoid it",
-                joined((k.first.did, with_code(k.first.remedy or lostkinds.NO_REMEDY)), " " * bool(k.first.did)),
-            )
-        )
+        pairs += [
+            (k.showed, joined((tag("b", f"{lostkinds.said(k.harmed)}: "), first.did or first.who))),
+            ("provoked by", lostkinds.with_faults(k)),
+            ("do now", joined((again, joined((step for step in now if step), " ")))),
+            ("avoid it", with_code(first.remedy or lostkinds.NO_REMEDY)),
+        ]
+    left = len(found) - len(about)
+    pairs.append(
+        ("others", f"what to do about {words.plural(left, 'more kind')} is on the cards below" if left > 0 else "")
+    )
+    pairs = [(name, text) for name, text in pairs if text]
     return pairs

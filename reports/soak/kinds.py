@@ -39,8 +39,6 @@ MOST = 40
 NO_REMEDY = "No remedy is known; keep the run, and make it small by the command on its card."
 MOST_LOSSES = 8
 """Names of what was lost that one sentence has."""
-MOST_REST = 240
-"""Characters of what to do that the answer has besides the first sentence."""
 MOST_RUNS = 6
 """Runs that a card links to."""
 GRAVE = (Harm.ROWS, Harm.UNREADABLE)
@@ -196,7 +194,7 @@ def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
         ),
         ("how", words.shorten(first.steps, 600)),
         ("where", words.shorten("; ".join(places_), 400) if len(places_) > 1 else ""),
-        ("with faults", words.shorten("; ".join(places.disturbs(line.cell for line, _ in k.runs)), 400)),
+        ("with faults", with_faults(k)),
         ("known?", _known(night, k)),
         ("do now", do_now(night, k)),
         ("avoid it", with_code(first.remedy or NO_REMEDY)),
@@ -230,18 +228,21 @@ def _consequence(k: FailureKind) -> str:
     return ((means.rows if means is not None else "") or harm.rows).format(of=of)
 
 
-def do_now(night: Night, k: FailureKind, *, short: bool = False) -> str:
-    """What to do with the table of the first run of a kind, with a link to that run's card; ``short``: of many sentences the first."""
+def do_now(night: Night, k: FailureKind) -> str:
+    """What to do with the table of the first run of a kind, with a link to that run's card."""
     line, first = k.runs[0]
     card = card_of(night, line, first)
     if first.repair:
-        begin, _, rest = first.repair.partition(". ")
-        text = f"{begin}. The card has the other steps." if short and len(rest) > MOST_REST else first.repair
-        done = with_code(text if len(k.runs) == 1 else f"{text} (In the first of its runs.)")
+        done = with_code(first.repair if len(k.runs) == 1 else f"{first.repair} (In the first of its runs.)")
         return done if card is None else joined((done, " ", link("Open the run's card", card), "."))
     if card is None:
         return ""
     return joined((link("Open the run's card", card), " for the statements and what the proxies saw of them."))
+
+
+def with_faults(k: FailureKind) -> str:
+    """The faults that icequake injected in the runs of a kind."""
+    return words.shorten("; ".join(places.disturbs(line.cell for line, _ in k.runs)), 400)
 
 
 def with_code(text: str) -> str:

@@ -22,10 +22,7 @@ def a_lost_append() -> Evidence:
     return replace(e, logs={"t": replace(log, commits=commits)})
 
 
-RUN_AGAIN = (
-    "Once it cannot happen again (see “avoid it”), run {0} again: its statement is on this card, and none of its effects is in the "
-    "table."
-)
+RUN_AGAIN = "Once it cannot happen again (see “avoid it”), run {0} again: its statement is on this card, and none of its effects is there."
 
 
 def said(
@@ -136,10 +133,10 @@ def test_steps_of_one_text_are_one_step_in_the_order_of_the_history() -> None:
     assert steps[0].words() == "Run b again: its statement is on this card. note"
     (looked,) = merged([replace(s, changed=s.ops) for s in steps])
     assert looked.words("x").endswith(
-        "Look at the ids of them first: others have written these rows since, which a DELETE would delete, too, and to which an INSERT "
-        "would add a second one."
+        "Compare first for them: rows of their ids were written later, which a DELETE would delete, too, an UPDATE or MERGE would "
+        "overwrite, and to which an INSERT would add a second one."
     )
     (half,) = merged([replace(steps[0], changed=("b",)), steps[1]])
-    assert "Only a can be run as it is. Look at the ids of the others first: " in in_order(half, {}).words()
+    assert "Only a can be run as it is. Compare first for the others: " in in_order(half, {}).words()
     assert len(merged([*steps, RepairStep("Delete them{ids}.", (), (1, 2))])) == 2
     assert RepairStep("Delete them{ids}.", (), (1, 2)).words() == "Delete them (ids 1, 2)."
