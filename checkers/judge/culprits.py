@@ -89,7 +89,7 @@ def done_by(
         and not cleaned
         and all(operations[op].type == "fail" for op in at_fault if op in operations)
     ):
-        how = f"took its commit, which was made, for failed{_DELETED}"
+        how = f"believed that its commit had failed, though it was made{_DELETED}"
     if name == "lost-commit" and all(map(facts.set_back, lead)) and o.f in KINDS and KINDS[o.f].changes_rows:
         how = "sent a commit again that was made already, which set the table back to it"
     if how and not of.decides:

@@ -79,15 +79,12 @@ def merged(steps: Iterable[RepairStep]) -> list[RepairStep]:
 
 def _look_first(ops: Sequence[str], changed: Sequence[str]) -> str:
     free = [op for op in ops if op not in changed]
-    alone = (
-        f"Only {explain.listing(free, _MOST)} can be run as {'it is' if len(free) == 1 else 'they are'}. "
-        if free
-        else ""
+    safe = (
+        f"Safe to run as {'it is' if len(free) == 1 else 'they are'}: {explain.listing(free, _MOST)}. " if free else ""
     )
-    return (
-        f"{alone}Compare first for {'the others' if free else 'them'}: rows of their ids were written later, which a DELETE would delete, too, "
-        "an UPDATE or MERGE would overwrite, and to which an INSERT would add a second one."
-    )
+    its, it = ("its", "it") if len(changed) == 1 else ("their", "them")
+    why = f"rows of {its} ids were written later: to run {it} would overwrite, delete or double these"
+    return f"{safe}Check {'the others ' if free else ''}first, for {why}."
 
 
 def in_order(s: RepairStep, order: Mapping[str, int]) -> RepairStep:

@@ -19,7 +19,7 @@ from reports.run.stored import Stored
 from reports.run.stories_view import KnownLine, StoryView
 from workloads.operations.kinds import KINDS
 
-_NOT_KNOWN = "no scenario of the library shows it under these conditions"
+_NOT_KNOWN = "no: icequake has no scenario that shows it under these conditions"
 MOST_ANSWERS = 3
 """Answers that are told in full; of others a line."""
 MOST_PLACES = 8
@@ -79,7 +79,8 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
         joined((a.headline, f", by {words.shorten(a.views[0].who, 120)}", " ", _cards(a))) for a in every[MOST_ANSWERS:]
     ]
     out += [Text([joined(("besides: ", joined(more, "; ")))], "note")] if more else []
-    return out + ([Text([words.OWN_TABLES], "note")] if every else [])
+    order = "Stop what did it, then mend in this order. " if len(every) > 1 else ""
+    return out + ([Text([f"{order}{words.OWN_TABLES}"], "note")] if every else [])
 
 
 def _cards(a: RunAnswer) -> str:

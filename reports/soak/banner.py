@@ -25,6 +25,9 @@ from reports.soak import places
 from reports.soak.kinds import FailureKind, with_code
 from reports.soak.words import CLASSES, counted
 
+_SAME_TABLE = (
+    "The same table of the same run as above: restore it first, then run what was lost, on the table that you keep. "
+)
 TOLD_KINDS = 3
 """Kinds of failure of which the answer says what to do."""
 LISTED_KINDS = 10
@@ -59,7 +62,7 @@ def banner(night: Night) -> Banner:
         status, said = "unknown", "Undecided: not every run has a verdict, and nothing new was found"
     elif found:
         status = "known"
-        said = f"Passed: all harm is known, in {words.grouped(failed)} of {runs}: {lostkinds.lost(found)}"
+        said = f"Passed, for nothing is new, but known defects broke {words.grouped(failed)} of {runs}: {lostkinds.lost(found)}"
     if status != "invalid" and lostkinds.is_grave(found):
         status = "harmed"
     return Banner(status, said, " ".join(parts))
@@ -93,7 +96,7 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tup
     for k in about:
         line, first = k.runs[0]
         tables = {(line.folder, t) for t in first.tables}
-        again = "The same table of the same run as above: mend both at once. " if tables & mended else ""
+        again = _SAME_TABLE if tables & mended else ""
         mended |= tables
         now = [lostkinds.do_now(night, k)]
         commands = lostkinds.commands(night, k, program)

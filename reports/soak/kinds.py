@@ -217,7 +217,7 @@ def _consequence(k: FailureKind) -> str:
     if k.first.unreadable:
         return f"Nobody can read {of.removeprefix(' of ') or 'the table'} any more."
     if k.first.name == "lost-commit":
-        return f"Nothing of what was acknowledged is in the rows{of}: what it wrote is missing, or what it deleted is still there."
+        return f"Acknowledged changes are not in the rows{of}: rows that were written are missing, or rows that were deleted are still there."
     means, harm = meaning(k.first.name), k.first.harm
     if harm is None:
         return "Nobody explains what it means."

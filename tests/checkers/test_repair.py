@@ -133,10 +133,9 @@ def test_steps_of_one_text_are_one_step_in_the_order_of_the_history() -> None:
     assert steps[0].words() == "Run b again: its statement is on this card. note"
     (looked,) = merged([replace(s, changed=s.ops) for s in steps])
     assert looked.words("x").endswith(
-        "Compare first for them: rows of their ids were written later, which a DELETE would delete, too, an UPDATE or MERGE would "
-        "overwrite, and to which an INSERT would add a second one."
+        "Check first, for rows of their ids were written later: to run them would overwrite, delete or double these."
     )
     (half,) = merged([replace(steps[0], changed=("b",)), steps[1]])
-    assert "Only a can be run as it is. Compare first for the others: " in in_order(half, {}).words()
+    assert "Safe to run as it is: a. Check the others first, for rows of its ids were " in in_order(half, {}).words()
     assert len(merged([*steps, RepairStep("Delete them{ids}.", (), (1, 2))])) == 2
     assert RepairStep("Delete them{ids}.", (), (1, 2)).words() == "Delete them (ids 1, 2)."

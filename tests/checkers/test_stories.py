@@ -764,7 +764,8 @@ def test_files_of_a_commit_that_its_client_took_for_failed_were_deleted_by_that_
     (story,) = tell(e, [Verdict("metadata", False, (gone,))], RunFacts("mine", "rest", "1.12.0")).stories
     assert story.who == ("Spark's REST catalog client" if client else "Spark")
     assert (
-        story.how == "took its commit, which was made, for failed, and deleted its files, which the table needs"
+        story.how
+        == "believed that its commit had failed, though it was made, and deleted its files, which the table needs"
     ) is client
     assert story.remedy.startswith("Let no proxy answer") is client
 

@@ -87,7 +87,13 @@ GIVEN_UP = {"given_up": {JDBC.stack: "the stack of jdbc 1.12.0 does not come up:
     ("lines", "more", "verdict", "code", "headline"),
     [
         ([line(REST)], {}, True, 0, "Passed: nothing was lost in 1 run"),
-        ([line(REST), OLD], {}, True, 0, "Passed: all harm is known, in 1 of 2 runs: 1 acknowledged commit lost"),
+        (
+            [line(REST), OLD],
+            {},
+            True,
+            0,
+            "Passed, for nothing is new, but known defects broke 1 of 2 runs: 1 acknowledged commit lost",
+        ),
         ([NEW, OLD], {}, False, 1, "Failed: new harm in 1 of 2 runs: 2 acknowledged commits lost"),
         (
             [NEW],
@@ -204,7 +210,9 @@ def test_a_table_that_is_lost_in_a_known_way_is_as_red_as_in_a_new_one_and_the_n
     night = a_night(tmp_path, SEEN_AGAIN, line(REST))
     said = banner(night)
     assert (said.status, night.code) == ("harmed", 0)
-    assert said.headline == "Passed: all harm is known, in 1 of 2 runs: 1 table that nobody can read"
+    assert (
+        said.headline == "Passed, for nothing is new, but known defects broke 1 of 2 runs: 1 table that nobody can read"
+    )
     assert said.sentence == ("Who did it: the catalog (jdbc) in 1 run. 2 runs of 2 of 8 combinations in 70 s.")
 
 
@@ -274,7 +282,7 @@ def test_kinds_on_one_table_of_one_run_are_to_be_mended_at_once(tmp_path: Path) 
     second = replace(LOST, name="undelete", remedy="Set it.")
     made = page.of(a_night(tmp_path, replace(TOLD, happened=(LOST, second))), AGAIN)
     now = [said for name, said in next(b for b in made.told if isinstance(b, Pairs)).rows if name == "do now"]
-    assert [said.startswith("The same table of the same run as above: mend both at once. ") for said in now] == [
+    assert [said.startswith("The same table of the same run as above: restore it first, ") for said in now] == [
         False,
         True,
     ]
@@ -302,7 +310,7 @@ def test_what_happened_in_several_runs_is_counted_together_with_what_to_do_about
     for said in (
         "<dt>avoid it</dt><dd>Use a catalog that looks first.</dd>",
         "<dt>avoid it</dt><dd>Let one writer alone commit.</dd>",
-        "Nothing of what was acknowledged is in the rows of orders: what it wrote is missing, or what it deleted is still there.",
+        "Acknowledged changes are not in the rows of orders: rows that were written are missing, or rows that were deleted are still there.",
         "<dt>who did it</dt><dd><b>Spark 4.1.4, Iceberg 1.12.0</b> sent its commit again</dd>",
         "<dt>how</dt><dd>Insert w0-1: acknowledged, but never in the table&#39;s history.</dd>",
         "Nobody can read orders any more.",
