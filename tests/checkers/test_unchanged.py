@@ -28,7 +28,7 @@ def worlds() -> list[World]:
 def test_the_verdict_is_that_on_the_whole_run(checker: str, worlds: list[World]) -> None:
     for n, m in enumerate([m for m in ALL if m.checker == checker][::5]):
         w = worlds[n % len(worlds)]
-        bug = m.plant(w.again(Random(n)))
+        bug = m.plant(w.with_rng(Random(n)))
         if bug is not None:
             said = unchanged.check(BY_NAME[checker], bug.evidence, w.evidence)
             assert said == BY_NAME[checker].check(bug.evidence), m.name
