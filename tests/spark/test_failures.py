@@ -171,9 +171,9 @@ from compose.install.ensure import ensure
 from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack
 from tests.support.runs import Silent
-from workloads.file import workload
+from workloads.file import workload, workload_text
 
-quick = workload.load(workload.find("quick")).model_copy(update={"engines": ("spark",)})
+quick = workload_text.load(workload.find("quick")).model_copy(update={"engines": ("spark",)})
 folder = runfolder.create(Path(sys.argv[1]), "quick")
 settings = Settings(seed=3, command="icequake run", capture_interval=3600.0)
 stack = StandingStack(Endpoints.from_json(sys.argv[2]))
