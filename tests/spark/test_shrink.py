@@ -32,6 +32,6 @@ def test_an_undelete_is_shrunk_to_a_scenario_that_is_reproduced(
         left, _, found = Shrink(run, into, asked, Silent(), tries=1, times=1).shrink()
     assert left is not None, trials(into)
     assert sorted(o.f for o in left.operations) == ["delete", "update-register"]
-    assert found.said is not None, found
+    assert found.translation is not None, found
     assert str(found.tries) == "1 of 1"
-    assert found.said.scenario.anomalies == entries_of("undelete")
+    assert found.translation.scenario.anomalies == entries_of("undelete")
