@@ -527,7 +527,9 @@ def test_upkeep_on_a_store_that_answers_503_loses_no_row(
     minio.start()
     try:
         with refusing(minio.port()) as store:
-            properties = {**dict(own), "s3.endpoint": store.address, "warehouse": f"s3://{BUCKET}/lake"}
+            # The default of a second is short where two cores have other tests to run.
+            slow = {"s3.connect-timeout": "60"}
+            properties = {**dict(own), **slow, "s3.endpoint": store.address, "warehouse": f"s3://{BUCKET}/lake"}
             mine = place.Place("my.yaml", None, {"type": "sql", "uri": f"sqlite:///{tmp_path}/own.db", **properties})
             with opened(mine, make=True) as lake:
                 before = aged(lake, folder)
