@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -136,14 +137,15 @@ class StaleAfterConflict(Catalog):
 # --- statuses ---------------------------------------------------------------------------------------------------------
 
 
-class OtherStatus(Catalog):
+class OtherStatus(Catalog, ABC):
     """Answers an error by another status."""
 
     status = 500
     type = "InternalServerError"
 
+    @abstractmethod
     def strikes(self, e: Refused) -> bool:
-        raise NotImplementedError
+        """What the mutant does instead."""
 
     def error(self, e: Refused) -> Reply:
         return super().error(Refused(self.status, self.type, str(e)) if self.strikes(e) else e)
@@ -403,11 +405,12 @@ class TransactsTheLast(Catalog):
 # --- sent twice or late or lost ---------------------------------------------------------------------------------------
 
 
-class Resent(Catalog):
+class Resent(Catalog, ABC):
     """Does something else with an append that it has made already."""
 
+    @abstractmethod
     def again(self, key: Key, made: int) -> Reply | None:
-        raise NotImplementedError
+        """What the mutant does instead."""
 
     def commit(self, key: Key, body: Json) -> Reply:
         if appends(body) and key in self.tables:
@@ -516,11 +519,12 @@ class RepeatsPlaces(Catalog):
         self.where[key] = f"{metadata['location']}/metadata/v{len(metadata['metadata-log']) % 2}.json"
 
 
-class OtherTag(Catalog):
+class OtherTag(Catalog, ABC):
     """Its ETags are of something else than of the version."""
 
+    @abstractmethod
     def tag(self, key: Key) -> str:
-        raise NotImplementedError
+        """What the mutant does instead."""
 
     def result(self, key: Key) -> Reply:
         found = super().result(key)

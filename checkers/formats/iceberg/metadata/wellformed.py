@@ -22,25 +22,14 @@ from functools import cached_property
 from typing import Any
 
 from checkers.formats.iceberg.metadata.chain import IcebergStep as Step
-from checkers.formats.iceberg.metadata.listed import LISTED_PARTS, Listed
+from checkers.formats.iceberg.metadata.listed import LISTED_PARTS, REQUIRED, Listed
 from checkers.formats.iceberg.metadata.seen import Judging
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.timeline import explain
 
 REQUIRED_KEYS: Mapping[int, tuple[str, ...]] = {
     1: ("location", "last-column-id", "schema", "partition-spec"),
-    2: (
-        "table-uuid",
-        "location",
-        "last-column-id",
-        "schemas",
-        "current-schema-id",
-        "partition-specs",
-        "default-spec-id",
-        "last-partition-id",
-        "sort-orders",
-        "default-sort-order-id",
-    ),
+    2: REQUIRED,
 }
 """Format version → the fields that the specification requires, as far as the log keeps them as they are; version 3 requires those of version
 2 and ``next-row-id``. ``last-updated-ms`` is required in each, ``last-sequence-number`` since version 2; the log has 0 for none."""
