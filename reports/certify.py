@@ -77,14 +77,14 @@ def _banner(c: Certificate) -> Banner:
 
 
 def _matrix(c: Certificate, asked: set[str]) -> Table:
-    by = {name: c.of(name) for name in c.servers}
+    by_server = {name: c.of(name) for name in c.servers}
     rows: list[TableRow] = []
     group = ""
     for q in (q for q in c.questions if q.id in asked):
         if q.group != group:
             group = q.group
             rows.append(TableRow(head=group))
-        cells = [_cell(by[name].get(q.id)) for name in c.servers]
+        cells = [_cell(by_server[name].get(q.id)) for name in c.servers]
         rows.append(TableRow([TableCell(q.id, title=q.sentence), q.level, *cells], anchor=q.id))
     columns = [TableColumn("requirement", terminal="requirement"), TableColumn("level", terminal="level")]
     return Table([*columns, *(TableColumn(name, terminal=name) for name in c.servers)], rows, form="wide")
@@ -97,14 +97,14 @@ def _cell(a: RequirementResult | None) -> TableCell:
         text = link(badge(CONCLUSION_CLASSES[a.conclusion], a.conclusion), f"#{_anchor(a)}")
         effect = a.effect if a.conclusion is Conclusion.FAIL else ""
         return TableCell(text, (effect, _often(a)), plain=" · ".join(filter(None, (a.conclusion, effect, _often(a)))))
-    said = a.why or a.actual
+    reason = a.why or a.actual
     return TableCell(
-        badge(CONCLUSION_CLASSES[a.conclusion], a.conclusion), (said,) if said else (), plain=_plainly(a, said)
+        badge(CONCLUSION_CLASSES[a.conclusion], a.conclusion), (reason,) if reason else (), plain=_plainly(a, reason)
     )
 
 
-def _plainly(a: RequirementResult, said: str) -> str:
-    return f"{a.conclusion}: {said}" if a.conclusion is not Conclusion.PASS else a.conclusion
+def _plainly(a: RequirementResult, reason: str) -> str:
+    return f"{a.conclusion}: {reason}" if a.conclusion is not Conclusion.PASS else a.conclusion
 
 
 def _often(a: RequirementResult) -> str:
@@ -126,9 +126,9 @@ def _failures(c: Certificate) -> Iterator[Block]:
 
 
 def _facts(q: Question, a: RequirementResult) -> list[tuple[str, str]]:
-    told = [("must hold", q.sentence), ("said by", q.source)]
-    told += [("expected", a.expected), ("actual", a.actual)] if a.expected else [("why", a.why)]
-    return [*told, ("so it", f"{a.conclusion}s, {q.level}; {q.effect}"), ("tries", _often(a) or "1")]
+    facts = [("must hold", q.sentence), ("said by", q.source)]
+    facts += [("expected", a.expected), ("actual", a.actual)] if a.expected else [("why", a.why)]
+    return [*facts, ("so it", f"{a.conclusion}s, {q.level}; {q.effect}"), ("tries", _often(a) or "1")]
 
 
 def wire(e: Exchange) -> str:
@@ -175,9 +175,9 @@ def line_of(a: RequirementResult) -> str:
     mark = {Conclusion.PASS: "✓", Conclusion.FAIL: "✕", Conclusion.SOFT: "~", Conclusion.ERROR: "!"}.get(
         a.conclusion, "·"
     )
-    told = f"expected {a.expected}; actual {a.actual}" if a.expected else a.why or a.actual
+    answer = f"expected {a.expected}; actual {a.actual}" if a.expected else a.why or a.actual
     return (
         f"{mark} {a.catalog} {a.id}: {a.conclusion}"
         + (f" ({a.effect})" if a.conclusion is Conclusion.FAIL else "")
-        + (f": {told}" if told else "")
+        + (f": {answer}" if answer else "")
     )

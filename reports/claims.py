@@ -31,16 +31,16 @@ def table(claims: Iterable[Claim]) -> Table:
 
 def total(claims: Sequence[Claim]) -> str:
     """How many claims have each verdict, as one line."""
-    said = ", ".join(f"{n} {_of(verdict, n)}" for verdict, n in counts(claims).items() if n)
-    return f"{len(claims)} claim{'s' if len(claims) != 1 else ''}: {said}"
+    numbers = ", ".join(f"{n} {_of(verdict, n)}" for verdict, n in counts(claims).items() if n)
+    return f"{len(claims)} claim{'s' if len(claims) != 1 else ''}: {numbers}"
 
 
 def _of(verdict: Verdict, n: int) -> str:
     """A verdict behind a number of claims: one holds, two hold."""
     if verdict in UNMEASURED:
         return verdict
-    one, several = verdict, verdict.replace("holds", "hold").replace("does not", "do not")
-    return one if n == 1 else several
+    singular, plural = verdict, verdict.replace("holds", "hold").replace("does not", "do not")
+    return singular if n == 1 else plural
 
 
 def story(claims: Claims, claim: Claim) -> list[str]:
@@ -99,8 +99,8 @@ def _page(claims: Claims) -> Iterator[str]:
     yield "| claim | | verdict | measured by |"
     yield "|---|---|---|---|"
     for c in every:
-        by = f"`{words(c.commands[0])}`" if c.commands else "reading" if c.looked_up else ""
-        yield f"| [{c.number}](#claim-{c.number}) | {_cell(c.claim)} | {c.verdict} | {_cell(by)} |"
+        evidence = f"`{words(c.commands[0])}`" if c.commands else "reading" if c.looked_up else ""
+        yield f"| [{c.number}](#claim-{c.number}) | {_cell(c.claim)} | {c.verdict} | {_cell(evidence)} |"
     for name, document in claims.documents.items():
         yield ""
         yield f"## {document.title}"
@@ -151,16 +151,18 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}–{r[-1]}" for r in runs)
 
 
-def to_json(claims: Claims, chosen: Sequence[Claim], again: Mapping[int, Sequence[Mapping[str, object]]]) -> str:
+def to_json(
+    claims: Claims, chosen: Sequence[Claim], measured_again: Mapping[int, Sequence[Mapping[str, object]]]
+) -> str:
     """Claims as JSON.
 
     Args:
-        again: number → what came out when its commands ran again; empty where they did not.
+        measured_again: number → what came out when its commands ran again; empty where they did not.
     """
     shown = [
         c.model_dump(mode="json")
         | {"sources": [d.model_dump() | {"section": section} for d, section in claims.sources(c)]}
-        | ({"again": again[c.number]} if c.number in again else {})
+        | ({"again": measured_again[c.number]} if c.number in measured_again else {})
         for c in chosen
     ]
     return json.dumps({"counts": counts(chosen), "claims": shown}, indent=1, ensure_ascii=False) + "\n"

@@ -30,7 +30,7 @@ def of(name: str, verdict: Verdict, history: History | None) -> Page:
     stats = verdict.stats_as(ClientStats)
     status, headline = HEADLINES[verdict.valid]
     found = words.tally(stats.get("found") or {}) or "no contradiction"
-    said = f"{words.plural(stats['operations'], 'operation')}, model {stats['model']}, {stats['level']}: {found}."
+    summary = f"{words.plural(stats['operations'], 'operation')}, model {stats['model']}, {stats['level']}: {found}."
     operations = () if history is None else tuple(history.operations())
     timed = history is not None and not history.header.get(CONCURRENT)
     sections = [_card(n, a, operations, timed) for n, a in enumerate(verdict.anomalies[:MOST_CARDS], 1)]
@@ -45,27 +45,27 @@ def of(name: str, verdict: Verdict, history: History | None) -> Page:
     about: list[Block] = [Pairs([(key, value) for key, value in facts if value])]
     about += [Text(verdict.notes, "list")] if verdict.notes else []
     sections.append(Section("How it was judged", "judged", about))
-    return Page(FILE, name, Banner(status, headline, said), sections, data=verdict.to_json())
+    return Page(FILE, name, Banner(status, headline, summary), sections, data=verdict.to_json())
 
 
 def _card(n: int, a: Anomaly, operations: Sequence[Operation], timed: bool) -> Section:
     """An anomaly: why it is a contradiction, its operations among those that ran beside them, and what they asked and got."""
-    mine = [o for o in operations if o.op in a.ops]
+    involved = [o for o in operations if o.op in a.ops]
     blocks: list[Block] = [FileText(a.explanation)]
-    if mine and timed:
-        blocks += _picture(_beside(mine, operations))
-    if mine:
+    if involved and timed:
+        blocks += _picture(_beside(involved, operations))
+    if involved:
         columns = [TableColumn(c) for c in ("operation", "process", "function", "asked", "answered", "outcome")]
-        rows = [(o.op, str(o.process), o.f, words.arguments(o.value), words.result(o.result), o.type) for o in mine]
+        rows = [(o.op, str(o.process), o.f, words.arguments(o.value), words.result(o.result), o.type) for o in involved]
         blocks.append(Table(columns, [TableRow(row) for row in rows], form="wide"))
     return Section(a.name, f"anomaly-{n}", blocks)
 
 
-def _beside(mine: Sequence[Operation], operations: Sequence[Operation]) -> list[Operation]:
+def _beside(involved: Sequence[Operation], operations: Sequence[Operation]) -> list[Operation]:
     """The operations of an anomaly and, as far as there is room, those that ran at the same time."""
-    begin, end = min(o.start for o in mine), max(o.start if o.end is None else o.end for o in mine)
-    others = (o for o in operations if o not in mine and o.start <= end and (o.end is None or o.end >= begin))
-    return [*mine, *(o for o, _ in zip(others, range(picture.MOST_BARS - len(mine)), strict=False))]
+    begin, end = min(o.start for o in involved), max(o.start if o.end is None else o.end for o in involved)
+    others = (o for o in operations if o not in involved and o.start <= end and (o.end is None or o.end >= begin))
+    return [*involved, *(o for o, _ in zip(others, range(picture.MOST_BARS - len(involved)), strict=False))]
 
 
 def _picture(operations: Sequence[Operation]) -> list[Block]:

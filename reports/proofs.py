@@ -15,11 +15,11 @@ def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[s
     """The table at the end: scenario, what came of it, how often, and what must be seen or why it was not."""
     out = []
     for s in scenarios:
-        mine = [p for p in proofs if p.scenario == s.scenario]
-        worst = min(mine, key=lambda p: (p.as_said, p.state != "not run"))
-        said = f"{sum(p.as_said for p in mine)} of {len(mine)}"
+        own = [p for p in proofs if p.scenario == s.scenario]
+        worst = min(own, key=lambda p: (p.as_said, p.state != "not run"))
+        share = f"{sum(p.as_said for p in own)} of {len(own)}"
         seen = ", ".join(map(str, s.anomalies)) or "no anomaly"
-        out.append((s.scenario, PROOF_WORDS[worst.state], said, "; ".join(worst.why) or seen))
+        out.append((s.scenario, PROOF_WORDS[worst.state], share, "; ".join(worst.why) or seen))
     return out
 
 

@@ -39,9 +39,9 @@ class Size:
     """Rows that fill the tables, and ids that operations name."""
 
     def __str__(self) -> str:
-        said = [words.plural(self.operations, "operation"), words.plural(self.writers, "writer")]
-        said += [words.plural(self.tables, "table"), words.plural(self.rows, "row")]
-        return ", ".join(said + ([words.plural(self.faults, "fault")] if self.faults else []))
+        counts = [words.plural(self.operations, "operation"), words.plural(self.writers, "writer")]
+        counts += [words.plural(self.tables, "table"), words.plural(self.rows, "row")]
+        return ", ".join(counts + ([words.plural(self.faults, "fault")] if self.faults else []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +138,10 @@ def often(s: Shrunk) -> str:
     if s.after is None:
         return "No part of the run showed it again when it was replayed, not all of its operations either."
     if s.rate is not None:
-        again = (
+        repeats = (
             "" if s.reproduced is None else f" The scenario file repeats them; it was reproduced {s.reproduced} times."
         )
-        return f"It shows rarely: in {s.rate} of these operations.{again}"
+        return f"It shows rarely: in {s.rate} of these operations.{repeats}"
     if s.reproduced is not None and s.scenario is not None:
         return f"The scenario file was reproduced {s.reproduced} times."
     if s.replayed is not None:
@@ -163,13 +163,13 @@ def of(s: Shrunk) -> Page:
     sections = []
     if s.after is not None:
         sections += [
-            Section("What is left", "left", _left(s, s.after), terminal=""),
+            Section("What is left", "left", _remaining(s, s.after), terminal=""),
             Section("Why it is an anomaly", "why", [Text(_why(s), most=4000)], terminal=""),
             *([Section("The scenario", "file", [FileText(s.text)])] if s.text else []),
         ]
     if s.not_said:
-        said = [Text(s.not_said, "list", 1000)]
-        sections.append(Section("What is not said", "not-said", said, terminal="Not said:"))
+        remarks = [Text(s.not_said, "list", 1000)]
+        sections.append(Section("What is not said", "not-said", remarks, terminal="Not said:"))
     sections.append(Section("The search", "search", _search(s)))
     made_with = [(name.capitalize(), s.versions[name]) for name in ("iceberg", "spark") if s.versions.get(name)]
     return Page(
@@ -188,7 +188,7 @@ def ran(s: Shrunk) -> str:
     return f"{words.grouped(s.runs)}, {words.duration(s.seconds * 1000)}"
 
 
-def _left(s: Shrunk, after: Size) -> list[Block]:
+def _remaining(s: Shrunk, after: Size) -> list[Block]:
     pairs = [("before", str(s.before)), ("left", str(after))]
     if s.waits:
         pairs.append(("waits", f"{words.grouped(s.waits[1])} of {words.grouped(s.waits[0])} are needed"))

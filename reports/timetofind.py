@@ -46,17 +46,17 @@ def cell(f: DefectSearches | None) -> str:
         return "–"
     if not f.searches:
         return "could not run"
-    told = f"{f.found} of {f.searches}"
+    share = f"{f.found} of {f.searches}"
     if f.operations is None or f.seconds is None:
-        return told
-    return f"{told}, {words.grouped(round(f.operations))} op, {words.grouped(round(f.seconds, 1))} s"
+        return share
+    return f"{share}, {words.grouped(round(f.operations))} op, {words.grouped(round(f.seconds, 1))} s"
 
 
 def _grid(found: Sequence[DefectSearches]) -> tuple[list[str], list[list[str]]]:
     """The head and the rows of the table."""
     orders = orders_of(found)
-    by = {(f.defect, f.order): f for f in found}
-    rows = [[d, *(cell(by.get((d, o))) for o in orders)] for d in dict.fromkeys(f.defect for f in found)]
+    by_defect = {(f.defect, f.order): f for f in found}
+    rows = [[d, *(cell(by_defect.get((d, o))) for o in orders)] for d in dict.fromkeys(f.defect for f in found)]
     return ["defect", *orders], [*rows, ["all", *(_all([f for f in found if f.order == o]) for o in orders)]]
 
 

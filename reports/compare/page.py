@@ -228,28 +228,28 @@ def _by_name(
 
 
 def _kinds(c: Comparison, found: Sequence[Contender]) -> Table:
-    by = {x: summed(c.measured(x)) for x in found}
+    by_contender = {x: summed(c.measured(x)) for x in found}
 
     def outcomes(kind: str, x: Contender) -> str:
-        if kind not in by[x]:
+        if kind not in by_contender[x]:
             return "–"
-        ok, fail, info = by[x][kind]
+        ok, fail, info = by_contender[x][kind]
         parts = [tag("span", words.grouped(ok), "o ok")]
         parts += [
             tag("span", words.grouped(n), f"o {o}" if n else "muted") for o, n in (("fail", fail), ("info", info))
         ]
         return joined(parts, " · ")
 
-    return _by_name(c, "kind", found, {k for counts in by.values() for k in counts}, outcomes)
+    return _by_name(c, "kind", found, {k for counts in by_contender.values() for k in counts}, outcomes)
 
 
 def _requests(c: Comparison, found: Sequence[Contender]) -> Table:
-    by = {x: requests(c.measured(x)) for x in found}
+    by_contender = {x: requests(c.measured(x)) for x in found}
 
     def asked(kind: str, x: Contender) -> TableCell:
-        return TableCell(f"{by[x][kind]:.2f}") if kind in by[x] else TableCell("–", mark="zero")
+        return TableCell(f"{by_contender[x][kind]:.2f}") if kind in by_contender[x] else TableCell("–", mark="zero")
 
-    every = {k for counts in by.values() for k in counts}
+    every = {k for counts in by_contender.values() for k in counts}
     return replace(_by_name(c, "service and kind of request", found, every, asked), empty="None was counted.")
 
 
@@ -303,8 +303,8 @@ def spec_of(c: Comparison) -> Mapping[str, Any]:
     return spec if isinstance(spec, Mapping) else {}
 
 
-def of(c: Comparison, again: str | None = None) -> Page:
-    """The page. ``again``: the command that continues this comparison."""
+def of(c: Comparison, repeat: str | None = None) -> Page:
+    """The page. ``repeat``: the command that continues this comparison."""
     spec = spec_of(c)
     found = [x for x in c.contenders if c.measured(x)]
     workload = str(spec.get("workload") or "workload")
@@ -329,7 +329,7 @@ def of(c: Comparison, again: str | None = None) -> Page:
         to_json(c),
         facts=_facts(c, workload, spec, found),
         lead=str(spec.get("description") or ""),
-        command=("Continue it, or add seeds and catalogs", again) if again else None,
+        command=("Continue it, or add seeds and catalogs", repeat) if repeat else None,
         footer=f"Every number comes from the folders of the runs; {FILE}.json has all of them.",
     )
 

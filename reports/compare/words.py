@@ -52,9 +52,9 @@ def expectation(c: Comparison, contender: Contender) -> str:
         return None if s is None else BY_KEY[key].sentence.format(spread(BY_KEY[key], s))
 
     def sentence(*parts: str | None) -> None:
-        there = [p for p in parts if p is not None]
-        if there:
-            out.append(there[0][:1].upper() + there[0][1:] + "".join(f", {p}" for p in there[1:]) + ".")
+        known = [p for p in parts if p is not None]
+        if known:
+            out.append(known[0][:1].upper() + known[0][1:] + "".join(f", {p}" for p in known[1:]) + ".")
 
     sentence(*map(figure, ("commits_per_s", "write_p50_ms", "write_p99_ms")))
     sentence(*map(figure, ("retried", "retry_success", "aborted", "unknown")))
@@ -78,18 +78,18 @@ def of_engines(c: Comparison) -> list[str]:
         return []
     held = {e: {k: _level(e, k, tables[0]) for k in kinds if ENGINES[e].can(k, tables[0])} for e in engines}
     out = [f"{ENGINES[e].title} promises {_grouped(levels)}." for e, levels in held.items() if levels]
-    for one, other in permutations(engines, 2):
-        if said := _beside(one, other, kinds):
-            out.append(said)
+    for first, second in permutations(engines, 2):
+        if difference := _beside(first, second, kinds):
+            out.append(difference)
     return out
 
 
-def _beside(one: str, other: str, kinds: Sequence[str]) -> str:
+def _beside(first: str, second: str, kinds: Sequence[str]) -> str:
     """What to expect of operations of one engine when one of another commits to the same row first; empty if no code says it."""
     ends: dict[str, set[str]] = {}
-    for cell in engine_cells((one, other), tuple(k for k in ENGINE_KINDS if k in kinds)):
+    for cell in engine_cells((first, second), tuple(k for k in ENGINE_KINDS if k in kinds)):
         pair = (cell.first_engine, cell.second_engine, cell.placement, cell.isolation)
-        if pair == (one, other, ENGINE_PLACEMENTS[0], "serializable"):
+        if pair == (first, second, ENGINE_PLACEMENTS[0], "serializable"):
             ends.setdefault(cell.first, set()).add(predict(cell).outcome)
     words_of = (
         ({"aborted"}, "aborted"),
@@ -103,7 +103,7 @@ def _beside(one: str, other: str, kinds: Sequence[str]) -> str:
     ]
     if not parts:
         return ""
-    return f"If {ENGINES[other].title} commits to the same row first, {ENGINES[one].title}'s operations end so: {'; '.join(parts)}."
+    return f"If {ENGINES[second].title} commits to the same row first, {ENGINES[first].title}'s operations end so: {'; '.join(parts)}."
 
 
 def _level(engine: str, kind: str, table: TableSpec) -> str:
@@ -115,10 +115,10 @@ def _level(engine: str, kind: str, table: TableSpec) -> str:
 
 
 def _grouped(levels: dict[str, str]) -> str:
-    by: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for kind, level in levels.items():
-        by.setdefault(level, []).append(kind)
-    return "; ".join(f"{level} for {', '.join(kinds)}" for level, kinds in by.items())
+        groups.setdefault(level, []).append(kind)
+    return "; ".join(f"{level} for {', '.join(kinds)}" for level, kinds in groups.items())
 
 
 def _tables(c: Comparison) -> list[TableSpec]:
@@ -164,9 +164,9 @@ def differences(c: Comparison, figures: Sequence[Figure] = FIGURES) -> list[str]
         if not (better or worse or same):
             continue
         parts = [f"better: {'; '.join(better)}" if better else "", f"worse: {'; '.join(worse)}" if worse else ""]
-        said = ". ".join(p[0].upper() + p[1:] for p in parts if p) or "Nothing"
+        sentences = ". ".join(p[0].upper() + p[1:] for p in parts if p) or "Nothing"
         out.append(
-            f"{c.label(other)} against {c.label(first)}, by more than noise. {said}. "
+            f"{c.label(other)} against {c.label(first)}, by more than noise. {sentences}. "
             f"For {words.plural(same, 'other number')} no difference goes beyond noise."
         )
     out.append(rule(c))
@@ -279,11 +279,11 @@ def _kinds(c: Comparison, every: Sequence[Measures]) -> Iterable[str]:
     if every and absent:
         yield f"Operations missing from the workload, or never invoked: {_listed(absent, 40)}."
     for x in c.contenders:
-        mine: dict[str, int] = {}
+        acknowledged: dict[str, int] = {}
         for m in c.measured(x):
             for k, counts in m.kinds.items():
-                mine[k] = mine.get(k, 0) + counts[0]
-        never = [k for k, ok in mine.items() if not ok]
+                acknowledged[k] = acknowledged.get(k, 0) + counts[0]
+        never = [k for k, ok in acknowledged.items() if not ok]
         if never:
             yield f"{c.label(x)}: these were tried and never acknowledged: {_listed(never)}."
 

@@ -121,11 +121,15 @@ def squares(c: Coverage) -> dict[Kinds, Square]:
 
 def figures(c: Coverage) -> dict[str, list[PairCount]]:
     """Dimension → its values, in order."""
-    by = {name: c.by(name) for name in ("phase", "placement", "make")}
+    by_dimension = {name: c.by(name) for name in ("phase", "placement", "make")}
     return {
-        "phase of the first": [PairCount(x, *by["phase"][x], MEANT[x]) for x in PHASES if x in by["phase"]],
-        "place of the second": [PairCount(x, *by["placement"][x]) for x in PLACEMENTS if x in by["placement"]],
-        "make of the table": [PairCount(str(x), *by["make"][x]) for x in sorted(by["make"])],
+        "phase of the first": [
+            PairCount(x, *by_dimension["phase"][x], MEANT[x]) for x in PHASES if x in by_dimension["phase"]
+        ],
+        "place of the second": [
+            PairCount(x, *by_dimension["placement"][x]) for x in PLACEMENTS if x in by_dimension["placement"]
+        ],
+        "make of the table": [PairCount(str(x), *by_dimension["make"][x]) for x in sorted(by_dimension["make"])],
     }
 
 
@@ -262,8 +266,8 @@ def _most(c: Coverage, pairs: Iterable[Pair]) -> list[tuple[Pair, int]]:
 
 def as_json(c: Coverage, unread: Sequence[str] = ()) -> Mapping[str, object]:
     """For ``--json``: the coverage with its figures."""
-    said = {
+    document = {
         dimension: [{"value": f.name, "covered": f.covered, "possible": f.possible} for f in values]
         for dimension, values in figures(c).items()
     }
-    return {**c.to_json(), "figures": said, "never": [list(kinds) for kinds in never(c)], "unread": list(unread)}
+    return {**c.to_json(), "figures": document, "never": [list(kinds) for kinds in never(c)], "unread": list(unread)}

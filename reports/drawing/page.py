@@ -368,10 +368,10 @@ class Page:
     @property
     def blocks(self) -> Iterator[Block]:
         """All its blocks, also those inside others."""
-        left = [*self.told, *self.below, *self.rest, *(b for s in self.sections for b in s.blocks)]
-        while left:
-            block = left.pop()
-            left += inside(block)
+        pending = [*self.told, *self.below, *self.rest, *(b for s in self.sections for b in s.blocks)]
+        while pending:
+            block = pending.pop()
+            pending += inside(block)
             yield block
 
 
@@ -418,6 +418,6 @@ def bar(percent: float, mark: str = "") -> Markup:
     return element("i", "", class_=mark or None, style=f"width:{percent:.1f}%")
 
 
-def joined(parts: Iterable[str], by: str = "") -> Markup:
+def joined(parts: Iterable[str], separator: str = "") -> Markup:
     """Texts behind each other, each escaped unless it is Markup."""
-    return Markup(escape(by)).join(parts)
+    return Markup(escape(separator)).join(parts)

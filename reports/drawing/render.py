@@ -99,8 +99,8 @@ def cell(value: str | TableCell) -> TableCell:
 
 def terminal(page: Page, *, tables: bool = True) -> list[str | rich.Table]:
     """What a terminal shows, from top to bottom: the banner, then the sections that are for it. ``tables``: whether theirs are shown."""
-    told = page.banner
-    out: list[str | rich.Table] = [*wrapped(f"{told.headline}. {told.sentence}".strip(), "", "")]
+    banner = page.banner
+    out: list[str | rich.Table] = [*wrapped(f"{banner.headline}. {banner.sentence}".strip(), "", "")]
     for section in page.sections:
         if section.terminal is not None:
             out += _section(section, section.terminal, tables)
@@ -185,9 +185,9 @@ def junit(suite: JUnitSuite) -> str:
     for c in suite.cases:
         case = ET.SubElement(within, "testcase", name=words.printable(c.name), classname=name, time=c.seconds)
         if c.outcome != "passed":
-            said = {"message": words.printable(words.shorten(c.message, 500))}
-            said |= {} if c.type is None else {"type": words.printable(words.shorten(c.type, 200))}
-            ET.SubElement(case, c.outcome, said).text = words.printable(c.text)
+            attributes = {"message": words.printable(words.shorten(c.message, 500))}
+            attributes |= {} if c.type is None else {"type": words.printable(words.shorten(c.type, 200))}
+            ET.SubElement(case, c.outcome, attributes).text = words.printable(c.text)
         if c.out:
             ET.SubElement(case, "system-out").text = words.printable(c.out)
     ET.indent(root)

@@ -148,9 +148,9 @@ def step(span: float, most: int) -> float:
 
 def ticks(low: float, high: float, most: int) -> list[float]:
     """Round values from ``low`` to ``high``, at most ``most + 1``."""
-    by = step(high - low, most)
-    first = math.ceil(low / by - 1e-9)
-    return [n * by for n in range(first, math.floor(high / by + 1e-9) + 1)]
+    distance = step(high - low, most)
+    first = math.ceil(low / distance - 1e-9)
+    return [n * distance for n in range(first, math.floor(high / distance + 1e-9) + 1)]
 
 
 def log_ticks(low: float, high: float) -> list[float]:

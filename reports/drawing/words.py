@@ -21,9 +21,11 @@ OUTCOMES_MEAN = {
 }
 
 
-def outcomes(ok: int, fail: int, info: int, by: str = ", ") -> str:
+def outcomes(ok: int, fail: int, info: int, separator: str = ", ") -> str:
     """``87 ok, 35 failed, 84 unknown``."""
-    return by.join(f"{grouped(n)} {said}" for n, said in zip((ok, fail, info), OUTCOME_WORDS.values(), strict=True))
+    return separator.join(
+        f"{grouped(n)} {outcome}" for n, outcome in zip((ok, fail, info), OUTCOME_WORDS.values(), strict=True)
+    )
 
 
 def printable(text: str) -> str:
@@ -102,9 +104,9 @@ def moment(value_ms: float) -> str:
     return f"{grouped(round(value_ms))} ms"
 
 
-def when(at: datetime | None) -> str | None:
+def when(instant: datetime | None) -> str | None:
     """A wall clock time to the second with its zone."""
-    return None if at is None else at.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
+    return None if instant is None else instant.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
 
 
 _ISSUE = re.compile(r"https?://github\.com/[^/]+/([^/]+)/(?:issues|pull)/(\d+)")
@@ -162,12 +164,12 @@ def _plainly(value: Any, depth: int = 0) -> str:
     if value is None or (isinstance(value, Mapping | list | tuple) and not value):
         return "–"
     if isinstance(value, Mapping):
-        said = "; ".join(f"{str(k).replace('_', ' ')} {_plainly(v, depth + 1)}" for k, v in list(value.items())[:40])
+        text = "; ".join(f"{str(k).replace('_', ' ')} {_plainly(v, depth + 1)}" for k, v in list(value.items())[:40])
     elif isinstance(value, list | tuple):
-        said = ", ".join(_plainly(v, depth + 1) for v in value[:40]) + (", …" if len(value) > 40 else "")
+        text = ", ".join(_plainly(v, depth + 1) for v in value[:40]) + (", …" if len(value) > 40 else "")
     else:
         return grouped(value) if isinstance(value, float) else str(value)
-    return f"({said})" if depth else said
+    return f"({text})" if depth else text
 
 
 def arguments(value: Any, most: int = 160) -> str:
@@ -197,9 +199,9 @@ def result(value: Any, most: int = 160) -> str:
     return "" if value is None else arguments(value, most)
 
 
-def plural(count: int, one: str, many: str | None = None) -> str:
+def plural(count: int, singular: str, plural_form: str | None = None) -> str:
     """``1 table``, ``2 tables``."""
-    return f"{grouped(count)} {one if count == 1 else many or one + 's'}"
+    return f"{grouped(count)} {singular if count == 1 else plural_form or singular + 's'}"
 
 
 OWN_TABLES = "A run breaks tables of its own. “Do now” is what one does where such a table is in use."

@@ -27,7 +27,7 @@ from reports.drawing.page import (
     tag,
 )
 from reports.matrix import states
-from reports.matrix.states import STATES, link_of, not_held, predicted, run_of, state, told
+from reports.matrix.states import STATES, end_text, link_of, not_held, predicted, run_of, state
 from workloads.engines.engines import ENGINES
 
 LETTERS = {
@@ -65,14 +65,14 @@ def _square(cell: MatrixCell, m: MeasuredResult | None) -> Markup:
     if m is None:
         return tag("i", "", "sq as-unmeasured", title=f"{cell.placement}: not measured")
     first, second = title((cell.first_engine, cell.first)), title((cell.second_engine, cell.second))
-    text = f"{cell.isolation}, {cell.placement}: {first} {told(m.first)}"
+    text = f"{cell.isolation}, {cell.placement}: {first} {end_text(m.first)}"
     if m.second.outcome != "committed":
-        text += f"; {second} {told(m.second)}"
+        text += f"; {second} {end_text(m.second)}"
     for name, found in (("anomaly", m.anomalies), ("allowed", m.allowed)):
         if found:
             text += f"; {name}: {', '.join(found)}"
-    said = conflicts.predict(cell)
-    text += f"; predicted: {predicted(cell)}" + (f" by {said.source}" if said.source else "")
+    prediction = conflicts.predict(cell)
+    text += f"; predicted: {predicted(cell)}" + (f" by {prediction.source}" if prediction.source else "")
     mark = f"sq as-{state(m)}" + ("" if m.as_predicted else " differs")
     href = run_of(m)
     return tag("i" if href is None else "a", LETTERS[state(m)], mark, href=href, title=text)
@@ -125,9 +125,11 @@ def _validations(ops: Sequence[Operation]) -> list[Section]:
         commit = ENGINES[engine].commits.get(kind) if engine in ENGINES else None
         if commit is not None:
             rules = ", ".join(commit.validates) or "nothing"
-            again = "" if commit.retries else "; it does not try again"
+            without_retry = "" if commit.retries else "; it does not try again"
             url, label = code(commit.source)
-            rows.append(TableRow([title((engine, kind)), commit.writes, rules + again, link(label, url or None)]))
+            rows.append(
+                TableRow([title((engine, kind)), commit.writes, rules + without_retry, link(label, url or None)])
+            )
     if not rows:
         return []
     why = (
@@ -172,12 +174,12 @@ def of(header: Mapping[str, Any], found: MeasuredCells, more: Sequence[Section])
 def _by_engine(measured: Sequence[MeasuredResult]) -> Table:
     """How often each state came out, by the engine of the first operation."""
     tally = Counter(map(state, measured))
-    there = [s for s in STATES if tally[s]]
+    shown_states = [s for s in STATES if tally[s]]
     rows = [
-        TableRow([ENGINES[e].title if e in ENGINES else e, *(words.grouped(n[s]) for s in there)])
+        TableRow([ENGINES[e].title if e in ENGINES else e, *(words.grouped(n[s]) for s in shown_states)])
         for e, n in tallies(measured)
     ]
-    return Table([TableColumn("the first operation is of"), *(TableColumn(s, right=True) for s in there)], rows)
+    return Table([TableColumn("the first operation is of"), *(TableColumn(s, right=True) for s in shown_states)], rows)
 
 
 def _lists(measured: Sequence[MeasuredResult]) -> list[tuple[str, str, list[MeasuredResult]]]:
@@ -197,7 +199,7 @@ def _cells(title_of: str, anchor: str, chosen: Sequence[MeasuredResult]) -> Sect
     rows = []
     for m in chosen:
         second = [title((m.cell.second_engine, m.cell.second))]
-        second += [muted(f"({told(m.second)})")] if m.second.outcome != "committed" else []
+        second += [muted(f"({end_text(m.second)})")] if m.second.outcome != "committed" else []
         seen = [", ".join(m.anomalies)]
         seen += [
             muted(f"{name}: {', '.join(v)}") for name, v in (("allowed", m.allowed), ("undecided", m.undecided)) if v
@@ -207,7 +209,7 @@ def _cells(title_of: str, anchor: str, chosen: Sequence[MeasuredResult]) -> Sect
             TableRow(
                 [
                     *(title((m.cell.first_engine, m.cell.first)), joined(second, " ")),
-                    *(m.cell.isolation, m.cell.placement, joined((told(m.first), *not_held(m)), " ")),
+                    *(m.cell.isolation, m.cell.placement, joined((end_text(m.first), *not_held(m)), " ")),
                     *(joined(seen, " "), predicted(m.cell), link(label, url or None), link_of(m)),
                 ]
             )

@@ -31,7 +31,7 @@ from reports.drawing.page import (
     tag,
 )
 from reports.matrix import engines, rules, states
-from reports.matrix.states import link_of, not_held, predicted, told
+from reports.matrix.states import end_text, link_of, not_held, predicted
 
 SHOWN_PAIRS, SHOWN_UNLIKE = 12, 12
 """Most pairs of kinds whose rules are printed on the terminal, and cells of a disagreement that it names."""
@@ -189,22 +189,24 @@ def _square(p: PairShown | None) -> Markup:
 
 def _differing(measured: Sequence[MeasuredResult], code: _Code) -> list[Block]:
     """Cells that are not as predicted, by what was measured and predicted."""
-    by: dict[tuple[str, str], list[MeasuredResult]] = {}
+    by_outcomes: dict[tuple[str, str], list[MeasuredResult]] = {}
     for m in measured:
         if not m.as_predicted:
-            found = told(m.first) + (f"; the second {told(m.second)}" if m.second.outcome != "committed" else "")
+            found = end_text(m.first) + (
+                f"; the second {end_text(m.second)}" if m.second.outcome != "committed" else ""
+            )
             requests = "" if m.requests is None else f" ({words.plural(m.requests, 'commit request')})"
-            by.setdefault((found + requests, predicted(m.cell)), []).append(m)
+            by_outcomes.setdefault((found + requests, predicted(m.cell)), []).append(m)
     columns = [
         *(TableColumn(name, terminal=name, most=400) for name in ("measured", "the code says")),
         *(TableColumn("code"), TableColumn("cells", terminal="cells")),
     ]
     rows = []
-    for (found, said), cells in by.items():
+    for (found, predicted_state), cells in by_outcomes.items():
         named = [joined((f"{_name(m)}: {_table(m)}, {m.cell.placement}", *not_held(m), link_of(m)), " ") for m in cells]
         few = ", ".join(m.cell.name for m in cells[:SHOWN_UNLIKE]) + (" …" if len(cells) > SHOWN_UNLIKE else "")
         each = TableCell(joined(named, Markup("<br>")), plain=few)
-        rows.append(TableRow([found, said, code.links(rules.sources(cells)), each]))
+        rows.append(TableRow([found, predicted_state, code.links(rules.sources(cells)), each]))
     why = "Each line is one disagreement: either the prediction reads the code wrongly, or Iceberg does not do what its code seems to say."
     return [Text([why] if rows else [], "muted"), Table(columns, rows, "None: every cell agrees with the code.")]
 
@@ -223,7 +225,7 @@ def _anomalous(measured: Sequence[MeasuredResult]) -> Table:
         TableRow(
             [
                 *(m.cell.first, m.cell.second, _table(m), m.cell.placement),
-                *(tag("b", ", ".join(m.anomalies)), told(m.first), link_of(m)),
+                *(tag("b", ", ".join(m.anomalies)), end_text(m.first), link_of(m)),
             ]
         )
         for m in measured
@@ -267,12 +269,12 @@ def _of_pair(p: PairShown, code: _Code) -> list[Block]:
 
 
 def _of_cell(m: MeasuredResult, code: _Code) -> list[str | TableCell]:
-    other = f"; the second {told(m.second)}" if m.second.outcome != "committed" else ""
-    parts = [told(m.first) + other, *([tag("b", ", ".join(m.anomalies))] if m.anomalies else [])]
+    other = f"; the second {end_text(m.second)}" if m.second.outcome != "committed" else ""
+    parts = [end_text(m.first) + other, *([tag("b", ", ".join(m.anomalies))] if m.anomalies else [])]
     parts += [muted(f"allowed: {', '.join(m.allowed)}")] if m.allowed else []
-    said = TableCell(predicted(m.cell), mark="" if m.as_predicted else "differs")
+    prediction = TableCell(predicted(m.cell), mark="" if m.as_predicted else "differs")
     ended = joined((*parts, *not_held(m)), " ")
-    return [_table(m), m.cell.placement, ended, said, code.links(rules.sources([m])), link_of(m)]
+    return [_table(m), m.cell.placement, ended, prediction, code.links(rules.sources([m])), link_of(m)]
 
 
 def _aborts(measured: Iterable[MeasuredResult]) -> Table:

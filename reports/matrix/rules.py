@@ -25,12 +25,12 @@ def words(rule: CellRule) -> str:
     """When a rule holds."""
     if rule.where is None:
         return "otherwise"
-    said = []
+    sentences = []
     for d, values in rule.where.items():
         others = [v for v in rule.every[d] if v not in values]
         named, lead, link = (others, "not ", " nor ") if len(others) < len(values) else (values, "", " or ")
-        said.append(lead + link.join(_SAID.get(d, {}).get(v, v) for v in named))
-    return ", ".join(said) or "always"
+        sentences.append(lead + link.join(_SAID.get(d, {}).get(v, v) for v in named))
+    return ", ".join(sentences) or "always"
 
 
 def ends(result: CellResult) -> str:

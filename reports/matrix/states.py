@@ -49,7 +49,7 @@ def state(m: MeasuredResult | None) -> str:
     return m.first.outcome
 
 
-def told(e: OperationEnd) -> str:
+def end_text(e: OperationEnd) -> str:
     """How an operation ended, in a few words."""
     attempts = f" at attempt {e.attempts}" if e.outcome == "retried" else ""
     return f"{e.outcome}{attempts}" + (f": {e.error}: {e.message}" if e.error else "")
@@ -57,9 +57,9 @@ def told(e: OperationEnd) -> str:
 
 def predicted(cell: MatrixCell) -> str:
     """The code's prediction, in a few words."""
-    said = conflicts.predict(cell)
-    outcome = {"open": "not predicted"}.get(said.outcome, said.outcome)
-    return outcome + (f" ({'; or '.join(said.reasons)} …)" if said.reasons else "")
+    prediction = conflicts.predict(cell)
+    outcome = {"open": "not predicted"}.get(prediction.outcome, prediction.outcome)
+    return outcome + (f" ({'; or '.join(prediction.reasons)} …)" if prediction.reasons else "")
 
 
 def run_of(m: MeasuredResult) -> str | None:
@@ -77,15 +77,15 @@ def not_held(m: MeasuredResult) -> list[str]:
     return [] if m.held else [muted("(not held)")]
 
 
-def banner(measured: Sequence[MeasuredResult], whose: str) -> Banner:
-    """How many cells are in which state, the anomalies, and what is not as the code says. ``whose``: ``Iceberg's``."""
+def banner(measured: Sequence[MeasuredResult], subject: str) -> Banner:
+    """How many cells are in which state, the anomalies, and what is not as the code says. ``subject``: ``Iceberg's``."""
     tally = Counter(map(state, measured))
     states = ", ".join(f"{words.grouped(tally[s])} {s}" for s in STATES if tally[s])
     names = Counter(name for m in measured for name in m.anomalies)
     unlike = words.plural(sum(not m.as_predicted for m in measured), "cell")
     found = f"Anomalies: {words.tally(dict(names.most_common()))}. " if names else ""
     headline = words.plural(len(measured), "cell") + (f": {states}" if states else "")
-    return Banner("measured", headline, f"{found}{unlike} not as {whose} code says.")
+    return Banner("measured", headline, f"{found}{unlike} not as {subject} code says.")
 
 
 def facts(header: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -104,15 +104,15 @@ def legend(measured: Sequence[MeasuredResult], letters: Mapping[str, str]) -> Le
 
 def could_not(cells: MeasuredCells) -> list[Section]:
     """Why cells could not be measured, and their names; nothing if all could."""
-    by: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for cell, why in cells.could_not.items():
-        by.setdefault(why, []).append(cell.name)
-    if not by:
+        by_reason.setdefault(why, []).append(cell.name)
+    if not by_reason:
         return []
-    said = [f"{words.plural(len(names), 'cell')} could not be measured: {why}" for why, names in by.items()]
-    rows = [TableRow([why, ", ".join(names)]) for why, names in by.items()]
+    sentences = [f"{words.plural(len(names), 'cell')} could not be measured: {why}" for why, names in by_reason.items()]
+    rows = [TableRow([why, ", ".join(names)]) for why, names in by_reason.items()]
     table = Table([TableColumn("why", most=2000), TableColumn("cells", most=1 << 20)], rows)
-    blocks: list[Block] = [Text(["The same command tries these cells again."], "muted"), Text(said, "list"), table]
+    blocks: list[Block] = [Text(["The same command tries these cells again."], "muted"), Text(sentences, "list"), table]
     return [Section("Could not be measured", "could-not", blocks, terminal="Could not be measured:")]
 
 
@@ -120,9 +120,12 @@ def against(found: Sequence[tuple[MatrixCell, Any, Any]], compared: int | None) 
     """What differs from another matrix; nothing if there is none. ``compared``: its cells that are in both."""
     if compared is None:
         return []
-    said = [f"compared with {words.plural(compared, 'cell')} of another matrix: {len(found)} differ"]
-    said += [f"{cell.name}: {one['first']['outcome']}, there {other['first']['outcome']}" for cell, one, other in found]
-    return [Section("Beside another matrix", "against", [Text(said, "list")], terminal="Beside another matrix:")]
+    sentences = [f"compared with {words.plural(compared, 'cell')} of another matrix: {len(found)} differ"]
+    sentences += [
+        f"{cell.name}: {here['first']['outcome']}, there {elsewhere['first']['outcome']}"
+        for cell, here, elsewhere in found
+    ]
+    return [Section("Beside another matrix", "against", [Text(sentences, "list")], terminal="Beside another matrix:")]
 
 
 def links(sources: Iterable[tuple[str, str | None]]) -> str:

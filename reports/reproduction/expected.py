@@ -41,19 +41,19 @@ def _may_go(scenario: Scenario, order: tuple[ScenarioStep, ...]) -> bool:
 def _before(scenario: Scenario, step: ScenarioStep) -> set[str]:
     """The steps that have completed when one begins."""
     found: set[str] = set()
-    left = [step]
+    pending = [step]
     by_name = {s.name: s for s in scenario.operations}
-    while left:
-        one = left.pop()
-        mine = [s.name for s in scenario.operations if s.writer == one.writer]
-        completed = {n for n, moment in (one.after or {}).items() if moment == "completed"} | set(
-            mine[: mine.index(one.name)]
+    while pending:
+        next_step = pending.pop()
+        same_writer = [s.name for s in scenario.operations if s.writer == next_step.writer]
+        completed = {n for n, moment in (next_step.after or {}).items() if moment == "completed"} | set(
+            same_writer[: same_writer.index(next_step.name)]
         )
-        began = {n for n, moment in (one.after or {}).items() if moment == "held"}
+        began = {n for n, moment in (next_step.after or {}).items() if moment == "held"}
         for name in completed - found:
             found.add(name)
-            left.append(by_name[name])
-        left += [by_name[n] for n in began]
+            pending.append(by_name[name])
+        pending += [by_name[n] for n in began]
     for name in tuple(found):  # what held them has completed, too
         found |= {n for n, moment in (by_name[name].hold or {}).items() if moment == "completed"}
     return found

@@ -30,8 +30,8 @@ def issue(scenario: Scenario, versions: Mapping[str, str] | None = None) -> str:
 
 def _affected(scenario: Scenario) -> str:
     """The affected releases, without the word that nobody has reported it: this is the report."""
-    said = "; ".join(part for part in scenario.affected.split("; ") if not part.startswith("no report"))
-    return f"{said[:1].upper()}{said[1:]}"
+    reports = "; ".join(part for part in scenario.affected.split("; ") if not part.startswith("no report"))
+    return f"{reports[:1].upper()}{reports[1:]}"
 
 
 def _versions(scenario: Scenario, versions: Mapping[str, str]) -> str:
@@ -55,12 +55,12 @@ def _steps(scenario: Scenario) -> Iterator[str]:
 
 def _waits(step: ScenarioStep) -> str:
     """What a step waits for and what strikes it, in words that follow its name."""
-    said = [f"begins when {_moments(step.after)}"] if step.after else []
+    conditions = [f"begins when {_moments(step.after)}"] if step.after else []
     which = {"commit": "its commit", "load": "its load of the table"}.get(step.at, f"its {step.at} request")
-    said += [f"{which} is held until {_moments(step.hold)}"] if step.hold else []
+    conditions += [f"{which} is held until {_moments(step.hold)}"] if step.hold else []
     if step.fault is not None:
         verb, status = step.fault.verb, step.fault.status or 503
-        said.append(
+        conditions.append(
             {
                 "answer": f"the catalog applies the commit, and the writer is answered {status}",
                 "reject": f"the catalog never gets the commit, and the writer is answered {status}",
@@ -70,8 +70,8 @@ def _waits(step: ScenarioStep) -> str:
                 "drop-request": "the connection breaks before the catalog gets the commit",
             }.get(verb, verb)
         )
-    said += ["its process is killed then"] if step.kill else []
-    return f", {'; '.join(said)}" if said else ""
+    conditions += ["its process is killed then"] if step.kill else []
+    return f", {'; '.join(conditions)}" if conditions else ""
 
 
 def _moments(when: Mapping[str, str]) -> str:
@@ -82,16 +82,16 @@ def _expected(scenario: Scenario) -> str:
     legal = afterwards(scenario)
     if not legal:
         return "The acknowledged operations take effect, the refused ones do not, and the table and its metadata agree."
-    said = [f"`{t}` has the ids {' or '.join(map(ids_said, found))}" for t, found in legal.items()]
-    return f"{'; '.join(said)}: what the acknowledged operations leave, one after the other in any order."
+    expectations = [f"`{t}` has the ids {' or '.join(map(ids_said, found))}" for t, found in legal.items()]
+    return f"{'; '.join(expectations)}: what the acknowledged operations leave, one after the other in any order."
 
 
 def _actual(scenario: Scenario) -> Iterator[str]:
     for step in scenario.operations:
         if step.expect.type != "ok":
             what = f" with `{step.expect.error}`" if step.expect.error else ""
-            said = f" ({step.expect.message})" if step.expect.message else ""
-            yield f"* {step.name} {'fails' if step.expect.type == 'fail' else 'ends with an error that leaves it open'}{what}{said}"
+            message = f" ({step.expect.message})" if step.expect.message else ""
+            yield f"* {step.name} {'fails' if step.expect.type == 'fail' else 'ends with an error that leaves it open'}{what}{message}"
     for table, rows in scenario.final.items():
         if rows == "unreadable":
             yield f"* nobody can read `{table}`"

@@ -68,11 +68,11 @@ def release_for(scenario: Scenario) -> Release:
 
 
 def _shows(scenario: Scenario, release: Release) -> bool:
-    at, version = _number(release.iceberg), scenario.since
+    tested, version = _number(release.iceberg), scenario.since
     newest = max(t.format_version for t in scenario.tables)
     return (
-        (version is None or at >= _number(version))
-        and (scenario.fixed is None or at < _number(scenario.fixed))
+        (version is None or tested >= _number(version))
+        and (scenario.fixed is None or tested < _number(scenario.fixed))
         and release.newest_format >= newest
     )
 
@@ -125,8 +125,8 @@ def headline(scenario: Scenario) -> str:
 
 def _about(scenario: Scenario) -> str:
     after = scenario.final
-    said = [headline(scenario) + ".", scenario.description, f"Affected: {scenario.affected}.", scenario.link]
-    said += [f"Remedy: {scenario.remedy}"] if scenario.remedy else []
+    lines = [headline(scenario) + ".", scenario.description, f"Affected: {scenario.affected}.", scenario.link]
+    lines += [f"Remedy: {scenario.remedy}"] if scenario.remedy else []
     came = [
         f"{t}: {'nobody can read it' if f == 'unreadable' else f'the ids {list(f)}'}"
         for t, f in after.items()
@@ -134,25 +134,25 @@ def _about(scenario: Scenario) -> str:
     ]
     legal = afterwards(scenario)
     should = [f"{t}: the ids {' or '.join(map(str, found))}" for t, found in legal.items() if found]
-    said += (
+    lines += (
         [f"What the acknowledged operations leave, one after the other in any order:\n  {'; '.join(should)}"]
         if should
         else []
     )
-    said += [f"What comes:\n  {'; '.join(came)}"] if came else []
-    said.append(f"    pip install {' '.join(map(_shell, pinned(scenario)))}\n    python -I {scenario.scenario}.py")
+    lines += [f"What comes:\n  {'; '.join(came)}"] if came else []
+    lines.append(f"    pip install {' '.join(map(_shell, pinned(scenario)))}\n    python -I {scenario.scenario}.py")
     needs = f"Needs Java 17 or 21. Iceberg {release_for(scenario).iceberg} comes from Maven Central, or from the folder JARS if that is set"
     here = "; the catalog, SQLite and the files are in a temporary folder"
-    said.append(
+    lines.append(
         needs + (here if scenario.catalog in (REST, JDBC) else "") + ". Exit code 0 if it came as written here, else 1."
     )
     if scenario.catalog not in (REST, JDBC):
-        said.append(_compose(scenario.catalog))
+        lines.append(_compose(scenario.catalog))
     text = "\n\n".join(
         s
         if s.startswith("    ") or "\n  " in s
         else textwrap.fill(s, LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
-        for s in said
+        for s in lines
     )
     return '"""' + text.replace("\\", "\\\\").replace('"""', "'''") + '\n"""'
 
@@ -218,11 +218,11 @@ def _constants(scenario: Scenario) -> str:
 def tables_of(scenario: Scenario) -> Iterator[str]:
     """The statements of Spark that make the tables and fill them."""
     for table in scenario.tables:
-        at = f"{PLACE}.{table.name}"
-        yield f"CREATE TABLE {at} ({SQL_COLUMNS}) {definition(table).format()}"
+        full_name = f"{PLACE}.{table.name}"
+        yield f"CREATE TABLE {full_name} ({SQL_COLUMNS}) {definition(table).format()}"
         if table.seed_rows:
             rows = row_values(new_row(i, "seed", table) for i in range(table.seed_rows))
-            yield f"INSERT INTO {at} ({ROWS}) VALUES {rows}"
+            yield f"INSERT INTO {full_name} ({ROWS}) VALUES {rows}"
 
 
 def statements_of(scenario: Scenario, step: ScenarioStep) -> list[str]:
@@ -255,27 +255,27 @@ def _steps(scenario: Scenario) -> Iterator[str]:
         body = {SPARK: _in_spark, PYICEBERG: _in_pyiceberg, DUCKDB: _in_duckdb}[engine](scenario, step)
         client = {SPARK: "spark", PYICEBERG: "catalog", DUCKDB: "client"}[engine]
         lines = textwrap.indent("\n".join(body), "    ")
-        yield f"@step({_said(scenario, step)})\ndef _({client}):\n{lines}"
+        yield f"@step({_step_call(scenario, step)})\ndef _({client}):\n{lines}"
 
 
-def _said(scenario: Scenario, step: ScenarioStep) -> str:
-    said = [f'"{step.name}"', f"writer={step.writer}"]
-    said += [f"{k}={_mapping(v)}" for k, v in (("after", step.after), ("hold", step.hold)) if v]
+def _step_call(scenario: Scenario, step: ScenarioStep) -> str:
+    arguments = [f'"{step.name}"', f"writer={step.writer}"]
+    arguments += [f"{k}={_mapping(v)}" for k, v in (("after", step.after), ("hold", step.hold)) if v]
     if step.fault is not None:
         fault: dict[str, Any] = {"verb": step.fault.verb}
         fault |= {"status": step.fault.status} if step.fault.status is not None else {}
         text = _mapping(fault)
         if step.fault.retry_after is not None:
             text = f'{text[:-1]}, "headers": {{"Retry-After": "{step.fault.retry_after}"}}}}'
-        said.append(f"fault={text}")
-    said += [f'at="{step.at}"'] if step.at != "commit" else []
-    said += [f"nth={step.nth}"] if step.nth != 1 else []
+        arguments.append(f"fault={text}")
+    arguments += [f'at="{step.at}"'] if step.at != "commit" else []
+    arguments += [f"nth={step.nth}"] if step.nth != 1 else []
     if step.expect.type != "ok":
-        said.append(f"fails={_quoted(step.expect.message or step.expect.error or '')}")
+        arguments.append(f"fails={_quoted(step.expect.message or step.expect.error or '')}")
     rows = read_by(scenario, step)
-    said += [f"reads={rows}"] if rows is not None and step.expect.type == "ok" else []
-    text = ", ".join(said)
-    return text if len(text) < LINE_WIDTH + 20 else "\n    " + ",\n    ".join(said) + ",\n"
+    arguments += [f"reads={rows}"] if rows is not None and step.expect.type == "ok" else []
+    text = ", ".join(arguments)
+    return text if len(text) < LINE_WIDTH + 20 else "\n    " + ",\n    ".join(arguments) + ",\n"
 
 
 def _mapping(value: Mapping[str, Any]) -> str:
@@ -288,8 +288,13 @@ BOUND = {name: f"{{{name}}}" for name in ("snapshot", "older_than", "first", "se
 
 def _text(statement: Statement, table: TableSpec) -> str:
     """Its SQL, with the places of what is bound."""
-    at = {"table": f"{PLACE}.{table.name}", "identifier": f"repro.{table.name}", "catalog": "c", "namespace": "repro"}
-    return statement.sql.format_map(at | BOUND)
+    placeholders = {
+        "table": f"{PLACE}.{table.name}",
+        "identifier": f"repro.{table.name}",
+        "catalog": "c",
+        "namespace": "repro",
+    }
+    return statement.sql.format_map(placeholders | BOUND)
 
 
 def _in_spark(scenario: Scenario, step: ScenarioStep) -> Iterator[str]:
@@ -374,10 +379,10 @@ def _properties(scenario: Scenario, engines: set[str]) -> str:
         )
     lines = ["def properties(address):", f"    return {{{_mapping(spark)[1:-1]}, {place}}}"]
     if PYICEBERG in engines:
-        mine = {
+        own_properties = {
             k.removeprefix(OWN_PREFIX): v for k, v in scenario.catalog_properties.items() if k.startswith(OWN_PREFIX)
         }
-        at = (
+        location = (
             '"uri": f"sqlite:///{address}/catalog.db", "warehouse": f"file:{address}/warehouse"'
             if scenario.catalog == JDBC
             else '"uri": address'
@@ -387,7 +392,7 @@ def _properties(scenario: Scenario, engines: set[str]) -> str:
             "",
             "",
             "def pyiceberg_properties(address):",
-            f'    return {{"type": "{kind}", {at}{"".join(f", {_mapping({k: v})[1:-1]}" for k, v in mine.items())}}}',
+            f'    return {{"type": "{kind}", {location}{"".join(f", {_mapping({k: v})[1:-1]}" for k, v in own_properties.items())}}}',
         ]
     if DUCKDB in engines:
         settings = [
@@ -426,9 +431,9 @@ def _checks(scenario: Scenario) -> Iterator[str]:
             yield f'good.append(check("ids in {table}", ids(after, "{table}"), {list(rows)}))'
     for step in scenario.operations:
         if step.do == "add-column" and step.expect.type == "ok" and "unreadable" not in scenario.final.values():
-            there = "vanished-schema" not in names
-            at, column = f"{PLACE}.{scenario.table(step).name}", step.value["column"]
-            yield f'good.append(check("{column} is a column", "{column}" in after.table("{at}").columns, {there}))'
+            has_column = "vanished-schema" not in names
+            full_name, column = f"{PLACE}.{scenario.table(step).name}", step.value["column"]
+            yield f'good.append(check("{column} is a column", "{column}" in after.table("{full_name}").columns, {has_column}))'
     table = f"{PLACE}.{scenario.tables[0].name}"
     if "dangling-dv" in names:
         yield f'needed = {{r[0] for r in after.sql("SELECT referenced_data_file FROM {table}.delete_files").collect()}}'

@@ -21,8 +21,8 @@ def table(scenarios: Iterable[Scenario]) -> str:
         if (why := why_not(s)) is not None:
             lines.append(f"| {link} | not exportable | {why} |")
         else:
-            told = [", ".join(pinned(s)), EXPORTABLE_CATALOGS[s.catalog]]
-            lines.append(f"| {link} | ok | {'; '.join(filter(None, told))} |")
+            settings = [", ".join(pinned(s)), EXPORTABLE_CATALOGS[s.catalog]]
+            lines.append(f"| {link} | ok | {'; '.join(filter(None, settings))} |")
     return "\n".join(lines)
 
 

@@ -108,13 +108,13 @@ def _asked(query: str) -> dict[str, list[str]]:
 def _runs(index: Index, query: str) -> Response:
     asked = _asked(query)
 
-    def one(name: str) -> str:
+    def linked(name: str) -> str:
         return asked.get(name, [""])[-1].strip()
 
-    page = one("page") or "1"
+    page = linked("page") or "1"
     if not page.isdecimal() or not page.isascii() or len(page) > 9:
         raise RefusedRequest(HTTPStatus.BAD_REQUEST, "page must be a whole number from 1.")
-    chosen = RunFilter(one("workload"), one("catalog"), one("verdict"), one("q"))
+    chosen = RunFilter(linked("workload"), linked("catalog"), linked("verdict"), linked("q"))
     return _own(pages.runs(index.entries(), chosen, int(page), index.store.name))
 
 

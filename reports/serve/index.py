@@ -68,8 +68,8 @@ class RunEntry:
     @property
     def key(self) -> tuple[str, str]:
         """By which runs are sorted: the newest has the greatest."""
-        at = self.started
-        return ("" if at is None else at.astimezone(UTC).strftime(STAMP), self.path)
+        began = self.started
+        return ("" if began is None else began.astimezone(UTC).strftime(STAMP), self.path)
 
 
 def entry(folder: Path, path: str) -> RunEntry:
@@ -81,7 +81,7 @@ def entry(folder: Path, path: str) -> RunEntry:
     results = _mapping(run.results, broken, needed=False)
     if not run.history.is_file():
         broken.append("history.jsonl: missing")
-    said = str(run.state().get("state")) if state else "incomplete"
+    state_text = str(run.state().get("state")) if state else "incomplete"
     checked = results.get("checkers")
     verdicts = tuple(
         Verdict.from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, dict)
@@ -94,7 +94,7 @@ def entry(folder: Path, path: str) -> RunEntry:
         _catalog(plan.get("catalog")),
         _status(results, broken),
         "broken" if broken else verdict_words(results),
-        said,
+        state_text,
         _started(state, folder.name),
         count if type(count) is int else None,
         dict(Counter(a.name for a in found).most_common()),
@@ -123,11 +123,11 @@ def _catalog(value: object) -> str:
 def _started(state: Mapping[str, Any], name: str) -> datetime | None:
     for text, read in ((state.get("started"), datetime.fromisoformat), (name, _stamp)):
         try:
-            at = read(text) if isinstance(text, str) else None
+            began = read(text) if isinstance(text, str) else None
         except ValueError:
             continue
-        if at is not None:
-            return at if at.tzinfo else at.replace(tzinfo=UTC)
+        if began is not None:
+            return began if began.tzinfo else began.replace(tzinfo=UTC)
     return None
 
 

@@ -104,12 +104,12 @@ def _turn(chosen: RunFilter, number: int, last: int) -> Markup:
     """The pages before and after this one."""
     asked = {"workload": chosen.workload, "catalog": chosen.catalog, "verdict": chosen.status, "q": chosen.text}
 
-    def at(page: int) -> str:
+    def link_to(page: int) -> str:
         return "/?" + urlencode({k: v for k, v in asked.items() if v} | ({"page": str(page)} if page > 1 else {}))
 
-    parts = [link("newer", at(number - 1))] if number > 1 else []
+    parts = [link("newer", link_to(number - 1))] if number > 1 else []
     parts += [muted(f"page {words.grouped(number)} of {words.grouped(last)}")]
-    return joined((*parts, *([link("older", at(number + 1))] if number < last else [])), " ")
+    return joined((*parts, *([link("older", link_to(number + 1))] if number < last else [])), " ")
 
 
 def _runs(entries: Sequence[RunEntry]) -> Table:
@@ -138,17 +138,17 @@ def folder(path: str, files: Sequence[tuple[str, bool, int]], run: RunEntry | No
     rows = []
     for name, is_folder, size in files:
         shown = name + "/" if is_folder else name
-        there = link(words.shorten(shown, 160), address(f"{path}/{shown}" if path else shown))
-        rows.append(TableRow([there, "" if is_folder else words.size(size)]))
+        target = link(words.shorten(shown, 160), address(f"{path}/{shown}" if path else shown))
+        rows.append(TableRow([target, "" if is_folder else words.size(size)]))
     name = words.shorten(path, 200) or "The store"
-    banner, said = Banner("measured", name, words.plural(len(files), "file or folder", "files and folders")), []
+    banner, facts = Banner("measured", name, words.plural(len(files), "file or folder", "files and folders")), []
     if run is not None:
         own = "" if run.has_page else " It has no page: icequake check with this folder judges it and writes one."
         banner = Banner(STATUS_CLASSES[run.status], name, f"{run.verdict}, {run.state}.{own}")
-        said = [*([link("its page", f"{address(path)}/")] if run.has_page else []), *run.broken]
+        facts = [*([link("its page", f"{address(path)}/")] if run.has_page else []), *run.broken]
     table = Table([TableColumn("file"), TableColumn("size", right=True)], rows, "It is empty.")
     up = [link("folder above", address(above + "/" if above else ""))] if path else []
-    return _page(words.shorten(path, 80) or "the store", banner, "Files", [Text(said), table], *up)
+    return _page(words.shorten(path, 80) or "the store", banner, "Files", [Text(facts), table], *up)
 
 
 def error(code: int, title: str, text: str) -> str:
@@ -170,29 +170,32 @@ class ComparedLine:
         return self.one != self.other
 
 
-def side_by_side(one: RunEntry, other: RunEntry) -> str:
+def side_by_side(left_run: RunEntry, right_run: RunEntry) -> str:
     """Two runs, line by line."""
     rows = []
-    for group, lines in compared(one, other).items():
+    for group, lines in compared(left_run, right_run).items():
         rows.append(TableRow(head=group))
         rows += [TableRow([x.name, x.one, x.other], mark="unlike" if x.differs else "") for x in lines]
-    columns = [TableColumn(""), *(TableColumn(words.shorten(e.path, 160), most=600) for e in (one, other))]
-    runs = [joined((link(e.path, f"{address(e.path)}/"), _verdict(e)), " ") for e in (one, other)]
+    columns = [TableColumn(""), *(TableColumn(words.shorten(e.path, 160), most=600) for e in (left_run, right_run))]
+    runs = [joined((link(e.path, f"{address(e.path)}/"), _verdict(e)), " ") for e in (left_run, right_run)]
     banner = Banner("measured", "Two runs side by side", "Lines that differ are marked.")
     return _page("two runs side by side", banner, "Line by line", [Text(runs, "list"), Table(columns, rows)])
 
 
-def compared(one: RunEntry, other: RunEntry) -> dict[str, list[ComparedLine]]:
+def compared(left_run: RunEntry, right_run: RunEntry) -> dict[str, list[ComparedLine]]:
     """What two runs were to do, what they did, and what the checkers say; lines that both lack are left out."""
     made = {
-        "Verdict": (_state(one), _state(other)),
-        "Anomalies": (_counts(one.anomalies), _counts(other.anomalies)),
-        "Checkers": ({v.checker: _said(v) for v in one.verdicts}, {v.checker: _said(v) for v in other.verdicts}),
-        "Figures": (_figures(one), _figures(other)),
-        "What was to run": (_plan(one), _plan(other)),
-        "Versions": (_words(one.plan.get("versions")), _words(other.plan.get("versions"))),
-        "Tables": (_tables(one), _tables(other)),
-        "Mix": (_mix(one), _mix(other)),
+        "Verdict": (_state(left_run), _state(right_run)),
+        "Anomalies": (_counts(left_run.anomalies), _counts(right_run.anomalies)),
+        "Checkers": (
+            {v.checker: _verdict_text(v) for v in left_run.verdicts},
+            {v.checker: _verdict_text(v) for v in right_run.verdicts},
+        ),
+        "Figures": (_figures(left_run), _figures(right_run)),
+        "What was to run": (_plan(left_run), _plan(right_run)),
+        "Versions": (_words(left_run.plan.get("versions")), _words(right_run.plan.get("versions"))),
+        "Tables": (_tables(left_run), _tables(right_run)),
+        "Mix": (_mix(left_run), _mix(right_run)),
     }
     out = {}
     for group, (a, b) in made.items():
@@ -215,7 +218,7 @@ def _counts(found: Mapping[str, int]) -> dict[str, str]:
     return {name: words.grouped(n) for name, n in found.items()}
 
 
-def _said(v: Verdict) -> str:
+def _verdict_text(v: Verdict) -> str:
     if v.valid == "unknown":
         return "unknown"
     return "valid" if v.valid else "anomalies found"

@@ -178,8 +178,8 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _not_allowed(self) -> None:
-        said = error(HTTPStatus.METHOD_NOT_ALLOWED, "This server only shows; it answers GET and HEAD.")
-        self._send(Response(said.code, said.body, {**said.headers, "Allow": "GET, HEAD"}))
+        page = error(HTTPStatus.METHOD_NOT_ALLOWED, "This server only shows; it answers GET and HEAD.")
+        self._send(Response(page.code, page.body, {**page.headers, "Allow": "GET, HEAD"}))
 
     do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _not_allowed
 
@@ -216,10 +216,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(found.body, OpenFile):
             self.wfile.write(found.body)
             return
-        left = found.size  # a file of a running run grows; its length was said
-        while left and (part := found.body.file.read(min(left, 1 << 20))):
+        remaining = found.size  # a file of a running run grows; its length was said
+        while remaining and (part := found.body.file.read(min(remaining, 1 << 20))):
             self.wfile.write(part)
-            left -= len(part)
+            remaining -= len(part)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the base refuses: a request that is none, or too long."""

@@ -50,22 +50,22 @@ def banner(night: Night) -> Banner:
         parts.insert(0, "New is what no known defect explains; it fails the night.")
     if found:
         parts.insert(len(parts) - 1, f"Who did it: {lostkinds.who(found)}.")
-    status, said = "valid", f"Passed: nothing was lost in {runs}"
+    status, headline = "valid", f"Passed: nothing was lost in {runs}"
     if night.verdict is False:
         these = f"{words.grouped(lostkinds.runs_of(new))} of {runs}"
-        status, said = "invalid", f"Failed: new harm in {these}: {lostkinds.lost(new)}"
+        status, headline = "invalid", f"Failed: new harm in {these}: {lostkinds.lost(new)}"
     elif not night.runs:
-        status, said = "incomplete", "Not done: no run"
+        status, headline = "incomplete", "Not done: no run"
     elif night.code not in (0, 1, 2):
-        status, said = "incomplete", "Not done: the night could not do what it was to do"
+        status, headline = "incomplete", "Not done: the night could not do what it was to do"
     elif night.verdict == "unknown":
-        status, said = "unknown", "Undecided: not every run has a verdict, and nothing new was found"
+        status, headline = "unknown", "Undecided: not every run has a verdict, and nothing new was found"
     elif found:
         status = "known"
-        said = f"Passed, for nothing is new, but known defects broke {words.grouped(failed)} of {runs}: {lostkinds.lost(found)}"
+        headline = f"Passed, for nothing is new, but known defects broke {words.grouped(failed)} of {runs}: {lostkinds.lost(found)}"
     if status != "invalid" and lostkinds.is_grave(found):
         status = "harmed"
-    return Banner(status, said, " ".join(parts))
+    return Banner(status, headline, " ".join(parts))
 
 
 def answer(night: Night, found: Sequence[FailureKind], program: str) -> list[Block]:
@@ -75,16 +75,16 @@ def answer(night: Night, found: Sequence[FailureKind], program: str) -> list[Blo
     columns = [TableColumn(""), TableColumn("what is lost", mark="wrap"), TableColumn("who did it", mark="wrap whole")]
     columns += [TableColumn("where", mark="wrap whole"), TableColumn("runs", right=True)]
     rows = [_kind(night, k, n) for n, k in enumerate(found[:LISTED_KINDS], 1)]
-    left = len(found) - LISTED_KINDS
-    more = [Text([f"and {words.plural(left, 'more kind')}, below"], "note")] if left > 0 else []
+    unlisted = len(found) - LISTED_KINDS
+    more = [Text([f"and {words.plural(unlisted, 'more kind')}, below"], "note")] if unlisted > 0 else []
     return [Table(columns, rows), *more, Pairs(_to_do(night, found, program), "about"), Text([OWN_TABLES], "note")]
 
 
 def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
     where = dict.fromkeys(places.of(night, line.cell) for line, _ in k.runs)
-    what = link(lostkinds.said(k.harmed), f"#{lostkinds.anchor(n)}")
-    told = (what, k.first.by or k.first.who or "nobody knows who", words.shorten("; ".join(where), 200))
-    return TableRow([badge(CLASSES[k.showed], k.showed), *told, words.grouped(len(k.runs))])
+    what = link(lostkinds.losses(k.harmed), f"#{lostkinds.anchor(n)}")
+    facts = (what, k.first.by or k.first.who or "nobody knows who", words.shorten("; ".join(where), 200))
+    return TableRow([badge(CLASSES[k.showed], k.showed), *facts, words.grouped(len(k.runs))])
 
 
 def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tuple[str, str]]:
@@ -96,7 +96,7 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tup
     for k in about:
         line, first = k.runs[0]
         tables = {(line.folder, t) for t in first.tables}
-        again = _SAME_TABLE if tables & mended else ""
+        same_table = _SAME_TABLE if tables & mended else ""
         mended |= tables
         now = [lostkinds.do_now(night, k)]
         commands = lostkinds.commands(night, k, program)
@@ -104,14 +104,17 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tup
             does, command = commands[0]
             now.append(joined(("Then type ", tag("code", command), f": it {does}.")))
         pairs += [
-            (k.showed, joined((tag("b", f"{lostkinds.said(k.harmed)}: "), first.did or first.who))),
+            (k.showed, joined((tag("b", f"{lostkinds.losses(k.harmed)}: "), first.did or first.who))),
             ("provoked by", lostkinds.with_faults(k)),
-            ("do now", joined((again, joined((step for step in now if step), " ")))),
+            ("do now", joined((same_table, joined((step for step in now if step), " ")))),
             ("avoid it", with_code(first.remedy or lostkinds.NO_REMEDY)),
         ]
-    left = len(found) - len(about)
+    remaining = len(found) - len(about)
     pairs.append(
-        ("others", f"what to do about {words.plural(left, 'more kind')} is on the cards below" if left > 0 else "")
+        (
+            "others",
+            f"what to do about {words.plural(remaining, 'more kind')} is on the cards below" if remaining > 0 else "",
+        )
     )
     pairs = [(name, text) for name, text in pairs if text]
     return pairs

@@ -38,17 +38,17 @@ def timeline(night: Night, href: Callable[[NightRun], str | None]) -> Markup | N
         return None
     stacks = list(dict.fromkeys(places.lane(night, c) for c in (*night.cells, *(x.cell for x in drawn))))
     frame = svg.PlotArea(WIDE, TOP + LANE * len(stacks) + BOTTOM, LEFT, RIGHT, TOP, BOTTOM)
-    at, axis = _hours(night.used, frame)
+    hour_scale, axis = _hours(night.used, frame)
     parts: list[str] = [axis]
     for n, name in enumerate(stacks):
         parts.append(svg.text(LEFT - 8, TOP + LANE * n + LANE / 2 + 4, words.shorten(name, 28), "lane", "end"))
     for line in drawn:
         y = TOP + LANE * stacks.index(places.lane(night, line.cell)) + (LANE - BAR) / 2
         shown = night.showed(line)
-        x = at(max(0.0, line.used - line.took))
+        x = hour_scale(max(0.0, line.used - line.took))
         what = findings(night, line) or line.reason or "valid"
         label = f"{places.of(night, line.cell)}, seed {line.seed}: {shown}, {words.shorten(what, 200)}"
-        bar = svg.rect(x, y, max(1.5, at(line.used) - x - 0.5), BAR, f"ran {CLASSES[shown]}", svg.title(label))
+        bar = svg.rect(x, y, max(1.5, hour_scale(line.used) - x - 0.5), BAR, f"ran {CLASSES[shown]}", svg.title(label))
         link = href(line)
         parts.append(svg.element("a", bar, href=link) if link else bar)
     return svg.drawing(WIDE, frame.height, "the runs of the night in time", parts)
@@ -57,14 +57,14 @@ def timeline(night: Night, href: Callable[[NightRun], str | None]) -> Markup | N
 def _plot(most: float, curves: Sequence[tuple[str, str, Sequence[svg.Point]]], label: str) -> Markup:
     """Curves of gigabytes over the seconds of the night: (name, class, points)."""
     frame = svg.PlotArea(SMALL, HIGH, AXIS, ENDS, TOP, BOTTOM)
-    at, axis = _hours(most, frame, 6)
+    hour_scale, axis = _hours(most, frame, 6)
     top = max((y for _, _, points in curves for _, y in points), default=0.0) or 1.0
     up = svg.Scale(0.0, top * 1.08, frame.y1, frame.top)
     parts: list[str] = [axis, svg.axis_y(frame, up, [(v, f"{v:g}") for v in svg.ticks(0.0, up.high, 3)], "GB")]
     ends: list[float] = []
     for name, tone, points in curves:
         if points:
-            parts.append(svg.polyline([(at(x), up(y)) for x, y in points], f"run {tone}"))
+            parts.append(svg.polyline([(hour_scale(x), up(y)) for x, y in points], f"run {tone}"))
             y = up(points[-1][1]) + 4
             while any(abs(y - other) < 13 for other in ends):
                 y -= 13
@@ -89,9 +89,9 @@ def disk(night: Night) -> Markup | None:
     found: tuple[Sample, ...] = night.samples
     if not found:
         return None
-    mine = [(s.used, s.disk / GB) for s in found]
+    sizes = [(s.used, s.disk / GB) for s in found]
     free = [(s.used, s.free / GB) for s in found]
-    return _plot(night.used, [("free", "c2", thinned(free)), ("the night's folder", "c0", thinned(mine))], "disk")
+    return _plot(night.used, [("free", "c2", thinned(free)), ("the night's folder", "c0", thinned(sizes))], "disk")
 
 
 MOST_POINTS = 600

@@ -119,7 +119,7 @@ def gravity(name: str) -> tuple[int, int]:
     return (SOUND if harm is None else -1 if name == UNREADABLE_STEP else harm.gravity), rank
 
 
-def said(counts: Mapping[str, int]) -> str:
+def losses(counts: Mapping[str, int]) -> str:
     """``2 acknowledged commits lost, 1 table that nobody can read``: the gravest first."""
     ordered = sorted(counts.items(), key=lambda kv: gravity(kv[0]))
     few = [_counted(name, n) for name, n in ordered[:MOST_LOSSES]]
@@ -138,7 +138,7 @@ def _counted(name: str, n: int) -> str:
 
 def lost(found: Iterable[FailureKind]) -> str:
     """What happened to data in some kinds of failure, counted over all their runs."""
-    return said(harmed(h for k in found for _, h in k.runs))
+    return losses(harmed(h for k in found for _, h in k.runs))
 
 
 def runs_of(found: Iterable[FailureKind]) -> int:
@@ -158,7 +158,7 @@ def who(found: Iterable[FailureKind]) -> str:
         for line, h in k.runs:
             runs.setdefault(h.by or h.who or "nobody knows who", set()).add(id(line))
     ordered = sorted(runs.items(), key=lambda kv: -len(kv[1]))
-    return ", ".join(f"{by} in {words.plural(len(n), 'run')}" for by, n in ordered)
+    return ", ".join(f"{writer} in {words.plural(len(n), 'run')}" for writer, n in ordered)
 
 
 # --- the cards --------------------------------------------------------------------------------------------------------
@@ -169,8 +169,8 @@ def blocks(night: Night, found: Sequence[FailureKind], program: str) -> list[Blo
     if not found:
         return [Text(["Nothing: every run that was judged kept all promises."], "muted")]
     cards = Cards([_card(night, k, n, program) for n, k in enumerate(found[:MOST], 1)])
-    left = len(found) - MOST
-    more = [Text([f"and {words.plural(left, 'more kind')}, in soak.json"], "note")] if left > 0 else []
+    unlisted = len(found) - MOST
+    more = [Text([f"and {words.plural(unlisted, 'more kind')}, in soak.json"], "note")] if unlisted > 0 else []
     return [Text([NEW_OR_KNOWN], "note"), cards, *more]
 
 
@@ -185,7 +185,7 @@ def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
     runs = f"{f'{places_[0]} · ' if len(places_) == 1 else ''}in {words.plural(len(k.runs), 'run')} of {words.grouped(len(night.runs))}"
     names = (tag("span", name, "tag") for name in dict.fromkeys(x for _, h in k.runs for x in h.names[:MOST_LOSSES]))
     head = joined(
-        (badge(CLASSES[k.showed], k.showed), tag("b", said(k.harmed)), *names, tag("span", runs, "where")), " "
+        (badge(CLASSES[k.showed], k.showed), tag("b", losses(k.harmed)), *names, tag("span", runs, "where")), " "
     )
     about = [
         (
@@ -200,11 +200,11 @@ def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
         ("avoid it", with_code(first.remedy or NO_REMEDY)),
         ("runs", joined(_runs(night, k), " · ") if len(k.runs) > 1 else ""),
     ]
-    told = Pairs([(name, text) for name, text in about if text], "about")
+    facts = Pairs([(name, text) for name, text in about if text], "about")
     typed = "\n".join(f"# {what}\n{command}" for what, command in commands(night, k, program))
     return Card(
         head,
-        [Text([_consequence(k)], "consequence"), told, FileText(typed)],
+        [Text([_consequence(k)], "consequence"), facts, FileText(typed)],
         anchor(n),
         "documented" if not is_grave([k]) else "",
         k.link is None or n <= OPEN,
@@ -213,19 +213,20 @@ def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
 
 def _consequence(k: FailureKind) -> str:
     """What it means for those who query the table: one harm, the gravest."""
-    of = _of(k)
+    extent = _of(k)
     if k.first.unreadable:
-        return f"Nobody can read {of.removeprefix(' of ') or 'the table'} any more."
+        return f"Nobody can read {extent.removeprefix(' of ') or 'the table'} any more."
     if k.first.name == "lost-commit":
-        return f"Acknowledged changes are not in the rows{of}: rows that were written are missing, or rows that were deleted are still there."
+        lost = "rows that were written are missing, or rows that were deleted are still there"
+        return f"Acknowledged changes are not in the rows{extent}: {lost}."
     means, harm = meaning(k.first.name), k.first.harm
     if harm is None:
         return "Nobody explains what it means."
     line, first = k.runs[0]
     others = [h for h in line.told if h.harm in GRAVE and {*h.tables} & {*first.tables}]
     if harm not in GRAVE and others:  # it must not say that the rows are right
-        return f"By itself it changes no row{of}; what else happened in its run did."
-    return ((means.rows if means is not None else "") or harm.rows).format(of=of)
+        return f"By itself it changes no row{extent}; what else happened in its run did."
+    return ((means.rows if means is not None else "") or harm.rows).format(of=extent)
 
 
 def do_now(night: Night, k: FailureKind) -> str:
@@ -278,9 +279,9 @@ def _known(night: Night, k: FailureKind) -> str:
             rules = [f"{soakwords.where(of_suite) or 'everywhere'}, as the suite's file says"]
         return joined(("yes, ", where, f": known for {'; '.join(rules)}, as here" if rules else ""))
     others = [x for x in night.suite.known if any(e.name in first.names for e in x.anomaly) and not x.of(line.cell)]
-    said = [first.unlike or "nothing in the library or in the suite says so"]
-    said += [f"the suite's file has {x.name} for {soakwords.where(x)} only" for x in others]
-    return words.shorten(f"no: {'; '.join(said)}", 900)
+    reasons = [first.unlike or "nothing in the library or in the suite says so"]
+    reasons += [f"the suite's file has {x.name} for {soakwords.where(x)} only" for x in others]
+    return words.shorten(f"no: {'; '.join(reasons)}", 900)
 
 
 def _runs(night: Night, k: FailureKind) -> list[str]:
@@ -288,8 +289,8 @@ def _runs(night: Night, k: FailureKind) -> list[str]:
     out: list[str] = []
     for line, h in k.runs[:MOST_RUNS]:
         name = "the run" if line.seed is None else f"seed {line.seed}"
-        there = card_of(night, line, h)
-        out.append(f"{name} (not kept)" if there is None else link(f"open {name}", there))
+        card = card_of(night, line, h)
+        out.append(f"{name} (not kept)" if card is None else link(f"open {name}", card))
     more = len(k.runs) - MOST_RUNS
     return [*out, *([f"and {words.grouped(more)} more, below"] if more > 0 else [])]
 

@@ -59,8 +59,8 @@ MARKS = {"better": "▲", "regression": "▼", "noise": "≈", "too few": "", "n
 def filled(t: Table) -> Table:
     """A table without the columns in which no row has a value."""
     has = [any(row.cells and _valued(row.cells[n]) for row in t.rows) or not t.rows for n in range(len(t.columns))]
-    rows = [replace(row, cells=[c for c, there in zip(row.cells, has, strict=True) if there]) for row in t.rows]
-    return replace(t, columns=[c for c, there in zip(t.columns, has, strict=True) if there], rows=rows)
+    rows = [replace(row, cells=[c for c, filled_in in zip(row.cells, has, strict=True) if filled_in]) for row in t.rows]
+    return replace(t, columns=[c for c, filled_in in zip(t.columns, has, strict=True) if filled_in], rows=rows)
 
 
 def _valued(c: str | TableCell) -> bool:
@@ -78,10 +78,10 @@ def _verdict(shown: str) -> str:
 
 def _cells(night: Night) -> list[Block]:
     """A row for each combination; a terminal has those that ran, each by its whole name."""
-    told = places.varied(night)
+    dimensions = places.varied(night)
     columns = [
         TableColumn(places.named(d), sort=True, terminal="cell" if n == 0 else None, mark="nowrap" if n < 3 else "")
-        for n, d in enumerate(told)
+        for n, d in enumerate(dimensions)
     ]
     columns += [
         TableColumn("verdict", sort=True, terminal="verdict"),
@@ -98,7 +98,7 @@ def _cells(night: Night) -> list[Block]:
     alike = places.alike(night)
     note = f"{legend}. Commits and retries: the median over the runs. Click a column to sort."
     all_ = f"All of them: {', '.join(alike)}. " if alike else ""
-    rows = [_cell(night, cell, told) for cell in night.cells]
+    rows = [_cell(night, cell, dimensions) for cell in night.cells]
     return [
         Text([f"{all_}{places.WHAT}", *places.disturbs(night.cells)], "note"),
         filled(Table(columns, rows)),
@@ -106,11 +106,11 @@ def _cells(night: Night) -> list[Block]:
     ]
 
 
-def _cell(night: Night, cell: Cell, told: Sequence[str]) -> TableRow:
-    """A row of the table; ``told``: the dimensions that tell the combinations apart."""
+def _cell(night: Night, cell: Cell, dimensions: Sequence[str]) -> TableRow:
+    """A row of the table; ``dimensions``: the dimensions that tell the combinations apart."""
     counts, worst, lines = night.counts(cell), night.worst(cell), night.by_cell[cell]
     p = trend.point(night.lines, cell)
-    first, *others = (getattr(cell, d) for d in told)
+    first, *others = (getattr(cell, d) for d in dimensions)
     seen = [(s, counts[s]) for s in STATUS_ORDER if counts[s]]
     each = joined((tag("span", f"{SYMBOLS[s]} {words.grouped(n)}", title=s) for s, n in seen), " ")
     runs, done = sum(x.counts for x in lines), sum(x.operations for x in lines)
@@ -124,7 +124,7 @@ def _cell(night: Night, cell: Cell, told: Sequence[str]) -> TableRow:
             TableCell(words.grouped(done), sort=done),
             _figure("commits_per_s", None if p is None else p.throughput),
             _figure("retried", None if p is None else p.retries),
-            kinds.said(kinds.harmed(h for x in lines for h in x.told)) or "–",
+            kinds.losses(kinds.harmed(h for x in lines for h in x.told)) or "–",
         ],
         terminal=worst != "not run",
     )
@@ -133,8 +133,8 @@ def _cell(night: Night, cell: Cell, told: Sequence[str]) -> TableRow:
 def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Counts by name, added up."""
     out: Counter[str] = Counter()
-    for one in counts:
-        out.update(one)
+    for count in counts:
+        out.update(count)
     return dict(out)
 
 
@@ -165,8 +165,8 @@ def _runs(night: Night, lines: Sequence[NightRun]) -> list[Block]:
             )
         )
     more = len(lines) - MOST_FAILURES
-    left = [Text([f"and {words.plural(more, 'more run')}, in {FILE}.json"], "note")] if more > 0 else []
-    return [filled(Table(columns, rows)), *left]
+    more_runs = [Text([f"and {words.plural(more, 'more run')}, in {FILE}.json"], "note")] if more > 0 else []
+    return [filled(Table(columns, rows)), *more_runs]
 
 
 def _happened(night: Night, x: NightRun) -> list[str]:
@@ -176,7 +176,7 @@ def _happened(night: Night, x: NightRun) -> list[str]:
         showed = "new" if night.known_kind(h, x) is None else "known"
         names = tag("span", f" {', '.join(h.names)}" if h.names else "", "muted")
         href = kinds.card_of(night, x, h)
-        out.append(joined((badge(CLASSES[showed], showed), " ", link(kinds.said(h.harmed), href), names)))
+        out.append(joined((badge(CLASSES[showed], showed), " ", link(kinds.losses(h.harmed), href), names)))
     return out
 
 
@@ -196,16 +196,16 @@ def _failures(night: Night) -> list[Section]:
 def _found(night: Night, f: Find) -> str:
     """What became of a new anomaly, with a link to its page."""
     page = f"{f.folder}/{SHRUNK}"
-    there = f.folder is not None and (night.folder / page).exists()
-    return link(words.shorten(soakwords.find_of(f, places.of(night, f.cell)), 900), quote(page) if there else None)
+    has_page = f.folder is not None and (night.folder / page).exists()
+    return link(words.shorten(soakwords.find_of(f, places.of(night, f.cell)), 900), quote(page) if has_page else None)
 
 
 def _finds(night: Night) -> list[str]:
     """What became of each new anomaly, one line each; nothing if the night followed none."""
     if not night.finds:
         return []
-    left = [soakwords.unfollowed(x, name, places.of(night, x.cell)) for x, name in soakwords.waiting(night)]
-    return [*(_found(night, f) for f in night.finds), *left]
+    unfollowed = [soakwords.unfollowed(x, name, places.of(night, x.cell)) for x, name in soakwords.waiting(night)]
+    return [*(_found(night, f) for f in night.finds), *unfollowed]
 
 
 def _knowns(night: Night) -> list[Block]:
@@ -219,10 +219,10 @@ def _knowns(night: Night) -> list[Block]:
     ]
     rows = []
     for known in night.suite.known:
-        mine, seen = [x for x in night.runs if known.of(x.cell)], len(night.runs_with(known))
+        affected, seen = [x for x in night.runs if known.of(x.cell)], len(night.runs_with(known))
         gone = any(m.known is known for m in night.missing)
         where = f"{soakwords.where(known) or 'everywhere'}, as the suite says"
-        rows.append(TableRow([known.name, where, *map(words.grouped, (len(mine), seen)), _why(known, gone)]))
+        rows.append(TableRow([known.name, where, *map(words.grouped, (len(affected), seen)), _why(known, gone)]))
     of_suite = {known.link for known in night.suite.known}
     shown = [(x, s, link_) for x in night.runs for s in x.kinds if (link_ := night.known_of(s, x.cell)) is not None]
     for link_ in dict.fromkeys(link_ for *_, link_ in shown if link_ not in of_suite):
@@ -286,12 +286,12 @@ def _trend(night: Night, past: Sequence[EarlierNight], unread: Sequence[str]) ->
     for cell in night.cells:
         now = trend.point(night.lines, cell)
         before = [trend.point(p.lines, cell) for p in past]
-        there = [b for b in before if b is not None]
-        if now is None and not (there and night.by_cell[cell]):
+        earlier = [b for b in before if b is not None]
+        if now is None and not (earlier and night.by_cell[cell]):
             continue
-        speed, again = (None, None) if now is None else (now.throughput, now.retries)
-        faster = trend.against(speed, (b.throughput for b in there), BY_KEY["commits_per_s"])
-        fewer = trend.against(again, (b.retries for b in there), BY_KEY["retried"])
+        speed, retries = (None, None) if now is None else (now.throughput, now.retries)
+        faster = trend.against(speed, (b.throughput for b in earlier), BY_KEY["commits_per_s"])
+        fewer = trend.against(retries, (b.retries for b in earlier), BY_KEY["retried"])
         rows.append(TableRow([places.of(night, cell), *map(_point, (*before, now)), MARKS[faster], MARKS[fewer]]))
     if not rows or not past:
         return [left_out, Text(["There is no earlier night of these combinations beside this one."], "muted")]
@@ -316,19 +316,19 @@ def _trend(night: Night, past: Sequence[EarlierNight], unread: Sequence[str]) ->
 def _point(p: CellNight | None) -> str | TableCell:
     if p is None:
         return "–"
-    lost = kinds.said(p.harmed)
+    lost = kinds.losses(p.harmed)
     failed = (f"in {p.failed} of {words.plural(p.runs, 'run')}: {words.shorten(lost, 120)}",) if p.failed else ()
     below = (f"{_figure('retried', p.retries)} retried", *failed)
     return TableCell(_figure("commits_per_s", p.throughput), below, lost)
 
 
 def of(
-    night: Night, again: str, past: Sequence[EarlierNight] = (), unread: Sequence[str] = (), program: str = "icequake"
+    night: Night, repeat: str, past: Sequence[EarlierNight] = (), unread: Sequence[str] = (), program: str = "icequake"
 ) -> Page:
     """The page.
 
     Args:
-        again: the command that continues the night.
+        repeat: the command that continues the night.
         past: earlier nights, oldest first; ``unread``: why others cannot be read.
         program: how icequake is called.
     """
@@ -355,9 +355,9 @@ def of(
         to_json(night),
         facts=_facts(night),
         lead=night.suite.description or "",
-        command=("Continue it", again),
+        command=("Continue it", repeat),
         footer=f"Every number comes from runs.jsonl; {FILE}.json has all runs.",
-        suite=_suite(night, again),
+        suite=_suite(night, repeat),
         told=answer(night, found, program),
     )
 
@@ -380,31 +380,31 @@ def _facts(night: Night) -> list[tuple[str, str]]:
 # --- for CI servers ---------------------------------------------------------------------------------------------------
 
 
-def _suite(night: Night, again: str) -> JUnitSuite:
+def _suite(night: Night, repeat: str) -> JUnitSuite:
     """A case for each cell. What is known stands in its output."""
-    told = {"verdict": banner(night).headline, "seed": night.seed, "command": again, "runs": len(night.runs)}
+    properties = {"verdict": banner(night).headline, "seed": night.seed, "command": repeat, "runs": len(night.runs)}
     cases = [*(_case(night, cell) for cell in night.cells)]
     cases += [JUnitCase(c.name, "skipped", f"cannot run: {why}") for c, why in night.left_out.items()]
-    return JUnitSuite(f"icequake.soak.{night.suite.suite}", night.used, told, cases)
+    return JUnitSuite(f"icequake.soak.{night.suite.suite}", night.used, properties, cases)
 
 
 def _case(night: Night, cell: Cell) -> JUnitCase:
     """A new anomaly is a failure, a cell whose runs were all errors is an error, one without a verdict is skipped."""
-    mine, counts, worst = night.by_cell.get(cell, []), night.counts(cell), night.worst(cell)
-    told = [text for x in mine if (text := soakwords.line_of(night, x)) is not None][:MOST_TOLD]
-    case = JUnitCase(cell.name, seconds=f"{sum(x.took for x in mine):.3f}")
-    reason = next((x.reason for x in mine if x.reason), "no reason given")
+    runs, counts, worst = night.by_cell.get(cell, []), night.counts(cell), night.worst(cell)
+    lines = [text for x in runs if (text := soakwords.line_of(night, x)) is not None][:MOST_TOLD]
+    case = JUnitCase(cell.name, seconds=f"{sum(x.took for x in runs):.3f}")
+    reason = next((x.reason for x in runs if x.reason), "no reason given")
     if worst == "new":
-        names = words.tally(_summed(night.new_of(x) for x in mine))
-        text = "\n".join([*told, *(soakwords.find_of(f) for x in mine for f in soakwords.finds_of(night, x))])
-        return replace(case, outcome="failure", message=f"{names} in {counts['new']} of {len(mine)} runs", text=text)
-    if counts["error"] and counts["error"] == len(mine):
-        return replace(case, outcome="error", message=reason, text="\n".join(told))
+        names = words.tally(_summed(night.new_of(x) for x in runs))
+        text = "\n".join([*lines, *(soakwords.find_of(f) for x in runs for f in soakwords.finds_of(night, x))])
+        return replace(case, outcome="failure", message=f"{names} in {counts['new']} of {len(runs)} runs", text=text)
+    if counts["error"] and counts["error"] == len(runs):
+        return replace(case, outcome="error", message=reason, text="\n".join(lines))
     if worst == "not run":
         case = replace(case, outcome="skipped", message="the night ended before its turn")
     elif worst in ("unknown", "error") and not counts["valid"]:
         case = replace(case, outcome="skipped", message=f"unknown: {reason}")
-    return replace(case, out="\n".join(told))
+    return replace(case, out="\n".join(lines))
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------

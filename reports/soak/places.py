@@ -47,22 +47,22 @@ def _varied(cells: tuple[Cell, ...]) -> tuple[str, ...]:
 def of(night: Night, cell: Cell) -> str:
     """``contention on jdbc, lost-acks``."""
     faults = {NONE: "no faults", OWN: "its own faults"}.get(cell.faults, cell.faults)
-    more = (_said(d, getattr(cell, d)) for d in varied(night) if d not in ALWAYS and getattr(cell, d))
+    more = (_phrase(d, getattr(cell, d)) for d in varied(night) if d not in ALWAYS and getattr(cell, d))
     return ", ".join([f"{cell.workload} on {cell.catalog}", faults, *more])
 
 
 def lane(night: Night, cell: Cell) -> str:
     """What runs on one warm stack: ``jdbc``, with what tells the stacks apart."""
-    told = varied(night)
-    parts = (getattr(cell, d) for d in ("iceberg", "session", "cluster") if d in told)
+    dimensions = varied(night)
+    parts = (getattr(cell, d) for d in ("iceberg", "session", "cluster") if d in dimensions)
     return " ".join([cell.catalog, *(p for p in parts if p)])
 
 
 def alike(night: Night) -> list[str]:
     """What all combinations have in common: ``Iceberg 1.12.0``, ``3 writers``."""
-    told, first = varied(night), next(iter(night.cells), None)
-    every = [] if first is None else [(d, v) for d in DIMENSIONS if d not in told and (v := getattr(first, d))]
-    return [MEANS.get(one, _said(*one)) for one in every]
+    dimensions, first = varied(night), next(iter(night.cells), None)
+    every = [] if first is None else [(d, v) for d in DIMENSIONS if d not in dimensions and (v := getattr(first, d))]
+    return [MEANS.get(pair, _phrase(*pair)) for pair in every]
 
 
 def disturbs(cells: Iterable[Cell]) -> list[str]:
@@ -76,7 +76,7 @@ def named(dimension: str) -> str:
     return WORDS.get(dimension, dimension)
 
 
-def _said(dimension: str, value: str) -> str:
+def _phrase(dimension: str, value: str) -> str:
     if dimension in BARE:
         return f"{WORDS[dimension]} {value}"
     if dimension == "writers":

@@ -39,8 +39,8 @@ def _each(ran: Iterable[NightRun], key: str) -> str:
 
 def _catalog(name: str, ran: Iterable[NightRun]) -> str:
     """``jdbc (postgres 18.4)``: a catalog with its servers; one without any has the store alone."""
-    mine = [x for x in ran if x.cell.catalog == name]
-    keys = [k for k in dict.fromkeys(k for x in mine for k in x.versions) if k not in {*SOFTWARE, *OTHERS}]
+    runs = [x for x in ran if x.cell.catalog == name]
+    keys = [k for k in dict.fromkeys(k for x in runs for k in x.versions) if k not in {*SOFTWARE, *OTHERS}]
     servers = [k for k in keys if k != STORE] or keys
-    said = ", ".join(f"{k} {_each(mine, k).removeprefix('RELEASE.').partition('T')[0]}" for k in servers)
-    return f"{name} ({said})" if said else name
+    releases = ", ".join(f"{k} {_each(runs, k).removeprefix('RELEASE.').partition('T')[0]}" for k in servers)
+    return f"{name} ({releases})" if releases else name

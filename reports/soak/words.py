@@ -56,8 +56,8 @@ def line_of(night: Night, line: NightRun) -> str | None:
         return words.printable(f"{SYMBOLS[shown]} {line.cell.name}: {line.reason}")
     what = findings(night, line) or words.shorten(f"{shown}: {line.reason or 'no reason given'}", 300)
     happened = f"; {'; '.join(line.headline)}; who: {line.who}" if line.headline else ""
-    again = f"; {line.command}" if line.command and shown != "unknown" else ""
-    return words.printable(f"{SYMBOLS[shown]} {who}: {what}{words.shorten(happened, 400)}{again}")
+    repeat = f"; {line.command}" if line.command and shown != "unknown" else ""
+    return words.printable(f"{SYMBOLS[shown]} {who}: {what}{words.shorten(happened, 400)}{repeat}")
 
 
 def find_of(f: Find, place: str = "") -> str:
@@ -67,10 +67,10 @@ def find_of(f: Find, place: str = "") -> str:
     """
     parts = [f"shows again in {f.replays} replays"] if f.replays is not None else []
     if f.became == "shrunk":
-        left = f"shrunk to {words.plural(f.operations, 'operation')} of {words.plural(f.writers, 'writer')}"
-        left += f", which shows it in {f.rate}" if f.rate is not None else ""
+        result = f"shrunk to {words.plural(f.operations, 'operation')} of {words.plural(f.writers, 'writer')}"
+        result += f", which shows it in {f.rate}" if f.rate is not None else ""
         how = "reproduced" if f.scenario is not None else "the recording showed it"
-        parts.append(left + (f", {how} {f.reproduced}" if f.reproduced is not None else ""))
+        parts.append(result + (f", {how} {f.reproduced}" if f.reproduced is not None else ""))
     else:
         why = {"not shown": "not shrunk: nothing showed it again", "spent": "not shrunk", "failed": "not shrunk"}
         parts.append(f"{why[f.became]}{f': {words.shorten(f.reason, 300)}' if f.reason else ''}")
@@ -106,14 +106,14 @@ def counted(night: Night) -> str:
     ran = sum(1 for cell in night.cells if any(x.counts for x in night.by_cell.get(cell, ())))
     took = words.duration(1000 * night.used)
     cells = words.plural(len(night.cells), "combination")
-    of = f"all {cells}" if ran == len(night.cells) > 1 else f"{ran} of {cells}"
-    return f"{words.plural(len(night.runs), 'run')} of {of} in {took}"
+    share = f"all {cells}" if ran == len(night.cells) > 1 else f"{ran} of {cells}"
+    return f"{words.plural(len(night.runs), 'run')} of {share} in {took}"
 
 
 def where(known: KnownAnomalies) -> str:
     """The combinations that a known anomaly is limited to; empty: none is left out."""
-    by = ((d, getattr(known, d)) for d in ("workload", "catalog", "faults", "iceberg"))
-    return ", ".join(f"{d} {' or '.join(values)}" for d, values in by if values)
+    conditions = ((d, getattr(known, d)) for d in ("workload", "catalog", "faults", "iceberg"))
+    return ", ".join(f"{d} {' or '.join(values)}" for d, values in conditions if values)
 
 
 def notes(night: Night) -> list[str]:
@@ -121,9 +121,9 @@ def notes(night: Night) -> list[str]:
     out = [*night.too_little]
     for missing in night.missing:
         k = missing.known
-        of = f" of {found}" if (found := where(k)) else ""
+        whereabouts = f" of {found}" if (found := where(k)) else ""
         out.append(
-            f"The known anomaly {k.name}{of} did not show in {words.plural(missing.runs, 'run')} "
+            f"The known anomaly {k.name}{whereabouts} did not show in {words.plural(missing.runs, 'run')} "
             f"of its combinations; if it is fixed, remove it from known: ({k.link})"
         )
     if night.grown is not None:

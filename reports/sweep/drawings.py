@@ -89,29 +89,31 @@ def curve(
     name_of = short({n: line.label for n, line in lines if line.label})
     right = 16 + (7 * min(LONGEST_LABEL, max(map(len, name_of.values()))) if name_of else 8)
     frame = svg.PlotArea(WIDE, HIGH, LEFT, right, TOP, BOTTOM)
-    at = _x_scale(x, foretold, frame)
+    x_of = _x_scale(x, foretold, frame)
     up = _y_scale(f, [p.spread for _, line in lines for p in line.points], foretold, frame)
     parts: list[str] = [
         svg.axis_y(frame, up, _y_labels(f, up), ""),
-        svg.axis_x(frame, at, _x_labels(_xs(x, foretold), at), x.parameter + (", ms" if x.unit else "")),
+        svg.axis_x(frame, x_of, _x_labels(_xs(x, foretold), x_of), x.parameter + (", ms" if x.unit else "")),
     ]
     for n, line in lines:
         if len(line.points) > 1 and any(len(p.spread.values) > 1 for p in line.points):
-            there = [(at(p.x), up(p.spread.high)) for p in line.points]
-            back = [(at(p.x), up(p.spread.low)) for p in reversed(line.points)]
-            parts.append(svg.element("path", d=_closed([*there, *back]), class_=f"spread {colour(n)}"))
-    for told in foretold:
-        points = [(at(a), up(b)) for a, b in told.points]
-        tone = colour(told.line)
+            corners = [(x_of(p.x), up(p.spread.high)) for p in line.points]
+            back = [(x_of(p.x), up(p.spread.low)) for p in reversed(line.points)]
+            parts.append(svg.element("path", d=_closed([*corners, *back]), class_=f"spread {colour(n)}"))
+    for prediction in foretold:
+        points = [(x_of(a), up(b)) for a, b in prediction.points]
+        tone = colour(prediction.line)
         parts += [
             svg.polyline(points, f"foretold {tone}"),
             svg.marks("circle", points, 3.2, f"hollow {tone}"),
         ]
     for n, line in lines:
-        again = " again" if n >= COLOURS else ""
-        parts.append(svg.polyline([(at(p.x), up(p.spread.median)) for p in line.points], f"run {colour(n)}{again}"))
+        repeated = " again" if n >= COLOURS else ""
+        parts.append(
+            svg.polyline([(x_of(p.x), up(p.spread.median)) for p in line.points], f"run {colour(n)}{repeated}")
+        )
         for p in line.points:
-            place = (at(p.x), up(p.spread.median))
+            place = (x_of(p.x), up(p.spread.median))
             inner: list[str] = [svg.title(f"{line.label} {x.parameter}={p.text}: {spread(f, p.spread)}".strip())]
             if n in knees and knees[n].at is p and knees[n].shape == "knee":
                 inner.append(svg.element("circle", cx=place[0], cy=place[1], r=9.0, class_=f"knee {colour(n)}"))
@@ -131,7 +133,7 @@ def _closed(points: Sequence[svg.Point]) -> str:
 
 
 def _xs(x: Axis, foretold: Sequence[Foretold]) -> list[float]:
-    return sorted({*x.values.values(), *(a for told in foretold for a, _ in told.points)})
+    return sorted({*x.values.values(), *(a for prediction in foretold for a, _ in prediction.points)})
 
 
 def _x_scale(x: Axis, foretold: Sequence[Foretold], frame: svg.PlotArea) -> svg.Scale:
@@ -140,21 +142,23 @@ def _x_scale(x: Axis, foretold: Sequence[Foretold], frame: svg.PlotArea) -> svg.
     return svg.Scale(low, high, frame.left + 8, frame.x1 - 8, log=low > 0 and high / low > 8)
 
 
-def _x_labels(values: Sequence[float], at: svg.Scale) -> list[tuple[float, str]]:
+def _x_labels(values: Sequence[float], x_of: svg.Scale) -> list[tuple[float, str]]:
     """Values as labels, without those that would touch the one before."""
     out: list[tuple[float, str]] = []
     end = float("-inf")
     for v in values:
         label = f"{v:g}"
         half = 3.5 * len(label)
-        if at(v) - half >= end + 4:
+        if x_of(v) - half >= end + 4:
             out.append((v, label))
-            end = at(v) + half
+            end = x_of(v) + half
     return out
 
 
 def _y_scale(f: Figure, spreads: Sequence[Spread], foretold: Sequence[Foretold], frame: svg.PlotArea) -> svg.Scale:
-    values = [v for s in spreads for v in (s.low, s.high)] + [b for told in foretold for _, b in told.points]
+    values = [v for s in spreads for v in (s.low, s.high)] + [
+        b for prediction in foretold for _, b in prediction.points
+    ]
     low, high = min(values), max(values)
     if f.unit in ("ms", "s") and low > 0 and high / low > 30:
         return svg.Scale(low * 0.9, high * 1.1, frame.y1, frame.top, log=True)
@@ -184,7 +188,9 @@ def short(names: Mapping[int, str]) -> dict[int, str]:
     return {n: name.partition("=")[2] if bare else name for n, name in names.items()}
 
 
-def _names(lines: Sequence[tuple[int, Curve]], name_of: Mapping[int, str], left: float, up: svg.Scale) -> list[Markup]:
+def _names(
+    lines: Sequence[tuple[int, Curve]], name_of: Mapping[int, str], margin: float, up: svg.Scale
+) -> list[Markup]:
     """The names of lines at the height of their right ends, moved apart."""
     ends = sorted((up(line.points[-1].spread.median), n) for n, line in lines if n in name_of)
     places = [y for y, _ in ends]
@@ -195,7 +201,7 @@ def _names(lines: Sequence[tuple[int, Curve]], name_of: Mapping[int, str], left:
         limit = places[k + 1] - 13 if k + 1 < len(places) else places[k] - over
         places[k] = min(places[k], limit)
     return [
-        svg.text(left, y + 4, words.shorten(name_of[n], LONGEST_LABEL), f"name {colour(n)}")
+        svg.text(margin, y + 4, words.shorten(name_of[n], LONGEST_LABEL), f"name {colour(n)}")
         for y, (_, n) in zip(places, ends, strict=True)
     ]
 
@@ -215,8 +221,8 @@ def bars(f: Figure, groups: Sequence[tuple[str, Sequence[tuple[str, int, Spread,
     height = TOP + BOTTOM + sum(ROW * len(found) + (24 if named else 8) for _, found in groups)
     frame = svg.PlotArea(WIDE, height, NAMES, 84, TOP, BOTTOM)
     most = max(s.high for _, found in groups for _, _, s, _ in found)
-    at = svg.Scale(0.0, min(1.0, most * 1.05) if f.unit == "share" and most else most * 1.05 or 1.0, NAMES, frame.x1)
-    parts: list[str] = [svg.axis_x(frame, at, [(v, _plain(f, v)) for v in svg.ticks(0, at.high, 5)], "")]
+    x_of = svg.Scale(0.0, min(1.0, most * 1.05) if f.unit == "share" and most else most * 1.05 or 1.0, NAMES, frame.x1)
+    parts: list[str] = [svg.axis_x(frame, x_of, [(v, _plain(f, v)) for v in svg.ticks(0, x_of.high, 5)], "")]
     y = float(TOP)
     for name, found in groups:
         if named:
@@ -226,15 +232,15 @@ def bars(f: Figure, groups: Sequence[tuple[str, Sequence[tuple[str, int, Spread,
             middle = y + ROW / 2
             inner: list[str] = [
                 svg.title(f"{name} {label}: {spread(f, s)}".strip()),
-                svg.rect(NAMES, middle - 7, max(at(s.median) - NAMES, 1), 14, f"column {colour(n)}", rx=2.0),
-                svg.line(at(s.low), middle, at(s.high), middle, "whisker"),
-                svg.line(at(s.low), middle - 4, at(s.low), middle + 4, "whisker"),
-                svg.line(at(s.high), middle - 4, at(s.high), middle + 4, "whisker"),
+                svg.rect(NAMES, middle - 7, max(x_of(s.median) - NAMES, 1), 14, f"column {colour(n)}", rx=2.0),
+                svg.line(x_of(s.low), middle, x_of(s.high), middle, "whisker"),
+                svg.line(x_of(s.low), middle - 4, x_of(s.low), middle + 4, "whisker"),
+                svg.line(x_of(s.high), middle - 4, x_of(s.high), middle + 4, "whisker"),
             ]
             parts += [
                 svg.text(NAMES - 10, middle + 4, words.shorten(label, 28), "tick", "end"),
                 svg.element("a", *inner, href=f"#{anchor}") if anchor else Markup("").join(inner),
-                svg.text(at(s.high) + 7, middle + 4, shown(f, s.median), "tick"),
+                svg.text(x_of(s.high) + 7, middle + 4, shown(f, s.median), "tick"),
             ]
             y += ROW
         y += 4 if named else 8
@@ -262,9 +268,9 @@ def apart(points: Sequence[tuple[str, CommitsMeasured]]) -> Markup | None:
     height = TOP + BOTTOM + sum(26 + ROW * len(found) for _, found in rows)
     frame = svg.PlotArea(width, height, NAMES, 190, TOP, BOTTOM)
     most = max(sum(v for _, v in _stack(m, sort)) for _, found in rows for sort, m in found)
-    at = svg.Scale(0.0, most * 1.02 or 1.0, NAMES, frame.x1)
-    labels = [(v, words.duration(v) if v else "0") for v in svg.ticks(0, at.high, 8)]
-    parts: list[str] = [svg.axis_x(frame, at, labels, "mean of each phase")]
+    x_of = svg.Scale(0.0, most * 1.02 or 1.0, NAMES, frame.x1)
+    labels = [(v, words.duration(v) if v else "0") for v in svg.ticks(0, x_of.high, 8)]
+    parts: list[str] = [svg.axis_x(frame, x_of, labels, "mean of each phase")]
     y = float(TOP)
     for label, found in rows:
         parts.append(svg.text(8, y + 16, words.shorten(label, 60), "lane"))
@@ -275,14 +281,14 @@ def apart(points: Sequence[tuple[str, CommitsMeasured]]) -> Markup | None:
             start = 0.0
             for name, v in _stack(m, sort):
                 if v:
-                    said = svg.title(f"{label}, {sort}: {name} {words.duration(v)}")
-                    a, b = at(start), at(start + v)
-                    parts.append(svg.rect(a, y + 3, b - a, 15, f"part p-{name}", said))
+                    tooltip = svg.title(f"{label}, {sort}: {name} {words.duration(v)}")
+                    a, b = x_of(start), x_of(start + v)
+                    parts.append(svg.rect(a, y + 3, b - a, 15, f"part p-{name}", tooltip))
                 start += v
             parts += [
                 svg.text(NAMES - 10, y + 14, sort.replace(" ", ", parent "), "tick", "end"),
                 svg.text(
-                    at(start) + 7, y + 14, f"{words.duration(start)} · {words.plural(whole.count, 'attempt')}", "tick"
+                    x_of(start) + 7, y + 14, f"{words.duration(start)} · {words.plural(whole.count, 'attempt')}", "tick"
                 ),
             ]
             y += ROW
@@ -315,31 +321,33 @@ def shares(m: CommitsMeasured) -> Markup | None:
     return svg.drawing(wide * len(found), 27, label, parts, "spark")
 
 
-def whom(m: CommitsMeasured) -> Markup | None:
+def refusal_grid(m: CommitsMeasured) -> Markup | None:
     """Who made whom retry, writer by writer: a row for each that was refused, a column for each that was current. None if nobody was."""
-    every = sorted({*m.beaten_writers, *(w for by in m.beaten_writers.values() for w in by), *m.writers}, key=_number)
+    every = sorted(
+        {*m.beaten_writers, *(w for beaten in m.beaten_writers.values() for w in beaten), *m.writers}, key=_number
+    )
     if not m.beaten_writers or len(every) > 64:
         return None
     cell = 18 if len(every) <= 24 else 11
-    most = max(n for by in m.beaten_writers.values() for n in by.values())
-    left, top = 64, 34
+    most = max(n for beaten in m.beaten_writers.values() for n in beaten.values())
+    margin, top = 64, 34
     size = cell * len(every)
     step = 1 if cell >= 18 else 5
     parts: list[str] = []
     for n, w in enumerate(every):
         if n % step == 0:
             parts += [
-                svg.text(left - 6, top + n * cell + cell * 0.75, words.shorten(w, 9), "tick", "end"),
-                svg.text(left + n * cell + cell / 2, top - 6, words.shorten(w, 4), "tick", "middle"),
+                svg.text(margin - 6, top + n * cell + cell * 0.75, words.shorten(w, 9), "tick", "end"),
+                svg.text(margin + n * cell + cell / 2, top - 6, words.shorten(w, 4), "tick", "middle"),
             ]
-        for k, by in enumerate(every):
-            count = m.beaten_writers.get(w, {}).get(by, 0)
-            said = svg.title(f"{w} met a commit of {by} {words.plural(count, 'time')}")
+        for k, owner in enumerate(every):
+            count = m.beaten_writers.get(w, {}).get(owner, 0)
+            tooltip = svg.title(f"{w} met a commit of {owner} {words.plural(count, 'time')}")
             box = svg.rect(
-                left + k * cell, top + n * cell, cell - 1, cell - 1, "heat none" if not count else "heat", said
+                margin + k * cell, top + n * cell, cell - 1, cell - 1, "heat none" if not count else "heat", tooltip
             )
             parts.append(box if not count else _shaded(box, count / most))
-    return svg.drawing(left + size + 8, top + size + 8, "Who made whom retry, writer by writer", parts)
+    return svg.drawing(margin + size + 8, top + size + 8, "Who made whom retry, writer by writer", parts)
 
 
 def _shaded(box: Markup, share: float) -> Markup:

@@ -65,18 +65,18 @@ def foretold(c: Comparison, key: str, x: Axis, predicted: Sequence[Predicted]) -
     for n, (_, found) in enumerate(curves.groups(c, x)):
         number.setdefault(_rest(curves.place(found[0], c.contenders), x), n)
     most = BEYOND * max(x.values.values())
-    by: dict[Varied, list[tuple[float, float]]] = {}
+    by_varied: dict[Varied, list[tuple[float, float]]] = {}
     for p in predicted:
-        there = curves.numbers([text]) if (text := curves.value(p, x.parameter)) is not None else None
+        parsed = curves.numbers([text]) if (text := curves.value(p, x.parameter)) is not None else None
         rest = _rest(p.varied, x)
-        if there is None or key not in p.figures or rest not in number:
+        if parsed is None or key not in p.figures or rest not in number:
             continue
-        at = next(iter(there[0].values()))
-        if at <= most:
-            by.setdefault(rest, []).append((at, p.figures[key]))
+        position = next(iter(parsed[0].values()))
+        if position <= most:
+            by_varied.setdefault(rest, []).append((position, p.figures[key]))
     return [
         drawings.Foretold(number[rest], " ".join(f"{k}={v}" for k, v in rest), tuple(sorted(points)))
-        for rest, points in by.items()
+        for rest, points in by_varied.items()
     ]
 
 
@@ -86,15 +86,15 @@ def _rest(varied: Varied, x: Axis) -> Varied:
 
 def _bars(c: Comparison, f: Figure, rows: Mapping[Contender, str]) -> Markup | None:
     """Groups by catalog, release and engines if points differ in them, else by the first of several parameters; else one group."""
-    there = [(x, c.spreads[f.key, x]) for x in c.contenders if (f.key, x) in c.spreads]
-    if not any(s.high for _, s in there):
+    measured = [(x, c.spreads[f.key, x]) for x in c.contenders if (f.key, x) in c.spreads]
+    if not any(s.high for _, s in measured):
         return None
     bare = {x: replace(x, varied=()) for x in c.contenders}
     params = [k for k, values in curves.parameters(c.contenders).items() if len(values) > 1]
     several = len(set(bare.values())) > 1
-    by: dict[str, list[tuple[str, int, Spread, str | None]]] = {}
+    by_label: dict[str, list[tuple[str, int, Spread, str | None]]] = {}
     colours: dict[str, int] = {}
-    for x, s in there:
+    for x, s in measured:
         group, within = "", params
         if several:
             group = curves.label(bare[x], list(bare.values()))
@@ -102,8 +102,8 @@ def _bars(c: Comparison, f: Figure, rows: Mapping[Contender, str]) -> Markup | N
             group, within = f"{params[0]}={curves.value(x, params[0])}", params[1:]
         name = " ".join(f"{k}={curves.value(x, k)}" for k in within) or sweepwords.point(c, x)
         n = colours.setdefault(name, len(colours)) if group else 3
-        by.setdefault(group, []).append((name, n, s, rows[x]))
-    return drawings.bars(f, list(by.items()))
+        by_label.setdefault(group, []).append((name, n, s, rows[x]))
+    return drawings.bars(f, list(by_label.items()))
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -139,12 +139,12 @@ def of(
         notes: why a prediction is not near what was measured, and what could not be predicted.
     """
     spec = comparing.spec_of(c)
-    by = tables.committed(c)
+    measured = tables.committed(c)
     x = curves.axis(c.contenders)
     workload = str(spec.get("workload") or "workload")
     along = f"Along {x.parameter}" if x is not None else "Every point"
-    told = [*(tables.foretold(c, predicted) if predicted else ()), *([Text(notes, "list")] if notes else ())]
-    foretold = [Section("Predicted", "predicted", told, terminal="Of the predictions:")] if told else []
+    extra = [*(tables.foretold(c, predicted) if predicted else ()), *([Text(notes, "list")] if notes else ())]
+    foretold = [Section("Predicted", "predicted", extra, terminal="Of the predictions:")] if extra else []
     silent = Text(sweepwords.untested(c), "list")
     return Page(
         FILE,
@@ -154,15 +154,15 @@ def of(
             Section("At a glance", "glance", [tables.glance(c)], terminal=""),
             Section("What it shows", "shows", [Text(sweepwords.findings(c, predicted), "list")], terminal=""),
             Section(along, "curves", _drawn(c, predicted, x), "Bars" if x is None else "Curves"),
-            Section("One commit, taken apart", "commit", tables.apart(c, by)),
-            Section("Retries", "retries", tables.retries(c, by)),
-            Section("Fairness between writers", "fairness", tables.fairness(c, by), "Fairness"),
-            Section("Who made whom retry", "whom", tables.whom(c, by)),
+            Section("One commit, taken apart", "commit", tables.apart(c, measured)),
+            Section("Retries", "retries", tables.retries(c, measured)),
+            Section("Fairness between writers", "fairness", tables.fairness(c, measured), "Fairness"),
+            Section("Who made whom retry", "whom", tables.refusals(c, measured)),
             Section("Every number", "numbers", tables.points(c)),
             *foretold,
             Section("What was not tested", "untested", [silent], "Not tested", terminal="Not tested:"),
             Section("Which to choose", "choice", [Text(sweepwords.choice(c), "list")], terminal=""),
-            comparing.runs_section(c, "point", lambda one: sweepwords.point(c, one)),
+            comparing.runs_section(c, "point", lambda point: sweepwords.point(c, point)),
         ],
         to_json(c, predicted),
         facts=[
@@ -213,7 +213,7 @@ def to_json(c: Comparison, predicted: Sequence[Predicted] = ()) -> dict[str, Any
         "seeds": list(c.seeds),
         "parameters": {name: list(values) for name, values in curves.parameters(c.contenders).items()},
         "axis": None if x is None else {"parameter": x.parameter, "unit": x.unit, "values": dict(x.values)},
-        "points": [_point_json(c, one) for one in c.contenders],
+        "points": [_point_json(c, point) for point in c.contenders],
         "lines": []
         if x is None
         else [_line_json(c, f, x, line) for f in tables.figures(c) for line in curves.lines(c, f.key, x)],
@@ -234,12 +234,12 @@ def to_json(c: Comparison, predicted: Sequence[Predicted] = ()) -> dict[str, Any
     }
 
 
-def _point_json(c: Comparison, one: Contender) -> dict[str, Any]:
-    found = curves.committing(c, one)
+def _point_json(c: Comparison, point: Contender) -> dict[str, Any]:
+    found = curves.committing(c, point)
     what = curves.ceiling(found)
     return {
-        **comparing.contender_json(c, one),
-        "name": sweepwords.point(c, one),
+        **comparing.contender_json(c, point),
+        "name": sweepwords.point(c, point),
         "commits": merged(found).to_json() if found else None,
         "ceiling": None if what is None else asdict(what),
         "silent": list(curves.silent(found)),

@@ -127,20 +127,21 @@ def _share(value: float | None) -> str:
     return "–" if value is None else words.share(value, 1)
 
 
-def retries(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]:
+def retries(c: Comparison, measured: Mapping[Contender, CommitsMeasured]) -> list[Block]:
     """The distribution of retries: columns up to the last one that any point fills."""
     filled = max(
-        (n for m in by.values() for n, (_, low, _) in enumerate(BUCKETS) if any(k >= low for k in m.retries)), default=0
+        (n for m in measured.values() for n, (_, low, _) in enumerate(BUCKETS) if any(k >= low for k in m.retries)),
+        default=0,
     )
     buckets = BUCKETS[: filled + 1]
-    told = ("commits", "retried", "retries a commit", "of those that retried", "8 or more", "most", "success")
+    titles = ("commits", "retried", "retries a commit", "of those that retried", "8 or more", "most", "success")
     columns = [TableColumn("point")]
     columns += [TableColumn(name, right=True, mark="cell") for name, _, _ in buckets]
-    columns += [TableColumn(name, right=True) for name in told]
+    columns += [TableColumn(name, right=True) for name in titles]
     rows = []
-    for x, m in by.items():
+    for x, m in measured.items():
         counts = [sum(n for k, n in m.retries.items() if low <= k <= high) for _, low, high in buckets]
-        cells = [_bucket(n, m.commits, again=k > 0) for k, n in enumerate(counts)]
+        cells = [_bucket(n, m.commits, repeated=k > 0) for k, n in enumerate(counts)]
         retried = words.share(m.retried or 0.0, 1) if m.commits else "–"
         means = (_number(m.retries_mean), _number(m.retries_of_retried), _share(m.many))
         most = words.grouped(max(m.retries, default=0))
@@ -156,15 +157,17 @@ def retries(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Bloc
     return [Table(columns, rows, "None was counted."), Text([note] if rows else [], "note")]
 
 
-def _bucket(n: int, of: int, again: bool) -> TableCell:
+def _bucket(n: int, total: int, repeated: bool) -> TableCell:
     if not n:
         return TableCell("0", mark="zero")
-    return TableCell(joined((words.grouped(n), bar(100 * n / of if of else 0.0, "again" if again else ""))))
+    return TableCell(joined((words.grouped(n), bar(100 * n / total if total else 0.0, "again" if repeated else ""))))
 
 
-def apart(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]:
+def apart(c: Comparison, measured: Mapping[Contender, CommitsMeasured]) -> list[Block]:
     """One commit, taken apart: its phases as bars, and a row for each sort of attempt of the points that are taken apart."""
-    drawn = drawings.apart([(sweepwords.point(c, one), by[one]) for one in taken_apart(c, by)])
+    drawn = drawings.apart(
+        [(sweepwords.point(c, contender), measured[contender]) for contender in taken_apart(c, measured)]
+    )
     if drawn is None:
         return [Text(["The writers of this sweep do not record their attempts; only their number is known."], "muted")]
     named = {"data": "data files", "wait": "backoff before it", "swap": "swap (the catalog’s answer)"}
@@ -182,14 +185,14 @@ def apart(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]
     columns = [TableColumn("point"), TableColumn("attempt", mark="nowrap")]
     columns += [TableColumn(name, right=True) for name in (*heads, "read", "written")]
     rows = []
-    for x in taken_apart(c, by):
+    for x in taken_apart(c, measured):
         for sort in SORTS[2:]:
-            whole = by[x].phase(sort, "whole")
+            whole = measured[x].phase(sort, "whole")
             if whole is not None:
-                cells = [_phase(by[x], sort, name) for name in ("data", "wait", *ATTEMPT_PHASES, "whole")]
-                asked = [_size(by[x], sort, name) for name in ("read_bytes", "written_bytes")]
-                of = [sweepwords.point(c, x), sort.replace(" ", ", parent "), words.grouped(whole.count)]
-                rows.append(TableRow([*of, *cells, *asked]))
+                cells = [_phase(measured[x], sort, name) for name in ("data", "wait", *ATTEMPT_PHASES, "whole")]
+                asked = [_size(measured[x], sort, name) for name in ("read_bytes", "written_bytes")]
+                texts = [sweepwords.point(c, x), sort.replace(" ", ", parent "), words.grouped(whole.count)]
+                rows.append(TableRow([*texts, *cells, *asked]))
     note = (
         "Of attempts that reached the catalog: the bars are means, which add up; the table has medians, and p95 below. Parent cold: the "
         "refresh found metadata that this client had not read before, as another one had committed; hot: it found what it knew. Metadata is 0 "
@@ -212,24 +215,24 @@ def _size(m: CommitsMeasured, sort: str, name: str) -> str:
     return "–" if q is None else words.size(q.median)
 
 
-def taken_apart(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Contender]:
+def taken_apart(c: Comparison, measured: Mapping[Contender, CommitsMeasured]) -> list[Contender]:
     """The points to take apart: both ends of the lines, at most :data:`APART`; in a sweep of names the first ones."""
     x = curves.axis(c.contenders)
-    there = [one for one in c.contenders if one in by and by[one].taken]
-    if x is None or len(there) <= APART:
-        return there[:APART]
-    lines = [[one for one in found if one in there] for _, found in curves.groups(c, x)]
+    measurable = [contender for contender in c.contenders if contender in measured and measured[contender].taken]
+    if x is None or len(measurable) <= APART:
+        return measurable[:APART]
+    lines = [[contender for contender in found if contender in measurable] for _, found in curves.groups(c, x)]
     ends = [e for found in lines if found for e in (found[-1], found[0])]
     chosen = list(dict.fromkeys([*(found[-1] for found in lines if found), *ends]))[:APART]
-    return [one for one in there if one in chosen]
+    return [contender for contender in measurable if contender in chosen]
 
 
-def fairness(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]:
+def fairness(c: Comparison, measured: Mapping[Contender, CommitsMeasured]) -> list[Block]:
     """Commits of each writer of a point, and how even they are."""
     columns = [TableColumn("point"), TableColumn("commits of each writer")]
     columns += [TableColumn(name, right=True) for name in ("Jain's index", "fewest", "most", "time in operations")]
     rows = []
-    for x, m in by.items():
+    for x, m in measured.items():
         if m.writers:
             s = c.spreads.get(("fairness", x))
             index = "–" if s is None else spread(BY_KEY["fairness"], s)
@@ -243,13 +246,13 @@ def fairness(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Blo
     return [Table(columns, rows, "Nobody wrote."), Text([note] if rows else [], "note")]
 
 
-def whom(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]:
+def refusals(c: Comparison, measured: Mapping[Contender, CommitsMeasured]) -> list[Block]:
     """Who was refused by whose commit, and what it cost; then the matrix of writers of the point with the most refusals."""
     heads = ("attempts in vain", "time in them", "backoff", "written in vain", "aborted operations", "time in them")
     columns = [TableColumn("point"), TableColumn("refused, by whose commit", most=400)]
     columns += [TableColumn(name, right=True) for name in heads]
     rows = []
-    for x, m in by.items():
+    for x, m in measured.items():
         w = m.wasted
         if m.beaten or m.unexplained or w.attempts or w.aborted:
             took = [words.duration(1000 * seconds) for seconds in (w.attempts_s, w.waited_s)]
@@ -257,9 +260,9 @@ def whom(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> list[Block]:
             ended = [words.grouped(w.aborted), words.duration(1000 * w.aborted_s)]
             rows.append(TableRow([sweepwords.point(c, x), _beaten(m), words.grouped(w.attempts), *took, lost, *ended]))
     out: list[Block] = [Table(columns, rows, "Nobody made anybody retry.")]
-    refused = {x: sum(n for w in m.beaten_writers.values() for n in w.values()) for x, m in by.items()}
+    refused = {x: sum(n for w in m.beaten_writers.values() for n in w.values()) for x, m in measured.items()}
     most = max(refused, key=lambda x: refused[x], default=None)
-    drawn = drawings.whom(by[most]) if most is not None else None
+    drawn = drawings.refusal_grid(measured[most]) if most is not None else None
     if most is not None and drawn is not None:
         note = "A row for each writer that was refused, a column for each writer whose commit was current then; the darker, the more often."
         out += [Plot(drawn, f"Writer by writer, {sweepwords.point(c, most)}"), Text([note], "note")]
@@ -279,14 +282,14 @@ def _beaten(m: CommitsMeasured) -> TableCell:
 
 def foretold(c: Comparison, predicted: Sequence[Predicted]) -> list[Block]:
     """A row for each predicted point, a column for each figure that any of them has."""
-    by: dict[Varied, Contender] = {}
+    by_varied: dict[Varied, Contender] = {}
     for x in c.contenders:
-        by.setdefault(curves.place(x, c.contenders), x)
+        by_varied.setdefault(curves.place(x, c.contenders), x)
     figures = [f for f in ordered() if any(f.key in p.figures for p in predicted)]
     rows = []
     for p in predicted:
         below = [*([] if p.measured else ["not measured"]), *([words.shorten(p.reason, 400)] if p.reason else [])]
-        measured = {f: c.spreads.get((f.key, by[p.varied])) if p.varied in by else None for f in figures}
+        measured = {f: c.spreads.get((f.key, by_varied[p.varied])) if p.varied in by_varied else None for f in figures}
         cells = [_against(f, p, measured[f]) for f in figures]
         rows.append(TableRow([TableCell(words.shorten(varied_label(p.varied), 80), tuple(below)), *cells]))
     note = (

@@ -64,7 +64,7 @@ def findings(c: Comparison, predicted: Sequence[Predicted] = ()) -> list[str]:
         out += _retries_along(c, x)
     else:
         out += _ranked(c)
-    out += [*_one_commit(c), *_fair(c), *_whom(c), *silences(c), *predictions(predicted)]
+    out += [*_one_commit(c), *_fair(c), *_refusals(c), *silences(c), *predictions(predicted)]
     out.append(comparewords.rule(c) if x is None else rule(c))
     return out
 
@@ -85,10 +85,10 @@ def choice(c: Comparison) -> list[str]:
     if all(len(found) == 1 for found in groups.values()):
         return ["No choice: only the load was varied, and no setting."]
     out = []
-    for at, found in groups.items():
-        where = curves.label(at, list(groups))
-        said = _choice(c, found)
-        out.append(f"{where}: {said}" if where else f"{said[:1].upper()}{said[1:]}")
+    for group, found in groups.items():
+        where = curves.label(group, list(groups))
+        chosen = _choice(c, found)
+        out.append(f"{where}: {chosen}" if where else f"{chosen[:1].upper()}{chosen[1:]}")
     return out
 
 
@@ -112,12 +112,14 @@ def _choice(c: Comparison, found: Sequence[Contender]) -> str:
 
 def _beats(c: Comparison, f: Figure, x: Contender, points: Sequence[Contender]) -> bool:
     """Whether a point is better in a figure than each of the others, by more than noise."""
-    mine = c.spreads.get((f.key, x))
+    own_spread = c.spreads.get((f.key, x))
     others = [c.spreads.get((f.key, y)) for y in points if y is not x]
-    if mine is None or None in others:
+    if own_spread is None or None in others:
         return False
     return all(
-        apart(mine, o) is True and (mine.median > o.median) == (f.better == "more") for o in others if o is not None
+        apart(own_spread, o) is True and (own_spread.median > o.median) == (f.better == "more")
+        for o in others
+        if o is not None
     )
 
 
@@ -137,25 +139,25 @@ def throughput(c: Comparison, x: Axis, line: Curve, found: Knee) -> str:
     here = f"{x.parameter}={found.at.text}"
     reached = spread(f, found.at.spread)
     if found.shape == "grows":
-        said = f"throughput still grows at {x.parameter}={last.text}, the largest value, with {reached} commits: its knee was not reached."
+        sentence = f"throughput still grows at {x.parameter}={last.text}, the largest value, with {reached} commits: its knee was not reached."
     elif found.shape == "flat":
-        said = (
+        sentence = (
             f"throughput never grows by 10 % or more from {x.parameter}={first.text} on, where it is {reached} commits."
         )
     else:
-        said = f"throughput grows up to {here}, with {reached} commits, and not beyond: that is the knee."
+        sentence = f"throughput grows up to {here}, with {reached} commits, and not beyond: that is the knee."
     if found.falls:
-        said += (
+        sentence += (
             f" It then falls by {words.share(-found.change, 1)} to {shown(f, last.spread.median)} "
             f"at {x.parameter}={last.text}."
         )
     if found.shape != "grows" and (what := curves.ceiling(curves.committing(c, last.contender))) is not None:
-        said += f" {ceiling(what)}"
+        sentence += f" {ceiling(what)}"
     if x.parameter == "writers" and (share := _scaled(line)):
-        said += f" {share}"
+        sentence += f" {share}"
     if not found.certain:
-        said += f" With fewer than {FEWEST_RUNS} runs of a point, growth cannot be told from noise."
-    return lead + said if lead else said[:1].upper() + said[1:]
+        sentence += f" With fewer than {FEWEST_RUNS} runs of a point, growth cannot be told from noise."
+    return lead + sentence if lead else sentence[:1].upper() + sentence[1:]
 
 
 def ceiling(found: Ceiling) -> str:
@@ -219,20 +221,20 @@ def _ranked(c: Comparison) -> Iterable[str]:
             shown = [f"{point(c, x)} {spread(f, c.spreads[key, x])}" for x in ranked[:MOST_POINTS_NAMED]]
             rest = f"; and {len(ranked) - MOST_POINTS_NAMED} more" if len(ranked) > MOST_POINTS_NAMED else ""
             yield f"{f.name[:1].upper()}{f.name[1:]}, the best first: {'; '.join(shown)}{rest}."
-    if said := _ceilings(c):
-        yield said
+    if ceilings := _ceilings(c):
+        yield ceilings
     if len(c.contenders) <= 2 * MOST_POINTS_NAMED:
         yield from comparewords.differences(c, [BY_KEY[k] for k in COMPARED])[:-1]
 
 
 def _ceilings(c: Comparison) -> str:
     """What limits each point of a sweep of names; empty if no attempts were recorded."""
-    by: dict[str, list[str]] = {}
+    by_limit: dict[str, list[str]] = {}
     for x in c.contenders:
         found = curves.ceiling(curves.committing(c, x))
         if found is not None:
-            by.setdefault(found.what, []).append(f"{point(c, x)} {words.share(found.share, 1)}")
-    parts = [f"{_LIMITS.get(what) or _PARTS.get(what, what)} ({_listed(points)})" for what, points in by.items()]
+            by_limit.setdefault(found.what, []).append(f"{point(c, x)} {words.share(found.share, 1)}")
+    parts = [f"{_LIMITS.get(what) or _PARTS.get(what, what)} ({_listed(points)})" for what, points in by_limit.items()]
     return f"What limits the points, and its share of the time: {'; '.join(parts)}." if parts else ""
 
 
@@ -245,16 +247,16 @@ def _one_commit(c: Comparison) -> Iterable[str]:
     first, retry = m.phase("first", "whole"), m.phase("retry", "whole")
     if first is not None:
         took = words.duration(first.median)
-        said = f"One commit, all points together: a first attempt takes {took} at the median from its refresh to the catalog's answer"
+        sentence = f"One commit, all points together: a first attempt takes {took} at the median from its refresh to the catalog's answer"
         if (data := m.phase("first", "data")) is not None and data.median:
-            said += f", after {words.duration(data.median)} for data files"
-        said += f" ({_phases(m, 'first')})."
+            sentence += f", after {words.duration(data.median)} for data files"
+        sentence += f" ({_phases(m, 'first')})."
         if retry is not None:
-            said += f" A retry takes {words.duration(retry.median)} ({_phases(m, 'retry')})"
+            sentence += f" A retry takes {words.duration(retry.median)} ({_phases(m, 'retry')})"
             wait, size = m.phase("retry", "wait"), m.phase("retry", "written_bytes")
-            said += f" after a backoff of {words.duration(wait.median)}" if wait is not None else ""
-            said += f", and writes {words.size(size.median)} of metadata." if size is not None else "."
-        yield said
+            sentence += f" after a backoff of {words.duration(wait.median)}" if wait is not None else ""
+            sentence += f", and writes {words.size(size.median)} of metadata." if size is not None else "."
+        yield sentence
     for which, called in (("first", "A first attempt"), ("retry", "A retry")):
         hot, cold = m.phase(f"{which} hot", "whole"), m.phase(f"{which} cold", "whole")
         if hot is not None and cold is not None:
@@ -272,14 +274,14 @@ def _one_commit(c: Comparison) -> Iterable[str]:
             else f" and {words.size(lost.written_bytes)} of manifests and metadata files"
         )
         share = words.share(min(lost.attempts_s + lost.waited_s, worked), worked)
-        said = (
+        sentence = (
             f"Wasted in all runs: {words.plural(lost.attempts, 'attempt')} in vain cost {words.duration(1000 * lost.attempts_s)} of writers' "
             f"time{written}; backoff took {words.duration(1000 * lost.waited_s)}. Together this is {share} of the time in writes."
         )
         if lost.aborted:
             count = words.plural(lost.aborted, "operation was", "operations were")
-            said += f" In the end {count} aborted, after {words.duration(1000 * lost.aborted_s)} in all."
-        yield said
+            sentence += f" In the end {count} aborted, after {words.duration(1000 * lost.aborted_s)} in all."
+        yield sentence
 
 
 def _phases(m: CommitsMeasured, sort: str) -> str:
@@ -302,7 +304,7 @@ def _fair(c: Comparison) -> Iterable[str]:
         )
 
 
-def _whom(c: Comparison) -> Iterable[str]:
+def _refusals(c: Comparison) -> Iterable[str]:
     found = [m for x in c.contenders for m in curves.committing(c, x)]
     if not found:
         return
@@ -313,8 +315,8 @@ def _whom(c: Comparison) -> Iterable[str]:
             + (f"×{words.grouped(b.attempts)}" if b.attempts else f"×{words.grouped(b.aborted)} aborted")
             for b in m.beaten[:4]
         ]
-        own = sum(by.get(w, 0) for w, by in m.beaten_writers.items())
-        whole = sum(n for by in m.beaten_writers.values() for n in by.values())
+        own = sum(met.get(w, 0) for w, met in m.beaten_writers.items())
+        whole = sum(n for met in m.beaten_writers.values() for n in met.values())
         tail = f" {words.share(own, whole)} of the refusals were by a commit of the writer itself." if own else ""
         yield f"Who made whom retry or abort, the most frequent first: {'; '.join(top)}.{tail}"
 
@@ -330,15 +332,15 @@ _SILENCES: Mapping[Silence, str] = {
 
 def silences(c: Comparison) -> list[str]:
     """The points that say nothing about conflicts, by reason."""
-    by: dict[Silence, list[str]] = {}
+    by_silence: dict[Silence, list[str]] = {}
     measured = 0
     for x in c.contenders:
         found = curves.committing(c, x)
         measured += bool(found)
         for why in curves.silent(found):
-            by.setdefault(why, []).append(point(c, x))
+            by_silence.setdefault(why, []).append(point(c, x))
     out = []
-    for why, points in by.items():
+    for why, points in by_silence.items():
         which = "Every point" if len(points) == measured and measured > 1 else _listed(points)
         out.append(
             f"Too idle to say. {which}: {_SILENCES[why]}." if why != "few commits" else f"{which}: {_SILENCES[why]}."
@@ -362,8 +364,8 @@ def predictions(predicted: Sequence[Predicted]) -> list[str]:
         f = BY_KEY.get(name)
         worst, where = max(found, key=lambda ep: abs(ep[0]))
         typical = median(abs(e) for e, _ in found)
-        said = f"Predicted {f.title if f else name}: off by {words.share(typical, 1)} at the median of {words.plural(len(found), 'point')}"
-        out.append(f"{said}, and by {_signed(worst)} at {varied_label(where.varied)}." if worst else f"{said}.")
+        sentence = f"Predicted {f.title if f else name}: off by {words.share(typical, 1)} at the median of {words.plural(len(found), 'point')}"
+        out.append(f"{sentence}, and by {_signed(worst)} at {varied_label(where.varied)}." if worst else f"{sentence}.")
     only = sum(not p.measured for p in predicted)
     if only:
         out.append(
@@ -402,8 +404,10 @@ def untested(c: Comparison) -> list[str]:
         )
     params = curves.parameters(c.contenders)
     if params:
-        said = "; ".join(f"{name} {', '.join(values)}" for name, values in params.items())
-        out.append(f"Values between and beyond those of the sweep ({said}), and every parameter that it holds still.")
+        settings = "; ".join(f"{name} {', '.join(values)}" for name, values in params.items())
+        out.append(
+            f"Values between and beyond those of the sweep ({settings}), and every parameter that it holds still."
+        )
     if not spec.get("nemesis"):
         out.append("Faults: none was injected.")
     if any(m.attempts is not None and m.attempts.detailed for m in every):

@@ -68,9 +68,9 @@ class Names:
     @staticmethod
     def _apart(name: str, r: SeriesNight, others: Sequence[SeriesNight]) -> str:
         """The name of one of some series of one plain name."""
-        for said in (_faults, _engines):
-            if len({said(o) for o in others}) > 1:
-                name, others = f"{name}, {said(r)}", [o for o in others if said(o) == said(r)]
+        for dimension in (_faults, _engines):
+            if len({dimension(o) for o in others}) > 1:
+                name, others = f"{name}, {dimension(r)}", [o for o in others if dimension(o) == dimension(r)]
         return name if len(others) == 1 else f"{name}, setup {r.series.setup}"
 
     @staticmethod
@@ -115,7 +115,7 @@ def banner(t: Trend) -> Banner:
     return Banner("valid", "Nothing is worse than before", sentence)
 
 
-def said(t: Trend) -> list[str]:
+def changes(t: Trend) -> list[str]:
     """What is worse, then what is better, one sentence each."""
     names = _names(t)
     out = [
@@ -164,13 +164,13 @@ RULE = (
 def small(f: Figure, line: Sequence[NightFigure], nights: Sequence[date], found: TrendFinding | None) -> Markup:
     """One figure of one series: a point for each night, the range of its runs, and where the newest one was expected."""
     frame = svg.PlotArea(WIDE, HIGH, 58, 10, 8, 22)
-    at = svg.Scale(0, max(1, len(nights) - 1), frame.left + 6, frame.x1 - 6)
+    x_of = svg.Scale(0, max(1, len(nights) - 1), frame.left + 6, frame.x1 - 6)
     top = max(
         [p.high for p in line]
         + ([found.before + NOISES * (found.noise or 0)] if found and found.before is not None else [])
     )
     up = svg.Scale(0, top * 1.05 or 1, frame.y1, frame.top)
-    place = {n: at(i) for i, n in enumerate(nights)}
+    place = {n: x_of(i) for i, n in enumerate(nights)}
     parts: list[str] = [svg.axis_y(frame, up, [(v, number(f, v)) for v in svg.ticks(0, up.high, 3)], "")]
     ends = [(nights[0], "start"), (nights[-1], "end")] if len(nights) > 1 else [(nights[0], "middle")]
     parts += [svg.text(place[n], frame.y1 + 15, n.isoformat()[5:], "tick", anchor) for n, anchor in ends]
@@ -199,13 +199,13 @@ def small(f: Figure, line: Sequence[NightFigure], nights: Sequence[date], found:
 def bars(line: Sequence[SeriesNight], nights: Sequence[date]) -> Markup:
     """The anomalies of one series, night by night, as bars."""
     frame = svg.PlotArea(WIDE, HIGH, 58, 10, 8, 22)
-    at = svg.Scale(0, max(1, len(nights) - 1), frame.left + 6, frame.x1 - 6)
+    x_of = svg.Scale(0, max(1, len(nights) - 1), frame.left + 6, frame.x1 - 6)
     up = svg.Scale(0, max(1, *(r.anomalies for r in line)) * 1.05, frame.y1, frame.top)
     whole = [v for v in svg.ticks(0, up.high, 3) if v == int(v)]
     parts: list[str] = [svg.axis_y(frame, up, [(v, f"{v:.0f}") for v in whole], "")]
     half = max(1.0, min(8.0, (frame.x1 - frame.left) / max(1, len(nights)) / 3))
     for r in line:
-        x, y = at(nights.index(r.night)), up(r.anomalies)
+        x, y = x_of(nights.index(r.night)), up(r.anomalies)
         say = f"{r.night}: {words.plural(r.anomalies, 'anomaly', 'anomalies')} in {words.plural(r.runs, 'run')}, {r.invalid} of them invalid"
         parts.append(svg.rect(x - half, y, 2 * half, frame.y1 - y, "anomalies", svg.title(say)))
     return svg.drawing(WIDE, HIGH, "anomalies, night by night", parts)
@@ -231,12 +231,15 @@ def of(t: Trend) -> Page:
         [
             Section("The newest night", "newest", [_tonight(t, names)], terminal=""),
             Section(
-                "What it shows", "shows", [_said(t, nothing), Text(notes, "note", 4000)], terminal="What it shows:"
+                "What it shows",
+                "shows",
+                [_changes_text(t, nothing), Text(notes, "note", 4000)],
+                terminal="What it shows:",
             ),
             Section("Series, night by night", "series", _series(t, names, runs), "Series"),
             Section("Operations of the newest night", "kinds", _kinds(t), "Operations"),
             Section("Anomalies of the newest night", "anomalies", [_anomalies(t, names)], "Anomalies"),
-            Section("Who made whom retry", "whom", _whom(t)),
+            Section("Who made whom retry", "whom", _refusals(t)),
             Section("Every figure of the newest night", "numbers", [_numbers(t, names)], "Every figure"),
         ],
         t.to_json(),
@@ -250,8 +253,8 @@ def of(t: Trend) -> Page:
     )
 
 
-def _said(t: Trend, nothing: str) -> Text:
-    found = said(t)
+def _changes_text(t: Trend, nothing: str) -> Text:
+    found = changes(t)
     return Text(found, "list", 600) if found else Text([nothing], "muted")
 
 
@@ -302,10 +305,14 @@ def _plots(t: Trend, s: Series, nights: Sequence[SeriesNight]) -> list[Plot]:
     out = []
     for key in DRAWN_FIGURES:
         line = [p for p in t.points if (p.series, p.figure) == (s, key)]
-        told = next((f for f in t.findings if (f.series, f.figure) == (s, key)), None)
+        finding = next((f for f in t.findings if (f.series, f.figure) == (s, key)), None)
         if any(p.high for p in line):
             out.append(
-                Plot(small(BY_KEY[key], line, t.nights, told), BY_KEY[key].title, _worse(told.state if told else ""))
+                Plot(
+                    small(BY_KEY[key], line, t.nights, finding),
+                    BY_KEY[key].title,
+                    _worse(finding.state if finding else ""),
+                )
             )
     if any(r.anomalies for r in nights):
         new = len(t.nights) > 1 and any(a.series == s for a in t.fresh)
@@ -344,7 +351,7 @@ def _anomalies(t: Trend, names: Names) -> Table:
     return Table(columns, list(map(TableRow, rows)), "There were none.")
 
 
-def _whom(t: Trend) -> list[Block]:
+def _refusals(t: Trend) -> list[Block]:
     columns = [
         *map(TableColumn, ("catalog", "release", "refused or aborted", "by a commit of")),
         TableColumn("times", right=True),

@@ -360,7 +360,7 @@ def test_a_table_that_nobody_can_read_and_one_that_can_be_read_are_two_kinds_wit
     assert "Nobody can read orders any more.</p>" in lost
     assert "Its rows of orders are there; whoever runs it again writes them twice.</p>" in lost
     assert "Queries of orders" not in lost
-    assert [kinds.said(k.harmed) for k in kinds.kinds(night)] == [
+    assert [kinds.losses(k.harmed) for k in kinds.kinds(night)] == [
         "1 table that nobody can read",
         "1 operation reported as failed that was committed",
     ]
