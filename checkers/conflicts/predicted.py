@@ -24,10 +24,12 @@ from checkers.conflicts.validations import (
     POSITION_DELETES,
     REFRESH,
     VALIDATED,
+    Compares,
     FileEffect,
     KeyBounds,
     PendingCommit,
     RowFilter,
+    metadata_rules,
     refusals,
     spark_rules,
 )
@@ -48,9 +50,6 @@ PARTITIONS = 2
 
 Mode = Literal["copy-on-write", "merge-on-read"]
 Isolation = Literal["serializable", "snapshot"]
-Compares = Literal["requirements", "location"]
-"""What a catalog compares before it swaps a table's pointer: the requirements that a client of the REST protocol sends with its changes, or
-the location of the metadata that the client has read."""
 Placement = Literal["same row", "same file", "same partition", "other partition", "two other files"]
 PLACEMENTS: dict[Placement, int] = {"same row": 0, "same file": 2, "same partition": 4, "other partition": 9}
 """Placement of Y's key relative to X's, which is 0 → Y's key."""
@@ -440,13 +439,14 @@ def _with_schema_change(cell: MatrixCell) -> Prediction:
     A REST catalog compares main for a snapshot and the schema for a schema change: the one does not hinder the other. Elsewhere every commit
     refuses the next one, and a refused schema change is not made again.
     """
-    both = {cell.first, cell.second} <= {*SCHEMA_KINDS}
     if cell.held == "refresh":
         return Prediction("committed", source=REFRESHES, requests=1)
-    if cell.compares == "requirements" and not both:
-        return Prediction("committed", source=REQUIREMENTS, requests=1)
     if cell.first in SCHEMA_KINDS:
-        return Prediction("aborted", [REFRESH], MESSAGE_SOURCES[REFRESH], 1)
+        attempt = PendingCommit(FileEffect("none"), RowFilter(), metadata_rules("add-column", cell.compares))
+        if refusals(attempt, [FileEffect("none", schema=cell.second in SCHEMA_KINDS)], {}):
+            return Prediction("aborted", [REFRESH], MESSAGE_SOURCES[REFRESH], 1)
+    if cell.compares == "requirements":
+        return Prediction("committed", source=REQUIREMENTS, requests=1)
     return Prediction(source=RETRIES, requests=2)
 
 

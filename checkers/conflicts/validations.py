@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from workloads.engines.engine import Rule
 
@@ -53,6 +54,17 @@ MESSAGES: Mapping[Rule, str] = {
     "deletion vectors": CONCURRENT_DV,
 }
 """Rule → how Iceberg's message begins."""
+METADATA_MESSAGES: Mapping[Rule, str] = {
+    "history": "Cannot determine history between starting snapshot",
+    "scanned snapshot": "is not an ancestor of",
+    "format version": "Must use DVs for position deletes in V",
+    "target snapshot": "to unknown snapshot",
+    "not published": "Cannot cherrypick snapshot",
+    "retained refs": "Still referenced by refs",
+    "schema": REFRESH,
+    "metadata": REFRESH,
+}
+"""The same of the rules about a table's metadata; some messages begin with a name."""
 MESSAGE_SOURCES: Mapping[str, str] = {
     CONFLICTING_FILES: "MergingSnapshotProducer.validateAddedDataFiles",
     MISSING_TO_DELETE: "ManifestFilterManager.validateRequiredDeletes",
@@ -64,6 +76,12 @@ MESSAGE_SOURCES: Mapping[str, str] = {
     MISSING_MANIFEST: "BaseRewriteManifests.validateDeletedManifests",
     DELETED_FILES: "MergingSnapshotProducer.validateDeletedDataFiles",
     REFRESH: "BaseTransaction.TransactionTableOperations.commit",
+    METADATA_MESSAGES["history"]: "MergingSnapshotProducer.validationHistory",
+    METADATA_MESSAGES["scanned snapshot"]: "BaseRowDelta.validate",
+    METADATA_MESSAGES["format version"]: "MergingSnapshotProducer.validateDeleteFilesForVersion",
+    METADATA_MESSAGES["target snapshot"]: "TableMetadata.Builder.setRef",
+    METADATA_MESSAGES["not published"]: "CherryPickOperation.validateNonAncestor",
+    METADATA_MESSAGES["retained refs"]: "RemoveSnapshots.internalApply",
 }
 """Beginning of a message → the method of Iceberg's core that says it."""
 
@@ -111,6 +129,10 @@ class FileEffect:
         equality: bounds of the equality delete files that it adds.
         merged: names of data files whose older position delete files it removes.
         manifests: whether it writes the manifests of older files anew.
+        expired: snapshots that it removes from the metadata; ``discarded``: those to which main no longer leads back.
+        referenced: the snapshot to which it points main or a tag.
+        published: the staged snapshot that it brings to main.
+        schema, version: whether it changes the schema, or raises the format version.
     """
 
     operation: str
@@ -121,15 +143,22 @@ class FileEffect:
     equality: tuple[KeyBounds, ...] = ()
     merged: frozenset[str] = frozenset()
     manifests: bool = False
+    expired: frozenset[int] = frozenset()
+    discarded: frozenset[int] = frozenset()
+    referenced: int | None = None
+    published: int | None = None
+    schema: bool = False
+    version: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCommit:
-    """An operation that wants to commit: what it does, what it selects, and the rules that its engine holds it to."""
+    """An operation that wants to commit: what it does, what it selects, the rules that its engine holds it to, and main when it scanned."""
 
     effect: FileEffect
     selects: RowFilter
     rules: tuple[Rule, ...]
+    scanned: int | None = None
 
 
 Live = Mapping[str, KeyBounds]
@@ -183,6 +212,14 @@ _BROKEN: Mapping[Rule, Callable[[PendingCommit, FileEffect, Live], bool]] = {
     ),
     "replaced manifests": lambda x, y, live: bool(y.removed) or y.manifests,
     "deletion vectors": lambda x, y, live: bool(x.effect.deletes & y.deletes),
+    "history": lambda x, y, live: x.scanned in y.discarded,
+    "scanned snapshot": lambda x, y, live: x.scanned in y.expired,
+    "format version": lambda x, y, live: y.version and bool(x.effect.deletes),
+    "target snapshot": lambda x, y, live: x.effect.referenced in y.expired,
+    "not published": lambda x, y, live: x.effect.published is not None and x.effect.published == y.published,
+    "retained refs": lambda x, y, live: y.referenced in x.effect.expired,
+    "schema": lambda x, y, live: y.schema,
+    "metadata": lambda x, y, live: True,
 }
 
 
@@ -241,3 +278,38 @@ def spark_rules(
         if kind in DELETE_KINDS:  # it may find what it deletes deleted, but not rewritten
             rules = ("referenced files, rewritten", "added data", *vectors)
     return tuple(rule for rule in rules if serializable or rule != "added data")
+
+
+Compares = Literal["requirements", "location"]
+"""What a catalog compares before it swaps a table's pointer: the requirements that a client of the REST protocol sends with its changes, or
+the location of the metadata that the client has read."""
+_OF_METADATA: Mapping[str, Mapping[Compares, tuple[Rule, ...]]] = {
+    "add-column": {"requirements": ("schema",), "location": ("metadata",)},
+    "create-tag": {"requirements": ("target snapshot",), "location": ("metadata",)},
+    "rollback": {"requirements": ("target snapshot",), "location": ("target snapshot",)},
+    "publish": {"requirements": ("not published", "target snapshot"), "location": ("not published", "target snapshot")},
+    "expire-snapshots": {"requirements": (), "location": ("retained refs",)},
+    "stage": {"requirements": (), "location": ()},
+    "upgrade": {"requirements": (), "location": ()},
+    "remove-orphan-files": {"requirements": (), "location": ()},
+}
+
+
+def metadata_rules(kind: str, compares: Compares) -> tuple[Rule, ...]:
+    """The rules of Iceberg for a kind that changes a table's metadata or its store.
+
+    ``UpdateRequirements`` asks a REST catalog to compare the ref that a change sets and the schema; to remove snapshots it asks for nothing, so
+    the server removes them also if a ref has come to one of them (``TableMetadata.Builder.removeSnapshots`` drops that ref). Where the
+    location is compared, ``RemoveSnapshots`` is refused, and its second attempt still removes what the first one chose. ``SchemaUpdate`` and
+    ``UpdateSnapshotReferencesOperation`` do not try again; ``SetSnapshotOperation``, ``PropertiesUpdate`` and ``CherryPickOperation`` do. The
+    last one says of a staged snapshot that is gone only that it is null (``WapUtil.stagedWapId``).
+    """
+    return _OF_METADATA[kind][compares]
+
+
+def rules_beside_metadata(rules: tuple[Rule, ...], *, merge_on_read: bool, format_version: int) -> tuple[Rule, ...]:
+    """The rules of a row-level operation with ``rules`` beside changes of the metadata: first its delete files must fit the version
+    (``MergingSnapshotProducer.apply``), then who validates must know what came since its scan."""
+    version: tuple[Rule, ...] = ("format version",) if merge_on_read and format_version == 2 else ()
+    history: tuple[Rule, ...] = ("history", *(("scanned snapshot",) if merge_on_read else ())) if rules else ()
+    return (*history, *version, *rules)

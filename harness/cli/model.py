@@ -57,6 +57,10 @@ class ModelOptions(Options):
         ),
     ] = 0
     seed: Annotated[int, typer.Option(help="Of --draw.")] = 0
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Search in so many processes; by default one for each core.", show_default=False),
+    ] = None
     store: StoreOption = DEFAULT_STORE
 
     accept: Annotated[
@@ -90,8 +94,6 @@ class ModelOptions(Options):
     def execute(self) -> int:
         if self.accept is not None:
             return _accept(self.accept)
-        from checkers.formats.iceberg.model.explore import explore
-
         as_expected, written = True, list[Path]()
         for m in self._models:
             if m.catalog is not None:
@@ -101,7 +103,7 @@ class ModelOptions(Options):
                     written += _ways_written(m, faulty, found_ways, self._folder, self.every)
                 continue
             bound = bound_of(m)
-            found = explore(bound)
+            found = _explored(m, bound, self.processes)
             wrong = _wrong(m, bound, found)
             as_expected = as_expected and not wrong
             typer.echo(f"{m.model}: {m.question}")
@@ -124,6 +126,23 @@ class ModelOptions(Options):
         from harness.cli.experiments import ProveOptions
 
         return not ProveOptions(names=[str(p) for p in scenarios], store=self.store, quiet=len(scenarios) > 3).execute()
+
+
+def _explored(m: Modelled, bound: Bound, processes: int | None) -> Explored:
+    """Search, and say on standard error how far it is."""
+    from checkers.formats.iceberg.model.search import SearchProgress, search, usable_cores
+    from harness.cli.terminal import Voice
+
+    with Voice(unit="logs") as voice:
+        due = 0.0
+
+        def tell(progress: SearchProgress) -> None:
+            nonlocal due
+            if progress.seconds >= due:
+                due = progress.seconds + voice.live_every
+                voice.live(f"{m.model}: {progress}")
+
+        return search(bound, processes or usable_cores(), tell)
 
 
 def _accept(paths: list[Path]) -> int:
@@ -195,6 +214,8 @@ def bound_of(m: Modelled) -> Bound:
         m.isolation == "serializable",
         m.format_version,
         frozenset(m.without),
+        m.upkeep,
+        m.compares,
     )
 
 
@@ -206,13 +227,14 @@ def _lines(found: Explored) -> list[str]:
     out += ["every promise holds"] if not found.found else []
     for name, log in sorted(found.found.items()):
         out.append(f"{name}: " + "; ".join(steps_text(log)))
+    committed = ", ".join(f"{kind} {times:,}" for kind, times in found.committed.most_common())
     refused = ", ".join(f"{rule} {times:,}" for rule, times in found.fired.most_common())
-    return [*out, f"refused by: {refused or 'nothing'}"]
+    return [*out, f"committed: {committed or 'nothing'}", f"refused by: {refused or 'nothing'}"]
 
 
 def _wrong(m: Modelled, bound: Bound, found: Explored) -> list[str]:
     """What is not as the file expects."""
-    from checkers.formats.iceberg.model.explore import rules_of
+    from checkers.formats.iceberg.model.search import rules_of
 
     out = [f"NOT EXPECTED: {name}" for name in sorted({*found.found} - {*m.expect})]
     out += [f"NOT FOUND: {name}" for name in m.expect if name not in found.found]
@@ -225,11 +247,11 @@ def _wrong(m: Modelled, bound: Bound, found: Explored) -> list[str]:
 
 def _written(m: Modelled, bound: Bound, found: Explored, folder: Path, every: bool) -> list[Path]:
     """Write each counterexample as a scenario, and say so."""
-    from checkers.formats.iceberg.model.explore import version_after
     from checkers.formats.iceberg.model.scenario import scenario, steps_text
+    from checkers.formats.iceberg.model.search import table_after
 
     def text(name: str, log: Log) -> Callable[[str], tuple[str, str]]:
-        return lambda called: scenario(bound, log, name, version_after(bound, log), called)
+        return lambda called: scenario(bound, log, name, table_after(bound, log), called)
 
     logs = found.each() if every else sorted(found.found.items())
     return _files(m, [(name, "; ".join(steps_text(log)), text(name, log)) for name, log in logs], folder, every)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from checkers.conflicts import predicted, validations
-from checkers.conflicts.predicted import KEYS_OF_FILE, Compares, MatrixCell
+from checkers.conflicts.predicted import KEYS_OF_FILE, MatrixCell
+from checkers.conflicts.validations import Compares
 from compose.catalogs.registry import CATALOGS
 from harness.run.settings import RunError
 from nemesis.proxy.board import Board, Hold

@@ -67,6 +67,14 @@ Rule = Literal[
     "referenced files, rewritten",
     "replaced manifests",
     "deletion vectors",
+    "history",
+    "scanned snapshot",
+    "format version",
+    "target snapshot",
+    "not published",
+    "retained refs",
+    "schema",
+    "metadata",
 ]
 """What a commit validates against the commits that it did not read, if the catalog tells it that there are some:
 
@@ -82,6 +90,17 @@ Rule = Literal[
 * ``referenced files, rewritten``: the same, but who only deleted them does not count.
 * ``replaced manifests``: the manifests that it replaces are still there.
 * ``deletion vectors``: none added a deletion vector for a data file for which it adds one.
+
+And of what changes a table's metadata:
+
+* ``history``: main still leads back to the snapshot that it scanned, snapshot by snapshot.
+* ``scanned snapshot``: that snapshot itself was not expired.
+* ``format version``: none raised the format version above that of the delete files that it has written.
+* ``target snapshot``: the snapshot to which it points a branch or a tag is still there.
+* ``not published``: the staged snapshot that it publishes is not on main already.
+* ``retained refs``: no branch or tag points to a snapshot that it expires.
+* ``schema``: none changed the schema.
+* ``metadata``: there are none at all, of any kind: whatever changed the metadata makes it give up.
 """
 
 

@@ -65,6 +65,19 @@ MODE_OF: Mapping[str, str] = {
     "equality deletes": "",
 }
 """How an engine writes → the mode of a table that does the same."""
+UPKEEP = (
+    "expire-snapshots",
+    "rollback",
+    "create-tag",
+    "stage",
+    "publish",
+    "add-column",
+    "upgrade",
+    "remove-orphan-files",
+)
+"""Kinds that change a table's metadata or its store; ``stage`` is an INSERT that is not to be seen before it is published."""
+BESIDE_UPKEEP = ("insert", "delete-partition", COMPACTION, "update-register", "delete", "merge-upsert")
+"""Those that a model with such kinds knows beside them."""
 STEP_BY_STEP = ("insert", "delete-partition", COMPACTION)
 """Those of one way that a model with a catalog knows, too."""
 
@@ -77,6 +90,8 @@ class Modelled(BaseModel):
         kinds: kind of operation → the modes in which it writes; none of a kind that has one way only. ``pyiceberg delete`` is a kind of
             another engine than Spark.
         writes: most commits of a log, without compactions; ``compactions``: most of these.
+        upkeep: most operations of a log that change the metadata or the store (:data:`UPKEEP`).
+        compares: what the catalog compares before it swaps the pointer; only with such operations.
         keys: how many keys; key k is in partition k modulo ``partitions``. The rows are there at the start, those of a partition in one file.
         without: validations that the engine does not have.
         expect: names of the broken promises that it must find; none: it must find none.
@@ -95,6 +110,8 @@ class Modelled(BaseModel):
     kinds: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
     writes: Annotated[int, Field(ge=1, le=8)]
     compactions: Annotated[int, Field(ge=0, le=3)] = 0
+    upkeep: Annotated[int, Field(ge=0, le=4)] = 0
+    compares: Literal["requirements", "location"] = "requirements"
     keys: Annotated[int, Field(ge=1, le=2)] = 1
     partitions: Annotated[int, Field(ge=1, le=2)] = 1
     isolation: Literal["serializable", "snapshot"] = "serializable"
@@ -120,12 +137,13 @@ def problems(m: Modelled) -> Iterator[Problem]:
     for kind in m.kinds:
         if m.catalog is not None and kind in ONE_WAY and kind not in STEP_BY_STEP:
             yield ("kinds", kind), f"kinds: {kind}: a model with a catalog does not know it; leave it out"
+    yield from _of_upkeep(m)
     if m.format_version == 3 and "rewrite-position-delete-files" in m.kinds:
         yield (
             ("kinds", "rewrite-position-delete-files"),
             "kinds: rewrite-position-delete-files: in version 3 there are vectors and no such files; leave it out",
         )
-    known = (*ONE_WAY, *BOTH_WAYS)
+    known = (*ONE_WAY, *BOTH_WAYS, *UPKEEP)
     for kind, modes in m.kinds.items():
         engine, _, name = kind.rpartition(" ")
         if engine:
@@ -133,10 +151,29 @@ def problems(m: Modelled) -> Iterator[Problem]:
         elif kind not in known:
             what = "the model does not know it" if kind in KINDS else f"no such operation{suggest(kind, known)}"
             yield (("kinds", kind), f"kinds: {kind}: {what}; it knows {', '.join(known)}")
-        elif kind in ONE_WAY and modes:
+        elif kind in (*ONE_WAY, *UPKEEP) and modes:
             yield (("kinds", kind), f"kinds: {kind} writes in one way only; write []")
         elif kind in BOTH_WAYS and (not modes or {*modes} - {*MODES}):
             yield (("kinds", kind), f"kinds: {kind}: write the modes in which it writes, of {', '.join(MODES)}")
+
+
+def _of_upkeep(m: Modelled) -> Iterator[Problem]:
+    """Problems of a file with kinds that change the metadata or the store, or with keys that only such a file has."""
+    has = [kind for kind in m.kinds if kind in UPKEEP]
+    for key in ("upkeep", "compares"):
+        if not has and key in m.model_fields_set:
+            yield (key,), f"{key}: no kind of {', '.join(UPKEEP)} is among the kinds; add one, or leave it out"
+    if has and not m.upkeep:
+        yield ("kinds", has[0]), f"kinds: {has[0]}: write upkeep: 1 or more, most operations of such kinds"
+    if has and m.catalog is not None:
+        yield ("kinds", has[0]), f"kinds: {has[0]}: a model with a catalog does not know it; write compares: instead"
+    for kind in m.kinds if has else ():
+        if kind not in (*BESIDE_UPKEEP, *UPKEEP):
+            yield ("kinds", kind), f"kinds: {kind}: beside {has[0]} the model knows {', '.join(BESIDE_UPKEEP)} only"
+    if "publish" in m.kinds and "stage" not in m.kinds:
+        yield ("kinds", "publish"), "kinds: publish: nothing is staged that it could publish; add stage"
+    if "upgrade" in m.kinds and m.format_version == 3:
+        yield ("kinds", "upgrade"), "kinds: upgrade: the table has version 3 already; write format_version: 2"
 
 
 def modes_of(kind: str, modes: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from checkers.conflicts.validations import KeyBounds, refusals
+from checkers.conflicts.validations import Compares, KeyBounds, refusals
 from checkers.formats.iceberg.model import properties
 from checkers.formats.iceberg.model.operations import ModelOperation, Work, attempt, committed, rules_of_kind, work
 from checkers.formats.iceberg.model.table import TableVersion, seeded
 from workloads.engines.engine import Rule
 from workloads.engines.engines import SPARK
-from workloads.file.modelled import REWRITE_KINDS
+from workloads.file.modelled import REWRITE_KINDS, UPKEEP
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Bound:
         writes: most commits but compactions of a log.
         compactions: most compactions.
         keys: how many keys; key k is in partition k modulo ``partitions``.
+        upkeep: most operations that change the metadata or the store (``checkers.formats.iceberg.model.upkeep``).
+        compares: what the catalog compares before it swaps the pointer.
         without: validations that the engine does not have.
     """
 
@@ -46,13 +48,16 @@ class Bound:
     serializable: bool = True
     format_version: int = 2
     without: frozenset[Rule] = frozenset()
+    upkeep: int = 0
+    compares: Compares = "requirements"
 
     def operations(self) -> list[ModelOperation]:
         """Every operation; of kinds that work on the whole table or partition one for each that differs."""
         out = []
         for name, mode in self.kinds:
             engine, _, kind = name.rpartition(" ")
-            keys = 1 if kind in REWRITE_KINDS else self.partitions if kind == "delete-partition" else self.keys
+            whole = kind in REWRITE_KINDS or (kind in UPKEEP and kind != "stage")
+            keys = 1 if whole else self.partitions if kind == "delete-partition" else self.keys
             out += [ModelOperation(kind, key, mode, engine or SPARK) for key in range(keys)]
         return out
 
@@ -87,9 +92,28 @@ class Explored:
     committed: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
+    def count(self, log: Log, name: str | None) -> None:
+        """One more log, and the promise that it breaks."""
+        self.logs += 1
+        self.committed[log[-1].operation.name] += 1
+        if name is not None:
+            self.add(name, log)
+
+    def merge(self, other: Explored) -> None:
+        """What a search of a part found."""
+        self.logs += other.logs
+        self.fired.update(other.fired)
+        self.committed.update(other.committed)
+        self.seconds += other.seconds
+        for (name, mix), log in other.mixes.items():
+            self._keep(name, mix, log)
+
     def add(self, name: str, log: Log) -> None:
         """Keep the shorter log of a mix."""
         mix = tuple(sorted((f"{e.operation.engine} {e.operation.kind}", e.operation.mode) for e in log))
+        self._keep(name, mix, log)
+
+    def _keep(self, name: str, mix: Mix, log: Log) -> None:
         if (name, mix) not in self.mixes or len(log) < len(self.mixes[name, mix]):
             self.mixes[name, mix] = log
 
@@ -115,24 +139,41 @@ def explore(bound: Bound) -> Explored:
     """Search all logs within the bound. A log is not continued after wrong rows: what follows has the same cause."""
     out = Explored()
     began = time.process_time()
-    for log, name in _logs(bound, out):
-        out.logs += 1
-        out.committed[log[-1].operation.name] += 1
-        if name is not None:
-            out.add(name, log)
+    for log, name in logs(bound, out):
+        out.count(log, name)
     out.seconds = time.process_time() - began
     return out
 
 
-def logs(bound: Bound) -> Iterator[tuple[Log, str | None]]:
-    """All logs within the bound, each with the promise that its last commit breaks."""
-    return _logs(bound, Explored())
+def goes_on(name: str | None) -> bool:
+    """Whether logs are continued after one that breaks this promise."""
+    return name in (None, properties.DANGLING)
 
 
-def _logs(bound: Bound, out: Explored) -> Iterator[tuple[Log, str | None]]:
+def logs(
+    bound: Bound, out: Explored | None = None, prefix: Log = (), deepest: int | None = None
+) -> Iterator[tuple[Log, str | None]]:
+    """All logs within the bound that go on from a prefix, each with the promise that its last commit breaks.
+
+    Args:
+        out: counts what is refused, but not within the prefix.
+        deepest: most entries of a log; None: those of the bound.
+    """
     start = seeded(bound.keys, bound.partitions)
     live = {name: f.bounds for name, f in start.files.items()}
-    yield from _Branch(bound, bound.operations(), out, [start], [], [], live).below(bound.writes, bound.compactions, 0)
+    branch = _Branch(bound, bound.operations(), Explored(), [start], [], [], live, deepest)
+    writes, compactions, used = bound.writes, bound.compactions, 0
+    for e in prefix:
+        done = branch.allowed(e.operation, e.scan)
+        assert done is not None, "a prefix has only commits"
+        branch.entries.append(e)
+        branch.push(committed(branch.versions[-1], done), done)
+        compacts = e.operation.kind in REWRITE_KINDS
+        writes, compactions = writes - (not compacts), compactions - compacts
+        used = used if compacts else max(used, e.operation.key + 1)
+    branch.out = out or branch.out
+    if writes + compactions:
+        yield from branch.below(writes, compactions, used)
 
 
 @dataclass
@@ -146,6 +187,7 @@ class _Branch:
     works: list[Work]
     entries: list[LogEntry]
     live: dict[str, KeyBounds]
+    deepest: int | None = None
 
     def below(self, writes: int, compactions: int, used: int) -> Iterator[tuple[Log, str | None]]:
         """The logs that go on from here. ``used``: how many keys the log has used."""
@@ -155,7 +197,7 @@ class _Branch:
             if not (compactions if compacts else writes) or o.key > used:
                 continue
             for scan in range(base if o.at_commit else 0, base + 1):
-                done = self._allowed(o, scan)
+                done = self.allowed(o, scan)
                 if done is None:
                     continue
                 after = committed(self.versions[base], done)
@@ -170,15 +212,15 @@ class _Branch:
                     partitions=self.bound.partitions,
                 )
                 yield tuple(self.entries), name
-                if name in (None, properties.DANGLING) and writes + compactions > 1:
-                    self._push(after, done)
+                if goes_on(name) and writes + compactions > 1 and len(self.entries) != self.deepest:
+                    self.push(after, done)
                     yield from self.below(
                         writes - (not compacts), compactions - compacts, used if compacts else max(used, o.key + 1)
                     )
                     self._pop(done)
                 self.entries.pop()
 
-    def _allowed(self, o: ModelOperation, scan: int) -> Work | None:
+    def allowed(self, o: ModelOperation, scan: int) -> Work | None:
         """What the operation commits; None if it has nothing to do, or is refused."""
         base = len(self.works)
         done = work(o, self.versions[base if o.at_base else scan], base + 1, self.bound.partitions)
@@ -196,7 +238,7 @@ class _Branch:
         self.out.fired.update(refused)
         return None if refused else done
 
-    def _push(self, after: TableVersion, done: Work) -> None:
+    def push(self, after: TableVersion, done: Work) -> None:
         self.versions.append(after)
         self.works.append(done)
         self.live.update((name, f.bounds) for name, f in done.added.items())

@@ -25,7 +25,15 @@ from checkers.evidence.replace import replace
 from checkers.formats.iceberg.model.table import DataFile, EqualityDeleteFile, PositionDeletes, Row, TableVersion
 from workloads.engines.engine import CommitRules, Rule
 from workloads.engines.engines import ENGINES, SPARK
-from workloads.file.modelled import AT_COMMIT, BOTH_WAYS, COMPACTION, REWRITE_KINDS, UPSERT, VALIDATED_OVERWRITES
+from workloads.file.modelled import (
+    AT_COMMIT,
+    BOTH_WAYS,
+    COMPACTION,
+    REWRITE_KINDS,
+    UPKEEP,
+    UPSERT,
+    VALIDATED_OVERWRITES,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +75,15 @@ class ModelOperation:
         """Whether it chooses what it removes on the base of its commit."""
         return self.at_commit or self.kind in VALIDATED_OVERWRITES
 
+    @property
+    def whole(self) -> bool:
+        """Whether it is of the whole table, so that its key says nothing."""
+        return self.kind in REWRITE_KINDS or (self.kind in UPKEEP and self.kind != "stage")
+
     def __str__(self) -> str:
         mode = f" ({self.mode})" if self.mode else ""
         mode = mode if self.engine == SPARK else f" by {self.engine}"
-        return f"{self.kind}{mode}" if self.kind in REWRITE_KINDS else f"{self.kind}{mode} of key {self.key}"
+        return f"{self.kind}{mode}" if self.whole else f"{self.kind}{mode} of key {self.key}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ def broken(
     serializable: bool,
     format_version: int,
     partitions: int,
+    numbers: Sequence[int] = (),
 ) -> str | None:
     """The name of the promise that the last commit breaks, as the checkers name it; None if it breaks none.
 
@@ -39,22 +40,25 @@ def broken(
         operations: commit n is that of operation n - 1; the last one is the one in question.
         scans: the version that each has scanned.
         done: what it wrote.
+        numbers: the number of each commit, by which its rows are named; by default 1, 2, ….
     """
     *_, base, after = versions
-    n, o = len(operations), operations[-1]
+    o, n = operations[-1], numbers[-1] if numbers else len(operations)
     changed = (base.rows - after.rows, after.rows - base.rows)
-    orders = _Orders(versions, operations, scans, partitions)
-    if changed != meaning(o, base.rows, n, partitions) and not any(orders.of(n)):
+    orders = _Orders(versions, operations, scans, partitions, numbers or range(1, n + 1))
+    if changed != meaning(o, base.rows, n, partitions) and not any(orders.of(len(operations))):
         found = _named(o, versions[scans[-1]], base, changed, n, partitions)
         if serializable or found != "write-skew":
             return found
-    if format_version == 3:
-        covered = [d.data_file for d in after.deletes.values()]
-        if len(covered) != len(set(covered)):
-            return "several-dvs"
-        if _dangling(after) - _dangling(base):
-            return DANGLING
-    return None
+    return of_vectors(base, after) if format_version == 3 else None
+
+
+def of_vectors(base: TableVersion, after: TableVersion) -> str | None:
+    """The promise about deletion vectors that a commit on ``base`` breaks."""
+    covered = [d.data_file for d in after.deletes.values()]
+    if len(covered) != len(set(covered)):
+        return "several-dvs"
+    return DANGLING if _dangling(after) - _dangling(base) else None
 
 
 def _dangling(v: TableVersion) -> set[str]:
@@ -69,6 +73,7 @@ class _Orders:
     operations: Sequence[ModelOperation]
     scans: Sequence[int]
     partitions: int
+    numbers: Sequence[int]
 
     def of(self, n: int) -> Iterator[tuple[int, ...]]:
         """Those of the first n operations, the order of the commits first. Each operation comes after the commits that it has scanned."""
@@ -93,7 +98,7 @@ class _Orders:
         rows = self.versions[0].rows
         for m in order:
             if m >= 0:
-                removed, added = meaning(self.operations[m], rows, m + 1, self.partitions)
+                removed, added = meaning(self.operations[m], rows, self.numbers[m], self.partitions)
             else:
                 was, now = self.versions[~m].rows, self.versions[~m + 1].rows
                 removed, added = was - now, now - was

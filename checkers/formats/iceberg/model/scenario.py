@@ -20,6 +20,7 @@ from checkers.formats.iceberg.model.table import TableVersion
 from workloads.engines.engine import Rule
 from workloads.engines.engines import SPARK
 from workloads.file.modelled import COMPACTION, REWRITE_KINDS
+from workloads.operations.kinds import KINDS
 
 MERGE_ON_READ = "merge-on-read"
 MOST_WRITERS = 8
@@ -32,14 +33,14 @@ def scenario(
     bound: Bound,
     log: Log,
     anomaly: str | None,
-    final: TableVersion,
+    final: TableVersion | None,
     name: str,
     refused: Sequence[tuple[LogEntry, Rule]] = (),
 ) -> tuple[str, str]:
     """The text of a scenario file that shows ``anomaly``, or none; or an empty text, and why no file can say it.
 
     Args:
-        final: the table at the end of the log.
+        final: the table at the end of the log; None: there is no main any more.
         refused: operations that are refused after the log, each by a rule.
     """
     every = [*log, *(entry for entry, _ in refused)]
@@ -49,6 +50,9 @@ def scenario(
     modes = {(_MODE_OF[o.kind], o.mode) for o in operations if o.mode and o.asks_mode}
     if len({kind for kind, _ in modes}) < len(modes):
         return "", "a kind of operation writes in both modes, a table has one for each"
+    unsaid = sorted({o.kind for o in operations if kind_of(o) not in KINDS})
+    if unsaid:
+        return "", f"no workload has the operation {', '.join(unsaid)}"
     if bound.without:
         return "", f"it needs an engine without the validations {', '.join(sorted(bound.without))}"
     properties = {"commit.retry.min-wait-ms": "10"} | {f"write.{kind}.mode": mode for kind, mode in sorted(modes)}
@@ -61,6 +65,7 @@ def scenario(
         "description": f"A log of the model: {'; '.join([*steps_text(log), *end])}.",
         "link": LINK,
         "affected": "found by the model" if anomaly is not None else "none; a promise",
+        **({} if bound.compares == "requirements" else {"catalog": "jdbc"}),
         "tables": [
             {
                 "name": "t",
@@ -75,10 +80,16 @@ def scenario(
         ],
         **({"engines": engines} if (engines := _engines(every)) else {}),
         "operations": steps,
-        "anomalies": [] if anomaly is None else [anomaly],
-        "final": {"t": sorted(key for key, _, _ in final.rows.elements())},
+        "anomalies": [] if anomaly is None else [_SAID_BY_CHECKERS.get(anomaly, anomaly)],
+        "allow": _BESIDE_UPKEEP.get(anomaly or "", []),
+        "final": {"t": "unreadable" if anomaly == MISSING else _ids(final)},
     }
+    data = {key: value for key, value in data.items() if value != [] or key == "anomalies"}
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
+
+
+def _ids(final: TableVersion | None) -> list[int]:
+    return [] if final is None else sorted(key for key, _, _ in final.rows.elements())
 
 
 def _engines(every: Sequence[LogEntry]) -> dict[str, str]:
@@ -179,6 +190,18 @@ def of_way(faulty: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, st
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
 
 
+_SAID_BY_CHECKERS = {MISSING: "replay/missing-file", "lost-tag": "vanished-ref"}
+"""Promise of the model → what the checkers call it, if that is another name."""
+_BESIDE_UPKEEP: Mapping[str, list[str]] = {MISSING: ["metadata/missing-file"]}
+"""What the checkers may say of the same events."""
+_UPKEEP_ARGUMENTS: Mapping[str, dict[str, Any]] = {
+    "expire-snapshots": {"retain_last": 1},
+    "rollback": {"back": 1},
+    "create-tag": {"tag": "icequake-1", "back": 1},
+    "add-column": {"column": "extra_1"},
+    "upgrade": {},
+    "remove-orphan-files": {"older_than": 0},
+}
 _OURS = {"jdbc": "jdbc", "rest": "rest", "hive": "hive", "glue-blind": "glue", "none": "hadoop"}
 """A catalog of the model → the one of the library whose client it is."""
 _ASKED: Mapping[Fault, dict[str, Any]] = {
@@ -230,11 +253,7 @@ def steps_text(log: Log) -> list[str]:
     """A log in words, a part for each commit."""
     return [
         f"{n}. {e.operation}"
-        + (
-            ""
-            if e.operation.at_commit or e.scan == n - 1
-            else f", which has scanned {f'commit {e.scan}' if e.scan else 'the start'}"
-        )
+        + ("" if e.scan == n - 1 else f", which has scanned {f'commit {e.scan}' if e.scan else 'the start'}")
         for n, e in enumerate(log, 1)
     ]
 
@@ -246,6 +265,8 @@ def kind_of(o: ModelOperation) -> str:
 
 def argument(o: ModelOperation, partitions: int) -> dict[str, Any]:
     """The operation's ``value``, as a workload draws it."""
+    if o.kind in _UPKEEP_ARGUMENTS:
+        return dict(_UPKEEP_ARGUMENTS[o.kind])
     if o.kind in REWRITE_KINDS:
         # Not all files, but as the model: those of a partition with two, and those with deletes.
         return {"strategy": "binpack", "all": False} if o.kind == COMPACTION else {}

@@ -1,0 +1,148 @@
+"""The model with expiry, rollback, tags, staged commits, columns, the upgrade and the removal of orphan files."""
+
+from dataclasses import replace
+
+import pytest
+
+from checkers.conflicts.validations import METADATA_MESSAGES, Compares, Rule
+from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry
+from checkers.formats.iceberg.model.operations import ModelOperation
+from checkers.formats.iceberg.model.scenario import scenario, steps_text
+from checkers.formats.iceberg.model.search import rules_of, search, table_after
+from tests.checkers.model.test_model import COW, MOR
+from workloads.file.modelled import COMPACTION
+from workloads.file.scenario import parse
+
+UPDATE, DELETE, INSERT = ("update-register", COW), ("delete", MOR), ("insert", "")
+EXPIRE, ROLLBACK, TAG = ("expire-snapshots", ""), ("rollback", ""), ("create-tag", "")
+STAGE, PUBLISH, UPGRADE, ORPHANS = ("stage", ""), ("publish", ""), ("upgrade", ""), ("remove-orphan-files", "")
+EXPIRE_ROLLBACK = Bound((UPDATE, DELETE, EXPIRE, ROLLBACK), writes=2, upkeep=2)
+EXPIRE_TAG = Bound((UPDATE, EXPIRE, TAG), writes=2, upkeep=2)
+PUBLISHED = Bound((UPDATE, ("delete", COW), EXPIRE, STAGE, PUBLISH), writes=2, upkeep=3, keys=2)
+UPGRADED = Bound((("update-register", MOR), DELETE, UPGRADE), writes=2, upkeep=1)
+PARTITIONED = Bound(
+    (UPDATE, DELETE, ("delete-partition", ""), (COMPACTION, ""), ROLLBACK),
+    writes=3,
+    compactions=1,
+    upkeep=1,
+    keys=2,
+    partitions=2,
+)
+
+
+def shortest(bound: Bound) -> dict[str, str]:
+    return {name: "; ".join(steps_text(log)) for name, log in search(bound).found.items()}
+
+
+@pytest.mark.parametrize(
+    ("bound", "compares", "found"),
+    [
+        (
+            EXPIRE_ROLLBACK,
+            "requirements",
+            {
+                "lost-commit": "1. update-register (copy-on-write) of key 0; 2. rollback; 3. expire-snapshots, which has scanned commit 1"
+            },
+        ),
+        (EXPIRE_ROLLBACK, "location", {}),
+        (
+            EXPIRE_TAG,
+            "requirements",
+            {
+                "lost-tag": "1. update-register (copy-on-write) of key 0; 2. create-tag; 3. expire-snapshots, which has scanned commit 1"
+            },
+        ),
+        (EXPIRE_TAG, "location", {}),
+        (
+            PUBLISHED,
+            "requirements",
+            {
+                "lost-commit": "1. delete (copy-on-write) of key 0; 2. stage of key 0; 3. publish; "
+                "4. expire-snapshots, which has scanned commit 2",
+                "missing-file": "1. delete (copy-on-write) of key 0; 2. stage of key 0; 3. update-register (copy-on-write) of key 1; "
+                "4. expire-snapshots; 5. publish, which has scanned commit 3",
+            },
+        ),
+        (PUBLISHED, "location", {}),
+        (UPGRADED, "requirements", {}),
+        (UPGRADED, "location", {}),
+    ],
+)
+def test_what_an_expiry_takes_from_whoever_points_to_a_snapshot_meanwhile(
+    bound: Bound, compares: Compares, found: dict[str, str]
+) -> None:
+    """A REST catalog compares nothing for it; where the location is compared, the second attempt finds the ref."""
+    assert shortest(replace(bound, compares=compares)) == found
+
+
+def test_orphan_files_are_those_of_a_slow_writer() -> None:
+    bound = Bound((INSERT, UPDATE, DELETE, ORPHANS), writes=2, upkeep=1)
+    assert {*search(bound).found} == {"missing-file"}
+    assert (
+        shortest(bound)["missing-file"]
+        == "1. remove-orphan-files; 2. update-register (copy-on-write) of key 0, which has scanned the start"
+    )
+    insert = (DELETE, INSERT, ORPHANS)
+    assert {*search(replace(bound, kinds=insert)).found} == {"missing-file"}, "an INSERT has no scan, but files"
+
+
+def test_a_partition_delete_that_remembers_what_it_dropped_brings_a_row_back_after_a_rollback() -> None:
+    found = search(PARTITIONED).found
+    assert {*found} == {"resurrected-row"}
+    *_, rollback, last = found["resurrected-row"]
+    assert (rollback.operation.kind, last.operation.kind, last.scan) == ("rollback", "delete-partition", 3)
+
+
+@pytest.mark.parametrize(
+    ("bound", "compares", "without", "breaks"),
+    [
+        (EXPIRE_ROLLBACK, "location", "retained refs", "lost-commit"),
+        (EXPIRE_TAG, "location", "retained refs", "lost-tag"),
+        (EXPIRE_ROLLBACK, "requirements", "target snapshot", "missing-file"),
+        (EXPIRE_TAG, "requirements", "target snapshot", "missing-file"),
+        (EXPIRE_TAG, "location", "metadata", "missing-file"),
+        (PUBLISHED, "location", "target snapshot", "missing-file"),
+        (PUBLISHED, "requirements", "not published", "duplicate-row"),
+        (EXPIRE_ROLLBACK, "requirements", "history", "undelete"),
+        (UPGRADED, "requirements", "format version", "position-deletes-in-v3"),
+        (UPGRADED, "requirements", "deletion vectors", "several-dvs"),
+    ],
+)
+def test_what_each_validation_of_the_metadata_is_for(
+    bound: Bound, compares: Compares, without: Rule, breaks: str
+) -> None:
+    given = replace(bound, compares=compares)
+    before = search(given)
+    assert breaks not in before.found and before.fired[without]
+    assert breaks in search(replace(given, without=frozenset({without}))).found
+
+
+def test_every_validation_of_the_metadata_refuses_something() -> None:
+    kinds = (UPDATE, ("update-register", MOR), EXPIRE, ROLLBACK, TAG, UPGRADE, ("add-column", ""))
+    fired: set[Rule] = set()
+    for compares in ("requirements", "location"):
+        bound = Bound(kinds, writes=2, upkeep=2, compares=compares)
+        out = search(bound)
+        fired |= {*out.fired}
+        assert rules_of(bound) >= {*out.fired}
+    fired |= {*search(PUBLISHED).fired}
+    assert {*METADATA_MESSAGES} - {"scanned snapshot"} <= fired
+    assert "scanned snapshot" in search(replace(EXPIRE_ROLLBACK, compares="location")).fired
+
+
+@pytest.mark.parametrize(("bound", "name"), [(EXPIRE_ROLLBACK, "lost-commit"), (PARTITIONED, "resurrected-row")])
+def test_a_counterexample_of_the_metadata_is_a_scenario(bound: Bound, name: str) -> None:
+    log = search(bound).found[name]
+    text, why = scenario(bound, log, name, table_after(bound, log), "drawn")
+    assert not why
+    steps = parse(text).operations
+    assert len(steps) == len(log) and steps[-1].hold is not None
+
+
+def test_the_table_after_an_expiry_that_took_main_has_no_row() -> None:
+    log: Log = tuple(
+        LogEntry(ModelOperation(kind, 0, mode), scan)
+        for (kind, mode), scan in ((UPDATE, 0), (ROLLBACK, 1), (EXPIRE, 1))
+    )
+    assert table_after(EXPIRE_ROLLBACK, log) is None
+    assert table_after(EXPIRE_ROLLBACK, log[:2]) is not None
