@@ -858,7 +858,7 @@ def retention() -> Drawing:
 def vanished_ref() -> Drawing:
     d = Drawing()
     d.commit(1, add=[A])
-    d.op("create-tag", "tag")  # of a kind that is not known
+    d.op("create-tag", "tag")
     d.version(refs={"main": 1, "tag": 1})
     d.commit(2, add=[B])
     d.commit(3, add=[C])
@@ -1757,6 +1757,20 @@ def passed_over_rollback(d: Drawing) -> Drawing:
 def test_a_version_whose_content_the_next_one_lacks_is_passed_over(made: Callable[[Drawing], Drawing]) -> None:
     d = made(three())
     assert "metadata-fork" in d.names()
+
+
+@pytest.mark.parametrize(("age", "valid"), [({}, False), ({"max-ref-age-ms": 1}, True)])
+def test_an_expiry_takes_a_tag_only_if_it_has_an_age(age: dict[str, int], valid: bool) -> None:
+    d = three()
+    main = {"type": "branch", "snapshot-id": 3}
+    d.op("create-tag", "tag", value={"tag": "eoy", "back": 0})
+    d.version(refs={"main": 3, "eoy": 3})
+    bend(d, -1, raw={**d.versions[-1].raw, "refs": {"main": main, "eoy": {"type": "tag", "snapshot-id": 3, **age}}})
+    d.op("expire-snapshots", "e", value={"retain_last": 9})
+    d.version(refs={"main": 3})
+    bend(d, -1, raw={**d.versions[-1].raw, "refs": {"main": main}})
+    v = d.check()
+    assert ("vanished-ref" not in {a.name for a in v.anomalies}) == valid, v.anomalies
 
 
 def test_what_is_gone_where_others_write_is_undecided() -> None:

@@ -320,6 +320,7 @@ def test_a_kind_says_what_it_may_change_in_the_metadata() -> None:
         "rename-column": {"schema"},
         "drop-column": {"schema"},
         "set-property": {"property"},
+        "create-tag": {"ref"},
         "upgrade": {"format-version"},
         "replace-table": PARTS,
     }

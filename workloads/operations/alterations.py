@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from workloads.operations.kind import NOTHING, Arguments, Draw, Kind, Statement, Touches, WriteSet
+from workloads.operations.kind import NOTHING, Arguments, Draw, Kind, Statement, Touches, WriteSet, ancestor
 from workloads.tables import State, TableSpec
 
 
@@ -117,6 +117,25 @@ class SetProperty(_Alter):
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [Statement(f"ALTER TABLE {{table}} SET TBLPROPERTIES ('{_word(value['property'])}' = '{op}')")]
+
+
+class CreateTag(_Alter):
+    """``ALTER TABLE … CREATE TAG`` on main's ``back``-th ancestor, or the oldest one: one of a few names; fails if there is a tag of that name.
+
+    The tag has no age, so no expiry may remove it or its snapshot.
+    """
+
+    name = "create-tag"
+    may_change = frozenset({"ref"})
+    options = ("tags", "back")
+
+    def arguments(self, draw: Draw) -> Arguments:
+        tag = f"icequake-{draw.rng.randrange(int(draw.options.get('tags', 8)))}"
+        return {"tag": tag, "back": draw.rng.randint(0, int(draw.options.get("back", 3)))}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        tag = Statement(f"ALTER TABLE {{table}} CREATE TAG `{_word(value['tag'])}` AS OF VERSION {{snapshot}}")
+        return [ancestor(int(value["back"])), tag]
 
 
 class Upgrade(_Alter):

@@ -41,8 +41,9 @@ Verb = Literal["insert", "update", "delete", "overwrite", "merge", "read", "main
 VERBS: tuple[Verb, ...] = get_args(Verb)
 """What an operation does, as an SQL verb; ``alter`` changes only the table's metadata."""
 Column = Literal["val", "cnt", "log"]
-Lost = Literal["snapshot", "ref", "schema", "spec", "property", "column"]
-"""What an operation may remove from the table's metadata; ``ref``: a branch or tag other than main; ``column``: the one that its argument
+Lost = Literal["snapshot", "ref", "aged ref", "schema", "spec", "property", "column"]
+"""What an operation may remove from the table's metadata; ``ref``: a branch or tag other than main; ``aged ref``: one that has an age after
+which it expires (``max-ref-age-ms``, or the table's ``history.expire.max-ref-age-ms``); ``column``: the one that its argument
 ``column`` names, from the current schema."""
 Part = Literal["schema", "spec", "sort-order", "property", "ref", "location", "format-version", "statistics", "logs"]
 """A part of the table's metadata. ``ref``: branches and tags other than main; ``logs``: the entries that ``metadata-log`` and
@@ -193,6 +194,15 @@ def new_row(id: int, op: str, table: TableSpec) -> Row:
 def new_rows(value: Arguments, op: str, table: TableSpec) -> list[Row]:
     """The rows that ``op`` makes for the ids that it names."""
     return [new_row(i, op, table) for i in value["ids"]]
+
+
+def ancestor(back: int) -> Statement:
+    """Binds ``{snapshot}`` to main's ancestor so many snapshots before, or the oldest one."""
+    return Statement(
+        "SELECT snapshot_id FROM {table}.history WHERE is_current_ancestor GROUP BY snapshot_id "
+        f"ORDER BY max(made_current_at) DESC LIMIT {back + 1}",
+        bind="snapshot",
+    )
 
 
 def row_values(rows: Iterable[Row]) -> str:

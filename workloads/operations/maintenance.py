@@ -16,6 +16,7 @@ from workloads.operations.kind import (
     Statement,
     Touches,
     WriteSet,
+    ancestor,
     numbers_of,
     whole_numbers,
 )
@@ -139,7 +140,7 @@ class ExpireSnapshots(_Maintenance):
     name = "expire-snapshots"
     counts = 6
     writes = False
-    takes_away = frozenset({"snapshot", "ref"})
+    takes_away = frozenset({"snapshot", "aged ref"})
     deletes_files = True
     needs_captured_log = True
     options = ("retain_last",)
@@ -231,11 +232,7 @@ class Rollback(_Maintenance):
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [
-            Statement(
-                "SELECT snapshot_id FROM {table}.history WHERE is_current_ancestor GROUP BY snapshot_id "
-                f"ORDER BY max(made_current_at) DESC LIMIT {int(value['back']) + 1}",
-                bind="snapshot",
-            ),
+            ancestor(int(value["back"])),
             Statement(
                 "CALL {catalog}.system.rollback_to_snapshot(table => '{identifier}', snapshot_id => {snapshot})",
                 result=True,

@@ -391,7 +391,7 @@ class Contents(Judging):
         found = [
             Complaint("vanished-ref", f"the ref {name}", gone=True, foreign=True, snapshots=(old[name],))
             for name in sorted(old.keys() - new.keys())
-            if not maker.takes(None if name == "main" else "ref")
+            if not (maker.takes(None if name == "main" else "ref") or (_ages(before, name) and maker.takes("aged ref")))
         ]
         other = [k for k in sorted(new) if k != "main" and new[k] != old.get(k)]
         if other and not maker.may("ref"):
@@ -511,3 +511,11 @@ def _statistics(m: Metadata) -> dict[tuple[str, Any, Any], Any]:
         for key in STATISTICS
         for x in dicts(m.raw.get(key))
     }
+
+
+def _ages(m: Metadata, name: str) -> bool:
+    """Whether an expiry may find a ref too old, or nobody knows (``RemoveSnapshots.computeRetainedRefs``)."""
+    refs = m.raw.get("refs")
+    ref = refs.get(name) if isinstance(refs, Mapping) else None
+    age = ref.get("max-ref-age-ms", properties_of(m).get("history.expire.max-ref-age-ms")) if ref is not None else 0
+    return age is not None

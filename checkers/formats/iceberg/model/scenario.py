@@ -192,12 +192,16 @@ def of_way(faulty: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, st
 
 _SAID_BY_CHECKERS = {MISSING: "replay/missing-file", "lost-tag": "vanished-ref"}
 """Promise of the model → what the checkers call it, if that is another name."""
-_BESIDE_UPKEEP: Mapping[str, list[str]] = {MISSING: ["metadata/missing-file"]}
+_BESIDE_UPKEEP: Mapping[str, list[str]] = {
+    MISSING: ["metadata/missing-file"],
+    "lost-commit": ["retention", "vanished-ref"],
+    "lost-tag": ["retention"],
+}
 """What the checkers may say of the same events."""
 _UPKEEP_ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "expire-snapshots": {"retain_last": 1},
     "rollback": {"back": 1},
-    "create-tag": {"tag": "icequake-1", "back": 1},
+    "create-tag": {"tag": "icequake-0", "back": 1},
     "add-column": {"column": "extra_1"},
     "upgrade": {},
     "remove-orphan-files": {"older_than": 0},
