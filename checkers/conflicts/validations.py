@@ -313,3 +313,34 @@ def rules_beside_metadata(rules: tuple[Rule, ...], *, merge_on_read: bool, forma
     version: tuple[Rule, ...] = ("format version",) if merge_on_read and format_version == 2 else ()
     history: tuple[Rule, ...] = ("history", *(("scanned snapshot",) if merge_on_read else ())) if rules else ()
     return (*history, *version, *rules)
+
+
+LACKING: Mapping[str, Mapping[Rule, tuple[str, ...]]] = {
+    "iceberg-1.8": {
+        "format version": (),
+        "replaced delete files": ("update-register", "merge-upsert"),
+    },
+    "iceberg-1.10": {"format version": ()},
+    "iceberg-1.12": {},
+    "specification": dict.fromkeys(
+        (
+            *("added data", "removed data", "new deletes", "deletes of replaced files"),
+            *("position deletes of replaced files", "referenced files", "referenced files, rewritten"),
+            *("history", "scanned snapshot", "not published"),
+        ),
+        (),
+    ),
+}
+"""Rule set → the rules that Spark does not have with it, each of these kinds; of all, if none is named.
+
+* ``iceberg-1.8``: 1.8.1. ``BaseRowDelta.validate`` does not call ``failMissingDeletePaths`` yet (apache/iceberg#12861, in 1.10.0).
+* ``iceberg-1.10``: 1.10.1 and before; 1.10.2 has ``validateDeleteFilesForVersion`` (apache/iceberg#16146).
+* ``iceberg-1.12``: 1.11.0 and 1.12.0, which have the same.
+* ``specification``: what "Commit Conflict Resolution and Retry" asks of a commit (that the files which it deletes are still there, and that the
+  schema has not changed), and what a table must be: one deletion vector a data file, no position deletes in version 3, refs that are listed.
+"""
+
+
+def lacking(rule_set: str, kind: str) -> frozenset[Rule]:
+    """The rules that a rule set does not hold operations of this kind to."""
+    return frozenset(rule for rule, kinds in LACKING[rule_set].items() if not kinds or kind in kinds)

@@ -43,6 +43,7 @@ CatalogName = Literal[
     "ideal", "none", "jdbc", "jdbc-mended", "rest", "rest-mended", "hive", "hive-cas", "glue-blind", "glue"
 ]
 Fault = Literal["reply lost", "503 after it was applied", "sent twice", "late", "lock expired"]
+RuleSet = Literal["iceberg-1.8", "iceberg-1.10", "iceberg-1.12", "specification"]
 MODES = ("copy-on-write", "merge-on-read")
 AT_COMMIT = ("insert", "delete-partition", "equality-delete", "overwrite-partitions", "overwrite-where")
 """Kinds that do what they mean on the base of their commit, and have no scan of their own."""
@@ -93,6 +94,7 @@ class Modelled(BaseModel):
         upkeep: most operations of a log that change the metadata or the store (:data:`UPKEEP`).
         compares: what the catalog compares before it swaps the pointer; only with such operations.
         keys: how many keys; key k is in partition k modulo ``partitions``. The rows are there at the start, those of a partition in one file.
+        engine: the release of Iceberg whose validations Spark's operations are held to, or the specification.
         without: validations that the engine does not have.
         expect: names of the broken promises that it must find; none: it must find none.
         never: validations that need not refuse anything within this bound. Of others, one that never does is an error, because then
@@ -116,6 +118,7 @@ class Modelled(BaseModel):
     partitions: Annotated[int, Field(ge=1, le=2)] = 1
     isolation: Literal["serializable", "snapshot"] = "serializable"
     format_version: Literal[2, 3] = 2
+    engine: RuleSet = "iceberg-1.12"
     without: tuple[Rule, ...] = ()
     expect: tuple[str, ...] = ()
     never: tuple[Rule, ...] = ()

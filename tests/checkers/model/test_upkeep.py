@@ -1,16 +1,17 @@
 """The model with expiry, rollback, tags, staged commits, columns, the upgrade and the removal of orphan files."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
-from checkers.conflicts.validations import METADATA_MESSAGES, Compares, Rule
+from checkers.conflicts.validations import LACKING, METADATA_MESSAGES, Compares, Rule, lacking
 from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry
 from checkers.formats.iceberg.model.operations import ModelOperation
 from checkers.formats.iceberg.model.scenario import scenario, steps_text
 from checkers.formats.iceberg.model.search import rules_of, search, table_after
 from tests.checkers.model.test_model import COW, MOR
-from workloads.file.modelled import COMPACTION
+from workloads.file.modelled import COMPACTION, RuleSet
 from workloads.file.scenario import parse
 
 UPDATE, DELETE, INSERT = ("update-register", COW), ("delete", MOR), ("insert", "")
@@ -146,3 +147,33 @@ def test_the_table_after_an_expiry_that_took_main_has_no_row() -> None:
     )
     assert table_after(EXPIRE_ROLLBACK, log) is None
     assert table_after(EXPIRE_ROLLBACK, log[:2]) is not None
+
+
+@pytest.mark.parametrize(
+    ("rule_set", "found"),
+    [
+        ("iceberg-1.8", {"position-deletes-in-v3"}),
+        ("iceberg-1.10", {"position-deletes-in-v3"}),
+        ("iceberg-1.12", set()),
+        ("specification", {"undelete", "duplicate-row", "resurrected-row"}),
+    ],
+)
+def test_what_each_release_lacks_lets_through(rule_set: str, found: set[str]) -> None:
+    assert {*search(replace(UPGRADED, rule_set=rule_set)).found} == found
+
+
+def test_a_rule_set_is_a_release_of_the_specification_and_names_what_it_lacks() -> None:
+    assert lacking("iceberg-1.8", "update-register") == {"format version", "replaced delete files"}
+    assert lacking("iceberg-1.8", "rewrite-position-delete-files") == {"format version"}
+    assert "replaced files" not in lacking("specification", "update-register")
+    assert {*LACKING} == {*get_args(RuleSet)}
+
+
+def test_what_a_rollback_takes_away_is_not_there_to_be_replaced() -> None:
+    """Also for an engine that does not ask for the history."""
+    bound = Bound((UPDATE, ROLLBACK), writes=2, upkeep=1, without=frozenset({"history"}))
+    out = search(bound)
+    assert (
+        not out.found
+        and out.fired["replaced files"] > search(replace(bound, kinds=(UPDATE,), upkeep=0)).fired["replaced files"]
+    )

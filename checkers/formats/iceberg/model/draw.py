@@ -85,7 +85,7 @@ def _tried(
         done,
         serializable=bound.serializable,
         format_version=bound.format_version,
-        without=bound.without,
+        without=bound.lacks(o),
         partitions=bound.partitions,
         again=older,
     )

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from checkers.conflicts.validations import Compares, KeyBounds, refusals
+from checkers.conflicts.validations import Compares, KeyBounds, lacking, refusals
 from checkers.formats.iceberg.model import properties
 from checkers.formats.iceberg.model.operations import ModelOperation, Work, attempt, committed, rules_of_kind, work
 from checkers.formats.iceberg.model.table import TableVersion, seeded
@@ -37,7 +37,8 @@ class Bound:
         keys: how many keys; key k is in partition k modulo ``partitions``.
         upkeep: most operations that change the metadata or the store (``checkers.formats.iceberg.model.upkeep``).
         compares: what the catalog compares before it swaps the pointer.
-        without: validations that the engine does not have.
+        rule_set: the validations of Spark's operations (``checkers.conflicts.validations.LACKING``).
+        without: validations that the engine does not have besides.
     """
 
     kinds: tuple[tuple[str, str], ...]
@@ -50,6 +51,11 @@ class Bound:
     without: frozenset[Rule] = frozenset()
     upkeep: int = 0
     compares: Compares = "requirements"
+    rule_set: str = "iceberg-1.12"
+
+    def lacks(self, o: ModelOperation) -> frozenset[Rule]:
+        """The validations that the operation's engine does not have."""
+        return self.without | lacking(self.rule_set, o.kind) if o.engine == SPARK else self.without
 
     def operations(self) -> list[ModelOperation]:
         """Every operation; of kinds that work on the whole table or partition one for each that differs."""
@@ -231,7 +237,7 @@ class _Branch:
             done,
             serializable=self.bound.serializable,
             format_version=self.bound.format_version,
-            without=self.bound.without,
+            without=self.bound.lacks(o),
             partitions=self.bound.partitions,
         )
         refused = refusals(wanted, [w.effect for w in self.works[scan:]], self.live)
@@ -252,11 +258,12 @@ class _Branch:
 
 def rules_of(bound: Bound) -> set[Rule]:
     """The validations that some operation within the bound meets."""
-    rule_cache = (
-        rules_of_kind(o, serializable=bound.serializable, format_version=bound.format_version)
+    return {
+        rule
         for o in bound.operations()
-    )
-    return {rule for rules in rule_cache for rule in rules} - bound.without
+        for rule in rules_of_kind(o, serializable=bound.serializable, format_version=bound.format_version)
+        if rule not in bound.lacks(o)
+    }
 
 
 def version_after(bound: Bound, log: Log) -> TableVersion:

@@ -275,7 +275,7 @@ class WaySearch:
         done = self.work(operation, base, op)
         if done is None:
             return None
-        wanted = attempt(o, done, serializable=b.serializable, format_version=b.format_version, without=b.without)
+        wanted = attempt(o, done, serializable=b.serializable, format_version=b.format_version, without=b.lacks(o))
         since = self.effects(main, base)
         if since is None:  # "Cannot determine history between starting snapshot": SnapshotUtil.ancestorsBetween
             return wanted.rules

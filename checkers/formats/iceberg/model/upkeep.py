@@ -163,13 +163,13 @@ class UpkeepBranch:
             done,
             serializable=self.bound.serializable,
             format_version=then.format_version,
-            without=self.bound.without,
+            without=self.bound.lacks(o),
             partitions=self.bound.partitions,
         )
         rules = rules_beside_metadata(
             wanted.rules, merge_on_read=bool(done.deletes), format_version=then.format_version
         )
-        wanted = replace(wanted, rules=self._with(rules), scanned=then.main)
+        wanted = replace(wanted, rules=self._with(o, rules), scanned=then.main)
         if self._refused(wanted, scan):
             return None
         n = len(self.entries) + 1
@@ -183,8 +183,9 @@ class UpkeepBranch:
         least = min((table.sequence, *left))
         return frozenset(name for name in table.deletes if _maker(name) + 1 < least)
 
-    def _with(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-        return tuple(r for r in rules if r not in self.bound.without)
+    def _with(self, o: ModelOperation, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        lacks = self.bound.lacks(o)
+        return tuple(r for r in rules if r not in lacks)
 
     def _refused(self, wanted: PendingCommit, scan: int) -> bool:
         main = self.states[-1].main
@@ -234,10 +235,10 @@ class UpkeepBranch:
         return moved[-1] if moved else scan
 
     def metadata_commit(
-        self, kind: str, effect: FileEffect, then: MetadataState, scan: int, seen: int | None = None
+        self, o: ModelOperation, effect: FileEffect, then: MetadataState, scan: int, seen: int | None = None
     ) -> bool:
         """Whether a change of the metadata is let through. ``seen``: the last version that anybody compares it with; None: the current one."""
-        rules = self._with(metadata_rules(kind, self.bound.compares))
+        rules = self._with(o, metadata_rules(o.kind, self.bound.compares))
         on_main = [FileEffect("none", published=self.made[s].number) for s in self.chain(self.states[-1].main)]
         others = [*self.effects[scan:seen], *(on_main if effect.published is not None else ())]
         found = refusals(PendingCommit(effect, RowFilter(), rules, then.main), others, self.live)
@@ -342,7 +343,7 @@ def _expire(b: UpkeepBranch, o: ModelOperation, now: MetadataState, then: Metada
     snapshots = now.snapshots - expired
     discarded = frozenset(b.made) - _known(b, main, snapshots)
     effect = FileEffect("none", expired=expired, discarded=discarded)
-    if not b.metadata_commit(o.kind, effect, then, scan):
+    if not b.metadata_commit(o, effect, then, scan):
         return None
     tags = frozenset((n, s) for n, s in now.tags if s not in expired)
     gone = now.gone | (b._files(expired) - b._files(snapshots))
@@ -370,8 +371,15 @@ def _rollback(
     target = b.ancestor(then, 1)
     if target is None or target == now.main:
         return None
-    effect = FileEffect("none", discarded=frozenset(b.made) - _known(b, target, now.snapshots), referenced=target)
-    if not b.metadata_commit(o.kind, effect, then, scan):
+    was, back = b.made[now.main].table if now.main is not None else b.made[target].table, b.made[target].table
+    effect = FileEffect(
+        "none",
+        removed=frozenset(was.files.keys() - back.files.keys()),
+        merged=frozenset(was.deletes[d].data_file for d in was.deletes.keys() - back.deletes.keys()),
+        discarded=frozenset(b.made) - _known(b, target, now.snapshots),
+        referenced=target,
+    )
+    if not b.metadata_commit(o, effect, then, scan):
         return None
     return Candidate(now._replace(main=target), effect)
 
@@ -380,7 +388,7 @@ def _tag(b: UpkeepBranch, o: ModelOperation, now: MetadataState, then: MetadataS
     """A tag on the snapshot before main."""
     target = b.ancestor(then, 1)
     effect = FileEffect("none", referenced=target)
-    if target is None or not b.metadata_commit(o.kind, effect, then, scan):
+    if target is None or not b.metadata_commit(o, effect, then, scan):
         return None
     return Candidate(now._replace(tags=now.tags | {(len(b.entries) + 1, target)}), effect)
 
@@ -408,7 +416,7 @@ def _publish(
     source = staged[-1]
     forward = b.made[source].parent == now.main
     effect = FileEffect("none", published=source, referenced=source)
-    if not b.metadata_commit(o.kind, effect, then, scan, None if forward else b.refreshed(scan)):
+    if not b.metadata_commit(o, effect, then, scan, None if forward else b.refreshed(scan)):
         return None
     effect = replace(effect, published=None)  # others find it on main
     if forward:
@@ -425,7 +433,7 @@ def _add_column(
     b: UpkeepBranch, o: ModelOperation, now: MetadataState, then: MetadataState, scan: int
 ) -> Candidate | None:
     effect = FileEffect("none", schema=True)
-    return Candidate(now, effect) if b.metadata_commit(o.kind, effect, then, scan) else None
+    return Candidate(now, effect) if b.metadata_commit(o, effect, then, scan) else None
 
 
 def _upgrade(
@@ -488,12 +496,13 @@ def rules_with_upkeep(bound: Bound) -> set[Rule]:
     found: set[Rule] = set()
     for o in bound.operations():
         if o.kind in UPKEEP:
-            found.update(metadata_rules(o.kind, bound.compares))
+            found.update(r for r in metadata_rules(o.kind, bound.compares) if r not in bound.lacks(o))
             continue
         for version in {bound.format_version, 3 if "upgrade" in kinds else bound.format_version}:
             rules = rules_of_kind(o, serializable=bound.serializable, format_version=version)
             merge_on_read = o.mode == "merge-on-read"
-            found.update(rules_beside_metadata(rules, merge_on_read=merge_on_read, format_version=version))
+            every = rules_beside_metadata(rules, merge_on_read=merge_on_read, format_version=version)
+            found.update(r for r in every if r not in bound.lacks(o))
     needs: dict[Rule, set[str]] = {
         "history": {"rollback", "expire-snapshots"},
         "scanned snapshot": {"expire-snapshots"},
@@ -501,7 +510,7 @@ def rules_with_upkeep(bound: Bound) -> set[Rule]:
         "target snapshot": {"expire-snapshots"},
         "retained refs": {"rollback", "create-tag"},
     }
-    return {r for r in found if needs.get(r, kinds) & kinds} - bound.without
+    return {r for r in found if needs.get(r, kinds) & kinds}
 
 
 def table_after(bound: Bound, log: Log) -> TableVersion | None:
