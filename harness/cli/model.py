@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from checkers.formats.iceberg.model.explore import Bound, Explored, Log
     from checkers.formats.iceberg.model.faults import Faulty, Way, WaySearchResult
+    from checkers.formats.iceberg.model.lanes import Found
     from workloads.file.modelled import Modelled
 
 
@@ -65,6 +66,9 @@ class ModelOptions(Options):
         int | None,
         typer.Option(min=1, help="Search in so many processes; by default one for each core.", show_default=False),
     ] = None
+    page: Annotated[
+        bool, typer.Option("--page", help="Also draw each counterexample on a page, as lanes, in the store.")
+    ] = False
     store: StoreOption = DEFAULT_STORE
 
     accept: Annotated[
@@ -98,11 +102,22 @@ class ModelOptions(Options):
     def execute(self) -> int:
         if self.accept is not None:
             return _accept(self.accept)
+        from checkers.formats.iceberg.model.lanes import of_log, of_way
+
         as_expected, of_release = True, dict[str | None, list[Path]]()
         for m in self._models:
             if m.catalog is not None:
-                faulty, found_ways, expected = _step_by_step(m)
+                faulty, found_ways, lines, expected = _step_by_step(m)
                 as_expected = as_expected and expected
+                if self.page:
+                    self._draw(
+                        m,
+                        [
+                            of_way(name, way, faulty.bound.operations())
+                            for name, way in sorted(found_ways.found.items())
+                        ],
+                        lines,
+                    )
                 if self._folder is not None:
                     of_release.setdefault(None, []).extend(
                         _ways_written(m, faulty, found_ways, self._folder, self.every)
@@ -115,6 +130,8 @@ class ModelOptions(Options):
             typer.echo(f"{m.model}: {m.question}")
             for line in (*_lines(found), *wrong):
                 typer.echo(f"  {line}")
+            if self.page:
+                self._draw(m, [of_log(name, log) for name, log in sorted(found.found.items())], _lines(found))
             if self._folder is not None:
                 written = of_release.setdefault(RELEASES.get(m.engine), [])
                 written += _written(m, bound, found, self._folder, self.every)
@@ -123,6 +140,18 @@ class ModelOptions(Options):
             if self.replay and paths:
                 as_expected = self._replayed(paths, release) and as_expected
         return 0 if as_expected else 1
+
+    def _draw(self, m: Modelled, found: Sequence[Found], lines: Sequence[str]) -> None:
+        """Write a model's page, and say where it is."""
+        from checkers.formats.iceberg.model.lanes import told
+        from reports import clients
+        from reports.drawing import render
+
+        verdict, history = told(m.model, m.isolation, found, [m.question, *lines])
+        folder = self.store / "models" / m.model
+        folder.mkdir(parents=True, exist_ok=True)
+        page = render.write(clients.of(m.model, verdict, history), folder)
+        typer.echo(f"  page  {page}")
 
     @property
     def _folder(self) -> Path | None:
@@ -176,37 +205,61 @@ def _accept(paths: list[Path]) -> int:
     return int(found.refused > 0 or not found.judged)
 
 
-def _step_by_step(m: Modelled) -> tuple[Faulty, WaySearchResult, bool]:
-    """Search with a catalog and its faults, and say what was found; last, whether it is as expected."""
+def _step_by_step(m: Modelled) -> tuple[Faulty, WaySearchResult, list[str], bool]:
+    """Search with a catalog and its faults, and say what was found. The search, its result, that in lines, and whether it is as expected."""
     from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS
     from checkers.formats.iceberg.model.faults import Faulty, search
+    from harness.cli.terminal import Voice
 
     assert m.catalog is not None
     catalog = MODEL_CATALOGS[m.catalog]
     only = frozenset(m.only) or None
     faulty = Faulty(bound_of(m), catalog, m.writers, m.retries, m.faults, only)
-    found = search(faulty)
-    wanted = [] if not m.faults else [f for f in catalog.after if only is None or f in only]
+    with Voice(unit="states") as voice:
+        found = search(
+            faulty, lambda states, depth, seconds: voice.live(_so_far(m, states, depth, seconds)), voice.live_every
+        )
+    wrong = _wrong_steps(m, faulty, found)
+    typer.echo(f"{m.model}: {m.question}")
+    lines = [f"{found.states:,} states, at most {found.depth} steps, in {found.seconds:.1f} s of processor time"]
+    lines.append(f"{m.catalog}: {catalog.source}")
+    lines += [f"{name}: " + "; ".join(map(str, steps)) for name, steps in sorted(found.found.items())]
+    if not found.found:
+        lines.append("every promise holds")
+    for what, counts in (
+        ("began", found.began),
+        ("steps", found.fired),
+        ("faults", found.faults),
+        ("refused by", found.refused),
+    ):
+        lines.append(f"{what}: " + (", ".join(f"{name} {n:,}" for name, n in counts.most_common()) or "none"))
+    for line in (*lines, *wrong):
+        typer.echo(f"  {line}")
+    return faulty, found, lines, not wrong
+
+
+def _so_far(m: Modelled, states: int, depth: int, seconds: float) -> str:
+    return f"{m.model}: {states:,} states, {states / seconds:,.0f} a second, {depth} steps deep"
+
+
+def _wrong_steps(m: Modelled, faulty: Faulty, found: WaySearchResult) -> list[str]:
+    """What of a search step by step is not as the file expects, or did not happen at all."""
+    from checkers.formats.iceberg.model.explore import rules_of
+
+    after = faulty.catalog.after
+    wanted = [] if not m.faults else [f for f in after if faulty.only is None or f in faulty.only]
     wrong = [f"NOT EXPECTED: {name}" for name in sorted({*found.found} - {*m.expect})]
     wrong += [f"NOT FOUND: {name}" for name in m.expect if name not in found.found]
+    idle: list[str] = [f for f in wanted if not found.faults[f]]
+    wrong += [f"NEVER CAME: {f}: the answer says nothing of it; raise the bound, or leave it out of only" for f in idle]
+    wrong += [f"NO FAULT OF THIS CATALOG: {f}" for f in m.only if f not in after]
+    rules = [r for r in rules_of(faulty.bound) if r not in (*found.refused, *m.never)]
     wrong += [
-        f"NEVER CAME: {f}: the answer says nothing of it; raise the bound, or leave it out of only"
-        for f in wanted
-        if not found.faults[f]
+        f"NEVER FIRED: {r}: the answer says nothing of it; raise the bound, or list it under never" for r in rules
     ]
-    wrong += [f"NO FAULT OF THIS CATALOG: {f}" for f in m.only if f not in catalog.after]
-    typer.echo(f"{m.model}: {m.question}")
-    typer.echo(f"  {found.states:,} states, at most {found.depth} steps, in {found.seconds:.1f} s of processor time")
-    typer.echo(f"  {m.catalog}: {catalog.source}")
-    for name, steps in sorted(found.found.items()):
-        typer.echo(f"  {name}: " + "; ".join(map(str, steps)))
-    if not found.found:
-        typer.echo("  every promise holds")
-    for what, counts in (("steps", found.fired), ("faults", found.faults), ("refused by", found.refused)):
-        typer.echo(f"  {what}: " + (", ".join(f"{name} {n:,}" for name, n in counts.most_common()) or "none"))
-    for line in wrong:
-        typer.echo(f"  {line}")
-    return faulty, found, not wrong
+    return wrong + [
+        f"NEVER BEGAN: {kind}: leave it out, or raise the bound" for kind in m.kinds if not found.began[kind]
+    ]
 
 
 def bound_of(m: Modelled) -> Bound:

@@ -55,3 +55,22 @@ def test_a_model_answers_its_question() -> None:
     code, said = model("undelete-serializable")
     assert code == 0, said
     assert "every promise holds" in said
+
+
+def test_a_counterexample_is_drawn(tmp_path: Path) -> None:
+    code, said = model("undelete", "--page", "--store", str(tmp_path))
+    assert code == 0, said
+    page = Path(said.rpartition("page  ")[2].strip())
+    text = page.read_text()
+    assert "undelete" in text and "<svg" in text and "which has scanned the start" in text
+
+
+def test_what_never_happened_is_an_error_of_the_search_step_by_step(tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(
+        "model: m\nquestion: What?\nkinds: {delete: [merge-on-read], rewrite-data-files: []}\nwrites: 1\ncatalog: ideal\nretries: 0\n"
+    )
+    code, said = model(str(file))
+    assert code == 1
+    assert "NEVER FIRED: added data" in said and "NEVER BEGAN: rewrite-data-files" in said
+    assert "began: delete" in said

@@ -35,6 +35,8 @@ from workloads.file.modelled import REWRITE_KINDS
 
 Since = tuple[tuple[FileEffect, ...], dict[str, KeyBounds]]
 """What commits did, and the bounds of the files that they name."""
+Tell = Callable[[int, int, float], None]
+"""Gets how many states there are, how deep the search is, in steps, and how many seconds it has taken."""
 REMEMBERED: tuple[Rule, ...] = ("replaced files", "replaced delete files")
 """Rules by which an operation is not refused by its own commit, if that is the last one: ``ManifestFilterManager`` remembers in which
 manifests of its own it has deleted the files (``filteredManifestToDeletedFiles``), and finds them there."""
@@ -127,6 +129,7 @@ class WaySearchResult:
     Attributes:
         found: name of a broken promise → the shortest way to it.
         mixes: name, operations and faults, and the shortest way; none of whose part breaks the promise, too. The shortest first.
+        began: kind of operation → how often one began.
         fired: step, without what it is of → how often it was taken.
         faults: fault → how often it came.
         refused: validation → how often it refused, by distinct situation.
@@ -137,6 +140,7 @@ class WaySearchResult:
     depth: int = 0
     found: dict[str, Way] = field(default_factory=dict)
     mixes: list[tuple[str, Counter[str], Way]] = field(default_factory=list)
+    began: Counter[str] = field(default_factory=Counter)
     fired: Counter[str] = field(default_factory=Counter)
     faults: Counter[Fault] = field(default_factory=Counter)
     refused: Counter[Rule] = field(default_factory=Counter)
@@ -165,22 +169,27 @@ class WaySearch:
         self.effects: Callable[[int, int], Since | None] = cache(self._effects)
         self.verdict: Callable[[int, int, int, int], tuple[Rule, ...] | None] = cache(self._verdict)
 
-    def run(self, most: int = 5_000_000) -> WaySearchResult:
-        """Search everything within the bound.
+    def run(self, most: int = 5_000_000, tell: Tell | None = None, every: float = 0.0) -> WaySearchResult:
+        """Search everything within the bound. ``tell`` gets how far it is, every so many seconds.
 
         Raises:
             MemoryError: there are more than ``most`` states.
         """
-        began = time.process_time()
+        began, due = time.process_time(), every
         seen: dict[ModelState, tuple[ModelState, WayStep] | None] = {self.first: None}
         todo = deque([(self.first, 0)])
         while todo:
             state, depth = todo.popleft()
+            if tell is not None and (seconds := time.process_time() - began) > due:
+                due = seconds + every
+                tell(len(seen), depth, seconds)
             self.out.depth = max(self.out.depth, depth)
             ended = True
             for moment, after in self.steps(state):
                 ended = False
                 self.out.fired[moment.words.partition(" of ")[0]] += 1
+                if moment.begins:
+                    self.out.began[self.operations[moment.operation].name] += 1
                 if after in seen:
                     continue
                 seen[after] = state, moment
@@ -435,6 +444,6 @@ class WaySearch:
         return s._replace(writers=tuple(sorted((*s.writers[:n], w, *s.writers[n + 1 :]))))
 
 
-def search(faulty: Faulty) -> WaySearchResult:
-    """Search everything within the bound."""
-    return WaySearch(faulty).run()
+def search(faulty: Faulty, tell: Tell | None = None, every: float = 0.0) -> WaySearchResult:
+    """Search everything within the bound. ``tell`` gets how far it is, every so many seconds."""
+    return WaySearch(faulty).run(tell=tell, every=every)
