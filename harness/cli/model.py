@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workloads.file.modelled import Modelled
 
 
-RELEASES = {"iceberg-1.8": "1.8.1", "iceberg-1.10": "1.10.1"}
+REPLAYED_WITH = {"iceberg-1.8": "1.8.1", "iceberg-1.10": "1.10.1"}
 """Rule set of a model → the release with which its counterexamples are replayed; the newest one otherwise."""
 
 
@@ -133,7 +133,7 @@ class ModelOptions(Options):
             if self.page:
                 self._draw(m, [of_log(name, log) for name, log in sorted(found.found.items())], _lines(found))
             if self._folder is not None:
-                written = of_release.setdefault(RELEASES.get(m.engine), [])
+                written = of_release.setdefault(REPLAYED_WITH.get(m.engine), [])
                 written += _written(m, bound, found, self._folder, self.every)
                 written += _drawn(m, bound, self.draw, self.seed, self._folder)
         for release, paths in of_release.items():

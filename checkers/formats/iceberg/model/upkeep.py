@@ -67,7 +67,7 @@ class MetadataState(NamedTuple):
     format_version: int = 2
 
 
-class Made(NamedTuple):
+class ModelSnapshot(NamedTuple):
     """A snapshot: the one before, the table that it has, what its commit wrote, whose it is, which snapshot that one scanned, and the
     number by which its rows are named."""
 
@@ -85,7 +85,7 @@ class Candidate:
 
     state: MetadataState
     effect: FileEffect = NOTHING
-    made: Made | None = None
+    made: ModelSnapshot | None = None
 
 
 @dataclass
@@ -96,7 +96,7 @@ class UpkeepBranch:
     out: Explored
     operations: list[ModelOperation]
     states: list[MetadataState]
-    made: dict[int, Made]
+    made: dict[int, ModelSnapshot]
     live: dict[str, KeyBounds]
     entries: list[LogEntry] = field(default_factory=list)
     effects: list[FileEffect] = field(default_factory=list)
@@ -173,7 +173,7 @@ class UpkeepBranch:
         if self._refused(wanted, scan):
             return None
         n = len(self.entries) + 1
-        made = Made(now.main, committed(self.made[now.main].table, done), done, o, then.main, n)
+        made = ModelSnapshot(now.main, committed(self.made[now.main].table, done), done, o, then.main, n)
         gone = now.gone | (self._written(done) if self._swept(scan) else frozenset())
         return Candidate(now._replace(main=n, snapshots=now.snapshots | {n}, gone=gone), made=made)
 
@@ -401,7 +401,7 @@ def _stage(b: UpkeepBranch, o: ModelOperation, now: MetadataState, then: Metadat
     done = work(insert, table, n, b.bound.partitions)
     if done is None:
         return None
-    made = Made(now.main, committed(table, done), done, insert, now.main, n)
+    made = ModelSnapshot(now.main, committed(table, done), done, insert, now.main, n)
     return Candidate(now._replace(snapshots=now.snapshots | {n}), made=made)
 
 
@@ -423,7 +423,7 @@ def _publish(
         return Candidate(now._replace(main=source), effect)
     n, picked = len(b.entries) + 1, b.made[source]
     assert picked.done is not None
-    made = Made(
+    made = ModelSnapshot(
         now.main, committed(b.made[now.main].table, picked.done), picked.done, picked.operation, now.main, source
     )
     return Candidate(now._replace(main=n, snapshots=now.snapshots | {n}), effect, made)
@@ -468,7 +468,7 @@ def _start(bound: Bound, log: Log = (), deepest: int | None = None) -> UpkeepBra
     table = seeded(bound.keys, bound.partitions)
     first = MetadataState(0, frozenset({0}), format_version=bound.format_version)
     live = {name: f.bounds for name, f in table.files.items()}
-    made = {0: Made(None, table, None, None, None, 0)}
+    made = {0: ModelSnapshot(None, table, None, None, None, 0)}
     branch = UpkeepBranch(bound, Explored(), bound.operations(), [first], made, live, deepest=deepest)
     for e in log:
         found = branch.allowed(e.operation, e.scan)
