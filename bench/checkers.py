@@ -112,7 +112,7 @@ def beside(folder: Path) -> None:
     began = time.perf_counter()
     exact = [c.check(evidence) for c in _EXACT]
     timed["exact"] = time.perf_counter() - began
-    assert fast.by == "columns" and all(v.valid is True for v in exact)
+    assert fast.judged_by == "columns" and all(v.valid is True for v in exact)
     read, made, judging, slow = (timed[k] for k in ("read", "columns made", "judged", "exact"))
     print(
         f"a run of {f.operations} operations: {read:.2f} s to read its files, {made:.2f} s to make columns, {judging:.3f} s"

@@ -140,7 +140,7 @@ def _made(keys: _Keys, n: int, seed: int) -> TableFrame:
         completed=completed[invoked_order],
         name=names[invoked_order],
         seen=seen[invoked_order],
-        at=none,
+        past_position=none,
         since=none,
         until=none,
         form=np.where(full, WHOLE, IDS)[invoked_order],

@@ -70,7 +70,7 @@ class RetryLimits:
             "commit.retry.total-timeout-ms": self.total_timeout_ms,
         }
 
-    def again(self, attempt: int, elapsed_s: float) -> bool:
+    def allows_another(self, attempt: int, elapsed_s: float) -> bool:
         """Whether another attempt follows the refused ``attempt`` (from 1), ``elapsed_s`` after the first began.
 
         As in ``Tasks.runTaskWithRetry``: a commit that was refused once gets a second attempt however long the first took.
@@ -135,7 +135,7 @@ class Backoff:
         """Seconds to wait before each further attempt, as if attempts themselves took no time."""
         waited = previous = 0.0
         attempt = 1
-        while self.retries.again(attempt, waited):
+        while self.retries.allows_another(attempt, waited):
             previous = self.wait(attempt, previous, rng)
             waited += previous
             attempt += 1

@@ -139,7 +139,7 @@ class _Table:
                     self.unexplained |= {key} if own else set()
                 elif key.born == op and row.log == op:
                     self._write(op, _Step(key, False, None, op))
-                elif kind.told:
+                elif kind.by_facts:
                     self._write(op, self._update(key, row, removed.get(key, []), len(rows)))
                 else:
                     self.unexplained.add(key)
@@ -161,7 +161,7 @@ class _Table:
         """Acknowledged INSERTs that the log does not have: their rows are known all the same."""
         for o in self.timeline.ops:
             kind = kind_of(o)
-            new = kind is not None and kind.told and kind.inserts == "new" and kind.means_the_same_everywhere
+            new = kind is not None and kind.by_facts and kind.inserts == "new" and kind.means_the_same_everywhere
             if new and o.type == "ok" and o.op not in self.timeline.commits and o.op not in self.two_tables:
                 for id in dict.fromkeys(o.value["ids"]):
                     self._write(o.op, _Step(Key(self.timeline.name, id, o.op), False, None, o.op))
@@ -251,7 +251,7 @@ def derive(evidence: Evidence, form: str, key: str | None = None) -> TranslatedR
 class _Stamped(NamedTuple):
     """An event, and where it belongs: the index of the run's event that it shows."""
 
-    at: float
+    place: float
     event: Event
 
 
@@ -307,7 +307,7 @@ def _both(o: Operation, process: int | str, op: str, f: str, asked: Any, result:
 
 def _numbered(events: Iterator[_Stamped]) -> tuple[Event, ...]:
     out: list[Event] = []
-    for _, e in sorted(events, key=lambda x: x.at):
+    for _, e in sorted(events, key=lambda x: x.place):
         time = e.time if e.time >= 0 else out[-1].time
         out.append(replace(e, index=len(out), time=time))
     return tuple(out)

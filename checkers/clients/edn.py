@@ -95,10 +95,10 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """``{…}``, in the order of the text. ``at``: its offset in the text, in characters."""
+    """``{…}``, in the order of the text. ``offset``: its offset in the text, in characters."""
 
     entries: tuple[tuple[Value, Value], ...]
-    at: int = field(default=0, compare=False)
+    offset: int = field(default=0, compare=False)
 
     def named(self) -> dict[str, Value]:
         """The entries whose keys are keywords or strings, by name."""
@@ -133,7 +133,7 @@ class _Open:
     """An open form: a collection, or a prefix that waits for its form."""
 
     kind: str
-    at: int
+    offset: int
     tag: str = ""
     items: list[tuple[int, Value]] = field(default_factory=list)
 
@@ -202,7 +202,7 @@ class Reader:
                 yield from self._done(start, value)
         if self._stack:
             unfinished = self._stack[-1]
-            raise self.fail(unfinished.at, f"{_begun(unfinished)} is never finished: the text ends first")
+            raise self.fail(unfinished.offset, f"{_begun(unfinished)} is never finished: the text ends first")
 
     def space(self, offset: int) -> int:
         """The offset behind space and comments."""
@@ -211,7 +211,7 @@ class Reader:
 
     def _open(self, what: _Open) -> None:
         if len(self._stack) >= MAX_DEPTH:
-            raise self.fail(what.at, f"nested more than {MAX_DEPTH} deep")
+            raise self.fail(what.offset, f"nested more than {MAX_DEPTH} deep")
         self._stack.append(what)
 
     def _prefix(self, offset: int) -> tuple[_Open, int] | None:
@@ -245,7 +245,7 @@ class Reader:
             if top.kind == "#_":
                 return
             if top.kind == "#":
-                offset, value = top.at, Tagged(top.tag, value)
+                offset, value = top.offset, Tagged(top.tag, value)
         yield offset, value
 
     def _close(self, offset: int, c: str) -> tuple[int, Value]:
@@ -259,17 +259,17 @@ class Reader:
         self._stack.pop()
         items = top.items
         if top.kind == "[":
-            return top.at, tuple(v for _, v in items)
+            return top.offset, tuple(v for _, v in items)
         if top.kind == "(":
-            return top.at, List(tuple(v for _, v in items))
+            return top.offset, List(tuple(v for _, v in items))
         if top.kind == "#{":
             self._distinct(items, "element")
-            return top.at, Set(tuple(v for _, v in items))
+            return top.offset, Set(tuple(v for _, v in items))
         if len(items) % 2:
             raise self.fail(items[-1][0], "a key without a value: a map has an even number of forms")
         keys = [(a, _qualified(k, top.tag)) for a, k in items[::2]]
         self._distinct(keys, "key")
-        return top.at, Map(tuple((k, v) for (_, k), (_, v) in zip(keys, items[1::2], strict=True)), top.at)
+        return top.offset, Map(tuple((k, v) for (_, k), (_, v) in zip(keys, items[1::2], strict=True)), top.offset)
 
     def _distinct(self, items: list[tuple[int, Value]], what: str) -> None:
         seen: set[Value] = set()

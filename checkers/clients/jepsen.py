@@ -275,7 +275,7 @@ def _scan(builder: HistoryBuilder, text: str, file: str) -> None:
     while True:
         for e in scanner.events(offset):
             offset = e.end
-            builder.add(e.at, type=e.type, process=e.process, f=e.f, value=e.value, time=e.time, index=e.number)
+            builder.add(e.begin, type=e.type, process=e.process, f=e.f, value=e.value, time=e.time, index=e.number)
         form = next(reader.forms(offset), None)
         if form is None:
             return
@@ -290,7 +290,7 @@ def events_of(forms: Iterable[tuple[int, edn.Value]]) -> Iterator[tuple[int, edn
         if isinstance(form, tuple | edn.List):
             for item in form if isinstance(form, tuple) else form.items:
                 bare = item.value if isinstance(item, edn.Tagged) else item
-                yield (bare.at if isinstance(bare, edn.Map) else offset), item
+                yield (bare.offset if isinstance(bare, edn.Map) else offset), item
         else:
             yield offset, form
 

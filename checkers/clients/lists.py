@@ -73,7 +73,7 @@ class _Key:
         writers: element → the transaction that appended it.
         readers, lengths: who read it before any operation of its own on it, and how many elements.
         intermediate: elements that their transaction followed by another one.
-        mine: the elements that a reader must have seen from an offset on: its own; as (offset, elements).
+        own_lists: the elements that a reader must have seen from an offset on: its own; as (offset, elements).
         later: what a transaction appended after it had read so many elements, which cannot be among these.
         followed: (length, transaction that read so many and appended another element).
         updated: how many elements a transaction had read that appended another one then.
@@ -85,7 +85,7 @@ class _Key:
     readers: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     intermediate: set[str] = field(default_factory=set)
-    mine: list[tuple[int, list[str]]] = field(default_factory=list)
+    own_lists: list[tuple[int, list[str]]] = field(default_factory=list)
     later: list[tuple[int, str]] = field(default_factory=list)
     followed: list[tuple[int, int]] = field(default_factory=list)
     updated: list[int] = field(default_factory=list)
@@ -202,7 +202,7 @@ class _Transactions:
                     base, elements, _ = was
                     start = now - len(elements)
                     _must(start == base if base is not None else start >= 0)
-                    key.mine.append((start, elements))
+                    key.own_lists.append((start, elements))
                 state[k] = now, [], k not in seen
                 seen.add(k)
                 continue
@@ -328,7 +328,7 @@ def _as_usual(key: _Key, order: list[str], makers: list[int]) -> None:
         NotAppendLists: that is not so.
     """
     _must(len(set(order)) == len(order) and len(set(key.updated)) == len(key.updated))
-    for offset, elements in key.mine:
+    for offset, elements in key.own_lists:
         _must(order[offset : offset + len(elements)] == elements)
     if key.later:
         places = {x: p for p, x in enumerate(order)}

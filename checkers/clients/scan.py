@@ -33,9 +33,9 @@ _BESIDE = len("[: ") + len(" ]")
 
 
 class Scanned(NamedTuple):
-    """One event; ``at`` and ``end`` are the offsets of its map, ``number`` is its ``:index``."""
+    """One event; ``begin`` and ``end`` are the offsets of its map, ``number`` is its ``:index``."""
 
-    at: int
+    begin: int
     end: int
     type: str
     process: int | str

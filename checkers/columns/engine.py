@@ -71,14 +71,14 @@ class JudgedTable:
 
     Attributes:
         parts: checker → what it says of this table.
-        by: ``columns`` if the screen decided, ``exact`` if the exact checkers did.
+        judged_by: ``columns`` if the screen decided, ``exact`` if the exact checkers did.
         why: why the exact checkers judged it; empty if the screen did.
         explained: whether the screen proved all of it, and what every operation was promised is known.
     """
 
     table: str
     parts: Mapping[str, Part]
-    by: str
+    judged_by: str
     why: str = ""
     explained: bool = False
 
@@ -113,7 +113,7 @@ def judge_unit(unit: Unit) -> JudgedTable:
 def _with_evidence(judged: JudgedTable, s: Screen, unit: Unit) -> JudgedTable:
     """What the screen decided, with what only a run's evidence tells."""
     found = replace(judged, explained=s.proven and all(map(known, unit.ops)))
-    if judged.by != "columns":
+    if judged.judged_by != "columns":
         return found
     commits = replace(judged.parts[Commits.name], more=replace(in_run(unit, {}), counts=False))
     return replace(found, parts={**judged.parts, Commits.name: commits})
@@ -238,7 +238,7 @@ def merge(tables: Iterable[JudgedTable], notes: Sequence[str] = (), unjudged: Se
         unjudged: tables without a timeline.
     """
     judged = sorted(tables, key=lambda j: j.table)
-    deciders = Counter(j.by for j in judged)
+    deciders = Counter(j.judged_by for j in judged)
     engines: TablesOfEngines = {"columns": deciders["columns"], "exact": deciders["exact"]}
     out = []
     for c in _EXACT:

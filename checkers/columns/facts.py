@@ -25,7 +25,7 @@ class KindFacts:
 
     Attributes:
         known: this version knows it.
-        told: its facts define its effect on rows, or it has none.
+        by_facts: its facts define its effect on rows, or it has none.
         writes, dml: it can leave a snapshot; it leaves exactly one if acknowledged.
         sets_val, counts, appends: it updates that column of the rows that it touches.
         removes: it removes or replaces the rows that it touches.
@@ -34,7 +34,7 @@ class KindFacts:
     """
 
     known: Bools
-    told: Bools
+    by_facts: Bools
     writes: Bools
     dml: Bools
     sets_val: Bools
@@ -61,7 +61,7 @@ class KindFacts:
 
         return KindFacts(
             known=each(lambda k: True),
-            told=each(lambda k: k.told or keeps_rows(k)),
+            by_facts=each(lambda k: k.by_facts or keeps_rows(k)),
             writes=each(lambda k: k.writes),
             dml=each(lambda k: k.writes and (k.changes_rows or k.replaces)),
             sets_val=each(lambda k: "val" in k.sets),
@@ -70,6 +70,6 @@ class KindFacts:
             removes=each(lambda k: bool(k.sets) or k.deletes),
             inserts=each(lambda k: k.inserts in ("new", "absent")),
             if_absent=each(lambda k: k.inserts == "absent"),
-            reads=each(lambda k: k.verb == "read" and k.told and not k.travels),
-            travels=each(lambda k: k.travels and k.told),
+            reads=each(lambda k: k.verb == "read" and k.by_facts and not k.travels),
+            travels=each(lambda k: k.travels and k.by_facts),
         )

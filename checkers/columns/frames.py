@@ -65,8 +65,8 @@ class TableFrame:
             is ``NEVER_CAME`` if no answer came.
         name: per operation, the hash of its id.
         seen: per operation, the hash of the rows that it read; 0 for others.
-        at: per operation, the position that a read of an older snapshot asked for; of an operation that expired snapshots, beside such
-            reads, the position at which main proved to be when it was acknowledged; -1 for others.
+        past_position: per operation, the position that a read of an older snapshot asked for; of an operation that expired snapshots, beside
+            such reads, the position at which main proved to be when it was acknowledged; -1 for others.
         since, until: per operation, the first and the last position at which the history answered a read of an older snapshot so; -1
             for others.
         form: per operation, what it touches (:data:`IDS` …).
@@ -85,7 +85,7 @@ class TableFrame:
     completed: I64
     name: U64
     seen: U64
-    at: I64
+    past_position: I64
     since: I64
     until: I64
     form: I64
@@ -149,7 +149,7 @@ def _frame(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int
         completed=i64([NEVER_CAME if o.completed is None else o.completed.index for o in ops]),
         name=u64([rows.name(o.op) for o in ops]),
         seen=sums,
-        at=i64(s.at),
+        past_position=i64(s.past_position),
         since=i64(s.since),
         until=i64(s.until),
         form=i64(s.form),
@@ -172,7 +172,7 @@ class _Statements:
     """What operations name and what they read: columns by the number of the operation, -1 where they say nothing."""
 
     def __init__(self, count: int) -> None:
-        self.part, self.parity, self.at, self.since, self.until = ([-1] * count for _ in range(5))
+        self.part, self.parity, self.past_position, self.since, self.until = ([-1] * count for _ in range(5))
         self.form: list[int] = []
         self.readers: list[int] = []
         self.results: list[list[Any]] = []
@@ -189,7 +189,7 @@ def _statements(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tupl
     reading = {f for f, kind in kinds.items() if kind is not None and kind.verb == "read"}
     for n, o in enumerate(ops):
         if o.f in skipped and isinstance(o.value, dict):
-            s.at[n] = proofs.pop(o.op, -1)
+            s.past_position[n] = proofs.pop(o.op, -1)
             s.form.append(IDS)
             continue
         about = _touched(o, t.spec)
@@ -206,7 +206,7 @@ def _statements(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tupl
         if o.f in reading and o.type == "ok":
             result = o.result
             if KINDS[o.f].travels:
-                s.at[n], s.since[n], s.until[n] = placed[o.op]
+                s.past_position[n], s.since[n], s.until[n] = placed[o.op]
                 result = result.get("rows")
             if not isinstance(result, list):
                 raise Unordinary(f"{o.op} returned no rows")
@@ -387,7 +387,7 @@ def _touched(o: Operation, spec: TableSpec) -> Touches:
         raise Unordinary(f"{o.op} is of no known kind or form")
     if keeps_rows(kind):
         return NOTHING
-    if not kind.told:
+    if not kind.by_facts:
         raise Unordinary(f"{o.op} is of the kind {o.f}, and columns do not know what it means")
     about = touches(o, spec)
     if about is None:

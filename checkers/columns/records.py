@@ -26,7 +26,7 @@ RECORD: Mapping[int, tuple[str, ...]] = {
         "completed",
         "name",
         "seen",
-        "at",
+        "past_position",
         "since",
         "until",
         "form",

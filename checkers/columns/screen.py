@@ -92,7 +92,7 @@ def screen(f: TableFrame) -> Screen:
     if strange.any():
         out.suspect("unknown-kind", np.flatnonzero(strange))
         return out
-    out.suspect("unknown-kind", np.flatnonzero(~facts.told[f.kind]))
+    out.suspect("unknown-kind", np.flatnonzero(~facts.by_facts[f.kind]))
     if _commits(f, facts, out):
         states = RowHashes(f)
         _rows(f, facts, states, out)
@@ -128,7 +128,7 @@ def _rows(f: TableFrame, facts: KindFacts, states: RowHashes, out: Screen) -> No
         return
     kind = f.kind[f.commit_op]
     found = differences(f, facts, states)
-    doubtful = found.doubtful | ~facts.told[kind]
+    doubtful = found.doubtful | ~facts.by_facts[kind]
     maintenance = ~facts.dml[kind]
     changed = maintenance & ((found.removed > 0) | (found.added > 0))
     out.suspect("maintenance-changed-rows", f.commit_op[changed])
@@ -143,7 +143,7 @@ def _reads(f: TableFrame, facts: KindFacts, states: RowHashes, out: Screen) -> N
     ok = f.outcome == _OK
     travels = np.flatnonzero(ok & facts.travels[f.kind])
     if len(travels):
-        versions = f.at[travels]
+        versions = f.past_position[travels]
         makers = f.commit_op[np.maximum(versions, 1) - 1]
         wrong = (
             (versions < 1) | (states.whole[versions] != f.seen[travels]) | (f.invoked[makers] > f.completed[travels])
@@ -157,8 +157,8 @@ def _reads(f: TableFrame, facts: KindFacts, states: RowHashes, out: Screen) -> N
     invoked, completed = f.invoked[reads], f.completed[reads]
     answered = np.where(f.outcome[f.commit_op] == _OK, f.completed[f.commit_op], NEVER_CAME)
     floor = _newest_before(answered, np.arange(1, len(f.commit_op) + 1), invoked)
-    proofs = proving(f.at, ok, facts.travels[f.kind])
-    floor = np.maximum(floor, _newest_before(f.completed[proofs], f.at[proofs], invoked))
+    proofs = proving(f.past_position, ok, facts.travels[f.kind])
+    floor = np.maximum(floor, _newest_before(f.completed[proofs], f.past_position[proofs], invoked))
     reached = np.concatenate([np.full(1, -1, np.int64), np.maximum.accumulate(f.invoked[f.commit_op])])
     ceiling = np.searchsorted(reached, completed, "left") - 1
     find = _Finder(f, states, reads)
@@ -180,7 +180,7 @@ def _reads(f: TableFrame, facts: KindFacts, states: RowHashes, out: Screen) -> N
 
 
 def proving(versions: I64, ok: Bools, travels: Bools) -> I64:
-    """The operations whose acknowledgement proves a position of main: expiries beside time travels (``TableFrame.at``)."""
+    """The operations whose acknowledgement proves a position of main: expiries beside time travels (``TableFrame.past_position``)."""
     return np.flatnonzero(ok & ~travels & (versions > 0))
 
 

@@ -50,7 +50,7 @@ class Blame:
 
     def set_back(self, b: SetBack) -> bool:
         """Whether proxies saw that the rollback which explains a step back asked for it, and the catalog accepted."""
-        return not self.moved.isdisjoint({(b.by.op, place(b.after.location)), (b.by.op, b.after.current)})
+        return not self.moved.isdisjoint({(b.operation.op, place(b.after.location)), (b.operation.op, b.after.current)})
 
     def silent(self, o: Operation) -> bool:
         """Whether its engine sent no request for its commit, if proxies saw all."""

@@ -246,7 +246,7 @@ def _say(t: Timeline, fates: Mapping[Fate, list[AcknowledgedWrite]], blame: Blam
     """Say of which acknowledged writes the log shows too little."""
     _unnamed(t, [w.o.op for w in fates[Fate.PERHAPS_UNNAMED]], f)
     rollbacks = [t.rolled_back(c.snapshot_id) for w in fates[Fate.ROLLED_BACK] for c in w.dropped]
-    doubtful = {b.by.op for b in rollbacks if b is not None and not b.certain and not blame.set_back(b)}
+    doubtful = {b.operation.op for b in rollbacks if b is not None and not b.certain and not blame.set_back(b)}
     if doubtful:
         f.doubt(
             f"whether {explain.listing(sorted(doubtful))} set main back, or a commit that was applied twice did, cannot be told apart: "

@@ -191,14 +191,14 @@ class Knee:
     """Where a line stops growing.
 
     Attributes:
-        at: the last point that counts as growth; the first point if there is none.
-        shape: ``grows``: ``at`` is the right end, so the knee was not reached; ``flat``: the line never grows; else ``knee``.
-        change: of the median from ``at`` to the right end, as a share: -0.3 for 30 % less.
+        point: the last point that counts as growth; the first point if there is none.
+        shape: ``grows``: ``point`` is the right end, so the knee was not reached; ``flat``: the line never grows; else ``knee``.
+        change: of the median from ``point`` to the right end, as a share: -0.3 for 30 % less.
         falls: whether that is a loss of 10 % or more, and more than noise.
         certain: whether every point has the runs that tell growth from noise.
     """
 
-    at: CurvePoint
+    point: CurvePoint
     shape: Shape
     change: float
     falls: bool

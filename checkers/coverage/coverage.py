@@ -84,7 +84,7 @@ class Coverage:
         """The covered pairs of the possible ones, 0 … 1; None if none is possible."""
         return len(self.covered) / len(self.possible) if self.possible else None
 
-    def by(self, dimension: str) -> dict[Any, tuple[int, int]]:
+    def counts_by(self, dimension: str) -> dict[Any, tuple[int, int]]:
         """Value of a dimension (a field of :class:`Pair`) → covered and possible pairs that have it."""
         every = Counter(getattr(p, dimension) for p in self.possible)
         found = Counter(getattr(p, dimension) for p in self.covered)
@@ -198,7 +198,7 @@ class _Write:
     op: Operation
     phases: Sequence[Segment]
     landed: Landing | None
-    told: bool
+    known: bool
 
 
 def landings(t: Timeline, asked: CommitRequests, end: int) -> list[Landing]:
@@ -322,13 +322,13 @@ def _phase(write: _Write, x: Landing, stop: Moment) -> Segment | None:
     inside = x.first >= (write.op.start, -1) and x.last < stop
     landed = write.landed
     later = landed is not None and landed.version is not None and x.version is not None and x.version > landed.version
-    if write.told and x.first == x.last:
+    if write.known and x.first == x.last:
         return phase_at(write.phases, x.last)
     if later and landed is not None and x.last < stop:
         return Segment("after", landed.last, stop)
     if not inside:
         return None
-    if write.told:
+    if write.known:
         first, other = phase_at(write.phases, x.first), phase_at(write.phases, x.last)
         if first is not None and first is other:
             return first

@@ -50,7 +50,7 @@ class JournalFormat(Generic[T]):
     """One kind of journal.
 
     Attributes:
-        of: what has the lines, in words: ``a soak``.
+        subject: what has the lines, in words: ``a soak``.
         line: what a line is, in words: ``a run``.
         decode: the values of a line → the line. Raises one of :data:`BAD` for anything else; ignores keys that it does not know.
         encode: the inverse.
@@ -60,7 +60,7 @@ class JournalFormat(Generic[T]):
         upgrade: the values of a header, or of a line → what this release would have written.
     """
 
-    of: str
+    subject: str
     line: str
     decode: Callable[[Values], T]
     encode: Callable[[T], Values]
@@ -99,7 +99,7 @@ def _decoded(path: Path, form: JournalFormat[T], data: bytes) -> tuple[dict[str,
             found.append(form.decode(form.upgrade(_values(line))))
         except BAD as e:
             raise form.error(
-                f"{path}:{number}: not {form.line} of {form.of}: {_words(e)}; remove this line to do without it, "
+                f"{path}:{number}: not {form.line} of {form.subject}: {_words(e)}; remove this line to do without it, "
                 "or use the release of icequake that wrote it"
             ) from None
     return header, found
@@ -111,7 +111,7 @@ def _header(path: Path, form: JournalFormat[T], line: bytes) -> dict[str, Any]:
         if header.get("format") != form.version:
             raise ValueError(f"format {header.get('format')!r} is not known")
     except BAD as e:
-        message = f"{path}:1: not the journal of {form.of}: {_words(e)}"
+        message = f"{path}:1: not the journal of {form.subject}: {_words(e)}"
         raise form.error(f"{message}; give another folder with --into") from None
     return header
 
@@ -181,7 +181,7 @@ class Journal(Generic[T]):
         """
         with contextlib.ExitStack() as stack:
             if self._alone:
-                stack.enter_context(alone(self.path.parent, self._form.of, self._form.error))
+                stack.enter_context(alone(self.path.parent, self._form.subject, self._form.error))
             self._begin()
             self._open = stack.pop_all()
         return self
@@ -211,7 +211,7 @@ class Journal(Generic[T]):
         differs = [d for k, v in shared.items() for d in _differences(k, self.header.get(k), v)]
         if differs:
             raise self._form.error(
-                f"{self.path}: this folder has {self._form.of} with another {', '.join(differs)}; give another one with --into"
+                f"{self.path}: this folder has {self._form.subject} with another {', '.join(differs)}; give another one with --into"
             )
 
     def append(self, *lines: T) -> None:

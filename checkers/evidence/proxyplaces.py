@@ -33,7 +33,7 @@ class TableLines:
 
     def __init__(self, path: Path, tables: Iterable[str]) -> None:
         self._path = path
-        self._of: dict[bytes, array[int]] = {_named(t): array("q") for t in tables}
+        self._places: dict[bytes, array[int]] = {_named(t): array("q") for t in tables}
         self._others = array("q")
         if not path.exists() or not path.stat().st_size:
             return
@@ -48,7 +48,7 @@ class TableLines:
                     start = line.find(b'"table":"')
                     name = line[start : line.find(b'"', start + 9) + 1]
                     usual = (plain or _plain(line)) and line.count(name) == line.count(b'"table"')
-                    places = self._of.get(name) if usual else None
+                    places = self._places.get(name) if usual else None
                     (self._others if places is None else places).extend((begin, end))
                 elif b'"changes":' in line:
                     self._others.extend((begin, end))
@@ -67,7 +67,7 @@ class TableLines:
             OSError: the log cannot be read.
         """
         found = ProxyLogFacts({table: log})
-        places, others = self._of[_named(table)], self._others
+        places, others = self._places[_named(table)], self._others
         if not places and not others:
             return found.done()
         with opened(self._path) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as text:

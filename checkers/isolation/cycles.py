@@ -184,7 +184,7 @@ def _layered(g: Graph, anti: int, loose: Bools | None = None) -> Graph:
     src = np.concatenate([a[keep] for a, _, keep in parts])
     dst = np.concatenate([b[keep] for _, b, keep in parts])
     kind = np.concatenate([g.kind[keep] for _, _, keep in parts])
-    keys = np.concatenate([g.at[keep] for _, _, keep in parts])
+    keys = np.concatenate([g.version[keep] for _, _, keep in parts])
     return Graph(g.transactions, g.size * 2, src, dst, kind, keys)
 
 
@@ -211,7 +211,7 @@ def _search(g: Graph, group: Ints, width: int, sort: _Sort) -> Cycle | None:
 def _single(g: Graph, width: int, sort: _Sort) -> Cycle | None:
     """A cycle with exactly one anti-dependency: a path from its end back to its start by dependencies alone."""
     is_anti = (g.kind & sort.anti) != 0
-    flat = Graph(g.transactions, g.size, g.src // width * width, g.dst // width * width, g.kind, g.at)
+    flat = Graph(g.transactions, g.size, g.src // width * width, g.dst // width * width, g.kind, g.version)
     by_source = flat.only(~is_anti).adjacency()
     numbers = np.flatnonzero(~is_anti)
     best: tuple[int, list[int], int] | None = None
@@ -246,7 +246,7 @@ def _collapse(g: Graph, path: Sequence[int], width: int) -> Cycle:
     for e in turned:
         k = int(g.kind[e])
         if k != THROUGH:
-            kind, key = k, int(g.at[e]) if int(g.at[e]) >= 0 else key
+            kind, key = k, int(g.version[e]) if int(g.version[e]) >= 0 else key
         v = int(g.dst[e]) // width
         if v < g.transactions:
             nodes.append(start)

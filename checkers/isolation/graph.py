@@ -56,7 +56,7 @@ class Graph:
     src: Ints
     dst: Ints
     kind: Ints
-    at: Ints
+    version: Ints
 
     @property
     def edges(self) -> int:
@@ -65,7 +65,7 @@ class Graph:
 
     def only(self, keep: npt.NDArray[np.bool_]) -> Graph:
         """The graph with only the selected edges."""
-        return Graph(self.transactions, self.size, self.src[keep], self.dst[keep], self.kind[keep], self.at[keep])
+        return Graph(self.transactions, self.size, self.src[keep], self.dst[keep], self.kind[keep], self.version[keep])
 
     def promised(self, loose: Bools, unknown: Bools) -> Graph:
         """The graph with only the edges that promises imply.

@@ -233,7 +233,7 @@ class _KeySoFar:
     intermediate: set[Any] = field(default_factory=set)
     lists: list[list[Any]] = field(default_factory=list)
     readers: list[int] = field(default_factory=list)
-    again: list[Reread] = field(default_factory=list)
+    rereads: list[Reread] = field(default_factory=list)
     ambiguous: bool = False
 
 
@@ -307,7 +307,7 @@ def _touched_again(seen: _Reading, n: int, t: Transaction) -> None:
                 key.readers.append(n)
             else:
                 reread = Reread(n, k, before[0], before[1], now)
-                key.again.append(reread)
+                key.rereads.append(reread)
                 seen.rereads.append(reread)
             state[k] = now, [], before is None or before[0] is None
             continue
@@ -329,7 +329,7 @@ def _touched_again(seen: _Reading, n: int, t: Transaction) -> None:
 
 def _ordered(key: _KeySoFar, first: int, outcome: Sequence[bool]) -> ListKey:
     """The order of a key's versions: the longest list that was read, as far as it can be one. ``outcome``: which transactions failed."""
-    lists = [*key.lists, *(r.now for r in key.again)] if key.again else key.lists
+    lists = [*key.lists, *(r.now for r in key.rereads)] if key.rereads else key.lists
     longest: list[Any] = max(lists, key=len, default=[])
     odd = [n for n, v in enumerate(lists) if v is not longest and longest[: len(v)] != v]
     order = longest[: first_repeated(longest)]
@@ -343,7 +343,7 @@ def _ordered(key: _KeySoFar, first: int, outcome: Sequence[bool]) -> ListKey:
         key.writers,
         key.intermediate,
         lists,
-        [*key.readers, *(r.reader for r in key.again)],
+        [*key.readers, *(r.reader for r in key.rereads)],
         len(key.lists),
         longest,
         odd,

@@ -125,13 +125,13 @@ class AcceptedAnomalies:
         yield from (("expected", e) for e in self.expect)
         yield from (("allowed", e) for e in self.allow)
 
-    def by(self, a: Anomaly) -> tuple[Mark, AnomalyEntry] | None:
+    def entry_for(self, a: Anomaly) -> tuple[Mark, AnomalyEntry] | None:
         """The entry that covers an anomaly; None if there is none."""
         return next(((m, e) for m, e in self._each() if covers(e, a, a.table in self.strict)), None)
 
     def mark(self, a: Anomaly) -> Mark | Literal[""]:
         """``expected`` or ``allowed`` if an entry covers an anomaly."""
-        found = self.by(a)
+        found = self.entry_for(a)
         return "" if found is None else found[0]
 
     def missing(self, found: Iterable[Anomaly]) -> Entries:
@@ -144,7 +144,7 @@ class AcceptedAnomalies:
         counts: Counter[tuple[str, AnomalyEntry, str, str]] = Counter()
         tables: dict[tuple[str, AnomalyEntry, str, str], set[str]] = {}
         for a in found:
-            if (by := self.by(a)) is not None:
+            if (by := self.entry_for(a)) is not None:
                 group = (ENTRY_KEYS[by[0]], by[1], a.name, a.checker)
                 counts[group] += 1
                 tables.setdefault(group, set()).update((a.table,) if a.table is not None else ())
@@ -155,7 +155,7 @@ class AcceptedAnomalies:
         said: dict[str, None] = {}
         for a in found:
             meant = next((x for x in self._each() if x[1].finds(a)), None)
-            if meant is not None and self.by(a) is None:
+            if meant is not None and self.entry_for(a) is None:
                 said.setdefault(f"{keys[meant[0]]}: {too_little(meant[1], a, a.table in self.strict)}")
         return tuple(said)
 

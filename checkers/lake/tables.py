@@ -55,7 +55,7 @@ class TableSchema:
     """One table."""
 
     name: str
-    one: str
+    row_of: str
     columns: tuple[LakeColumn, ...]
 
     @cached_property
@@ -252,7 +252,7 @@ def documented() -> str:
         lines = [
             f"### `{t.name}`",
             "",
-            f"One row for {t.one}.",
+            f"One row for {t.row_of}.",
             "",
             "| column | type | unit | what it is |",
             "|---|---|---|---|",

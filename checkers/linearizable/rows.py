@@ -388,7 +388,7 @@ class TableRows(Model):
         if write.loose and self.guide is None:
             return None  # one that began earlier may have scanned what another cannot have
         kind, about = write.kind, write.touches
-        if not kind.told or kind.signs or kind.inserts != "nothing":
+        if not kind.by_facts or kind.signs or kind.inserts != "nothing":
             return None
         if kind.deletes and about.predicate is None:
             return ("delete", self._named(write))

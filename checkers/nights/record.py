@@ -109,7 +109,7 @@ class NightRun:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def told(self) -> tuple[Happened, ...]:
+    def by_kind(self) -> tuple[Happened, ...]:
         """What happened by kind; in a line of an older icequake a kind is a name of anomalies."""
         return self.happened or tuple(self._of_name(s) for s in self.kinds if s.same_as is None)
 

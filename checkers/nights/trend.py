@@ -77,7 +77,7 @@ def point(lines: Iterable[NightRun], cell: Cell) -> CellNight | None:
     if not mine:
         return None
     harmed: Counter[str] = Counter()
-    for h in (h for line in mine for h in line.told):
+    for h in (h for line in mine for h in line.by_kind):
         harmed.update(h.harmed)
     failed = sum(line.ended == "invalid" for line in mine)
     return CellNight(

@@ -150,7 +150,7 @@ class OnlineTable:
         elif o.type == "ok" and o.indices[-1] < self._newest:
             self.close("a commit in another order than real time")
         elif o.type == "ok" and position > self._window.base:
-            self._window.at(position).acknowledged = o.indices[-1]
+            self._window.commit_at(position).acknowledged = o.indices[-1]
 
     # --- versions
 
@@ -247,9 +247,9 @@ class OnlineTable:
         self._counts.reads += 1
         if seen < first:
             why = f"it returned rows as they were {first - seen} commits before what was certain when it was invoked"
-            self._hold(o, self._found("stale-read", o, why, (w.at(seen + 1).commit.snapshot_id,)))
+            self._hold(o, self._found("stale-read", o, why, (w.commit_at(seen + 1).commit.snapshot_id,)))
         elif seen > w.base:
-            w.at(seen).read = min(w.at(seen).read, o.indices[-1])
+            w.commit_at(seen).read = min(w.commit_at(seen).read, o.indices[-1])
 
     # --- captures
 

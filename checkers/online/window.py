@@ -56,13 +56,13 @@ class StateWindow:
         """Number of kept things, for bounds of memory: commits and rows."""
         return len(self._made) + len(self.state)
 
-    def at(self, position: int) -> Made:
+    def commit_at(self, position: int) -> Made:
         """The commit at a position above ``base``."""
         return self._made[position - self.base - 1]
 
     def commits(self, position: int) -> list[Commit]:
         """The commits after a position that is kept."""
-        return [self.at(p).commit for p in range(position + 1, self.top + 1)]
+        return [self.commit_at(p).commit for p in range(position + 1, self.top + 1)]
 
     def reached(self, event: int, *, reads: bool = False) -> int:
         """The highest position that main had certainly reached before an event: by acknowledgements, with ``reads`` also by reads.
@@ -71,7 +71,7 @@ class StateWindow:
             NotJudged: it is not kept.
         """
         for p in range(self.top, self.base, -1):
-            made = self.at(p)
+            made = self.commit_at(p)
             if made.acknowledged < event or (reads and made.read < event):
                 return p
         if self.base:
@@ -96,7 +96,7 @@ class StateWindow:
         state = self.state.copy()
         yield state
         for p in range(self.top, first, -1):
-            change = self.at(p).changes
+            change = self.commit_at(p).changes
             state.apply(change.added, change.removed)
             yield state
 
@@ -108,7 +108,7 @@ class StateWindow:
             if not any(off.values()):
                 yield p
             if p > low:
-                change = self.at(p).changes
+                change = self.commit_at(p).changes
                 off.update(r for r in change.added if key in (None, r.id))
                 off.subtract(r for r in change.removed if key in (None, r.id))
 

@@ -116,8 +116,8 @@ class TableReads:
             back = t.set_backs.get(version.metadata)
             if back is not None:  # a rollback took effect here
                 latest = max(latest, back.invoked)
-                if back.by.type == "ok" and back.by.completed is not None and back.certain and back.moved:
-                    acks.append((back.by.completed.index, p, back.by))
+                if back.operation.type == "ok" and back.operation.completed is not None and back.certain and back.moved:
+                    acks.append((back.operation.completed.index, p, back.operation))
             c = t.snapshots.get(version.snapshot) if version.snapshot is not None else None
             o = t.everything.get(c.op) if c is not None and c.op is not None else None
             if c is not None and o is not None and c.snapshot_id not in shown:

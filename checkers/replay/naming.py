@@ -321,13 +321,13 @@ class Naming:
             text += "Main had that snapshot once and was set back below it, so what is there now was made of rows that were never written."
         elif self.t.newest_until_set_back(version, self.o):
             text += (
-                f"The {explain.operation(back.by)} took that snapshot out of main while this one was under way. The table is serializable: "
-                "in no order of the two is the effect of this one there and the rows gone that it has read."
+                f"The {explain.operation(back.operation)} took that snapshot out of main while this one was under way. The table is "
+                "serializable: in no order of the two is the effect of this one there and the rows gone that it has read."
             )
         else:
             text += (
-                f"The {explain.operation(back.by)} had taken that snapshot out of main, or another commit had followed it, before this one was "
-                "invoked: it scanned a state that was no longer there."
+                f"The {explain.operation(back.operation)} had taken that snapshot out of main, or another commit had followed it, before this "
+                "one was invoked: it scanned a state that was no longer there."
             )
         documented = source_of_blind_append(self.t.spec, self.o) if back is not None else None
         return self._make("vanished-read", text, [lost], [*self.real.removed, *self.real.added], documented)

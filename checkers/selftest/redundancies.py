@@ -14,13 +14,13 @@ class Redundancy:
     """One thing that the log says in two places.
 
     Attributes:
-        one, other: the places.
+        first, second: the places.
         rules: names of the anomalies of ``metadata`` that tell a difference, with spaces between them; empty: the reader refuses it.
         bugs: planted bugs that differ there, with spaces between them; none for what is refused.
     """
 
-    one: str
-    other: str
+    first: str
+    second: str
     rules: str = ""
     bugs: str = ""
 
@@ -236,7 +236,7 @@ def section() -> str:
     ]
     for x in REDUNDANCIES:
         held = f"**held** by {_words(x.rules)} (bugs {_words(x.bugs)})" if x.rules else "**refused**"
-        lines.append(f"| {x.one} | {x.other} | {held} |\n")
+        lines.append(f"| {x.first} | {x.second} | {held} |\n")
     return "".join(lines)
 
 

@@ -34,11 +34,11 @@ class EntryColumn(NamedTuple):
 
     file: FileEntry
     id: int
-    said: ColumnStatistics
+    statistics: ColumnStatistics
 
     def changed(self, **fields: object) -> FileEntry:
         """The file with an entry that says something else of the column."""
-        every = columns(self.file.columns or "") | {self.id: self.said._replace(**fields)}  # type: ignore[arg-type]
+        every = columns(self.file.columns or "") | {self.id: self.statistics._replace(**fields)}  # type: ignore[arg-type]
         return replace(self.file, columns=columns_text(every.items()))
 
 
@@ -77,23 +77,23 @@ def below(value: Bound) -> Bound:
 
 def raised(p: CommitSite, x: EntryColumn) -> Planted | None:
     """The lower bound of a column in a data file is above its least value."""
-    return None if x.said.lower is None else entry(p, x, lower=above(x.said.lower))
+    return None if x.statistics.lower is None else entry(p, x, lower=above(x.statistics.lower))
 
 
 def lowered(p: CommitSite, x: EntryColumn) -> Planted | None:
     """The upper bound of a column in a data file is below its greatest value."""
-    upper = x.said.upper
+    upper = x.statistics.upper
     return None if upper is None or below(upper) == upper else entry(p, x, upper=below(upper))
 
 
 def elsewhere(p: CommitSite, x: EntryColumn) -> Planted | None:
     """The bounds of a column are those of another file, and have no value of this one."""
-    return entry(p, x, lower=1000, upper=2000) if x.said.kind == "i" else None
+    return entry(p, x, lower=1000, upper=2000) if x.statistics.kind == "i" else None
 
 
 def all_null(p: CommitSite, x: EntryColumn) -> Planted | None:
     """An entry says that all values of a column are null, so that only scans for nulls read the file."""
-    return entry(p, x, nulls=x.said.values) if x.said.values and not x.said.nulls else None
+    return entry(p, x, nulls=x.statistics.values) if x.statistics.values and not x.statistics.nulls else None
 
 
 def no_null(p: CommitSite, x: EntryColumn) -> Planted | None:
@@ -106,18 +106,18 @@ def no_null(p: CommitSite, x: EntryColumn) -> Planted | None:
 
 def miscounted(p: CommitSite, x: EntryColumn) -> Planted | None:
     """An entry counts more values in a column than the file has."""
-    return entry(p, x, values=x.said.values + p.w.rng.randint(1, 3)) if x.said.values else None
+    return entry(p, x, values=x.statistics.values + p.w.rng.randint(1, 3)) if x.statistics.values else None
 
 
 def all_nan(p: CommitSite, x: EntryColumn) -> Planted | None:
     """An entry says that all values of a column are NaN although the column has no such numbers, so that no scan reads the file."""
-    return entry(p, x, nans=x.said.values) if x.said.values and x.said.kind not in ("", "f") else None
+    return entry(p, x, nans=x.statistics.values) if x.statistics.values and x.statistics.kind not in ("", "f") else None
 
 
 def other_path(p: CommitSite, x: EntryColumn) -> Planted | None:
     """The bounds of a position delete file are the path of another data file, so that readers do not apply it."""
     others = [f for f in live(p.t.main[: p.k]).values() if f.content == "data" and f.columns is not None]
-    other = p.w.choose(f"{p.t.log.location}/{f.path}" for f in others if not str(x.said.lower).endswith(f.path))
+    other = p.w.choose(f"{p.t.log.location}/{f.path}" for f in others if not str(x.statistics.lower).endswith(f.path))
     return entry(p, x, lower=other, upper=other) if other is not None and x.id == FILE_PATH else None
 
 

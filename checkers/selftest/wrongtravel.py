@@ -101,14 +101,14 @@ class TravelSite:
 
     w: World
     t: GoodTable
-    at: int
+    before: int
     first: int
     last: int
 
     def gets(self, back: int, snapshot: int) -> Planted:
         """The run in which it asks for what was current so many snapshots ago, and gets this one."""
         more = travel(self.t, edits.fresh(self.w.events), "time-travel", back, snapshot)
-        return self.w.planted("time-travel", events=edits.inserted(self.w.events, self.at, more))
+        return self.w.planted("time-travel", events=edits.inserted(self.w.events, self.before, more))
 
     def possible(self, back: int) -> set[int | None]:
         """What it may get."""
@@ -142,7 +142,7 @@ def to_one_of(
 
 def expired(s: TravelSite) -> Planted | None:
     """A time travel gets a snapshot whose expiry had been acknowledged before."""
-    if any(o.completed is None or o.type == "info" or o.completed.index >= s.at for o in s.t.expiries):
+    if any(o.completed is None or o.type == "info" or o.completed.index >= s.before for o in s.t.expiries):
         return None  # one that is under way may have dropped them only later
     versions = s.t.log.metadata
     for n in range(1, len(versions)):

@@ -131,7 +131,7 @@ class TableHistory:
         if by_strangers(self._t.log.commits, self._t.ops):
             return out
         for s, _, able in self._t.drops:
-            if s.again or s.gap:
+            if s.repeated or s.gap:
                 continue
             if able and all(o.type == "ok" and o.completed is not None for o in able):
                 last = max(able, key=lambda o: o.indices[-1])

@@ -55,7 +55,7 @@ class SetBack:
     Attributes:
         before: the version that was current.
         after: the version that made the older snapshot current.
-        by: the operation that explains it. Where several can, and another of them set main back elsewhere, it may have been that one.
+        operation: the operation that explains it. Where several can, and another of them set main back elsewhere, it may have been that one.
         invoked: the earliest event at which one that can explain it was invoked.
         certain: whether nothing else can explain it: the rollback was acknowledged and moved main, or was acknowledged or names its
             target while the operation that made that snapshot has no request under way that could make it current a second time.
@@ -65,7 +65,7 @@ class SetBack:
 
     before: Metadata
     after: Metadata
-    by: Operation
+    operation: Operation
     invoked: int
     certain: bool
     moved: bool
@@ -83,7 +83,7 @@ class Timeline:
         ops: this table's operations in invocation order.
         complete: whether the run reached its end.
         labels: whose the snapshots are that name no operation; ``log`` has those names already.
-        told: the log with every snapshot, if an operation committed several at once: ``log`` has one commit for them
+        full_log: the log with every snapshot, if an operation committed several at once: ``log`` has one commit for them
             (``checkers.timeline.several``).
         replaced: snapshots that replaced the table: ``log`` says that they follow others, the table's files that they have no parent.
     """
@@ -94,18 +94,18 @@ class Timeline:
     ops: tuple[Operation, ...]
     complete: bool
     labels: Labels = NONE
-    told: TableLog | None = None
+    full_log: TableLog | None = None
     replaced: frozenset[int] = frozenset()
 
     @property
     def of_every_snapshot(self) -> Timeline:
         """The same table with a commit for every snapshot: time travel reaches those that were never current, too."""
         # A timeline that kept itself would never go by itself.
-        return self if self.told is None else self._every_snapshot
+        return self if self.full_log is None else self._every_snapshot
 
     @cached_property
     def _every_snapshot(self) -> Timeline:
-        return replace(self, log=self.told or self.log, told=None)
+        return replace(self, log=self.full_log or self.log, told=None)
 
     @property
     def name(self) -> str:
@@ -348,7 +348,7 @@ class Timeline:
             unseen = step.latest if step.gap else unseen
             if before is not None and before.current != m.current:
                 until[before.current] = max(self._made_by(step), until.get(before.current, -1))
-            if before is None or step.passed or step.again or m.current is None or m.current == before.current:
+            if before is None or step.passed or step.repeated or m.current is None or m.current == before.current:
                 continue
             if all(c.snapshot_id != m.current for c in self.ancestors(before.current)):
                 continue
@@ -422,7 +422,7 @@ class Timeline:
         """Whether o may have scanned this version, which a rollback removed from main for good, as the newest: whether the evidence shows
         neither the rollback nor a later version to have been there before o was invoked."""
         back = None if version.snapshot is None else self.rolled_back(version.snapshot)
-        if back is None or (back.moved and _answered_before(back.by, o)):
+        if back is None or (back.moved and _answered_before(back.operation, o)):
             return False
         settled = self.settled(o.invoked.index)
         if settled and not self.main[settled - 1].metadata <= version.metadata < back.after.n:
@@ -468,7 +468,7 @@ class Timeline:
         target, rows = set_back_to(o), o.result.get("rows") if isinstance(o.result, dict) else None
         if o.type != "ok" or o.completed is None or target is None or o.completed.time >= self.seen_until:
             return False
-        if not self.rooted or not self.unbroken or any(s.by is o for s in self.set_backs.values()):
+        if not self.rooted or not self.unbroken or any(s.operation is o for s in self.set_backs.values()):
             return False
         if rows and list(rows[0]) == [target, target]:
             return False

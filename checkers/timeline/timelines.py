@@ -125,7 +125,7 @@ def _joined(log: TableLog, ops: Sequence[Operation], everything: Mapping[str, Op
 
     if not any(map(replaces, log.commits)):
         return log
-    made_from = {s.after.n: s.before for s in Chain(log, ops, everything).steps if not s.again}
+    made_from = {s.after.n: s.before for s in Chain(log, ops, everything).steps if not s.repeated}
     joined: dict[int, Commit] = {}
     for c in log.commits:
         before = made_from.get(c.metadata) if replaces(c) else None

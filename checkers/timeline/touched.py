@@ -34,7 +34,7 @@ def touches(o: Operation, table: TableSpec) -> Touches | None:
 def reads_rows(o: Operation) -> bool:
     """Whether it reads the rows that it touches as they are now, and returns them."""
     kind = KINDS.get(o.f)
-    return kind is not None and kind.verb == "read" and kind.told and not kind.travels
+    return kind is not None and kind.verb == "read" and kind.by_facts and not kind.travels
 
 
 def ids_named(o: Operation, table: TableSpec) -> tuple[int, ...]:

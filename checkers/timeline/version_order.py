@@ -55,7 +55,7 @@ class VersionStep(NamedTuple, Generic[M]):
         before: None for the first version of the log, and if the predecessor is not in the log.
         after: the version.
         passed: versions that were current after ``before`` and from which ``after`` does not descend: not empty for a fork.
-        again: the pointer returned to a version recorded before; ``after`` repeats it.
+        repeated: the pointer returned to a version recorded before; ``after`` repeats it.
         gap: versions between the two may be missing from the log.
         earliest, latest: bounds of when it was made, ns since the start of the run; see the module's docstring.
     """
@@ -63,7 +63,7 @@ class VersionStep(NamedTuple, Generic[M]):
     before: M | None
     after: M
     passed: tuple[M, ...]
-    again: bool
+    repeated: bool
     gap: bool
     earliest: int
     latest: int

@@ -144,7 +144,7 @@ def _fetch(lock: Lock, folder: Path, progress: Progress) -> None:
                 )
                 try:
                     while process.poll() is None:
-                        step.at(min(max(sizes(scratch, ".tar.gz"), default=0), lock.archive.size))
+                        step.move_to(min(max(sizes(scratch, ".tar.gz"), default=0), lock.archive.size))
                         try:
                             process.wait(_POLL_S)
                         except subprocess.TimeoutExpired:

@@ -226,7 +226,7 @@ class Ivy:
                             process.wait(timeout=0.3)
                             break
                         except subprocess.TimeoutExpired:
-                            step.at(sum(sizes(ivy_cache(self.home), *ARRIVING)))
+                            step.move_to(sum(sizes(ivy_cache(self.home), *ARRIVING)))
                 finally:
                     process.kill()
                     process.wait()

@@ -100,7 +100,7 @@ def _alone(handle: IO[str], home: Path, progress: Progress) -> Iterator[None]:
     if not _locked(handle):
         with progress.step("MinIO, which another process builds", None) as step:
             while not _locked(handle):
-                step.at(0, _last_words(minio_log(home)))
+                step.move_to(0, _last_words(minio_log(home)))
                 time.sleep(0.2)
     yield
 
@@ -186,7 +186,7 @@ def build(go: Path, source: Path, output: Path, environment: Mapping[str, str], 
         for line in _lines([str(go), "list", "-mod=readonly", "-deps", "."], source, environment):
             if line.startswith("go: downloading"):
                 downloads += 1
-                step.at(downloads, line.removeprefix("go: downloading ").replace(" ", "@"))
+                step.move_to(downloads, line.removeprefix("go: downloading ").replace(" ", "@"))
             else:
                 packages += 1
     with progress.step("building MinIO", packages) as step:
@@ -195,7 +195,7 @@ def build(go: Path, source: Path, output: Path, environment: Mapping[str, str], 
         for line in _lines([*command, "-o", str(output), "."], source, environment):
             if "/" in line or line.isidentifier():
                 compiled += 1
-                step.at(min(compiled, packages), line)
+                step.move_to(min(compiled, packages), line)
 
 
 def _lines(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[str]:

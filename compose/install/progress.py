@@ -18,7 +18,7 @@ Unit = Literal["bytes", "items"]
 class Step(Protocol):
     """One running step."""
 
-    def at(self, done: float, note: str = "") -> None:
+    def move_to(self, done: float, note: str = "") -> None:
         """``done`` of the step's total is finished; ``note`` describes the current work."""
 
 
@@ -86,7 +86,7 @@ class _Line:
     began: float = field(default_factory=time.monotonic)
     shown: float = field(default_factory=time.monotonic)
 
-    def at(self, done: float, note: str = "") -> None:
+    def move_to(self, done: float, note: str = "") -> None:
         now = time.monotonic()
         if now - self.shown < self.lines.every:
             return
@@ -109,7 +109,7 @@ class Bars:
             task = bars.add_task(name, total=total, note="")
 
             class Bar:
-                def at(self, done: float, note: str = "") -> None:
+                def move_to(self, done: float, note: str = "") -> None:
                     bars.update(task, completed=done, note=note)
 
             yield Bar()

@@ -50,12 +50,12 @@ class Cleanup:
 
     Attributes:
         terminated: Processes that were still running and that it ended; none after a run that stopped its services itself.
-        left: Processes that did not end even after SIGKILL (in an uninterruptible system call).
+        survivors: Processes that did not end even after SIGKILL (in an uninterruptible system call).
         folders: Folders that could not be removed.
     """
 
     terminated: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
+    survivors: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
 
 
@@ -182,7 +182,7 @@ def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
         remaining = of_run(run_id)
     return Cleanup(
         terminated=tuple(name for key, name in seen.items() if key not in {(p.pid, p.started) for p in remaining}),
-        left=tuple(f"{process.name} ({process.pid})" for process in remaining),
+        survivors=tuple(f"{process.name} ({process.pid})" for process in remaining),
         folders=tuple(_remove(folders)),
     )
 
@@ -286,10 +286,10 @@ def main(arguments: Sequence[str]) -> int:
     _wait_for_end_of(int(read_end), parent)
     done = clean_up(run_id, folders)
     try:
-        print(json.dumps({"terminated": done.terminated, "left": done.left, "folders": done.folders}), flush=True)
+        print(json.dumps({"terminated": done.terminated, "left": done.survivors, "folders": done.folders}), flush=True)
     except OSError:  # the reader is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 1 if done.left or done.folders else 0
+    return 1 if done.survivors or done.folders else 0
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ class Certify:
         catalogs: how each is called → a name of the library, or the path of a file.
         asked: the requirements.
         repeat: how often each is asked; None: as each says.
-        said: hears each answer.
+        finished: hears each answer.
         serve: (name or path, folder of its logs, watcher) → its server.
     """
 
@@ -69,7 +69,7 @@ class Certify:
     watcher: Watcher
     repeat: int | None = None
     rounds: int = ROUNDS
-    said: Callable[[RequirementResult], object] = lambda _: None
+    finished: Callable[[RequirementResult], object] = lambda _: None
     serve: Callable[[str, Path, Watcher], AbstractContextManager[ServerDescription]] = serving
     answers: list[RequirementResult] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Certify:
                 name=lambda job: f"{job[0]} {job[1].id}",
                 made=lambda job: (job[0], job[1].id) in known,
                 unit="requirements",
-                finished=lambda answers: [self.said(a) for a in answers],
+                finished=lambda answers: [self.finished(a) for a in answers],
             ).go()
 
     def certificate(self, command: str) -> Certificate:

@@ -151,7 +151,7 @@ class CertifyOptions(Options):
             voice.keep(f"{len(self._asked)} requirements, {', '.join(self._catalogs)}: {into}")
             stopping.current().way_on = lambda: f"continue with: {goes_on}"
             whole = Certify(
-                self._catalogs, self._asked, into, voice, self.repeat, said=lambda a: voice.keep(page.line_of(a))
+                self._catalogs, self._asked, into, voice, self.repeat, finished=lambda a: voice.keep(page.line_of(a))
             )
             try:
                 whole.go()

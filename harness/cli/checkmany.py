@@ -50,7 +50,7 @@ def show(
     _say_way_on(found, total)
     for t in _judged_lines(runs, datasets, engine, master, pages=pages):
         found.append(t)
-        typer.echo(f"{t.mark} {t.run}: {t.said}")
+        typer.echo(f"{t.mark} {t.run}: {t.sentence}")
     place = {run: n for n, run in enumerate(runs)}
     found.sort(key=lambda t: (place.get(t.run, total), t.run))
     for line in summary(found, time.monotonic() - began):

@@ -156,7 +156,7 @@ def _add(found: Any, folders: list[RunFolder], *, again: bool, quiet: bool) -> i
             say=lambda line: typer.echo(f"icequake: {line}", err=True),
             progress=voice.progress,
         )
-    parts = [f"{len(out.added)} added", f"{len(out.there)} already there", f"{len(out.skipped)} skipped"]
+    parts = [f"{len(out.added)} added", f"{len(out.present)} already there", f"{len(out.skipped)} skipped"]
     typer.echo(f"{found.place.name}: {', '.join(parts)}")
     return 0
 

@@ -253,7 +253,7 @@ class RunOptions(Options):
             code = judge(folder, lake=place_of(self.lake, self.store))
         for sentence in (*order_words(folder), *(not_recorded(folder) if code == 1 else ())):
             typer.echo(f"  order       {sentence}")
-        _say_left(settings.external, run.left)
+        _say_left(settings.external, run.leftovers)
         _say_notes(run.notes)
         return code
 
@@ -263,7 +263,7 @@ def _executed(run: Run, folder: RunFolder, external: External) -> None:
     try:
         run.execute()
     except BaseException as e:
-        _say_left(external, run.left, error=True)
+        _say_left(external, run.leftovers, error=True)
         _say_notes(run.notes, error=True)
         if isinstance(e, Exception) and folder.began:
             typer.echo(f"icequake: the run did not come to its end; {way_on(folder)}", err=True)

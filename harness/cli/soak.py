@@ -237,8 +237,8 @@ class SoakOptions(Options):
         kept_in = place_of(self.lake, self.store)
         rows = into / record.ROWS if self.lake is None else None
         publishing = keeping(kept_in, publish, voice.say, rows)
-        whole = Soak(order, into, voice, publishing, said=tell, stopping=shown.meanwhile)
-        whole.told = lambda found: shown.show(f"  {soakwords.find_of(found)}")
+        whole = Soak(order, into, voice, publishing, run_finished=tell, stopping=shown.meanwhile)
+        whole.find_finished = lambda found: shown.show(f"  {soakwords.find_of(found)}")
         return whole
 
     def _go(self, whole: Soak, shown: _Shown) -> Exception | None:

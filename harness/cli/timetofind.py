@@ -163,7 +163,7 @@ class TimeToFindOptions(Options):
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
             voice = frame.voice
             keeps = keeping(kept_in, publish, voice.say)
-            whole = TimeToFind(plan, into, voice, keeps, said=lambda search: voice.keep(page.line_of(search)))
+            whole = TimeToFind(plan, into, voice, keeps, finished=lambda search: voice.keep(page.line_of(search)))
             if self.report:
                 return
             voice.keep(f"{len(self._chosen)} defects, {len(plan.searches())} searches: {into}")

@@ -234,7 +234,7 @@ class Compare:
         try:
             run.execute()
         finally:
-            for statement in run.left:
+            for statement in run.leftovers:
                 watcher.say(f"left as evidence (--clean drops it): {statement}")
 
     def _installation(self, contender: Contender) -> Installation:

@@ -402,7 +402,7 @@ class _Proving:
                 unit=f"scenarios of {key[0]}",
                 at_once=seats,
                 hide=stacks.hide,
-                finished=self.told,
+                finished=self.report,
             ).go()
             if self.on is not None or key[0] in self.own:
                 stacks.end(key)
@@ -430,7 +430,7 @@ class _Proving:
         folder = None if attempt.folder is None else str(attempt.folder.path)
         return [_line(job, Proof(job[0].scenario, "not run", (why,), folder, attempt.seconds))]
 
-    def told(self, lines: Sequence[Proven]) -> None:
+    def report(self, lines: Sequence[Proven]) -> None:
         """Say what a scenario came to."""
         for proof in (x.proof for x in lines):
             self.finished(proof)

@@ -78,7 +78,7 @@ class Soak:
         publish: writes what people read, such as the page, into the folder of a judged run.
         start: starts a stack; ``judge``: checks a run's folder and publishes what it found.
         clock: seconds.
-        said: called with each run that has ended; ``told``: with each anomaly that was replayed and shrunk.
+        run_finished: called with each run that has ended; ``find_finished``: with each anomaly that was replayed and shrunk.
         open_runner: makes what replays and shrinks.
         stopping: called with the night so far when the user stops it, before anything is waited for.
 
@@ -95,8 +95,8 @@ class Soak:
     judge: Judge = judge_run
     bounds: TimeLimits = field(default_factory=TimeLimits)
     clock: Callable[[], float] = time.monotonic
-    said: Callable[[NightRun], None] = lambda _: None
-    told: Callable[[Find], None] = lambda _: None
+    run_finished: Callable[[NightRun], None] = lambda _: None
+    find_finished: Callable[[Find], None] = lambda _: None
     open_runner: OpenRunner = soakfinds.on_warm
     stopping: Callable[[Night], object] = lambda _: None
     stopped: bool = False
@@ -256,8 +256,8 @@ class Soak:
             return True
         if suite.stop_on_anomaly and any(self.night.new_of(x) for x in self._lines):
             return True
-        if self._execution.left >= MOST_LEFT:
-            self._stopped = f"{self._execution.left} runs did not end in any way"
+        if self._execution.unfinished >= MOST_LEFT:
+            self._stopped = f"{self._execution.unfinished} runs did not end in any way"
         else:
             self._stopped = self.room.make()
         return self._stopped is not None
@@ -281,7 +281,7 @@ class Soak:
     def _say(self, lines: Iterable[NightRun]) -> None:
         for line in lines:
             self.room.largest = max(self.room.largest, line.disk)
-            self.said(line)
+            self.run_finished(line)
 
     def _drop_logs(self) -> None:
         """Remove the logs of stacks that were closed, unless a run that is kept needs them; who stopped the night may want to see all."""
@@ -389,7 +389,7 @@ class Soak:
 
     def _tell(self, found: Iterable[Find]) -> None:
         for find in found:
-            self.told(find)
+            self.find_finished(find)
 
     def _due(self, lines: Iterable[NightRun]) -> Iterator[Job]:
         o, limits = self.order, self.order.suite.shrink
@@ -398,7 +398,7 @@ class Soak:
                 continue
             for name in finds.due(line, self.night.new_of(line), self._finds):
                 # Meanwhile another one may have shown it, too, or too much may go on.
-                if self._execution.left < MOST_LEFT and name in finds.due(line, [name], self._finds):
+                if self._execution.unfinished < MOST_LEFT and name in finds.due(line, [name], self._finds):
                     seconds = min(limits.longest, limits.budget - sum(f.seconds for f in self._finds))
                     job = Job(self.into, line, name, o.file.catalog_of(line.cell), seconds, limits.replays, o.commands)
                     yield job.resumed()
@@ -446,7 +446,7 @@ class Soak:
         if attempt.folder is None:
             line = self._blank(PlannedRun(job.line.cell, 0, 0), attempt)
             self._journal.append(line := replace(line, reason=why, used=self.used))
-            self.said(line)
+            self.run_finished(line)
             return []
         seconds = round(job.spent + attempt.seconds, 1)
         return [replace(job.find(), reason=why, seconds=seconds, used=round(self.used, 3))]

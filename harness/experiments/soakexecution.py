@@ -57,7 +57,7 @@ class Execution:
 
     Attributes:
         given_up: catalog and release → why their stack is no longer tried.
-        left: how many runs ended in no way.
+        unfinished: how many runs ended in no way.
         tried: the logs of the stack that was started last.
         closed: the logs of stacks that were closed.
         going: what runs on the stack.
@@ -71,7 +71,7 @@ class Execution:
     judge: Judge
     bounds: TimeLimits
     given_up: dict[Key, str] = field(default_factory=dict)
-    left: int = 0
+    unfinished: int = 0
     tried: Path | None = None
     closed: list[Path] = field(default_factory=list)
     going: Task[Any] | None = None
@@ -141,7 +141,7 @@ class Execution:
                 lease.end()
                 kill_marked()
                 if not task.wait(self.bounds.killed):
-                    self.left += 1
+                    self.unfinished += 1
                     late += "; what is left of it was left alone"
         self.going = None
         return late
@@ -150,6 +150,6 @@ class Execution:
         """What the checkers say of a run. Raises RunError: they do not end in time; and what they raise."""
         task = Task(f"judgement of {folder.path.name}", lambda: self.judge(folder, self.publish))
         if not task.ends(self.bounds.judging):
-            self.left += 1
+            self.unfinished += 1
             raise RunError(f"not within {self.bounds.judging:.0f} s")
         return task.result()

@@ -212,11 +212,11 @@ def shrink(
         asked = Trials(until, log, job.into, job.anomaly, Budget(REPLAYS * seconds, clock=clock), watcher)
         try:
             replays = _replays(run, asked, job.replays)
-            if replays.of:
+            if replays.runs:
                 blank = replace(blank, replays=str(replays))
                 watcher.say(f"{job.anomaly} shows again in {replays} replays of the whole run")
             asked.budget = Budget(max(0.0, SEARCH * seconds - (clock() - began)), clock=clock)
-            search = Shrink(run, job.into, asked, watcher, tries=TRIES, times=TIMES, rare=replays.failed < replays.of)
+            search = Shrink(run, job.into, asked, watcher, tries=TRIES, times=TIMES, rare=replays.failed < replays.runs)
             return find(_shrunk(job, search, until, blank))
         except BudgetSpent:
             return find(replace(blank, became="spent", reason=TOO_SHORT))

@@ -225,7 +225,7 @@ class TimeToFind:
         publish: writes what people read, such as the page, into the folder of a run that found a defect.
         start: starts a stack; ``judge``: checks a run's folder.
         clock: seconds.
-        said: called with each search that is over.
+        finished: called with each search that is over.
     """
 
     order: SearchPlan
@@ -235,7 +235,7 @@ class TimeToFind:
     start: Start = start_bench
     judge: Judge = judge_run
     clock: Callable[[], float] = time.monotonic
-    said: Callable[[DefectSearch], None] = lambda _: None
+    finished: Callable[[DefectSearch], None] = lambda _: None
     _going: DefectSearch | None = None
     """What is known of the search that goes on."""
     _journal: Journal[DefectSearch] = field(init=False)
@@ -287,7 +287,7 @@ class TimeToFind:
 
     def _tell(self, lines: Sequence[DefectSearch]) -> None:
         for search in lines:
-            self.said(search)
+            self.finished(search)
 
     def _start(self, key: Key, logs: Path, _: WarmSearch | None) -> contextlib.closing[WarmSearch]:
         own = [d for d in self.order.defects if stack_of(d) == key]

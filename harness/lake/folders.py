@@ -151,12 +151,12 @@ class AddResult:
 
     Attributes:
         added: names of runs that were added.
-        there: names of runs that were in the lake before.
+        present: names of runs that were in the lake before.
         skipped: folder → why it cannot be added.
     """
 
     added: list[str] = field(default_factory=list)
-    there: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)
     skipped: dict[Path, str] = field(default_factory=dict)
 
 
@@ -222,7 +222,7 @@ def add_all(
         progress(n, len(folders))
         name = name_of(folder.path)
         if name in held and not again and _same(folder, held[name].namespace):
-            adding.out.there.append(name)
+            adding.out.present.append(name)
             continue
         if name in adding.names:
             adding.flush()

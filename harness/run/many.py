@@ -36,13 +36,13 @@ class RunResult:
 
     Attributes:
         run: its folder; of a dataset, its name there.
-        said: the verdict in words; of a run that could not be judged, why.
+        sentence: the verdict in words; of a run that could not be judged, why.
         anomalies: name → number of those against the run or expected of it.
     """
 
     run: str
     valid: Validity | Literal["unjudged"]
-    said: str
+    sentence: str
     anomalies: dict[str, int]
 
     @property
@@ -52,7 +52,7 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """For a file."""
-        return {"run": self.run, "valid": self.valid, "said": self.said, "anomalies": self.anomalies}
+        return {"run": self.run, "valid": self.valid, "said": self.sentence, "anomalies": self.anomalies}
 
 
 def judged(run: str, publish: Publish[object] | None = None, engine: Engine = "auto") -> RunResult:

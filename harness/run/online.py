@@ -161,7 +161,7 @@ class OnlineCheck:
                 work()
             except Exception as e:
                 self.error = self._hide(f"{type(e).__name__}: {e}")
-                self._settings.told(f"the check during the run failed ({self.error}); the run goes on without it")
+                self._settings.news(f"the check during the run failed ({self.error}); the run goes on without it")
 
     def _work(self) -> None:
         while True:
@@ -179,7 +179,7 @@ class OnlineCheck:
         found: list[OnlineFinding] = self._online.found
         new, self._shown = found[self._shown :], len(found)
         for f in new:
-            self._settings.told(self._hide(f"anomaly: {f}"))
+            self._settings.news(self._hide(f"anomaly: {f}"))
         closed = {t: why for t, why in self._online.counts.closed.items() if t not in self._closed}
         self._closed |= closed.keys()
         for why in dict.fromkeys(closed.values()):
@@ -188,7 +188,7 @@ class OnlineCheck:
             self._nameless |= why == NAMELESS
             tables = listing(t for t, reason in closed.items() if reason == why)
             further = "; further such tables are only counted" if why == NAMELESS else ""
-            self._settings.told(
+            self._settings.news(
                 f"closed: table {tables}: {why}; what comes now is left to the check of the whole run{further}"
             )
         if new and self._settings.stop and self._end_load is not None:

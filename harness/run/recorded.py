@@ -68,7 +68,7 @@ class _Request:
     Attributes:
         made: the metadata file that a commit put in place, or the one that a load got.
         base, new: of a commit: what it builds on, and what replaces it.
-        again: the proxy sent the request once more, or later.
+        resent: the proxy sent the request once more, or later.
         file: of a request to the object store: the path of what it reads or deletes.
     """
 
@@ -81,7 +81,7 @@ class _Request:
     base: str | None
     new: str | None
     faults: tuple[str, ...]
-    again: bool
+    resent: bool
     file: str = ""
 
 
@@ -313,8 +313,8 @@ def _served(requests: Sequence[_Request]) -> list[_Request]:
             order.insert(i, order.pop(j))
             if j == i + 1 and _first(order[j], order[i], made):
                 break
-    late = {r.moment for r in order if r.again and any(f.startswith("late") for f in r.faults)}
-    return [r for r in order if not r.again or r.moment in late]
+    late = {r.moment for r in order if r.resent and any(f.startswith("late") for f in r.faults)}
+    return [r for r in order if not r.resent or r.moment in late]
 
 
 def _first(request: _Request, other: _Request, made: Mapping[str, int]) -> bool:
@@ -373,7 +373,7 @@ def _faults(
     """The faults with what they struck; faults of requests that struck none are left out."""
     by_window: dict[int, list[Moment]] = defaultdict(list)
     for r in requests:
-        if r.again:
+        if r.resent:
             continue
         for name in r.faults:
             on = [n for n, w in enumerate(windows) if w.fault.name == name and w.start <= r.end]

@@ -62,7 +62,7 @@ class Run:
         standing: a running stack to use; None: the run starts its own.
 
     Attributes:
-        left: statements that drop, in order, what this run left in a user-supplied catalog.
+        leftovers: statements that drop, in order, what this run left in a user-supplied catalog.
         notes: sentences about the secrets of this run: which are too short to be searched for, and which logs are gone.
     """
 
@@ -81,7 +81,7 @@ class Run:
         self._run = context_of(workload, folder, installation, settings, watcher)
         self._standing = standing
         self._order = settings.order or ordering_of(workload, self._run.writers, settings.seed, settings.seen)
-        self.left: tuple[str, ...] = ()
+        self.leftovers: tuple[str, ...] = ()
         self.notes = [] if self._run.too_short is None else [self._run.too_short]
         self._progress = PhaseProgress(watcher, workload)
         self._memory = PeakMemory()
@@ -223,7 +223,7 @@ class Run:
                 phases.final_reads()
         self._finish_log(follower, online)
         if run.settings.clean and tables.drop(slots[0]):
-            self.left = ()
+            self.leftovers = ()
         self._state["capture_errors"] = run.hide.value(list(follower.errors))
         self._state["writer_replacements"] = sum(s.replacements for s in slots)
 
@@ -243,7 +243,7 @@ class Run:
         run = self._run
         tables.create_namespace(slots[run.able("insert")[0]])
         if run.external.catalog is not None:
-            self.left = drop_commands(run.external.catalog.name, run.namespace, run.workload)
+            self.leftovers = drop_commands(run.external.catalog.name, run.namespace, run.workload)
         tables.create(slots)
 
     def _load(self, phases: Phases, board: Board | None, conductor: Conductor | None, recorder: Recorder) -> None:

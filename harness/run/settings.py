@@ -55,12 +55,12 @@ class OnlineSettings:
 
     Attributes:
         line: gets how far the run is, in one line, every ``every`` seconds.
-        told: gets each anomaly, which tables are closed and why, and why the check ended early if it failed.
+        news: gets each anomaly, which tables are closed and why, and why the check ended early if it failed.
         stop: whether the first anomaly ends the load.
     """
 
     line: Callable[[str], None]
-    told: Callable[[str], None]
+    news: Callable[[str], None]
     every: float = 10.0
     stop: bool = False
 

@@ -36,10 +36,10 @@ class Forced:
 
 @dataclass(slots=True)
 class _Place:
-    """A place in the order. ``again``: the service gets here what a fault sent later."""
+    """A place in the order. ``resent``: the service gets here what a fault sent later."""
 
     moment: Moment
-    again: bool = False
+    resent: bool = False
     state: str = "expected"  # then "held", "under way", "passed" or "given up"
     held: HeldRequest | None = None
 
@@ -93,7 +93,7 @@ class ReplayOrder(Policy):
         for m in order:
             self._places.append(_Place(m, m in seen))
             seen.add(m)
-        self._first = {p.moment: n for n, p in reversed([*enumerate(self._places)]) if not p.again}
+        self._first = {p.moment: n for n, p in reversed([*enumerate(self._places)]) if not p.resent}
         self._strikes: dict[Moment, Strike] = {}
         for f in faults:
             verb = f.fault.action
@@ -207,7 +207,7 @@ class ReplayOrder(Policy):
                 assert place.held is not None
                 going.append(self._go(place, self._cursor))
                 break
-            elif place.again:
+            elif place.resent:
                 self._send(place)
             elif (why := self._hopeless(place, now)) is not None:
                 self._give_up(place, why)
@@ -329,7 +329,7 @@ class ReplayOrder(Policy):
     def sent(self, moment: Moment, now: float) -> None:
         known = self.label(moment)
         for place in self._places[self._cursor :]:
-            if place.again and place.moment == known and place.state == "under way":
+            if place.resent and place.moment == known and place.state == "under way":
                 place.state = "passed"
                 return
 

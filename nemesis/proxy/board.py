@@ -56,7 +56,7 @@ class Hold:
     ) -> None:
         self.op = op
         self.since = since
-        self.left = nth
+        self.pending = nth
         """How many such requests are still to come, the held one included."""
         self.fault = fault
         self.service = service
@@ -368,8 +368,8 @@ class Board:
                         hold.since = None
                     continue
                 if (hold.service, hold.kind) == (service, request.kind):
-                    hold.left -= 1
-                    if hold.left:
+                    hold.pending -= 1
+                    if hold.pending:
                         continue
                     self._holds.remove(hold)  # it holds one request only: the writer's retries pass
                     self._reached.append(hold)

@@ -121,7 +121,7 @@ def squares(c: Coverage) -> dict[Kinds, Square]:
 
 def figures(c: Coverage) -> dict[str, list[PairCount]]:
     """Dimension → its values, in order."""
-    by_dimension = {name: c.by(name) for name in ("phase", "placement", "make")}
+    by_dimension = {name: c.counts_by(name) for name in ("phase", "placement", "make")}
     return {
         "phase of the first": [
             PairCount(x, *by_dimension["phase"][x], MEANT[x]) for x in PHASES if x in by_dimension["phase"]
@@ -181,7 +181,7 @@ def _unread(unread: Sequence[str]) -> list[str]:
 def _beside(c: Coverage) -> list[Block]:
     """The heat map."""
     found, kinds = squares(c), kinds_of(c)
-    names = ", ".join(x for x in PHASES if x in c.by("phase"))
+    names = ", ".join(x for x in PHASES if x in c.counts_by("phase"))
     empty = "No pair is possible: no workload of these runs has two writers that write."
     rows = [TableRow([first, *(_square(found.get((first, second))) for second in kinds)]) for first in kinds]
     legend = [(tag("i", "", f"sq h{n}"), text) for n, (_, text) in enumerate(STEPS)]

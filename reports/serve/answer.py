@@ -136,7 +136,7 @@ def _stored(index: Index, address: str, query: str) -> Response:
     if not address.endswith("/"):
         return _moved(f"/store{quote(unquote(address))}/")
     path = found.relative_to(index.store).as_posix().removeprefix(".")
-    run = index.one(path)
+    run = index.find(path)
     if run is not None and run.has_page and query != "files":
         try:
             return _file(files.within(index.store, f"{address}report.html"))

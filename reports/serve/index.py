@@ -196,7 +196,7 @@ class Index:
             self._known = found
             return sorted((e for _, e in found.values()), key=lambda e: e.key, reverse=True)
 
-    def one(self, path: str) -> RunEntry | None:
+    def find(self, path: str) -> RunEntry | None:
         """The run in a folder of the store, given with ``/`` and without links; None if it is no run."""
         folder = self.store / path
         if not any((folder / name).is_file() for name in ("plan.yaml", "history.jsonl")):

@@ -161,13 +161,13 @@ class ComparedLine:
     """What two runs have of one thing."""
 
     name: str
-    one: str
-    other: str
+    first: str
+    second: str
 
     @property
     def differs(self) -> bool:
         """Whether they are not the same."""
-        return self.one != self.other
+        return self.first != self.second
 
 
 def side_by_side(left_run: RunEntry, right_run: RunEntry) -> str:
@@ -175,7 +175,7 @@ def side_by_side(left_run: RunEntry, right_run: RunEntry) -> str:
     rows = []
     for group, lines in compared(left_run, right_run).items():
         rows.append(TableRow(head=group))
-        rows += [TableRow([x.name, x.one, x.other], mark="unlike" if x.differs else "") for x in lines]
+        rows += [TableRow([x.name, x.first, x.second], mark="unlike" if x.differs else "") for x in lines]
     columns = [TableColumn(""), *(TableColumn(words.shorten(e.path, 160), most=600) for e in (left_run, right_run))]
     runs = [joined((link(e.path, f"{address(e.path)}/"), _verdict(e)), " ") for e in (left_run, right_run)]
     banner = Banner("measured", "Two runs side by side", "Lines that differ are marked.")

@@ -103,7 +103,7 @@ def kinds(night: Night) -> list[FailureKind]:
     found: dict[tuple[object, ...], list[tuple[NightRun, Happened]]] = {}
     links: dict[tuple[object, ...], str | None] = {}
     for line in night.failures:
-        for h in line.told:
+        for h in line.by_kind:
             known = night.known_kind(h, line)
             key = (h.name, h.who, h.remedy, known, h.unreadable)
             found.setdefault(key, []).append((line, h))
@@ -223,7 +223,7 @@ def _consequence(k: FailureKind) -> str:
     if harm is None:
         return "Nobody explains what it means."
     line, first = k.runs[0]
-    others = [h for h in line.told if h.harm in GRAVE and {*h.tables} & {*first.tables}]
+    others = [h for h in line.by_kind if h.harm in GRAVE and {*h.tables} & {*first.tables}]
     if harm not in GRAVE and others:  # it must not say that the rows are right
         return f"By itself it changes no row{extent}; what else happened in its run did."
     return ((means.rows if means is not None else "") or harm.rows).format(of=extent)

@@ -124,7 +124,7 @@ def _cell(night: Night, cell: Cell, dimensions: Sequence[str]) -> TableRow:
             TableCell(words.grouped(done), sort=done),
             _figure("commits_per_s", None if p is None else p.throughput),
             _figure("retried", None if p is None else p.retries),
-            kinds.losses(kinds.harmed(h for x in lines for h in x.told)) or "–",
+            kinds.losses(kinds.harmed(h for x in lines for h in x.by_kind)) or "–",
         ],
         terminal=worst != "not run",
     )
@@ -157,8 +157,8 @@ def _runs(night: Night, lines: Sequence[NightRun]) -> list[Block]:
                     TableCell(places.of(night, x.cell), (f"{seed}{x.started[:19].replace('T', ' ')}",)),
                     TableCell(what, (*others, *gone)),
                     soakwords.harm(x),
-                    words.shorten(", ".join(dict.fromkeys(t for h in x.told for t in h.tables)), 120),
-                    words.shorten(", ".join(dict.fromkeys(h.who for h in x.told if h.who)), 120),
+                    words.shorten(", ".join(dict.fromkeys(t for h in x.by_kind for t in h.tables)), 120),
+                    words.shorten(", ".join(dict.fromkeys(h.who for h in x.by_kind if h.who)), 120),
                     "not kept" if href is None else link("open", href),
                 ],
                 below=joined(("again: ", tag("code", words.shorten(x.command, 800)))) if x.command else "",
@@ -172,7 +172,7 @@ def _runs(night: Night, lines: Sequence[NightRun]) -> list[Block]:
 def _happened(night: Night, x: NightRun) -> list[str]:
     """What a run lost, of each kind on a line with the link to its card, the gravest first; behind it the names."""
     out: list[str] = []
-    for h in sorted(x.told, key=lambda h: min(map(kinds.gravity, (h.name, *h.harmed)))):
+    for h in sorted(x.by_kind, key=lambda h: min(map(kinds.gravity, (h.name, *h.harmed)))):
         showed = "new" if night.known_kind(h, x) is None else "known"
         names = tag("span", f" {', '.join(h.names)}" if h.names else "", "muted")
         href = kinds.card_of(night, x, h)
@@ -230,7 +230,7 @@ def _knowns(night: Night) -> list[Block]:
         cells = {x.cell for x, _ in these}
         ran, showed = sum(x.cell in cells for x in night.runs), len({id(x) for x, _ in these})
         names = ", ".join(map(in_words, sorted({s.name for _, s in these})))
-        scenarios = dict.fromkeys(n for x, _ in these for h in x.told if h.link == link_ for n in h.scenarios)
+        scenarios = dict.fromkeys(n for x, _ in these for h in x.by_kind if h.link == link_ for n in h.scenarios)
         rules = dict.fromkeys(rule for n in scenarios if (rule := asks(n)))
         where = "; ".join(rules) or "as a scenario of the library shows it"
         rows.append(TableRow([names, where, *map(words.grouped, (ran, showed)), _discussed(link_)]))

@@ -41,8 +41,8 @@ def findings(night: Night, line: NightRun) -> str:
 
 def harm(line: NightRun) -> str:
     """How bad the gravest is that happened in a run; empty for a run without one, or names that nobody explains."""
-    harms = [h.harm for h in line.told if h.harm is not None]
-    unread = Harm.UNREADABLE if any(h.unreadable for h in line.told) else None
+    harms = [h.harm for h in line.by_kind if h.harm is not None]
+    unread = Harm.UNREADABLE if any(h.unreadable for h in line.by_kind) else None
     return str(unread or min(harms, key=lambda h: h.gravity)) if harms else ""
 
 

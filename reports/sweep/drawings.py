@@ -115,7 +115,7 @@ def curve(
         for p in line.points:
             place = (x_of(p.x), up(p.spread.median))
             inner: list[str] = [svg.title(f"{line.label} {x.parameter}={p.text}: {spread(f, p.spread)}".strip())]
-            if n in knees and knees[n].at is p and knees[n].shape == "knee":
+            if n in knees and knees[n].point is p and knees[n].shape == "knee":
                 inner.append(svg.element("circle", cx=place[0], cy=place[1], r=9.0, class_=f"knee {colour(n)}"))
             inner.append(svg.line(place[0], up(p.spread.low), place[0], up(p.spread.high), f"range-of {colour(n)}"))
             inner.append(svg.marks(shape(n), [place], 4.2, f"mark {colour(n)}"))

@@ -258,9 +258,9 @@ def _line_json(c: Comparison, f: Figure, x: Axis, line: Curve) -> dict[str, Any]
         "knee": None
         if k is None
         else {
-            x.parameter: k.at.text,
+            x.parameter: k.point.text,
             "shape": k.shape,
-            "value": k.at.spread.median,
+            "value": k.point.spread.median,
             "change_to_end": round(k.change, 4),
             "falls": k.falls,
             "certain": k.certain,

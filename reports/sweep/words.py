@@ -136,8 +136,8 @@ def throughput(c: Comparison, x: Axis, line: Curve, found: Knee) -> str:
     f = BY_KEY[THROUGHPUT]
     first, last = line.points[0], line.points[-1]
     lead = f"{line.label}: " if line.label else ""
-    here = f"{x.parameter}={found.at.text}"
-    reached = spread(f, found.at.spread)
+    here = f"{x.parameter}={found.point.text}"
+    reached = spread(f, found.point.spread)
     if found.shape == "grows":
         sentence = f"throughput still grows at {x.parameter}={last.text}, the largest value, with {reached} commits: its knee was not reached."
     elif found.shape == "flat":

@@ -171,7 +171,9 @@ def test_the_requests_of_a_table_are_found_without_reading_the_others(tmp_path: 
     path.write_bytes(one + other + b'{"kind":"load","table":"t"}\n' + one + b'{"kind":"commit"}\n')
     places = proxyplaces.TableLines(path, ["t", "u"])
     assert places.others == 1
-    assert {k: [path.read_bytes()[a:b] for a, b in proxyplaces._pairs(found)] for k, found in places._of.items()} == {
+    assert {
+        k: [path.read_bytes()[a:b] for a, b in proxyplaces._pairs(found)] for k, found in places._places.items()
+    } == {
         b'"table":"t"': [one, one],
         b'"table":"u"': [other],
     }

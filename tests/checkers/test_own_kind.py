@@ -148,7 +148,7 @@ class Stamp(UpdateRegister):
     """Sets the register and appends to the list: a new kind, of which its facts tell all."""
 
     name = "stamp"
-    told = True
+    by_facts = True
     sets = frozenset({"val", "log"})
 
     @staticmethod
@@ -169,7 +169,7 @@ class ReadTwo(ReadKey):
     """A read that says that it touches two ids: no checker of reads can take it for a read of one."""
 
     name = "read-two"
-    told = True
+    by_facts = True
 
     def touches(self, value: Arguments, table: TableSpec) -> Touches:
         return Touches((value["id"], value["id"] + 1))

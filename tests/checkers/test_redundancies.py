@@ -29,7 +29,7 @@ def runs() -> dict[str, Evidence]:
 
 
 def test_no_pair_is_listed_twice() -> None:
-    assert len({(x.one, x.other) for x in REDUNDANCIES}) == len(REDUNDANCIES) >= 40
+    assert len({(x.first, x.second) for x in REDUNDANCIES}) == len(REDUNDANCIES) >= 40
 
 
 @pytest.mark.parametrize("x", HELD, ids=lambda x: f"{x.one} {x.other}")
@@ -79,7 +79,7 @@ def test_a_pair_is_refused_with_file_and_line(x: Redundancy, runs: dict[str, Evi
     tablelog_file.write(log, path)
     assert tablelog_file.read(path) == log
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    REFUSED[x.one](lines)
+    REFUSED[x.first](lines)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(TableLogError, match=r"t\.jsonl:[0-9]+: "):
         tablelog_file.read(path)

@@ -345,7 +345,9 @@ def test_simulated_runs_are_measured_the_same_twice() -> None:
 def test_an_operation_means_the_same_until_rows_change_that_it_reads_or_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    mix = {f: 1 for f, kind in KINDS.items() if kind.told and kind.writes and f in {**MIX, **UPSERTING}} | {"read": 1}
+    mix = {f: 1 for f, kind in KINDS.items() if kind.by_facts and kind.writes and f in {**MIX, **UPSERTING}} | {
+        "read": 1
+    }
     tables = [TableSpec(name="a", mode="merge-on-read", partitions=2), TableSpec(name="b", partitioned=False)]
     never = 0
     for seed in range(25):

@@ -568,7 +568,7 @@ def test_the_size_of_what_arrives_can_be_asked_while_files_and_folders_go(tmp_pa
 def test_progress_is_lines_unless_a_person_is_watching() -> None:
     stream = io.StringIO()
     with for_stream(stream).step("jars", 2e6, "bytes") as step:
-        step.at(1e6)
+        step.move_to(1e6)
     assert stream.getvalue() == "icequake: jars (2 MB) ...\nicequake: jars: done in 0 s\n"
 
 
@@ -577,7 +577,7 @@ def test_progress_is_bars_for_a_person_and_lines_for_a_ci_job(monkeypatch: pytes
     with open(controller, "rb", buffering=0) as screen, open(terminal, "w") as stream:
         monkeypatch.delenv("CI", raising=False)
         with for_stream(stream).step("jars", 2e6, "bytes") as step:
-            step.at(1e6, "one.jar")
+            step.move_to(1e6, "one.jar")
         shown = b""
         while b"2.0/2.0 MB" not in shown:  # what a terminal shows comes in pieces; at the end of a step its bar is full
             shown += screen.read(4096)

@@ -179,7 +179,7 @@ def test_close_says_what_the_run_forgot_to_stop(sleeper: Callable[[str], subproc
     found = watchdog.close()
     assert [name.split()[-1] for name in found.terminated] == [f"({forgotten.pid})"]
     assert forgotten.wait(300) == -signal.SIGTERM
-    assert not found.left
+    assert not found.survivors
 
 
 def test_close_is_silent_when_nothing_is_left(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_close_is_silent_when_nothing_is_left(tmp_path: Path) -> None:
     watchdog = Watchdog("tidy", remove=[folder])
     watchdog.start()
     found = watchdog.close()
-    assert (found.terminated, found.left, found.folders) == ((), (), ())
+    assert (found.terminated, found.survivors, found.folders) == ((), (), ())
     assert not folder.exists()
 
 

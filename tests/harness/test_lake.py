@@ -315,7 +315,7 @@ def test_another_run_of_the_same_name_is_refused_and_changes_nothing(one_run: Pa
             lake.add([read(other)])
         said: list[str] = []
         out = add_all(lake, folders_in([tmp_path / "elsewhere"]), say=said.append)
-        assert (out.added, out.there, [*out.skipped]) == ([], [], [other.path.resolve()])
+        assert (out.added, out.present, [*out.skipped]) == ([], [], [other.path.resolve()])
         assert len(content(lake, "runs")) == 1
 
 
@@ -571,7 +571,7 @@ def test_what_cannot_be_read_is_said_and_skipped(one_run: Path, tmp_path: Path) 
         assert [x.split(": ")[0] for x in said] == [f"skipped {p}" for p in out.skipped]
         assert "plan.yaml: cannot be read" in said[0] and "does not pair" in said[1].replace("do not", "does not")
         again_out = add_all(lake, folders_in([tmp_path]))
-        assert again_out.there == out.added and again_out.added == []
+        assert again_out.present == out.added and again_out.added == []
 
 
 def test_a_path_that_is_no_store_is_refused(tmp_path: Path) -> None:

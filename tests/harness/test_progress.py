@@ -143,7 +143,7 @@ def test_on_a_terminal_the_run_s_name_stays_and_no_total_is_a_question_mark(monk
 def test_a_step_of_the_set_up_without_a_known_total_shows_no_question_mark() -> None:
     screen = Terminal()
     with Bars(screen).step("MinIO's source", None) as step:
-        step.at(0, "downloading")
+        step.move_to(0, "downloading")
     with Bars(screen).step("building MinIO", 7) as step:
-        step.at(3)
+        step.move_to(3)
     assert "/?" not in screen.getvalue() and "7/7" in screen.getvalue()

@@ -111,7 +111,7 @@ def went(failing: Path, into: Path, **more: Any) -> Night:
 def test_a_new_anomaly_is_replayed_and_shrunk_once_and_every_result_says_so(failing: Path, tmp_path: Path) -> None:
     into, told = tmp_path / "night", list[Find]()
     whole = night_of(failing, into)
-    whole.told = told.append
+    whole.find_finished = told.append
     with whole:
         night = whole.go()
     (found,) = night.finds

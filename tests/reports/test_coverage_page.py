@@ -43,7 +43,7 @@ def test_a_square_has_a_strip_for_each_phase() -> None:
 
 def test_the_figures_are_those_of_the_coverage() -> None:
     phases = {f.name: (f.covered, f.possible) for f in page.figures(SOME)["phase of the first"]}
-    assert phases == SOME.by("phase") and phases["retry"] == (4, 15)
+    assert phases == SOME.counts_by("phase") and phases["retry"] == (4, 15)
     assert page.pairs_of_kinds(SOME) == (1, 4)
     assert page.never(SOME) == [("delete", "delete"), ("delete", "insert"), ("insert", "insert")]
     first, *others = [line for line in terminal(page.of(SOME, "a store")) if isinstance(line, str)]

@@ -414,7 +414,7 @@ def test_a_real_run_has_its_tables_and_versions_beside_another(store: Path) -> N
     assert {"Versions", "Tables", "Mix", "Verdict"} <= found.keys()
     assert {line.name for line in found["Tables"]} >= {"c0", "t"}
     keys = next(line for line in found["What was to run"] if line.name == "keys")
-    assert (keys.one, keys.other) == ("space=16 skew=0.0", "–")
+    assert (keys.first, keys.second) == ("space=16 skew=0.0", "–")
 
 
 def test_names_from_the_store_are_escaped(store: Path, server: StoreServer) -> None:
@@ -442,7 +442,7 @@ def test_a_run_is_read_again_only_when_a_file_of_it_changed(store: Path, monkeyp
     assert read[4:] == [RUN]
     shutil.rmtree(store / RUN)
     assert RUN not in [e.path for e in found.entries()] and len(read) == 5
-    assert found.one(RUN) is None
+    assert found.find(RUN) is None
 
 
 def test_a_running_run_is_always_read_again(store: Path) -> None:

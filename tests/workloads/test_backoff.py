@@ -75,9 +75,9 @@ def test_the_same_seed_waits_the_same(policy: str, seed: int) -> None:
 
 def test_a_commit_ends_after_its_retries_or_its_time() -> None:
     retries = RetryLimits(num_retries=4, total_timeout_ms=1000)
-    assert [n for n in range(1, 9) if retries.again(n, 0.5)] == [1, 2, 3, 4]
-    assert [n for n in range(1, 9) if retries.again(n, 1.5)] == [1]
-    assert not RetryLimits(num_retries=0).again(1, 0)
+    assert [n for n in range(1, 9) if retries.allows_another(n, 0.5)] == [1, 2, 3, 4]
+    assert [n for n in range(1, 9) if retries.allows_another(n, 1.5)] == [1]
+    assert not RetryLimits(num_retries=0).allows_another(1, 0)
 
 
 def test_the_defaults_are_icebergs() -> None:

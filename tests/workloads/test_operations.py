@@ -174,7 +174,7 @@ def test_an_operation_by_transaction_runs_and_means_what_the_ordinary_one_does()
         assert ordinary.writeset(START, value, "o", TABLE) == other.writeset(START, value, "o", TABLE)
         (asked,), (plain,) = other.statements(value, "o", TABLE), ordinary.statements(value, "o", TABLE)
         assert asked.action == {"name": "by-transaction", "statement": plain.sql} and asked.sql == "{table}"
-        assert other.told and other.signs == ordinary.signs
+        assert other.by_facts and other.signs == ordinary.signs
 
 
 def test_an_overwrite_validates_from_the_snapshot_that_was_there_when_it_began_at_the_level_of_the_table() -> None:
@@ -280,7 +280,7 @@ def told(kind: Kind, state: State, value: Arguments, op: str) -> WriteSet:
     return net(old, added)
 
 
-TOLD = sorted(k for k, kind in KINDS.items() if kind.told and kind.changes_rows)
+TOLD = sorted(k for k, kind in KINDS.items() if kind.by_facts and kind.changes_rows)
 
 
 @given(st.sampled_from(TOLD), st.lists(rows, max_size=8), st.integers(0, 2**31))
@@ -309,7 +309,7 @@ def test_a_kind_derived_from_another_does_not_inherit_that_its_facts_tell_all() 
     class Twice(Insert):
         name = "twice"
 
-    assert Insert.told and not Twice.told and Twice.signs
+    assert Insert.by_facts and not Twice.by_facts and Twice.signs
 
 
 def test_a_kind_says_what_it_may_change_in_the_metadata() -> None:

@@ -23,7 +23,7 @@ class Delete(Kind):
 
     formats = EVERY_FORMAT
     name = "delete"
-    told = True
+    by_facts = True
     verb = "delete"
     deletes = True
 
@@ -52,14 +52,14 @@ class DeleteWhere(_ByPredicate, Delete):
     """``DELETE`` by a predicate whose matches depend on other writers."""
 
     name = "delete-where"
-    told = True
+    by_facts = True
 
 
 class DeleteByExpression(Delete):
     """``DELETE`` by key, with a condition that Spark cannot push down to Iceberg (``SparkV2Filters``): its scan reads the whole table."""
 
     name = "delete-by-expression"
-    told = True
+    by_facts = True
 
     def where(self, value: Arguments) -> str:
         return by_expression(value["ids"])
@@ -69,7 +69,7 @@ class DeletePartition(Delete):
     """``DELETE`` of a whole partition: on a partitioned table a metadata delete, evaluated on the base that it commits on."""
 
     name = "delete-partition"
-    told = True
+    by_facts = True
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"part": draw.rng.randrange(draw.table.partitions)}

@@ -54,7 +54,7 @@ class EqualityDelete(_ByEquality):
     """Deletes all rows of its keys."""
 
     name = "equality-delete"
-    told = True
+    by_facts = True
     verb = "delete"
 
 
@@ -65,7 +65,7 @@ class EqualityUpsert(_ByEquality):
     """
 
     name = "equality-upsert"
-    told = True
+    by_facts = True
     verb = "merge"
     overwrites = True
     inserts = "new"

@@ -24,7 +24,7 @@ class Insert(Kind):
 
     formats = EVERY_FORMAT
     name = "insert"
-    told = True
+    by_facts = True
     verb = "insert"
     inserts = "new"
     signs = True
@@ -49,7 +49,7 @@ class InsertSelect(Kind):
 
     formats = EVERY_FORMAT
     name = "insert-select"
-    told = True
+    by_facts = True
     verb = "insert"
     inserts = "copies"
     signs = True

@@ -260,7 +260,7 @@ class Kind(ABC):
 
     counts: ClassVar[int] = 0
     """Its result is one row of at least so many counts or sizes, so that none can be negative; 0: it is something else."""
-    told: ClassVar[bool] = False
+    by_facts: ClassVar[bool] = False
     """Whether :meth:`touches` and the three facts below define its whole meaning (a read returns the rows that it touches).
 
     If so, tables of any length can be judged without :meth:`writeset` (``checkers.columns``). It is not inherited, because a
@@ -275,7 +275,7 @@ class Kind(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.told = vars(cls).get("told", False)
+        cls.by_facts = vars(cls).get("by_facts", False)
 
     @property
     def changes(self) -> frozenset[Part]:

@@ -174,7 +174,7 @@ class ReplaceTable(_Maintenance):
     """
 
     name = "replace-table"
-    told = True
+    by_facts = True
     replaces = True
     may_change = PARTS
 

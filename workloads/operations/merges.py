@@ -72,7 +72,7 @@ class MergeUpsert(_Merge):
     """Updates existing keys, inserts the others."""
 
     name = "merge-upsert"
-    told = True
+    by_facts = True
     sets = _ALL
     inserts = "absent"
     signs = True
@@ -82,7 +82,7 @@ class MergeInsert(_Merge):
     """Inserts absent keys. Commits as an unvalidated append (apache/iceberg#12653)."""
 
     name = "merge-insert"
-    told = True
+    by_facts = True
     inserts = "absent"
     signs = True
     blind_append = True
@@ -95,7 +95,7 @@ class MergeUpdate(_Merge):
     """Updates existing keys."""
 
     name = "merge-update"
-    told = True
+    by_facts = True
     sets = _ALL
     signs = True
 
@@ -104,5 +104,5 @@ class MergeDelete(_Merge):
     """Deletes existing keys."""
 
     name = "merge-delete"
-    told = True
+    by_facts = True
     deletes = True

@@ -46,7 +46,7 @@ class OverwritePartitions(Kind):
     formats = EVERY_FORMAT
 
     name = "overwrite-partitions"
-    told = True
+    by_facts = True
     verb = "overwrite"
     overwrites = True
     deletes = True
@@ -83,7 +83,7 @@ class OverwriteWhere(OverwritePartitions):
 
     formats = frozenset((ICEBERG,))
     name = "overwrite-where"
-    told = True
+    by_facts = True
 
     def arguments(self, draw: Draw) -> Arguments:
         value = super().arguments(draw)

@@ -21,7 +21,7 @@ class Read(Kind):
 
     formats = EVERY_FORMAT
     name = "read"
-    told = True
+    by_facts = True
     verb = "read"
     writes = False
     commits = False
@@ -47,7 +47,7 @@ class ReadKey(Read):
     """Reads the rows of one key."""
 
     name = "read-key"
-    told = True
+    by_facts = True
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"id": draw.ids(1)[0]}
@@ -70,7 +70,7 @@ class ReadSnapshot(Read):
     """
 
     name = "read-snapshot"
-    told = True
+    by_facts = True
     travels = True
     options = ("back", "exactly")
 

@@ -29,25 +29,25 @@ class InsertByTransaction(_ByTransaction, Insert):
     """``INSERT INTO … VALUES``, committed by the REST catalog's endpoint for transactions."""
 
     name = "insert-by-transaction"
-    told = True
+    by_facts = True
 
 
 class UpdateCounterByTransaction(_ByTransaction, UpdateCounter):
     """Increments the counter of one key, committed by the REST catalog's endpoint for transactions."""
 
     name = "update-counter-by-transaction"
-    told = True
+    by_facts = True
 
 
 class UpdateAppendByTransaction(_ByTransaction, UpdateAppend):
     """Appends the operation's id to the list of one key, committed by the REST catalog's endpoint for transactions."""
 
     name = "update-append-by-transaction"
-    told = True
+    by_facts = True
 
 
 class DeleteByTransaction(_ByTransaction, Delete):
     """``DELETE`` by key, committed by the REST catalog's endpoint for transactions."""
 
     name = "delete-by-transaction"
-    told = True
+    by_facts = True

@@ -61,7 +61,7 @@ class UpdateRegister(_Update):
     """Sets the register of one key to a unique value: the operation's id."""
 
     name = "update-register"
-    told = True
+    by_facts = True
     sets = frozenset({"val"})
     signs = True
     assignment = "val = '{op}'"
@@ -75,7 +75,7 @@ class UpdateCounter(_Update):
     """Increments the counter of one key: after a lost update it is too low."""
 
     name = "update-counter"
-    told = True
+    by_facts = True
     sets = frozenset({"cnt"})
     assignment = "cnt = cnt + 1"
 
@@ -88,7 +88,7 @@ class UpdateAppend(_Update):
     """Appends the operation's id to the list of one key: the list shows the order of all appends."""
 
     name = "update-append"
-    told = True
+    by_facts = True
     sets = frozenset({"log"})
     signs = True
     assignment = "log = concat(log, ',{op}')"
@@ -108,7 +108,7 @@ class UpdateCounterByExpression(UpdateCounter):
     """Increments the counter of one key, with a condition that Spark cannot push down to Iceberg: its scan reads the whole table."""
 
     name = "update-counter-by-expression"
-    told = True
+    by_facts = True
 
     def where(self, value: Arguments) -> str:
         return by_expression(value["ids"])
@@ -134,18 +134,18 @@ class UpdateRegisterWhere(_ByPredicate, UpdateRegister):
     """Sets the register of all rows that a predicate selects."""
 
     name = "update-register-where"
-    told = True
+    by_facts = True
 
 
 class UpdateCounterWhere(_ByPredicate, UpdateCounter):
     """Increments the counter of all rows that a predicate on that counter selects."""
 
     name = "update-counter-where"
-    told = True
+    by_facts = True
 
 
 class UpdateAppendWhere(_ByPredicate, UpdateAppend):
     """Appends to the list of all rows that a predicate selects."""
 
     name = "update-append-where"
-    told = True
+    by_facts = True

@@ -13,7 +13,7 @@ class Upsert(Kind):
     """
 
     name = "upsert"
-    told = True
+    by_facts = True
     verb = "merge"
     in_spark = False
     deletes = True

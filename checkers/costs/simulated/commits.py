@@ -122,7 +122,7 @@ class _Simulation:
     rng: Random = field(init=False)
     done: list[EndedOperation] = field(default_factory=list)
     first: list[tuple[float, float]] = field(default_factory=list)
-    again: list[tuple[float, float]] = field(default_factory=list)
+    retries: list[tuple[float, float]] = field(default_factory=list)
     spent: dict[str, list[tuple[float, float]]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -199,14 +199,14 @@ class _Simulation:
                     yield from self._timed(phase, self._work(phase, sort), record)
                 won: list[int] = []
                 yield from self._timed("swap", self._swap(table, trip, read[0], catalog, connections, won), record)
-                (self.first if attempt == 1 else self.again).append((machine.now, (machine.now - begin) * 1000))
+                (self.first if attempt == 1 else self.retries).append((machine.now, (machine.now - begin) * 1000))
                 record["outcome"] = "committed" if won else "refused"
                 if won:
                     known = won[0]
                     outcome = "ok"
                     break
                 retries += 1
-                if not load.backoff.retries.again(attempt, machine.now - first):
+                if not load.backoff.retries.allows_another(attempt, machine.now - first):
                     outcome = "exhausted"
                     break
                 wait = load.backoff.wait(attempt, wait, self.rng)
@@ -310,7 +310,7 @@ class _Simulation:
             "retries_of_retried": _share(sum(retries), retried),
             "fairness": _share(n**2, self.load.writers * sum(c * c for c in each.values())),
             "attempt_ms": quantile([took for time, took in self.first if time > begin], 0.5),
-            "retry_ms": quantile([took for time, took in self.again if time > begin], 0.5),
+            "retry_ms": quantile([took for time, took in self.retries if time > begin], 0.5),
             "attempts_mean": _share(sum(d.attempts for d in counted), len(counted)),
             "exhausted": _share(outcomes["exhausted"], len(counted)),
             "invalid": _share(outcomes["invalid"], len(counted)),

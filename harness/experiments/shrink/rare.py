@@ -80,7 +80,7 @@ def search(
         )
         trial = _tried(scenario, asked, RUNS_UNTIL_ABSENT[_cheap(scenario)], seen)
         if trial is not None:
-            watcher.say(f"{name} showed {seen.shown} times in {seen.of} repetitions")
+            watcher.say(f"{name} showed {seen.shown} times in {seen.repetitions} repetitions")
             return _smaller(scenario, seen, trial, asked)
     return None
 
@@ -109,18 +109,18 @@ class Sightings:
     """Anomalies in so many repetitions."""
 
     shown: int = 0
-    of: int = 0
+    repetitions: int = 0
 
     def enough(self) -> int:
         """Repetitions in which it should show."""
-        return min(MOST_REPEATED, ceil(SURE * self.of / max(1, self.shown)))
+        return min(MOST_REPEATED, ceil(SURE * self.repetitions / max(1, self.shown)))
 
 
 def _tried(s: Scenario, asked: Trials, runs: int, seen: Sightings) -> Trial | None:
     """The first run of repetitions that shows it; None if none does."""
     for n in range(runs):
         trial = asked.repeated_once(s, n)
-        seen.of += s.repeat
+        seen.repetitions += s.repeat
         seen.shown += max(int(trial.failed), trial.shown)
         if trial.failed:
             return trial
@@ -142,7 +142,7 @@ def _smaller(start: Scenario, seen: Sightings, trial: Trial, asked: Trials) -> R
     done: Reduced[Scenario] = reduced(start, PASSES, tried)
     last, most = done.candidate, max(done.candidate.repeat, seen.enough())
     final = last.model_copy(update={"repeat": most, "description": _story(last, most)})
-    return Rare(final, done.minimal, (seen.shown, seen.of), shown[scenario_key(last)])
+    return Rare(final, done.minimal, (seen.shown, seen.repetitions), shown[scenario_key(last)])
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------

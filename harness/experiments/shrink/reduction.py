@@ -28,7 +28,7 @@ class Tries:
     """How often a candidate failed, of how many runs."""
 
     failed: int = 0
-    of: int = 0
+    runs: int = 0
 
     @property
     def fails(self) -> bool:
@@ -36,7 +36,7 @@ class Tries:
         return self.failed > 0
 
     def __str__(self) -> str:
-        return f"{self.failed} of {self.of}"
+        return f"{self.failed} of {self.runs}"
 
 
 Oracle = Callable[[C], Tries]

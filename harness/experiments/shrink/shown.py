@@ -89,7 +89,7 @@ def shrunk(
         seconds=round(sum(t.seconds for t in s.trials), 1),
         replayed=None if replayed is None else str(replayed),
         scenario=SCENARIO if found.translation is not None else None,
-        reproduced=str(found.tries) if found.translation is not None and found.tries.of else None,
+        reproduced=str(found.tries) if found.translation is not None and found.tries.runs else None,
         waits=found.waits,
         not_said=tuple(not_said),
         recording=RECORDING if recording is not None else None,

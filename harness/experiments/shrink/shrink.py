@@ -200,7 +200,7 @@ class Shrink:
     def _always(self, r: Recording, found: RecordedScenario) -> bool:
         """Whether what is left shows it each time: else chance, which made it rare in the whole run, may have led the reduction."""
         tries = found.tries if found.translation is not None else self.replayed(r)
-        return tries.fails and tries.failed == tries.of
+        return tries.fails and tries.failed == tries.runs
 
     def _repeats_in_time(self) -> bool:
         with contextlib.suppress(BudgetSpent):
@@ -249,7 +249,7 @@ class Shrink:
         self.smallest = recording
         replace_file(self.into / RECORDING, recording.to_json())
         names = {o.op: s.name for o, s in zip(recording.operations, found.scenario.operations, strict=True)}
-        untried = () if found.tries.of else ("its scenario was not run as a whole: the time ended first",)
+        untried = () if found.tries.runs else ("its scenario was not run as a whole: the time ended first",)
         return (
             recording,
             found.minimal,
@@ -340,7 +340,7 @@ class Shrink:
         """The scenario without the waits that it does not need; as it is if it is not reproduced each time."""
         assert found.translation is not None
         whole = found.translation.scenario
-        if found.tries.failed < found.tries.of:
+        if found.tries.failed < found.tries.runs:
             return found
         every = conditions(whole)
 

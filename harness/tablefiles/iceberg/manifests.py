@@ -115,7 +115,7 @@ class ManifestEntry:
         return self.spec_id, self.partition
 
     @property
-    def told(self) -> tuple[object, ...]:
+    def details(self) -> tuple[object, ...]:
         """What a copy of the entry must say, too, besides what makes it the same file. Row ids may come later, with version 3."""
         return (
             *(self.format, self.records, self.size, self.referenced, self.length, self.equality_ids, self.columns),

@@ -365,8 +365,8 @@ class SnapshotTree:
         for e in kept:
             listed = self._state.data.get(e.path, ())
             was = next((old for old in listed if old == e), None) if e.content == "data" else self._state.deletes.get(e)
-            if was is not None and e.told != self._retold.get(e, was.told):
-                self._retold[e] = e.told
+            if was is not None and e.details != self._retold.get(e, was.details):
+                self._retold[e] = e.details
                 yield e
 
     def _of_another_partition(

@@ -126,7 +126,7 @@ def test_the_knee_is_the_last_point_that_is_ten_percent_and_more_than_noise_abov
 ) -> None:
     k = curves.knee(drawn)
     assert k is not None
-    assert (k.at.text, k.shape, k.falls) == (at, shape, falls)
+    assert (k.point.text, k.shape, k.falls) == (at, shape, falls)
 
 
 def test_one_point_has_no_knee_and_too_few_runs_are_said() -> None:
@@ -145,10 +145,10 @@ def test_no_point_right_of_the_knee_grows_and_the_knee_itself_does(
     drawn = line(*medians, noise=noise, runs=runs)
     k = curves.knee(drawn)
     assert k is not None
-    n = drawn.points.index(k.at)
-    assert not any(curves.more(p.spread, k.at.spread) for p in drawn.points[n + 1 :])
-    assert n == 0 or curves.more(k.at.spread, drawn.points[0].spread)
-    assert k.shape == ("grows" if k.at is drawn.points[-1] else "flat" if n == 0 else "knee")
+    n = drawn.points.index(k.point)
+    assert not any(curves.more(p.spread, k.point.spread) for p in drawn.points[n + 1 :])
+    assert n == 0 or curves.more(k.point.spread, drawn.points[0].spread)
+    assert k.shape == ("grows" if k.point is drawn.points[-1] else "flat" if n == 0 else "knee")
     assert not (k.falls and k.shape == "grows")
 
 
@@ -159,7 +159,7 @@ def test_a_line_that_grows_and_then_stays_has_its_knee_where_it_stops(
     medians = [first * factor**n for n in range(growing)]
     medians += [medians[-1] * 1.01] * staying
     k = curves.knee(line(*medians)) if len(medians) > 1 else None
-    assert k is None or k.at.x == growing
+    assert k is None or k.point.x == growing
 
 
 @given(MEDIANS, st.floats(0.01, 100))
@@ -170,7 +170,7 @@ def test_the_knee_does_not_depend_on_the_unit(medians: list[float], factor: floa
         return
     one, other = curves.knee(line(*medians)), curves.knee(line(*(factor * m for m in medians)))
     assert one is not None and other is not None
-    assert (one.at.x, one.shape, one.falls) == (other.at.x, other.shape, other.falls)
+    assert (one.point.x, one.shape, one.falls) == (other.point.x, other.shape, other.falls)
 
 
 def test_scaling_is_held_against_as_many_times_the_first_point() -> None:

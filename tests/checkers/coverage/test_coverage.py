@@ -344,8 +344,8 @@ def test_runs_together_have_the_pairs_of_all() -> None:
     both = union([_one("commit", 2), _one("retry", 1), _one("retry", 4)])
     assert both == _one("commit", 2) | _one("retry", 1) | _one("retry", 4)
     assert both.runs == 3 and both.share == 2 / 6 and both.untold == Counter({("insert", "delete"): 3})
-    assert both.by("phase")["retry"] == (1, 1) and both.by("phase")["after"] == (0, 1)
-    assert both.by("placement") == {"same row": (2, 6)} and both.of_kinds() == {("insert", "delete"): (2, 6)}
+    assert both.counts_by("phase")["retry"] == (1, 1) and both.counts_by("phase")["after"] == (0, 1)
+    assert both.counts_by("placement") == {"same row": (2, 6)} and both.of_kinds() == {("insert", "delete"): (2, 6)}
     assert [(p.phase, n) for p, n in both.rare(9)] == [("commit", 2), ("retry", 5)] and len(both.rare(1)) == 1
     assert union([]) == Coverage() and Coverage().share is None
 

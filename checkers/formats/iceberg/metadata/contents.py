@@ -85,7 +85,7 @@ class ChangedPart(NamedTuple):
     """A part in which a version differs from its predecessor."""
 
     part: str
-    said: Callable[[Metadata], Any]
+    value_of: Callable[[Metadata], Any]
     judge: Judge
     old: Any
 
@@ -182,7 +182,7 @@ class Contents(Judging):
         found = next(found for m, found in accused if m is maker)
         if not step.gap and maker.ops:
             alike = [m for m in likely if not found or len(m.named() & new) == len(maker.named() & new)]
-            self.by.settle(step, [o for m in (maker, *alike) for o in m.ops])
+            self.makers.settle(step, [o for m in (maker, *alike) for o in m.ops])
         self._tell(step, before, maker, found)
         for c in changes:
             if c.judge(step, before, maker):
@@ -191,10 +191,10 @@ class Contents(Judging):
 
     def _makers(self, step: Step) -> list[Maker]:
         """Who may have made the version alone; whoever changes no metadata is nobody."""
-        if step.gap or self.by.unknown_kind(step):
-            return [Maker((*self.by.makers(step), *self.by.under_way(step)))]
-        candidates = self.by.candidates(step)
-        if self.by.makers(step):
+        if step.gap or self.makers.unknown_kind(step):
+            return [Maker((*self.makers.makers(step), *self.makers.under_way(step)))]
+        candidates = self.makers.candidates(step)
+        if self.makers.makers(step):
             return [Maker((o,)) for o in candidates]
         done = set() if step.before is None else signs(step.before)
         able = (o for o in candidates if (k := kind_of(o)) is None or (alters(k) and o.op not in done))
@@ -242,7 +242,7 @@ class Contents(Judging):
             if not x.rule and not certain:
                 m = step.after
                 self.seen.doubt(
-                    f"version {m.n} ({m.location}), {self.by.made_by(m)}, {x.what}: nobody is known who changes that"
+                    f"version {m.n} ({m.location}), {self.makers.made_by(m)}, {x.what}: nobody is known who changes that"
                 )
         for name in dict.fromkeys(x.rule for x in certain):
             same = [x for x in certain if x.rule == name]
@@ -275,7 +275,7 @@ class Contents(Judging):
             if x is SCHEMAS and due is None:
                 found += self._lost_columns(step, before, maker)
             other = [n for n in old if n in new and old[n] != new[n] and meaning(old[n]) != meaning(new[n])]
-            if other and not self.by.unknown_kind(step):
+            if other and not self.makers.unknown_kind(step):
                 never = [
                     f"{x.words} {n}, which never changes: {_difference(meaning(old[n]), meaning(new[n]))}"
                     for n in other
@@ -329,7 +329,7 @@ class Contents(Judging):
 
     def _evolved(self, step: Step, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[Complaint]:
         """Whether a schema change left each column readable: files keep the type with which they were written."""
-        if old is None or new is None or self.by.explained(step, "logs"):
+        if old is None or new is None or self.makers.explained(step, "logs"):
             return []
         before = columns(old)
         wrong = [

@@ -88,7 +88,7 @@ class Creation(Judging):
                 (part, step.after.n): (_value(part, following.after),)
                 for part in {*broken, *(p for p, _ in wrong)} & right
             }
-            if not following.after.snapshots and not self.by.accused(following):
+            if not following.after.snapshots and not self.makers.accused(following):
                 wrong = [(part, words) for part, words in wrong if part not in right]  # created in two steps
         reported = [words for _, words in wrong]
         if reported:
@@ -139,7 +139,7 @@ class Creation(Judging):
 
     def _time(self, m: Metadata) -> None:
         if not m.last_updated_ms and any(v.last_updated_ms for v in self.chain.log.metadata):
-            text = f"version {m.n} ({m.location}), {self.by.made_by(m)}, lacks last-updated-ms, which every format version requires."
+            text = f"version {m.n} ({m.location}), {self.makers.made_by(m)}, lacks last-updated-ms, which every format version requires."
             self.found("missing-field", text, files=(m.location,))
 
     def _row_ids(self, m: Metadata) -> None:
@@ -156,8 +156,8 @@ class Creation(Judging):
         if version is not None:
             self.found(
                 "next-row-id",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, is of format version {m.format_version} and has no next-row-id; version "
-                f"{version.n} ({version.location}) has one.",
+                f"version {m.n} ({m.location}), {self.makers.made_by(m)}, is of format version {m.format_version} and has no next-row-id; "
+                f"version {version.n} ({version.location}) has one.",
                 files=(m.location,),
             )
 

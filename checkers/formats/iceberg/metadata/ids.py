@@ -28,12 +28,12 @@ class Ids(Judging):
     def _missing_fields(self, step: Step, before: Metadata) -> None:
         m = step.after
         missing = [k for k in REQUIRED if before.raw.get(k) is not None and m.raw.get(k) is None]
-        if missing and m.format_version > 1 and not self.by.unknown_kind(step):
+        if missing and m.format_version > 1 and not self.makers.unknown_kind(step):
             self.found(
                 "missing-field",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, lacks {explain.listing(missing)}; version {before.n} "
+                f"version {m.n} ({m.location}), {self.makers.made_by(m)}, lacks {explain.listing(missing)}; version {before.n} "
                 f"({before.location}), from which it was made, has it.",
-                ops=self.by.accused(step),
+                ops=self.makers.accused(step),
                 files=(m.location,),
             )
 
@@ -50,13 +50,13 @@ class Ids(Judging):
                 continue
             ids = self._ids_of(m, x) if x is SCHEMAS else ids_of(m.raw, x)
             if ids and default is not None and default not in ids and not same:
-                self._dangling(step, f"{x.default} is {default}", x, ids, self.by.accused(step))
+                self._dangling(step, f"{x.default} is {default}", x, ids, self.makers.accused(step))
             if x is SCHEMAS and ids and before is not None:
                 for c in self.chain.commits_of.get(m.n, ()):
                     if c.schema_id is not None and c.schema_id != default:
                         self.seen.count("of_an_older_schema")
                     if c.schema_id is not None and c.schema_id not in ids:
-                        what = f"{explain.snapshot(c)}{self.by.of(c)} is of schema {c.schema_id}"
+                        what = f"{explain.snapshot(c)}{self.makers.of(c)} is of schema {c.schema_id}"
                         self._dangling(step, what, x, ids, () if c.op is None else (c.op,), (c.snapshot_id,))
 
     def _ids_of(self, m: Metadata, x: Listed) -> frozenset[int]:
@@ -78,7 +78,7 @@ class Ids(Judging):
         m = step.after
         self.found(
             "dangling-id",
-            f"in version {m.n} ({m.location}), {self.by.made_by(m)}, {what}, but its {x.key} are {explain.listing(sorted(ids))}.",
+            f"in version {m.n} ({m.location}), {self.makers.made_by(m)}, {what}, but its {x.key} are {explain.listing(sorted(ids))}.",
             ops=ops,
             snapshots=snapshots,
             files=(m.location,),
@@ -96,13 +96,13 @@ class Ids(Judging):
             ids = [f["id"] for f in dicts(schema.get("fields")) if isinstance(f.get("id"), int)]
             twice = sorted({i for i in ids if ids.count(i) > 1})
             high = sorted(i for i in ids if isinstance(last, int) and i > last)
-            where = f"schema {schema.get('schema-id')} of version {m.n} ({m.location}), {self.by.made_by(m)},"
+            where = f"schema {schema.get('schema-id')} of version {m.n} ({m.location}), {self.makers.made_by(m)},"
             for wrong, why in ((twice, "more than once"), (high, f"above last-column-id, which is {last}")):
                 if wrong:
                     self.found(
                         "field-id",
                         f"{where} has the field id{'s' if len(wrong) > 1 else ''} {explain.listing(wrong)} {why}.",
-                        ops=self.by.accused(step),
+                        ops=self.makers.accused(step),
                         files=(m.location,),
                     )
 
@@ -113,8 +113,8 @@ class Ids(Judging):
         if before.next_row_id is not None:  # a release before 1.9 writes none at all
             self.found(
                 "next-row-id",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, is of format version {m.format_version} and has no next-row-id: the "
+                f"version {m.n} ({m.location}), {self.makers.made_by(m)}, is of format version {m.format_version} and has no next-row-id: the "
                 "next snapshot cannot know which row ids are free.",
-                ops=self.by.accused(step),
+                ops=self.makers.accused(step),
                 files=(m.location,),
             )

@@ -90,7 +90,7 @@ class Logs(Judging):
 
     def _wrong(self, name: str, log: str, step: Step, before: Metadata, has: list[Any], due: list[Any]) -> None:
         m = step.after
-        if self.by.explained(step, "logs"):
+        if self.makers.explained(step, "logs"):
             return
         self.due[log, m.n] = due
         place = next((k for k, (a, b) in enumerate(zip(has, due, strict=False)) if a != b), min(len(has), len(due)))
@@ -98,7 +98,8 @@ class Logs(Judging):
         expected = f"{due[place]} is due" if place < len(due) else "it should end"
         self.found(
             name,
-            f"version {m.n} ({m.location}), {self.by.made_by(m)}, has {len(has)} entries in its {log}; {len(due)} are due, which are those of "
+            f"version {m.n} ({m.location}), {self.makers.made_by(m)}, has {len(has)} entries in its {log}; {len(due)} are due, which are "
+            "those of "
             f"version {before.n} ({before.location}), from which it was made, and what it changed itself. At entry {place} (from 0) it {here}, "
             f"where {expected}."
             + (
@@ -106,7 +107,7 @@ class Logs(Judging):
                 if _names_another(step, before)
                 else ""
             ),
-            ops=self.by.accused(step),
+            ops=self.makers.accused(step),
             snapshots=tuple(c.snapshot_id for c in self.chain.commits_of.get(m.n, ()))[: explain.MOST_IN_A_SENTENCE],
             files=(before.location, m.location),
         )
@@ -120,7 +121,7 @@ def _names_another(step: Step, before: Metadata) -> bool:
 
 def _only_lacks_entries(step: Step, before: Metadata) -> bool:
     """Whether the reader took it for a fork, and by its content it is none."""
-    return not step.again and all(p.code == "fork" for p in step.after.problems) and _names_another(step, before)
+    return not step.repeated and all(p.code == "fork" for p in step.after.problems) and _names_another(step, before)
 
 
 def entries_of(m: Metadata, log: str) -> list[Any]:

@@ -39,7 +39,8 @@ class Numbers(Judging):
             ):
                 self.found(
                     "sequence-number-order",
-                    f"{explain.snapshot(c)}{self.by.of(c)} has the parent {explain.snapshot(parent)}{self.by.of(parent)}, whose sequence "
+                    f"{explain.snapshot(c)}{self.makers.of(c)} has the parent {explain.snapshot(parent)}{self.makers.of(parent)}, whose "
+                    "sequence "
                     "number is not less: delete files of the one can apply to data files of the other that they were never meant for.",
                     ops=tuple(x.op for x in (c, parent) if x.op is not None),
                     snapshots=(parent.snapshot_id, c.snapshot_id),
@@ -56,7 +57,7 @@ class Numbers(Judging):
             m, pair = clash
             self.found(
                 "duplicate-sequence-number",
-                f"version {m.n} ({m.location}) lists {' and '.join(f'snapshot {c.snapshot_id}{self.by.of(c)}' for c in pair)}, both with "
+                f"version {m.n} ({m.location}) lists {' and '.join(f'snapshot {c.snapshot_id}{self.makers.of(c)}' for c in pair)}, both with "
                 f"sequence number {number}: neither is older than the other.",
                 ops=_newest_first(pair),
                 snapshots=tuple(c.snapshot_id for c in pair),
@@ -83,7 +84,7 @@ class Numbers(Judging):
     @cached_property
     def _steps(self) -> dict[int, Step]:
         """Version → the step to it."""
-        return {s.after.n: s for s in self.chain.steps if not s.again}
+        return {s.after.n: s for s in self.chain.steps if not s.repeated}
 
     @cached_property
     def _version_3(self) -> bool:
@@ -123,7 +124,8 @@ class Numbers(Judging):
             parent = known[c.parent_id or 0]
             self.found(
                 "unknown-parent",
-                f"{explain.snapshot(c)}{self.by.of(c)} has the parent {explain.snapshot(parent)}{self.by.of(parent)}, which descends from it "
+                f"{explain.snapshot(c)}{self.makers.of(c)} has the parent {explain.snapshot(parent)}{self.makers.of(parent)}, which descends "
+                "from it "
                 f"over {len(cycle)} snapshots, so none of them has a first ancestor. Version {parent.metadata} is the first to show that "
                 f"parent, version {c.metadata} its child.",
                 ops=tuple(x.op for x in (c, parent) if x.op is not None),
@@ -164,9 +166,9 @@ class Numbers(Judging):
             if m.next_row_id is not None and end > m.next_row_id:
                 self.found(
                     "next-row-id",
-                    f"{explain.snapshot(c)}{self.by.of(c)} assigns the row ids {c.first_row_id} to {end - 1}, but version {m.n} "
+                    f"{explain.snapshot(c)}{self.makers.of(c)} assigns the row ids {c.first_row_id} to {end - 1}, but version {m.n} "
                     f"({m.location}), which adds it, says next-row-id {m.next_row_id}: the next snapshot assigns some of them again.",
-                    **self.by.one(c, m),
+                    **self.makers.named(c, m),
                 )
             if c.added_rows:
                 ranges.append((c.first_row_id, end, c))
@@ -180,9 +182,9 @@ class Numbers(Judging):
         if lineage and len(self.chain.commits_of[c.metadata]) == 1 and not step.gap:
             self.found(
                 "first-row-id",
-                f"{explain.snapshot(c)}{self.by.of(c)} was added to a table of version {m.format_version} and has no "
+                f"{explain.snapshot(c)}{self.makers.of(c)} was added to a table of version {m.format_version} and has no "
                 f"{'first-row-id' if c.first_row_id is None else 'added-rows'}.",
-                **self.by.one(c, m),
+                **self.makers.named(c, m),
             )
 
     def _first_row_id(self, c: Commit, first: int, step: Step) -> None:
@@ -194,16 +196,16 @@ class Numbers(Judging):
         if due is None or due > first:
             self.found(
                 "first-row-id",
-                f"{explain.snapshot(c)}{self.by.of(c)} begins at first-row-id {first}, but the version that it was committed "
+                f"{explain.snapshot(c)}{self.makers.of(c)} begins at first-row-id {first}, but the version that it was committed "
                 f"on (version {before.n}) had already assigned all below next-row-id {before.next_row_id}.",
-                **self.by.one(c, step.after),
+                **self.makers.named(c, step.after),
             )
             return
-        makers = (*self.by.accused(self._steps[before.n]), *(() if c.op is None else (c.op,)))
+        makers = (*self.makers.accused(self._steps[before.n]), *(() if c.op is None else (c.op,)))
         self.found(
             "first-row-id",
-            f"version {before.n} ({before.location}), {self.by.made_by(before)}, says next-row-id {before.next_row_id}, though "
-            f"only the row ids below {due} are assigned. {explain.snapshot(c)}{self.by.of(c)}, committed on it, begins at "
+            f"version {before.n} ({before.location}), {self.makers.made_by(before)}, says next-row-id {before.next_row_id}, though "
+            f"only the row ids below {due} are assigned. {explain.snapshot(c)}{self.makers.of(c)}, committed on it, begins at "
             f"first-row-id {first}.",
             ops=tuple(dict.fromkeys(makers)),
             snapshots=(c.snapshot_id,),
@@ -219,7 +221,7 @@ class Numbers(Judging):
             if not first <= f.first_row_id <= last <= end:
                 self.found(
                     "file-row-id",
-                    f"{explain.snapshot(c)}{self.by.of(c)} assigns the row ids from {first} up to {end}, but gives the file "
+                    f"{explain.snapshot(c)}{self.makers.of(c)} assigns the row ids from {first} up to {end}, but gives the file "
                     f"{f.path} that it adds those from {f.first_row_id} up to {last}.",
                     ops=() if c.op is None else (c.op,),
                     snapshots=(c.snapshot_id,),
@@ -234,8 +236,9 @@ class Numbers(Judging):
                 m = clash[0]
                 self.found(
                     "row-id-overlap",
-                    f"version {m.n} ({m.location}) lists {explain.snapshot(a)}{self.by.of(a)} with the row ids {a.first_row_id} to {end - 1}, "
-                    f"and {explain.snapshot(b)}{self.by.of(b)} whose row ids begin at {first}: rows of both have the same _row_id.",
+                    f"version {m.n} ({m.location}) lists {explain.snapshot(a)}{self.makers.of(a)} with the row ids {a.first_row_id} to "
+                    f"{end - 1}, "
+                    f"and {explain.snapshot(b)}{self.makers.of(b)} whose row ids begin at {first}: rows of both have the same _row_id.",
                     ops=_newest_first((a, b)),
                     snapshots=(a.snapshot_id, b.snapshot_id),
                     files=(m.location,),
@@ -254,7 +257,7 @@ class Numbers(Judging):
             if new:
                 self.found(
                     "position-deletes-in-v3",
-                    f"{explain.snapshot(c)}{self.by.of(c)} adds {explain.listing(sorted(new))}, position deletes, to a table that was of "
+                    f"{explain.snapshot(c)}{self.makers.of(c)} adds {explain.listing(sorted(new))}, position deletes, to a table that was of "
                     f"format version {step.before.format_version} already (metadata version {step.before.n}, {step.before.location}).",
                     ops=() if c.op is None else (c.op,),
                     snapshots=(c.snapshot_id,),
@@ -279,7 +282,7 @@ class Numbers(Judging):
                 continue
             m = step.after
             text = (
-                f"version {m.n} ({m.location}) adds {explain.snapshot(c)}{self.by.of(c)}, whose parent {c.parent_id} was in no version "
+                f"version {m.n} ({m.location}) adds {explain.snapshot(c)}{self.makers.of(c)}, whose parent {c.parent_id} was in no version "
                 "before it, not even in the one that it was made from."
                 if outside is None
                 else f"{outside}: the catalog's pointer never led to it, and yet version {m.n} ({m.location}) builds on it."

@@ -61,7 +61,7 @@ class PlainVersions:
         """Whether it is one."""
         before, m = step.before, step.after
         made = self._chain.commits_of.get(m.n, ())
-        if before is None or step.again or step.gap or step.passed or m.problems or len(made) != 1:
+        if before is None or step.repeated or step.gap or step.passed or m.problems or len(made) != 1:
             return False
         (c,) = made
         new, last = c.snapshot_id, before.last_sequence_number

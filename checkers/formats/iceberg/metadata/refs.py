@@ -38,7 +38,7 @@ class Refs(Judging):
         if before is None or step.gap or before.raw.get("refs") is m.raw.get("refs"):
             return
         old, new = said_of(before), said_of(m)
-        if old == new or self.by.explained(step, "ref"):
+        if old == new or self.makers.explained(step, "ref"):
             return
         wrong: dict[str, str] = {}
         for name, says in new.items():

@@ -60,7 +60,7 @@ class Responsible:
     def _names(self, step: Step) -> list[Operation]:
         n = step.after.n
         if n not in self._named:
-            quiet = step.before is None or step.again or step.after.n in self.chain.commits_of
+            quiet = step.before is None or step.repeated or step.after.n in self.chain.commits_of
             self._named[n] = [] if quiet else self._signed(step)
         return self._named[n]
 
@@ -175,7 +175,7 @@ class Responsible:
         )
 
     @staticmethod
-    def one(c: Commit, m: Metadata) -> dict[str, Any]:
+    def named(c: Commit, m: Metadata) -> dict[str, Any]:
         """What an anomaly names: a snapshot, its operation and a version."""
         return {"ops": () if c.op is None else (c.op,), "snapshots": (c.snapshot_id,), "files": (m.location,)}
 

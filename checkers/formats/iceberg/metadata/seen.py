@@ -84,7 +84,7 @@ class VersionSeen:
     notes: list[str] = field(default_factory=list)
     undecided: bool = False
     stats: MetadataCounts = field(default_factory=MetadataCounts)
-    by: Responsible | None = None
+    makers: Responsible | None = None
     """Who made the versions, as the parts found out so far."""
 
     def doubt(self, note: str) -> None:
@@ -107,10 +107,10 @@ class Judging:
     torn: bool
 
     @cached_property
-    def by(self) -> Responsible:
+    def makers(self) -> Responsible:
         """Who made the versions."""
-        self.seen.by = self.seen.by or Responsible(self.chain)
-        return self.seen.by
+        self.seen.makers = self.seen.makers or Responsible(self.chain)
+        return self.seen.makers
 
     @cached_property
     def lists_one(self) -> bool:
@@ -134,16 +134,16 @@ class Judging:
         m = step.after
         if self._torn(m, f"changed {what}"):
             return
-        if self.by.strangers:
+        if self.makers.strangers:
             self.seen.doubt(
                 f"version {m.n} changed {what}; others write to the table, and the history does not have what they did"
             )
             return
         self.found(
             name,
-            f"version {m.n} ({m.location}), {self.by.made_by(m)}, was made from version {before.n} ({before.location}) and changed "
-            f"{what}. {self.by.around(step, 'changes', asked)}",
-            ops=self.by.accused(step),
+            f"version {m.n} ({m.location}), {self.makers.made_by(m)}, was made from version {before.n} ({before.location}) and changed "
+            f"{what}. {self.makers.around(step, 'changes', asked)}",
+            ops=self.makers.accused(step),
             snapshots=snapshots,
             files=(before.location, m.location),
         )
@@ -161,16 +161,16 @@ class Judging:
         m = step.after
         if self._torn(m, f"no longer has {what}"):
             return
-        if self.by.certain_strangers:
+        if self.makers.certain_strangers:
             self.seen.doubt(
                 f"version {m.n} no longer has {what}; others write to the table, and the history does not have what they did"
             )
             return
         self.found(
             name,
-            f"version {before.n} ({before.location}) has {what}; version {m.n} ({m.location}), {self.by.made_by(m)}, was made from it and "
-            f"no longer has it. {self.by.around(step, 'removes', asked)}",
-            ops=self.by.accused(step),
+            f"version {before.n} ({before.location}) has {what}; version {m.n} ({m.location}), {self.makers.made_by(m)}, was made from it and "
+            f"no longer has it. {self.makers.around(step, 'removes', asked)}",
+            ops=self.makers.accused(step),
             snapshots=snapshots,
             files=(before.location, m.location),
         )

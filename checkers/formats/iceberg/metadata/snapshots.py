@@ -92,15 +92,15 @@ class Snapshots(Judging):
             p.snapshot for p in m.problems if p.code == "snapshot-changed"
         }  # committed again, as another snapshot
         back = tuple(s for s in back if s not in repeated)
-        if not back or step.gap or m.format_version < 2 or self._only_current() or self.by.explained(step, "logs"):
+        if not back or step.gap or m.format_version < 2 or self._only_current() or self.makers.explained(step, "logs"):
             return
         self._back.update(back)
         self.found(
             "returned-snapshot",
-            f"version {m.n} ({m.location}), {self.by.made_by(m)}, lists {_words(back)}. Version {before.n} ({before.location}), from which it "
-            f"was made, does not, and its last sequence number is {before.last_sequence_number}; "
+            f"version {m.n} ({m.location}), {self.makers.made_by(m)}, lists {_words(back)}. Version {before.n} ({before.location}), from "
+            f"which it was made, does not, and its last sequence number is {before.last_sequence_number}; "
             f"{explain.listing(f'{s} has {known[s].sequence_number}' for s in back)}: no commit can have added that now.",
-            ops=self.by.accused(step),
+            ops=self.makers.accused(step),
             snapshots=back,
             files=(before.location, m.location),
         )
@@ -123,11 +123,15 @@ class Snapshots(Judging):
                     "the catalog's metadata lists only the current snapshot, so missing older ones were not judged"
                 )
             return
-        if not self.by.taken_away(step, "snapshot"):
+        if not self.makers.taken_away(step, "snapshot"):
             self.vanished("vanished-snapshot", step, before, _words(dropped), dropped)
             return
-        expiries = [o for o in self.by.under_way(step) if (k := kind_of(o)) is not None and "snapshot" in k.takes_away]
-        if expiries and not self.by.taken_away(step, None) and not self.by.certain_strangers:  # who may expire, too
+        expiries = [
+            o for o in self.makers.under_way(step) if (k := kind_of(o)) is not None and "snapshot" in k.takes_away
+        ]
+        if (
+            expiries and not self.makers.taken_away(step, None) and not self.makers.certain_strangers
+        ):  # who may expire, too
             self._retention(step, before, dropped, expiries)
 
     def _retention(self, step: Step, before: Metadata, dropped: tuple[int, ...], expiries: Sequence[Operation]) -> None:

@@ -59,10 +59,10 @@ class Times(Judging):
         The clocks are those of which the log has times of known operations: a clock says its time at most as long after the start of the run
         as its operation had taken by then. A version that a writer of none of them can have made is not judged.
         """
-        step = next((s for s in reversed(self.chain.steps) if not s.again), None)
+        step = next((s for s in reversed(self.chain.steps) if not s.repeated), None)
         if step is None or not step.after.last_updated_ms or step.after.problems:
             return
-        m, ops = step.after, self.by.accused(step)
+        m, ops = step.after, self.makers.accused(step)
         made = [self.chain.by_op[op] for op in ops if op in self.chain.by_op]
         writers = {_writer(c.op) for c, _ in self._made}
         if not made or len(made) < len(ops) or any(_writer(op) not in writers for op in ops):
@@ -75,8 +75,8 @@ class Times(Judging):
         self._strange.add(("metadata-log", place(m.location), m.last_updated_ms))  # told once
         self.found(
             "timestamp-order",
-            f"version {m.n} ({m.location}), {self.by.made_by(m)}, the last, says in its last-updated-ms {m.last_updated_ms} (ms since 1970). "
-            f"By the other times of the log, the clock that is furthest ahead, and a day more, it was made at {latest} at the latest: "
+            f"version {m.n} ({m.location}), {self.makers.made_by(m)}, the last, says in its last-updated-ms {m.last_updated_ms} (ms since "
+            f"1970). By the other times of the log, the clock that is furthest ahead, and a day more, it was made at {latest} at the latest: "
             f"{_apart(m.last_updated_ms, latest)}. Readers refuse the next version, which comes before it.",
             ops=ops,
             files=(m.location,),
@@ -105,7 +105,7 @@ class Times(Judging):
         found: list[tuple[Step, Commit, int]] = []
         for step in self.chain.steps:
             made, ms = self.chain.commits_of.get(step.after.n, ()), step.after.last_updated_ms
-            if step.again or len(made) != 1 or not ms:
+            if step.repeated or len(made) != 1 or not ms:
                 continue
             (c,) = made
             o = self.chain.by_op.get(c.op or "")
@@ -120,14 +120,14 @@ class Times(Judging):
         (step, c) = others[0]
         m, where = step.after, place(step.after.location)
         reported = {("metadata-log", where, m.last_updated_ms), ("snapshot-log", c.snapshot_id, c.timestamp_ms)}
-        if where in self._early or reported & self._strange or self.by.explained(step, "logs"):
+        if where in self._early or reported & self._strange or self.makers.explained(step, "logs"):
             return
         self.found(
             "timestamp-order",
-            f"version {m.n} ({m.location}), {self.by.made_by(m)}, says in its last-updated-ms {m.last_updated_ms} (ms since 1970), and that "
-            f"snapshot {c.snapshot_id}, which it adds, is of {c.timestamp_ms}: {_apart(m.last_updated_ms, c.timestamp_ms)}. In all other "
+            f"version {m.n} ({m.location}), {self.makers.made_by(m)}, says in its last-updated-ms {m.last_updated_ms} (ms since 1970), and "
+            f"that snapshot {c.snapshot_id}, which it adds, is of {c.timestamp_ms}: {_apart(m.last_updated_ms, c.timestamp_ms)}. In all other "
             f"versions the two are {abs(usual) / 1000:,.3f} s apart, but for less than a day.",
-            ops=self.by.accused(step),
+            ops=self.makers.accused(step),
             snapshots=(c.snapshot_id,),
             files=(m.location,),
         )
@@ -156,17 +156,17 @@ class Times(Judging):
         if new is None:
             return
         c, time = new
-        if time == c.timestamp_ms or not c.timestamp_ms or self.by.explained(step, "logs"):
+        if time == c.timestamp_ms or not c.timestamp_ms or self.makers.explained(step, "logs"):
             return
         if not self._copies(self._own_times, m):
             return
         self._strange |= {("snapshot-log", c.snapshot_id, t) for t in (time, c.timestamp_ms)}
         self.found(
             "timestamp-order",
-            f"version {m.n} ({m.location}), {self.by.made_by(m)}, adds snapshot {c.snapshot_id}, whose timestamp-ms is {c.timestamp_ms} (ms "
-            f"since 1970), and says in its snapshot-log that it became current at {time}: {_apart(c.timestamp_ms, time)}. Its "
+            f"version {m.n} ({m.location}), {self.makers.made_by(m)}, adds snapshot {c.snapshot_id}, whose timestamp-ms is {c.timestamp_ms} "
+            f"(ms since 1970), and says in its snapshot-log that it became current at {time}: {_apart(c.timestamp_ms, time)}. Its "
             f"last-updated-ms is {m.last_updated_ms}.",
-            ops=self.by.accused(step),
+            ops=self.makers.accused(step),
             snapshots=(c.snapshot_id,),
             files=(m.location,),
         )
@@ -224,7 +224,12 @@ class Times(Judging):
         where, own = place(before.location), before.last_updated_ms
         if time is None or not own or time == own or place_in(entries[-1]) != where or where in self._early:
             return
-        if m.problems or before.problems or self.by.explained(step, "logs") or not self._copies(self._times_before, m):
+        if (
+            m.problems
+            or before.problems
+            or self.makers.explained(step, "logs")
+            or not self._copies(self._times_before, m)
+        ):
             return
         self._strange |= {(log, where, t) for t in (time, own)}
         # Nothing copies a last-updated-ms but this entry: whoever wrote the time that does not lie between the two versions is wrong.
@@ -233,9 +238,9 @@ class Times(Judging):
             default=own,
         )
         off_own, off_time = (max(low - t, t - m.last_updated_ms, 0) for t in (own, time))
-        made, copied = self.by.accused(self._step_of[where]), self.by.accused(step)
-        here = f"version {m.n} ({m.location}), {self.by.made_by(m)}, says in its metadata-log"
-        subject = f"version {before.n} ({before.location}), {self.by.made_by(before)}, says in its last-updated-ms"
+        made, copied = self.makers.accused(self._step_of[where]), self.makers.accused(step)
+        here = f"version {m.n} ({m.location}), {self.makers.made_by(m)}, says in its metadata-log"
+        subject = f"version {before.n} ({before.location}), {self.makers.made_by(before)}, says in its last-updated-ms"
         if off_own > off_time:
             ops = (*made, *copied)
             text = f"{subject} {own} (ms since 1970), and {here} that it is of {time}: {_apart(own, time)}."
@@ -274,14 +279,14 @@ class Times(Judging):
             if time == self._updated.get(name(x)):
                 continue  # the entry was wrong before, and is right now
             self._strange |= {(log, name(x), t) for t in (*known, time)}
-            if self.by.explained(step, "logs"):
+            if self.makers.explained(step, "logs"):
                 continue
             m, was = step.after, max(known)
             self.found(
                 "timestamp-order",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, says in its {log} that {name(x)} is of {time} (ms since 1970). Version "
-                f"{before.n} ({before.location}), from which it was made, says {was}, and entries are copied as they are.",
-                ops=self.by.accused(step),
+                f"version {m.n} ({m.location}), {self.makers.made_by(m)}, says in its {log} that {name(x)} is of {time} (ms since 1970). "
+                f"Version {before.n} ({before.location}), from which it was made, says {was}, and entries are copied as they are.",
+                ops=self.makers.accused(step),
                 files=(before.location, m.location),
             )
 
@@ -321,9 +326,9 @@ class Times(Judging):
                         self._early.add(place(m.location))
                     self.found(
                         "timestamp-order",
-                        f"in version {m.n} ({m.location}), {self.by.made_by(m)}, {what} is of {time} (ms since 1970), "
+                        f"in version {m.n} ({m.location}), {self.makers.made_by(m)}, {what} is of {time} (ms since 1970), "
                         f"{(than - time) / 1000:,.3f} s before {words}: a reader refuses the file.",
-                        ops=self.by.accused(step),
+                        ops=self.makers.accused(step),
                         files=(m.location,),
                     )
 
@@ -342,10 +347,10 @@ class Times(Judging):
         m, late = step.after, ahead.after
         self.found(
             "timestamp-order",
-            f"version {late.n} ({late.location}), {self.by.made_by(late)}, is of {than} (ms since 1970), by {words} in version {m.n} "
-            f"({m.location}), {self.by.made_by(m)}. There {what} is of {time}, {(than - time) / 1000:,.3f} s earlier, and is in order with "
+            f"version {late.n} ({late.location}), {self.makers.made_by(late)}, is of {than} (ms since 1970), by {words} in version {m.n} "
+            f"({m.location}), {self.makers.made_by(m)}. There {what} is of {time}, {(than - time) / 1000:,.3f} s earlier, and is in order with "
             "what came before the two: a reader refuses the file.",
-            ops=tuple(dict.fromkeys((*self.by.accused(ahead), *self.by.accused(step)))),
+            ops=tuple(dict.fromkeys((*self.makers.accused(ahead), *self.makers.accused(step)))),
             files=(late.location, m.location),
         )
 

@@ -50,7 +50,7 @@ def check_versions(chain: Chain, *, torn: bool, spec: TableSpec | None = None) -
         if not contents.due and not logs.due and plain(step):
             continue
         check.step(step)
-        if not step.again:
+        if not step.repeated:
             old, new = () if step.before is None else step.before.snapshots, step.after.snapshots
             longer = new[: len(old)] == old
             contents.step(step)  # it finds out more of who made the version
@@ -81,7 +81,7 @@ class _Versions(Judging):
         m = step.after
         self._fork(step)
         self._problems(m, step)
-        if step.again:
+        if step.repeated:
             return
         self._one_version(m, step)
         if step.before is not None:
@@ -93,7 +93,7 @@ class _Versions(Judging):
 
     def _fork(self, step: Step) -> None:
         m = step.after
-        if not step.passed or self.by.taken_away(step, None):
+        if not step.passed or self.makers.taken_away(step, None):
             return
         lost = [
             s
@@ -102,17 +102,17 @@ class _Versions(Judging):
             if (s := c.snapshot_id) not in m.snapshots
         ]
         ops = (
-            [] if step.again else list(self.chain.makers(m))
+            [] if step.repeated else list(self.chain.makers(m))
         )  # the version that it went back to was made right, long before
         ops += [c.op for s in lost if (c := self.chain.snapshots[s]).op is not None]
         last = step.passed[-1]
-        if step.again:
+        if step.repeated:
             how = f"the catalog's pointer went back to it: version {m.n} of the log is {m.location}, which had been current before"
         elif step.before is None:
             how = f"version {m.n} of the log ({m.location}) does not descend from it, nor from any version that was seen before"
         else:
             how = (
-                f"version {m.n} of the log ({m.location}), {self.by.made_by(m)}, was made from version {step.before.n} "
+                f"version {m.n} of the log ({m.location}), {self.makers.made_by(m)}, was made from version {step.before.n} "
                 f"({step.before.location})"
             )
         made = "version" if len(step.passed) == 1 else "versions"
@@ -134,18 +134,20 @@ class _Versions(Judging):
     def _problems(self, m: Metadata, step: Step) -> None:
         if not m.problems:
             return
-        made = {"ops": self.by.accused(step), "files": (m.location,)}
+        made = {"ops": self.makers.accused(step), "files": (m.location,)}
         for p in m.problems:
             if p.code == "fork":
                 continue  # judged by what the versions say themselves
             if p.code == "metadata-log":
                 self.found(
-                    "metadata-log-mismatch", f"version {m.n} ({m.location}), {self.by.made_by(m)}: {p.why}.", **made
+                    "metadata-log-mismatch",
+                    f"version {m.n} ({m.location}), {self.makers.made_by(m)}: {p.why}.",
+                    **made,
                 )
             elif p.code == "snapshot-changed":
                 self.found(
                     "snapshot-changed",
-                    f"version {m.n} ({m.location}), {self.by.made_by(m)}, {p.why}: parent, sequence number, manifest list or "
+                    f"version {m.n} ({m.location}), {self.makers.made_by(m)}, {p.why}: parent, sequence number, manifest list or "
                     "timestamp are not what they were.",
                     snapshots=() if p.snapshot is None else (p.snapshot,),
                     **made,
@@ -183,8 +185,8 @@ class _Versions(Judging):
             twice = sorted({s for s in m.snapshots if m.snapshots.count(s) > 1})
             self.found(
                 "duplicate-snapshot",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, lists snapshot {explain.listing(twice)} more than once.",
-                ops=self.by.accused(step),
+                f"version {m.n} ({m.location}), {self.makers.made_by(m)}, lists snapshot {explain.listing(twice)} more than once.",
+                ops=self.makers.accused(step),
                 snapshots=tuple(twice),
                 files=(m.location,),
             )
@@ -193,17 +195,17 @@ class _Versions(Judging):
                 what = "current-snapshot-id" if name == "(current)" else f"ref {name}"
                 self.found(
                     "dangling-ref",
-                    f"in version {m.n} ({m.location}), {self.by.made_by(m)}, {what} is snapshot {target}, which the version does not list.",
-                    ops=self.by.accused(step),
+                    f"in version {m.n} ({m.location}), {self.makers.made_by(m)}, {what} is snapshot {target}, which the version does not list.",
+                    ops=self.makers.accused(step),
                     snapshots=(target,),
                     files=(m.location,),
                 )
         if "main" in m.refs and m.refs["main"] != m.current:
             self.found(
                 "main-ref",
-                f"in version {m.n} ({m.location}), {self.by.made_by(m)}, current-snapshot-id is {m.current} and the main branch is at "
+                f"in version {m.n} ({m.location}), {self.makers.made_by(m)}, current-snapshot-id is {m.current} and the main branch is at "
                 f"{m.refs['main']}.",
-                ops=self.by.accused(step),
+                ops=self.makers.accused(step),
                 snapshots=tuple(s for s in (m.current, m.refs["main"]) if s is not None),
                 files=(m.location,),
             )
@@ -211,8 +213,8 @@ class _Versions(Judging):
         if m.last_sequence_number < 0:
             self.found(
                 "last-sequence-number",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, says last-sequence-number {m.last_sequence_number}: they begin at 0.",
-                ops=self.by.accused(step),
+                f"version {m.n} ({m.location}), {self.makers.made_by(m)}, says last-sequence-number {m.last_sequence_number}: they begin at 0.",
+                ops=self.makers.accused(step),
                 files=(m.location,),
             )
         known = (
@@ -224,7 +226,7 @@ class _Versions(Judging):
                 self.found(
                     "last-sequence-number",
                     f"version {m.n} ({m.location}) says last-sequence-number {m.last_sequence_number}, but lists {explain.snapshot(c)}"
-                    f"{self.by.of(c)}: the next commit can be given a number that is taken.",
+                    f"{self.makers.of(c)}: the next commit can be given a number that is taken.",
                     ops=() if c.op is None else (c.op,),
                     snapshots=(s,),
                     files=(m.location,),
@@ -237,13 +239,13 @@ class _Versions(Judging):
         last = max([before.last_sequence_number, *added])
         due = max(last, before.last_sequence_number + len(added))  # a snapshot with a wrong number is told as such
         unknown = step.gap or any(s not in self.chain.snapshots for s in m.snapshots[-len(added) - 1 :])
-        if m.last_sequence_number <= due or unknown or self._lists_one or self.by.explained(step, "logs"):
+        if m.last_sequence_number <= due or unknown or self._lists_one or self.makers.explained(step, "logs"):
             return
         self.found(
             "last-sequence-number",
-            f"version {m.n} ({m.location}), {self.by.made_by(m)}, says last-sequence-number {m.last_sequence_number}, but version {before.n}, "
-            f"from which it was made, said {before.last_sequence_number}, and the highest that was assigned is {last}.",
-            ops=self.by.accused(step),
+            f"version {m.n} ({m.location}), {self.makers.made_by(m)}, says last-sequence-number {m.last_sequence_number}, but version "
+            f"{before.n}, from which it was made, said {before.last_sequence_number}, and the highest that was assigned is {last}.",
+            ops=self.makers.accused(step),
             snapshots=tuple(c.snapshot_id for c in self.chain.commits_of.get(m.n, ())),
             files=(before.location, m.location),
         )
@@ -264,16 +266,16 @@ class _Versions(Judging):
             if name in self.wrong_at_first and created(before):
                 continue
             if isinstance(old, int) and isinstance(new, int) and new < old:
-                due, ops = jumped(self.chain, before) if name == "next-row-id" else None, self.by.accused(step)
+                due, ops = jumped(self.chain, before) if name == "next-row-id" else None, self.makers.accused(step)
                 if due is not None and due <= new:
                     text = (
-                        f"version {before.n} ({before.location}), {self.by.made_by(before)}, says {name} {old}, though only what is below "
-                        f"{due} was assigned; version {m.n} ({m.location}), {self.by.made_by(m)}, made from it, says {new}."
+                        f"version {before.n} ({before.location}), {self.makers.made_by(before)}, says {name} {old}, though only what is below "
+                        f"{due} was assigned; version {m.n} ({m.location}), {self.makers.made_by(m)}, made from it, says {new}."
                     )
-                    ops = tuple(dict.fromkeys((*self.by.accused(self.chain.steps[before.n]), *ops)))
+                    ops = tuple(dict.fromkeys((*self.makers.accused(self.chain.steps[before.n]), *ops)))
                 else:
                     text = (
-                        f"version {m.n} ({m.location}), {self.by.made_by(m)}, says {name} {new}, but version {before.n}, from which it was "
+                        f"version {m.n} ({m.location}), {self.makers.made_by(m)}, says {name} {new}, but version {before.n}, from which it was "
                         f"made, said {old}: what was assigned in between can be assigned again."
                     )
                 self.found("counter-decreased", text, ops=ops, files=(before.location, m.location))
@@ -284,9 +286,9 @@ class _Versions(Judging):
         if isinstance(old, str) and isinstance(new, str) and old.lower() != new.lower():
             self.found(
                 "table-uuid-changed",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, has table-uuid {new}, but version {before.n}, from which it was made, "
-                f"has {old}.",
-                ops=self.by.accused(step),
+                f"version {m.n} ({m.location}), {self.makers.made_by(m)}, has table-uuid {new}, but version {before.n}, from which it was "
+                f"made, has {old}.",
+                ops=self.makers.accused(step),
                 files=(before.location, m.location),
             )
         if FORMAT_VERSION in self.wrong_at_first and created(before):
@@ -294,8 +296,8 @@ class _Versions(Judging):
         if m.format_version < before.format_version:
             self.found(
                 "format-version-decreased",
-                f"version {m.n} ({m.location}), {self.by.made_by(m)}, is of format version {m.format_version}, but version {before.n}, from "
-                f"which it was made, of {before.format_version}.",
-                ops=self.by.accused(step),
+                f"version {m.n} ({m.location}), {self.makers.made_by(m)}, is of format version {m.format_version}, but version {before.n}, "
+                f"from which it was made, of {before.format_version}.",
+                ops=self.makers.accused(step),
                 files=(before.location, m.location),
             )

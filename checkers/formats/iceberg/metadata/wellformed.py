@@ -197,8 +197,8 @@ class WellFormed(Judging):
         m = step.after
         self.found(
             name,
-            f"version {m.n} ({m.location}), {self.by.made_by(m)}, {what}.",
-            ops=self.by.accused(step),
+            f"version {m.n} ({m.location}), {self.makers.made_by(m)}, {what}.",
+            ops=self.makers.accused(step),
             files=(m.location,),
         )
 
