@@ -258,11 +258,11 @@ def _snapshot(r: Mapping[str, Any]) -> TrailSnapshot:
 
 
 def _row(r: Mapping[str, Any]) -> TrailRow:
-    row, by = r.get("row"), r.get("by")
+    row, delete_file = r.get("row"), r.get("by")
     return TrailRow(
         sign="-" if r.get("sign") == "-" else "+",
         row=row if isinstance(row, list) else [],
         file=str(r.get("file")),
         position=integer(r.get("position")) or 0,
-        by=str(by) if by else None,
+        by=str(delete_file) if delete_file else None,
     )

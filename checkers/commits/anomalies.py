@@ -70,8 +70,8 @@ def false_failure(t: Timeline, o: Operation, on_main: list[Commit]) -> Anomaly:
 
 def _with_itself(o: Operation, commits: list[Commit]) -> str:
     """That the conflict which an operation gives up for is with its own commit, if the error names a file of that."""
-    said = " ".join(message for _, message, *_ in o.error or ())
-    own = any(f.path.rpartition("/")[2] in said for c in commits for f in c.added_files) if said else False
+    messages = " ".join(message for _, message, *_ in o.error or ())
+    own = any(f.path.rpartition("/")[2] in messages for c in commits for f in c.added_files) if messages else False
     return " The file that the error names is its own: it took its own commit for another's." if own else ""
 
 

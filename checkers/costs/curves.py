@@ -162,7 +162,7 @@ def groups(c: Comparison, x: Axis) -> list[tuple[str, list[Contender]]]:
             group.setdefault(without(contender, x.parameter), []).append(contender)
     every = list(group)
     return [
-        (label(key, every), sorted(found, key=lambda one: x.values[value(one, x.parameter) or ""]))
+        (label(key, every), sorted(found, key=lambda contender: x.values[value(contender, x.parameter) or ""]))
         for key, found in group.items()
     ]
 

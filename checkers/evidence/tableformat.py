@@ -121,7 +121,7 @@ class TableFormat(Generic[C, M]):
         """When its own client tries a refused commit again, with these properties of the table."""
         return RetryLimits(num_retries=0, min_wait_ms=0, max_wait_ms=0)
 
-    def same_but_time(self, one: M, other: M) -> bool:
+    def same_but_time(self, first: M, second: M) -> bool:
         """Whether two versions that list the same snapshots differ in nothing but when they were made."""
         return True
 

@@ -47,8 +47,8 @@ def stricter(tables: Iterable[TableSpec]) -> frozenset[str]:
     """The tables that promise some operation to be serializable, if there are others that promise none."""
 
     def levels(t: TableSpec) -> set[str]:
-        said = (v for k, v in t.properties.items() if k.startswith("write.") and k.endswith(".isolation-level"))
-        return {t.isolation, *(v.lower() for v in said)}
+        levels_set = (v for k, v in t.properties.items() if k.startswith("write.") and k.endswith(".isolation-level"))
+        return {t.isolation, *(v.lower() for v in levels_set)}
 
     every = {t.name: "serializable" in levels(t) for t in tables}
     return frozenset(name for name, strict in every.items() if strict and not all(every.values()))
@@ -77,9 +77,9 @@ def least(a: AnomalyFacts, strict: bool) -> AnomalyEntry:
 def everything_named(name: str, tables: Iterable[TableSpec]) -> Entries:
     """Entries that cover every anomaly of a name, whoever finds it on any of these tables."""
     finders = FINDERS.get(name, ())
-    said = tuple(t.name for t in tables) if name in BY_LEVEL else None
+    all_names = tuple(t.name for t in tables) if name in BY_LEVEL else None
     checkers = [c.name for c in finders] if len(finders) > 1 else [None]
-    return tuple(AnomalyEntry(name=name, checker=c, tables=said) for c in checkers)
+    return tuple(AnomalyEntry(name=name, checker=c, tables=all_names) for c in checkers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ class Swallowed:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        said = ("key", "name", "checker", "count")
-        return {k: getattr(self, k) for k in said} | {"entry": self.entry.model_dump(), "tables": list(self.tables)}
+        keys = ("key", "name", "checker", "count")
+        return {k: getattr(self, k) for k in keys} | {"entry": self.entry.model_dump(), "tables": list(self.tables)}
 
 
 @dataclass(frozen=True)
@@ -144,20 +144,20 @@ class AcceptedAnomalies:
         counts: Counter[tuple[str, AnomalyEntry, str, str]] = Counter()
         tables: dict[tuple[str, AnomalyEntry, str, str], set[str]] = {}
         for a in found:
-            if (by := self.entry_for(a)) is not None:
-                group = (ENTRY_KEYS[by[0]], by[1], a.name, a.checker)
+            if (marked := self.entry_for(a)) is not None:
+                group = (ENTRY_KEYS[marked[0]], marked[1], a.name, a.checker)
                 counts[group] += 1
                 tables.setdefault(group, set()).update((a.table,) if a.table is not None else ())
         return tuple(Swallowed(*group, tuple(sorted(tables[group])), n) for group, n in counts.items())
 
     def too_little(self, found: Iterable[Anomaly], keys: Mapping[Mark, str] = ENTRY_KEYS) -> tuple[str, ...]:
         """A sentence for each kind of anomaly that an entry means and does not cover: why, and what to write under which of the keys."""
-        said: dict[str, None] = {}
+        sentences: dict[str, None] = {}
         for a in found:
             meant = next((x for x in self._each() if x[1].finds(a)), None)
             if meant is not None and self.entry_for(a) is None:
-                said.setdefault(f"{keys[meant[0]]}: {too_little(meant[1], a, a.table in self.strict)}")
-        return tuple(said)
+                sentences.setdefault(f"{keys[meant[0]]}: {too_little(meant[1], a, a.table in self.strict)}")
+        return tuple(sentences)
 
 
 NOTHING_ACCEPTED = AcceptedAnomalies()
@@ -189,7 +189,7 @@ def unknown_entries(key: str, entries: Iterable[AnomalyEntry]) -> Iterable[Probl
     """Entries under a key whose name no checker finds, or not the one that they name."""
     for i, entry in enumerate(entries):
         finders = [c.name for c in FINDERS.get(entry.name, ())]
-        checkers = sorted({c.name for of in FINDERS.values() for c in of})
+        checkers = sorted({c.name for group in FINDERS.values() for c in group})
         if not finders:
             yield (key, i), f"{key}: {unknown('anomaly', entry.name, FINDERS)}"
         elif entry.checker is not None and entry.checker not in checkers:

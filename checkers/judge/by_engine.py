@@ -81,10 +81,10 @@ def by_engine(
     Args:
         catalog: its name, by which ``versions`` has its server.
     """
-    of: dict[str, list[Operation]] = {}
+    by_name: dict[str, list[Operation]] = {}
     for o in operations:
-        of.setdefault(o.engine, []).append(o)
-    made = {o.op: o.engine for these in of.values() for o in these}
+        by_name.setdefault(o.engine, []).append(o)
+    made = {o.op: o.engine for these in by_name.values() for o in these}
     retries: dict[str, int] = {}
     for c in (c for log in logs.values() for c in log.commits):
         if c.op in made:
@@ -102,7 +102,7 @@ def by_engine(
             retries.get(name, 0),
             found.pop(name, 0),
         )
-        for name, these in sorted(of.items(), key=lambda kv: ([*ENGINES, kv[0]].index(kv[0]), kv[0]))
+        for name, these in sorted(by_name.items(), key=lambda kv: ([*ENGINES, kv[0]].index(kv[0]), kv[0]))
     ]
     server = _server(catalog, versions)
     others = ((who, server if who in (SERVER, CATALOG) else _of_format(who, versions), n) for who, n in found.items())

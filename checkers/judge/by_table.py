@@ -167,22 +167,22 @@ class _Run:
     def _sorted_by_table(self) -> tuple[dict[str, Any], dict[str | None, np.ndarray[Any, np.dtype[np.int64]]], int]:
         """The header; table → index, begin and end of each of its lines; the number of events."""
         text, size = self.text, len(self.text)
-        at = text.find(b"\n") + 1
-        _must(at > 1 and text[size - 1 :] == b"\n", "a torn history")
-        header = header_of(text[: at - 1])
+        offset = text.find(b"\n") + 1
+        _must(offset > 1 and text[size - 1 :] == b"\n", "a torn history")
+        header = header_of(text[: offset - 1])
         found: dict[bytes, array[int]] = {}
         find = text.find
         n = 0
-        while at < size:
-            end = find(b"\n", at)
-            key = find(b'"table":', at, end)
+        while offset < size:
+            end = find(b"\n", offset)
+            key = find(b'"table":', offset, end)
             _must(key >= 0, "a line without a table")
             value = text[key + 8 : find(b",", key, end)]
             place = found.get(value)
             if place is None:
                 place = found[value] = array("q")
-            place.extend((n, at, end))
-            at = end + 1
+            place.extend((n, offset, end))
+            offset = end + 1
             n += 1
         return header, {_table(v): np.frombuffer(p, np.int64).reshape(-1, 3) for v, p in found.items()}, n
 
@@ -294,10 +294,10 @@ class _Run:
         _must(len(found) == 1 and found[0].timeline is not None, "a table that cannot be judged")
         judged = judge_unit(found[0])
         unit = replace(found[0], explained=judged.explained)
-        told = {c.name: c.part(unit) for c in self.of_tables}
-        parts = {**told, **{c.name: c.part(unit) for c in self.of_run}}
-        said = [*judged.parts.values(), *told.values()]
-        _must(all(p is None or p.valid is True for p in said), "a verdict that is not true")
+        verdicts = {c.name: c.part(unit) for c in self.of_tables}
+        parts = {**verdicts, **{c.name: c.part(unit) for c in self.of_run}}
+        statements = [*judged.parts.values(), *verdicts.values()]
+        _must(all(p is None or p.valid is True for p in statements), "a verdict that is not true")
         sent = {s for a in accepted for s in a.adds} | {s for r in carried for s in r.adds}
         asked = bool(sent), not sent.isdisjoint(c.snapshot_id for c in log.commits)
         return _Part(name, judged, parts, columns, asked)
@@ -309,8 +309,8 @@ class _Run:
         columns = OperationColumns.all([p.columns for p in parts])
         end = self._in_order(columns)
         _must(columns.pair_up(), "operations that do not pair")
-        seen, there = (any(p.snapshots[n] for p in parts) for n in (0, 1))
-        _must(there or not seen, "the proxies' log seems to be another run's")
+        seen, logged = (any(p.snapshots[n] for p in parts) for n in (0, 1))
+        _must(logged or not seen, "the proxies' log seems to be another run's")
         run = RunColumns(self.header, columns, fault_windows.windows(self.common), end)
         found = {v.checker: v for v in merge(p.judged for p in parts)}
         for t in self.of_tables:
@@ -342,9 +342,9 @@ class _Run:
         _must(len(index) == self.events and len(np.unique(index)) == self.events, "an event of no operation")
         in_order = time[np.argsort(index)]
         _must(bool((np.diff(in_order) >= 0).all()), "a clock that runs backwards")
-        said, completed = self.state.get("operations"), int((columns.completed >= 0).sum())
+        promised, completed = self.state.get("operations"), int((columns.completed >= 0).sum())
         completed += sum(e.op is not None and e.type != "invoke" for e in self.common)
-        _must(not isinstance(said, int) or completed >= said, "the history's end is missing")
+        _must(not isinstance(promised, int) or completed >= promised, "the history's end is missing")
         return int(in_order[-1])
 
 
@@ -370,10 +370,10 @@ Driver = Callable[[_Run, list[list[str]]], list[_Part]]
 
 def forked(run: _Run, shares: list[list[str]]) -> list[_Part]:
     """This process judges the first share, and for each other one a process is forked."""
-    mine, others = shares[0], [_Helper(run, share) for share in shares[1:]]
+    own_share, others = shares[0], [_Helper(run, share) for share in shares[1:]]
     try:
         parts = []
-        for part in run.parts(mine):
+        for part in run.parts(own_share):
             parts.append(part)
             _must(not any(h.gave_up() for h in others), "another process found something unusual")
         for h in others:
@@ -394,15 +394,15 @@ def on_spark(spark: SparkSession) -> Driver:
     return judge
 
 
-def _of_shares(told: Iterable[tuple[int, list[_Part]] | str]) -> list[_Part]:
+def _of_shares(results: Iterable[tuple[int, list[_Part]] | str]) -> list[_Part]:
     """The parts from what tasks told (:func:`_share_of`)."""
     parts: list[_Part] = []
     hashes: set[int] = set()
-    for said in told:
-        if isinstance(said, str):
-            raise NotByTable(said)
-        hashes.add(said[0])
-        parts += said[1]
+    for result in results:
+        if isinstance(result, str):
+            raise NotByTable(result)
+        hashes.add(result[0])
+        parts += result[1]
     _must(len(hashes) <= 1, "the workers hash equal texts differently (PYTHONHASHSEED)")
     return parts
 

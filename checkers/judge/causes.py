@@ -43,7 +43,7 @@ def events(found: Sequence[Anomaly]) -> list[Anomaly]:
     """
     lost = {(a.table, op) for a in found if a.name == "lost-commit" for op in a.ops[:2]}
 
-    def again(a: Anomaly) -> bool:
+    def repeats(a: Anomaly) -> bool:
         named = a.evidence.get(pointer.LOST_SWAPS) or () if a.checker == pointer.Pointer.name else ()
         return bool(named) and a.name in ("lost-swap", "lost-update") and all((a.table, op) in lost for op in named)
 
@@ -53,12 +53,12 @@ def events(found: Sequence[Anomaly]) -> list[Anomaly]:
         if a.name not in MISSING or not a.files:
             return False
         files = [(a.table, _file(f)) for f in a.files]
-        first = [by for f in files if (by := missed.get(f)) is not None and by != a.checker]
+        first = [checker for f in files if (checker := missed.get(f)) is not None and checker != a.checker]
         for f in files:
             missed.setdefault(f, a.checker)
         return bool(first)
 
-    return [a for a in own_findings(found) if not again(a) and not missed_again(a)]
+    return [a for a in own_findings(found) if not repeats(a) and not missed_again(a)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,10 @@ class Facts:
         made = [(c, c.op) for c in log.commits if c.op is not None]
         maker_of = format_of(log).maker_of
         by_files = {who: op for c, op in made for f in c.own_files if (who := maker_of(f)) is not None}
-        at = log.columns.index("id") if "id" in log.columns else 0
+        id_column = log.columns.index("id") if "id" in log.columns else 0
         for c, op in made:
-            rows = (x.row for x in (*(c.added or ()), *(c.removed or ())) if len(x.row) > at)
-            keys[op] = keys.get(op, frozenset()) | {k for r in rows if isinstance(k := r[at], int)}
+            rows = (x.row for x in (*(c.added or ()), *(c.removed or ())) if len(x.row) > id_column)
+            keys[op] = keys.get(op, frozenset()) | {k for r in rows if isinstance(k := r[id_column], int)}
         shown = {c.snapshot_id: c.metadata for c in log.commits}
         return Facts({c.snapshot_id: op for c, op in made}, by_files, maker_of, keys, shown)
 
@@ -150,8 +150,8 @@ def _file(path: str) -> str:
 
 def _asked(value: object) -> frozenset[int]:
     """The ids that an operation's arguments name."""
-    said = (value.get("ids"), [value.get("id")]) if isinstance(value, Mapping) else ()
-    return frozenset(k for ids in said if isinstance(ids, list) for k in ids if isinstance(k, int))
+    id_lists = (value.get("ids"), [value.get("id")]) if isinstance(value, Mapping) else ()
+    return frozenset(k for ids in id_lists if isinstance(ids, list) for k in ids if isinstance(k, int))
 
 
 def groups(found: Sequence[Anomaly], facts_of: Callable[[str | None], Facts]) -> list[list[int]]:
@@ -168,9 +168,9 @@ def groups(found: Sequence[Anomaly], facts_of: Callable[[str | None], Facts]) ->
             index.add(i)
     for i in sorted(joins, key=lambda i: SECOND_OPINIONS.get(found[i].checker, 0)):
         a = found[i]
-        at = index.best(a) if a.checker in SECOND_OPINIONS else _loser(a, lost, found)
-        if at is not None:
-            union.join(i, at)
+        place = index.best(a) if a.checker in SECOND_OPINIONS else _loser(a, lost, found)
+        if place is not None:
+            union.join(i, place)
             continue
         union.add(i, [(a.table, ("other words", a.ops[0]))] if a.ops else ())
         index.add(i)
@@ -188,8 +188,8 @@ def _shows_a_loss(
 
 def _loser(a: Anomaly, lost: Mapping[tuple[str | None, str], int], found: Sequence[Anomaly]) -> int | None:
     """The place of the lost commit that an anomaly shows: it names its operation and one of its rows."""
-    at = (lost.get((a.table, op)) for op in a.ops)
-    return next((i for i in at if i is not None and {*found[i].keys} & {*a.keys}), None)
+    losses = (lost.get((a.table, op)) for op in a.ops)
+    return next((i for i in losses if i is not None and {*found[i].keys} & {*a.keys}), None)
 
 
 class _Union:

@@ -124,8 +124,8 @@ def concluded(
     if accepted.expect:
         verdicts.append(_expectation(missing, sorted({str(e) for e in accepted.expect} - {*missing}), undecided))
     valid: Validity = False if surprised or (missing and not undecided) else "unknown" if undecided else True
-    told = tell(evidence, verdicts, ran)
-    return Results(tuple(verdicts), valid, evidence.complete, accepted, accepted.too_little(found), told)
+    stories = tell(evidence, verdicts, ran)
+    return Results(tuple(verdicts), valid, evidence.complete, accepted, accepted.too_little(found), stories)
 
 
 def _cross_referenced(verdicts: Sequence[Verdict], second_opinions: frozenset[str]) -> list[Verdict]:
@@ -159,7 +159,7 @@ def _caused(verdicts: Sequence[Verdict]) -> list[Verdict]:
         for op in a.evidence.get(pointer.LOST_SWAPS, ())
     }
 
-    def told(a: Anomaly) -> Anomaly:
+    def explained(a: Anomaly) -> Anomaly:
         cause = why.get((a.table, a.ops[0])) if a.name == "lost-commit" and a.ops else None
         if cause is None:
             return a
@@ -171,7 +171,7 @@ def _caused(verdicts: Sequence[Verdict]) -> list[Verdict]:
             a, explanation=f"{a.explanation} Why: {cause.explanation}", ops=ops, events=events, files=cause.files
         )
 
-    return [replace(v, anomalies=tuple(map(told, v.anomalies))) if v.checker == "commits" else v for v in verdicts]
+    return [replace(v, anomalies=tuple(map(explained, v.anomalies))) if v.checker == "commits" else v for v in verdicts]
 
 
 def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) -> Verdict:
@@ -199,12 +199,12 @@ def _explained(verdict: Verdict, checker: Checker | None, evidence: Evidence) ->
         if checker is not None:
             verdict = with_minimal(verdict, checker, evidence)
         trails = Trails(evidence)
-        told = tuple(
+        explanations = tuple(
             replace(a, trail=trails.of(a)) if n < TRAILS and a.ops else a for n, a in enumerate(verdict.anomalies)
         )
     except Exception as e:  # keep the verdict even if explaining it fails
         return replace(verdict, notes=(*verdict.notes, f"not explained further: {type(e).__name__}: {e}"))
-    return replace(verdict, anomalies=told)
+    return replace(verdict, anomalies=explanations)
 
 
 def _is_long(evidence: Evidence) -> bool:

@@ -144,8 +144,8 @@ def known_defects(
     """
     if ran is None or not found or ran.workload in (library := _library(LIBRARY)):
         return ()
-    told = _causes(found)
-    happened = _Happened.of(told, evidence)
+    causes = _causes(found)
+    happened = _Happened.of(causes, evidence)
     fits = []
     for name, s in library.items():
         shown, rest = _shown(s, found, beside)
@@ -155,12 +155,12 @@ def known_defects(
             )
             fits.append((-len(shown), happened.ends_otherwise(s), name, known))
     best = sorted(fits, key=lambda f: f[:3])
-    left, chosen = {a.name for a in told}, dict[tuple[str, tuple[str, ...]], KnownDefect]()
+    unexplained, chosen = {a.name for a in causes}, dict[tuple[str, tuple[str, ...]], KnownDefect]()
     for fit in best:
-        if fit[:2] == best[0][:2] or left & {*fit[3].anomalies}:
+        if fit[:2] == best[0][:2] or unexplained & {*fit[3].anomalies}:
             chosen.setdefault((fit[3].link, fit[3].anomalies), fit[3])
-            left -= {*fit[3].anomalies}
-    return () if left else tuple(chosen.values())[:MOST_SCENARIOS]
+            unexplained -= {*fit[3].anomalies}
+    return () if unexplained else tuple(chosen.values())[:MOST_SCENARIOS]
 
 
 def _causes(found: Sequence[Anomaly]) -> list[Anomaly]:
@@ -186,7 +186,7 @@ def _shown(s: Mapping[str, Any], found: Sequence[Anomaly], beside: Sequence[Anom
     shown = {e.name for e in entries if any(map(e.named, found))}
     others = {e.name: any(map(e.named, beside)) for e in entries if e.name not in shown}
     least = min(map(_gravity, shown), default=0)
-    return shown, {name for name, there in others.items() if not there or _gravity(name) < least}
+    return shown, {name for name, shared in others.items() if not shared or _gravity(name) < least}
 
 
 def _unmet(s: Mapping[str, Any], ran: RunFacts, happened: _Happened) -> Iterator[str]:
@@ -203,8 +203,8 @@ def unlike(ran: RunFacts, found: Sequence[Anomaly], evidence: Evidence, beside: 
 
     ``beside``: as for :func:`known_defects`.
     """
-    told = _causes(found)
-    happened, names = _Happened.of(told, evidence), {a.name for a in told}
+    causes = _causes(found)
+    happened, names = _Happened.of(causes, evidence), {a.name for a in causes}
     best: tuple[tuple[int, int, str], str, list[str]] | None = None
     for name, s in _library(LIBRARY).items():
         shown, rest = _shown(s, found, beside)
@@ -306,12 +306,12 @@ class _Happened:
         tables = {a.table for a in found}
         ran = [[operations[op] for op in a.ops if op in operations] for a in found]
         on_tables = [o for o in operations.values() if tables & {*tables_of(o), None}]
-        mine = {o.op: o for these in ran for o in these} or {o.op: o for o in on_tables}
+        own = {o.op: o for these in ran for o in these} or {o.op: o for o in on_tables}
         first = [operations[op] for a in found for op in a.ops[:1] if op in operations]
         return _Happened(
             [frozenset(o.engine for o in these) for these in ran if these],
             frozenset((o.f, o.engine) for o in on_tables),
-            frozenset(_faults(evidence.history, [*mine.values()])),
+            frozenset(_faults(evidence.history, [*own.values()])),
             frozenset(c.rsplit(".", 1)[-1] for o in first for c in _classes(o)),
             any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in found),
             frozenset(evidence.logs[t].table_format if t in evidence.logs else ICEBERG for t in map(str, tables)),
@@ -385,16 +385,16 @@ def _classes(o: history.Operation) -> Iterable[str]:
     return (link[0] for link in o.error or () if link)
 
 
-def _faults(told: history.History, operations: Sequence[history.Operation]) -> Iterator[tuple[str, str]]:
+def _faults(whole: history.History, operations: Sequence[history.Operation]) -> Iterator[tuple[str, str]]:
     """The faults that were on while one of the operations ran: verb and service."""
     kinds: dict[str, set[tuple[str, str]]] = {}
-    for e in told.events:
+    for e in whole.events:
         if e.process == history.NEMESIS and e.f.startswith("start-") and isinstance(e.value, Mapping):
             fault = e.value.get("fault")
             if isinstance(fault, Mapping) and "verb" in fault:
                 kind = str(fault["verb"]), str(fault.get("service") or "catalog")
                 kinds.setdefault(e.f.removeprefix("start-"), set()).add(kind)
-    for window in windows(told.events) if kinds else ():
+    for window in windows(whole.events) if kinds else ():
         if any(window.overlaps(o.start, LATEST if o.end is None else o.end) for o in operations):
             yield from kinds.get(window.name, ())
 

@@ -86,21 +86,21 @@ def with_minimal(
         if a.table is None or a.table not in evidence.tables or not a.ops:
             out.append(a)
             continue
-        left = budgets.setdefault(a.name, budget())
-        left.short = False
+        budget_left = budgets.setdefault(a.name, budget())
+        budget_left.short = False
         found = None
         if count[a.name] <= MOST_REDUCED:
             if a.table not in wholes:
                 wholes[a.table] = _Whole(two_tables.alone(evidence, a.table), a.table)
-            found = _minimal(wholes[a.table], checker, a, left)
-        unfinished[a.name] += count[a.name] > MOST_REDUCED or left.short
+            found = _minimal(wholes[a.table], checker, a, budget_left)
+        unfinished[a.name] += count[a.name] > MOST_REDUCED or budget_left.short
         out.append(a if found is None else replace(a, minimal=found))
-    said = [f"{n} of {count[name]} {name}" for name, n in unfinished.items() if n]
+    notes = [f"{n} of {count[name]} {name}" for name, n in unfinished.items() if n]
     note = (
-        f"smallest histories were not searched to the end for {', '.join(said)}: for each name the first {MOST_REDUCED} anomalies are "
+        f"smallest histories were not searched to the end for {', '.join(notes)}: for each name the first {MOST_REDUCED} anomalies are "
         f"reduced, with at most {QUESTIONS} questions to the checker about {MOST_QUESTIONED} operations in all"
     )
-    return replace(verdict, anomalies=tuple(out), notes=(*verdict.notes, note) if said else verdict.notes)
+    return replace(verdict, anomalies=tuple(out), notes=(*verdict.notes, note) if notes else verdict.notes)
 
 
 def minimal(
@@ -134,11 +134,11 @@ class _Whole:
         log = self.evidence.logs.get(self.table)
         if log is None or "id" not in log.columns:
             return {}
-        at = log.columns.index("id")
+        id_column = log.columns.index("id")
         out: dict[str, set[int]] = {}
         for c in log.commits:
             if c.op is not None:
-                out.setdefault(c.op, set()).update(x.row[at] for x in (*(c.added or ()), *(c.removed or ())))
+                out.setdefault(c.op, set()).update(x.row[id_column] for x in (*(c.added or ()), *(c.removed or ())))
         return {op: frozenset(ids) for op, ids in out.items()}
 
     def parts(self, anomaly: Anomaly) -> Iterator[tuple[list[Operation], frozenset[int]]]:
@@ -168,9 +168,9 @@ def _minimal(whole: _Whole, checker: Checker, anomaly: Anomaly, budget: WorkBudg
         ops = [o.op for o in operations]
         search = _Search(reduced(whole.evidence, whole.table, kept, ids), checker, anomaly, budget)
         search.shown = {o.op: shown for o in operations if (shown := _shown(o, ids) & kept)}
-        left = search.reduce(ops)
-        if left is not None:
-            return MinimalHistory(tuple(left), tuple(sorted(ids)), not budget.short)
+        needed = search.reduce(ops)
+        if needed is not None:
+            return MinimalHistory(tuple(needed), tuple(sorted(ids)), not budget.short)
     return None
 
 
@@ -240,9 +240,9 @@ def _log(log: TableLog, ops: Collection[str], ids: Collection[int]) -> TableLog:
         kept.update(dict.fromkeys(line, end))
         return end
 
-    at = log.columns.index("id") if "id" in log.columns else 0
+    id_column = log.columns.index("id") if "id" in log.columns else 0
     commits = tuple(
-        replace(_rows(c, at, ids), parent_id=nearest(c.parent_id))
+        replace(_rows(c, id_column, ids), parent_id=nearest(c.parent_id))
         for c in log.commits
         if nearest(c.snapshot_id) == c.snapshot_id
     )
@@ -262,7 +262,7 @@ def _thinned(log: TableLog) -> TableLog:
 
     The next version descends from the one before, and a capture shows it.
     """
-    of = format_of(log)
+    table_format = format_of(log)
     made = {c.metadata for c in log.commits}
     kept: list[Metadata] = []
     number: dict[int, int] = {}
@@ -270,7 +270,7 @@ def _thinned(log: TableLog) -> TableLog:
     stays: set[str] = set()
     for k, m in enumerate(log.metadata):
         last = k + 1 == len(log.metadata)
-        if kept and not last and m.n not in made and _same(kept[-1], m, of) and m.location not in stays:
+        if kept and not last and m.n not in made and _same(kept[-1], m, table_format) and m.location not in stays:
             moved[m.location] = kept[-1].location
         else:
             number[m.n] = len(kept)
@@ -280,29 +280,29 @@ def _thinned(log: TableLog) -> TableLog:
         return log
     return replace(
         log,
-        metadata=tuple(_descends(m, n, moved, of) for n, m in enumerate(kept)),
+        metadata=tuple(_descends(m, n, moved, table_format) for n, m in enumerate(kept)),
         commits=tuple(replace(c, metadata=number.get(c.metadata, c.metadata)) for c in log.commits),
         captures=tuple(replace(c, metadata=moved.get(c.metadata or "", c.metadata)) for c in log.captures),
     )
 
 
-def _same(a: Metadata, b: Metadata, of: TableFormat[Any, Any]) -> bool:
+def _same(a: Metadata, b: Metadata, table_format: TableFormat[Any, Any]) -> bool:
     if a.problems or b.problems or (a.current, a.snapshots, a.refs) != (b.current, b.snapshots, b.refs):
         return False
-    return of.same_but_time(a, b)
+    return table_format.same_but_time(a, b)
 
 
-def _descends(m: Metadata, n: int, moved: Mapping[str, str], of: TableFormat[Any, Any]) -> Metadata:
+def _descends(m: Metadata, n: int, moved: Mapping[str, str], table_format: TableFormat[Any, Any]) -> Metadata:
     """The version with number ``n``; the predecessor that it names is one that stays."""
     before = m.predecessor
-    return replace(m if before is None or before not in moved else of.follows(m, moved[before]), n=n)
+    return replace(m if before is None or before not in moved else table_format.follows(m, moved[before]), n=n)
 
 
-def _rows(c: Commit, at: int, ids: Collection[int]) -> Commit:
+def _rows(c: Commit, id_column: int, ids: Collection[int]) -> Commit:
     if not ids or c.added is None or c.removed is None:
         return c
-    added = tuple(x for x in c.added if not _other(x.row[at], ids))
-    return replace(c, added=added, removed=tuple(x for x in c.removed if not _other(x.row[at], ids)))
+    added = tuple(x for x in c.added if not _other(x.row[id_column], ids))
+    return replace(c, added=added, removed=tuple(x for x in c.removed if not _other(x.row[id_column], ids)))
 
 
 def _projected(e: Event, ids: Collection[int]) -> Event:
@@ -320,8 +320,10 @@ def _projected(e: Event, ids: Collection[int]) -> Event:
 
 
 def _of(rows: list[Any], ids: Collection[int]) -> list[Any]:
-    at = COLUMNS.index("id")
-    return [r for r in rows if not isinstance(r, list | tuple) or len(r) != len(COLUMNS) or not _other(r[at], ids)]
+    id_column = COLUMNS.index("id")
+    return [
+        r for r in rows if not isinstance(r, list | tuple) or len(r) != len(COLUMNS) or not _other(r[id_column], ids)
+    ]
 
 
 def _other(id: object, ids: Collection[int]) -> bool:

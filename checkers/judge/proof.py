@@ -61,7 +61,7 @@ class Proof:
         return self.state in ("reproduced", "fixed", "later")
 
 
-def proof_of(folder: RunFolder, told: history.History, results: Results) -> ScenarioOutcome | None:
+def proof_of(folder: RunFolder, recorded: history.History, results: Results) -> ScenarioOutcome | None:
     """What became of the scenario that a run folder's plan holds; None for the run of a workload.
 
     What its gate did not do is in the run's state (:data:`PROBLEMS`).
@@ -74,21 +74,23 @@ def proof_of(folder: RunFolder, told: history.History, results: Results) -> Scen
         scenario = Scenario.model_validate((plan.model_extra or {}).get(PLANNED))
     except ValidationError:
         return None
-    state, why = decide(scenario, told, results, plan.versions.get("iceberg", "unknown"))
+    state, why = decide(scenario, recorded, results, plan.versions.get("iceberg", "unknown"))
     problems = folder.state().get(PROBLEMS)
     if isinstance(problems, list) and problems:
         state, why = "not reproduced", (*map(str, problems), *why)
     return ScenarioOutcome(state, why)
 
 
-def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:
+def decide(
+    scenario: Scenario, recorded: history.History, results: Results, iceberg: str
+) -> tuple[State, tuple[str, ...]]:
     """Compare a run's history and verdicts with the scenario; return the state and the differences.
 
     ``iceberg`` is the version that ran. A defect that does not show in a version from ``fixed`` on is ``fixed``; one that shows in a version
     that surely has the fix is ``back``. Any difference in a version before ``since`` is ``later``.
     """
     try:
-        why = [*_outcomes(scenario, told), *_found(scenario, results), *_final(scenario, told)]
+        why = [*_outcomes(scenario, recorded), *_found(scenario, results), *_final(scenario, recorded)]
     except history.UnpairedError as e:
         return "not reproduced", (str(e),)
     if not why and scenario.fixed is not None and surely_has(iceberg, scenario.fixed):
@@ -103,8 +105,8 @@ def decide(scenario: Scenario, told: history.History, results: Results, iceberg:
     return "not reproduced", tuple(why)
 
 
-def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
-    by_op = {o.op: o for o in told.operations()}
+def _outcomes(scenario: Scenario, recorded: history.History) -> Iterator[str]:
+    by_op = {o.op: o for o in recorded.operations()}
     for step in scenario.operations:
         seen, want = by_op.get(scenario.op(step.name)), step.expect
         if seen is None:
@@ -142,16 +144,16 @@ def _found(scenario: Scenario, results: Results) -> Iterator[str]:
         yield "the run did not come to its end"
 
 
-def _final(scenario: Scenario, told: history.History) -> Iterator[str]:
-    last = {e.index for e in told.events if e.type == "invoke" and e.extra.get("phase") == "final-reads"}
+def _final(scenario: Scenario, recorded: history.History) -> Iterator[str]:
+    last = {e.index for e in recorded.events if e.type == "invoke" and e.extra.get("phase") == "final-reads"}
     for table, want in scenario.final.items():
-        reads = [o for o in told.operations() if o.invoked.index in last and o.table == table]
+        reads = [o for o in recorded.operations() if o.invoked.index in last and o.table == table]
         if not reads:
             yield f"{table} was not read at the end"
         if want == "unchecked":
             continue
         for r in reads:
             rows = "unreadable" if r.type != "ok" else sorted(row[0] for row in r.result)
-            said = want if want == "unreadable" else sorted(want)
-            if rows != said:
-                yield f"{table} at the end: {rows} as read by {r.op}, not {said}"
+            wanted = want if want == "unreadable" else sorted(want)
+            if rows != wanted:
+                yield f"{table} at the end: {rows} as read by {r.op}, not {wanted}"

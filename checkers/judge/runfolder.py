@@ -116,11 +116,11 @@ def _load(run: RunFolder) -> Evidence:
         raise StoreError(
             f"{folder}: the run has no history.jsonl, as one that ended before its first operation: there is nothing to judge"
         )
-    told = whole(history.read(run.history), state)
-    complete = state.get("state") == "complete" and not told.problems
-    attempts = attempts_by_op(told.events)
+    full = whole(history.read(run.history), state)
+    complete = state.get("state") == "complete" and not full.problems
+    attempts = attempts_by_op(full.events)
     logs = {name: counted(log, attempts) for name, log in tablelog_file.read_all(run.tablelog).items()}
-    seen = _with_proxies(Evidence(told, logs, tables, complete), run.proxy)
+    seen = _with_proxies(Evidence(full, logs, tables, complete), run.proxy)
     try:
         return named(seen)
     except UnpairedError:  # said by the verdict of the history
@@ -145,18 +145,18 @@ def _with_proxies(e: Evidence, path: Path) -> Evidence:
     return replace(e, swaps=proxied.swaps, accepted=accepted, carried=carried, proxied=path.exists())
 
 
-def whole(told: history.History, state: Mapping[str, Any]) -> history.History:
+def whole(recorded: history.History, state: Mapping[str, Any]) -> history.History:
     """The history, with an added problem if its end is lost: the run counted more completed operations than it has.
 
     Another one if the run's state is there and cannot be read.
     """
     if (why := state.get(UNREADABLE)) is not None:
-        told = replace(told, problems=(*told.problems, str(why)))
-    counted, there = state.get("operations"), sum(e.op is not None and e.type != "invoke" for e in told.events)
-    if not isinstance(counted, int) or there >= counted:
-        return told
-    text = f"history.jsonl: {there} operations completed, but the run counted {counted}: its end is missing"
-    return replace(told, problems=(*told.problems, text))
+        recorded = replace(recorded, problems=(*recorded.problems, str(why)))
+    counted, completed = state.get("operations"), sum(e.op is not None and e.type != "invoke" for e in recorded.events)
+    if not isinstance(counted, int) or completed >= counted:
+        return recorded
+    text = f"history.jsonl: {completed} operations completed, but the run counted {counted}: its end is missing"
+    return replace(recorded, problems=(*recorded.problems, text))
 
 
 def load_promises(folder: Path) -> Promises:

@@ -89,8 +89,8 @@ def _step(o: Operation, tables: Iterable[_Known], keys: frozenset[int]) -> Trail
 def _rows(
     sign: Literal["+", "-"], changes: Iterable[RowChange] | None, log: TableLog, keys: frozenset[int]
 ) -> list[TrailRow]:
-    at = log.columns.index(COLUMNS[0]) if COLUMNS[0] in log.columns else 0
-    found = [x for x in changes or () if not keys or x.row[at] in keys]
+    id_column = log.columns.index(COLUMNS[0]) if COLUMNS[0] in log.columns else 0
+    found = [x for x in changes or () if not keys or x.row[id_column] in keys]
     return [
         {"sign": sign, "row": list(x.row), "file": x.file, "position": x.pos, "by": x.by}
         for x in found[:MOST_ROWS_OF_A_TRAIL]

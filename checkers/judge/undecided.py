@@ -23,5 +23,7 @@ def left_open_by(v: Verdict, found: Iterable[Anomaly]) -> bool:
     unexplained = {t: s.get("unexplained_ops", []) for t, s in v.stats_as(IsolationStats).get("tables", {}).items()}
     named = {(a.table, op) for a in anomalies for op in a.ops}
     twofold = {a.table for a in anomalies if a.name == TWO_HISTORIES}
-    left = {t for t, ops in unexplained.items() if ops}
-    return len(v.notes) == len(left) and all((t, op) in named for t in left - twofold for op in unexplained[t])
+    open_tables = {t for t, ops in unexplained.items() if ops}
+    return len(v.notes) == len(open_tables) and all(
+        (t, op) in named for t in open_tables - twofold for op in unexplained[t]
+    )

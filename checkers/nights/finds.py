@@ -73,8 +73,8 @@ def read(folder: Path) -> list[Find]:
 def due(line: NightRun, new: Iterable[str], finds: Iterable[Find]) -> list[str]:
     """The new anomalies of a run that are to be shrunk: those that no run of the catalog was shrunk for, and not :data:`MOST_SHRUNK` in
     vain."""
-    mine = [f for f in finds if f.cell.catalog == line.cell.catalog]
-    done = {name for f in mine if f.became == "shrunk" for name in (f.anomaly, *f.also)}
-    tried = {f.anomaly for f in mine if f.run == line.folder}
-    vain = [f.anomaly for f in mine if f.became != "shrunk"]
+    same_catalog = [f for f in finds if f.cell.catalog == line.cell.catalog]
+    done = {name for f in same_catalog if f.became == "shrunk" for name in (f.anomaly, *f.also)}
+    tried = {f.anomaly for f in same_catalog if f.run == line.folder}
+    vain = [f.anomaly for f in same_catalog if f.became != "shrunk"]
     return [name for name in new if name not in done | tried and vain.count(name) < MOST_SHRUNK]

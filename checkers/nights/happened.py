@@ -53,8 +53,8 @@ class Happened:
     @property
     def did(self) -> str:
         """Who did it and how, in a sentence; empty if nobody knows who."""
-        by = self.by or self.who
-        return f"{by[:1].upper()}{by[1:]} {self.how or 'did it'}." if by else ""
+        culprit = self.by or self.who
+        return f"{culprit[:1].upper()}{culprit[1:]} {self.how or 'did it'}." if culprit else ""
 
     @property
     def harmed(self) -> Mapping[str, int]:
@@ -83,7 +83,7 @@ def harm_of(name: str) -> Harm | None:
 
 
 def happened(
-    told: Sequence[Story],
+    stories: Sequence[Story],
     every: Sequence[Story],
     versions: Mapping[str, str],
     catalog: str,
@@ -92,7 +92,7 @@ def happened(
     """The kinds of a run's stories, the gravest first.
 
     Args:
-        told: the stories that fail the run.
+        stories: the stories that fail the run.
         every: all of its stories, which have cards on its page.
         versions: of its plan.
         catalog: its name.
@@ -100,7 +100,7 @@ def happened(
     """
     cards = {id(s): n for n, s in enumerate((s for shape in shapes(every) for s in shape.told), 1)}
     kinds: dict[tuple[object, ...], list[Story]] = {}
-    for s in countable(told):
+    for s in countable(stories):
         kinds.setdefault((s.name, s.who, s.remedy, s.known, s.unreadable), []).append(s)
     return tuple(_kind(these, cards, versions, catalog, unlike) for these in kinds.values())
 
@@ -133,5 +133,5 @@ def _kind(
 
 def _steps(s: Story) -> str:
     """The steps of a story that say something of their own, a sentence each."""
-    told = (step.text for step in s.steps if step.most and step.name != UNREADABLE_STEP)
-    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in told)
+    sentences = (step.text for step in s.steps if step.most and step.name != UNREADABLE_STEP)
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in sentences)

@@ -67,10 +67,10 @@ class Night:
         """Where the known defect is discussed that a kind of failure of a run is; None if it is new."""
         if h.link is not None:
             return h.link
-        mine = [self.known_of(s, line.cell) for s in line.kinds if s.known is None and s.name in h.names]
-        if not mine:  # other checkers only say again what a known anomaly says
+        known_ones = [self.known_of(s, line.cell) for s in line.kinds if s.known is None and s.name in h.names]
+        if not known_ones:  # other checkers only say again what a known anomaly says
             return next((k for s in line.kinds if (k := self.known_of(s, line.cell)) is not None), None)
-        return None if None in mine else mine[0]
+        return None if None in known_ones else known_ones[0]
 
     def new_of(self, line: NightRun) -> dict[str, int]:
         """The anomalies of a run that nobody knows, by name."""

@@ -179,8 +179,8 @@ def failing(results: Results) -> tuple[AnomalyCount, ...]:
 
 def _links(results: Results) -> dict[int, str]:
     """Anomaly, by its ``id()`` → where the known defect is discussed that its story is."""
-    by = {v.checker: v.anomalies for v in results.verdicts}
-    return {id(by[c][n]): s.known[0].link for s in results.told.stories if s.known for c, n in s.anomalies}
+    by_checker = {v.checker: v.anomalies for v in results.verdicts}
+    return {id(by_checker[c][n]): s.known[0].link for s in results.told.stories if s.known for c, n in s.anomalies}
 
 
 def tally(seen: Iterable[AnomalyCount]) -> dict[str, int]:

@@ -54,7 +54,7 @@ def earlier(folder: Path) -> tuple[list[EarlierNight], list[str]]:
     Raises:
         NightError: the folder itself has no night.
     """
-    mine, _ = record.read(folder)
+    head, _ = record.read(folder)
     found, unread = dict[tuple[object, ...], EarlierNight](), []
     for path in folder.parent.glob(f"*/{record.RUNS}"):
         if path.parent.resolve() == folder.resolve():
@@ -64,7 +64,7 @@ def earlier(folder: Path) -> tuple[list[EarlierNight], list[str]]:
         except NightError as e:
             unread.append(str(e))
             continue
-        if str(header.get("started")) < str(mine.get("started")):
+        if str(header.get("started")) < str(head.get("started")):
             night = EarlierNight(path.parent.name, str(header.get("started")), tuple(lines))
             which = tuple(header.get(key) for key in ("suite", "seed", "started"))
             found[which] = max(night, found.get(which, night), key=lambda p: (len(p.lines), p.name))
@@ -73,15 +73,15 @@ def earlier(folder: Path) -> tuple[list[EarlierNight], list[str]]:
 
 def point(lines: Iterable[NightRun], cell: Cell) -> CellNight | None:
     """A cell in a night; None if it had no run there that was judged."""
-    mine = [x for x in lines if x.cell == cell and x.ended in ("valid", "invalid", "unknown")]
-    if not mine:
+    judged = [x for x in lines if x.cell == cell and x.ended in ("valid", "invalid", "unknown")]
+    if not judged:
         return None
     harmed: Counter[str] = Counter()
-    for h in (h for line in mine for h in line.by_kind):
+    for h in (h for line in judged for h in line.by_kind):
         harmed.update(h.harmed)
-    failed = sum(line.ended == "invalid" for line in mine)
+    failed = sum(line.ended == "invalid" for line in judged)
     return CellNight(
-        len(mine), failed, dict(harmed), _spread(x.throughput for x in mine), _spread(x.retries for x in mine)
+        len(judged), failed, dict(harmed), _spread(x.throughput for x in judged), _spread(x.retries for x in judged)
     )
 
 

@@ -19,15 +19,15 @@ def check(checker: Checker, changed: Evidence, good: Evidence) -> Verdict:
     """What ``checker.check(changed)`` says, given the run before the change."""
     if not isinstance(checker, TableChecker):
         return checker.check(changed)
-    same, told = unchanged(changed, good), _told(checker, good)
+    same, good_parts = unchanged(changed, good), _parts_of(checker, good)
     parts: list[Part | None] = []
     for unit in units(changed):
         if unit.name not in same:
             parts.append(checker.part(unit))
             continue
-        if unit.name not in told:
-            told[unit.name] = checker.part(unit)
-        parts.append(told[unit.name])
+        if unit.name not in good_parts:
+            good_parts[unit.name] = checker.part(unit)
+        parts.append(good_parts[unit.name])
     return checker.fold([p for p in parts if p is not None])
 
 
@@ -47,10 +47,10 @@ def unchanged(changed: Evidence, good: Evidence) -> frozenset[str]:
     )
 
 
-def _told(checker: Checker, good: Evidence) -> dict[str, Part | None]:
+def _parts_of(checker: Checker, good: Evidence) -> dict[str, Part | None]:
     """What a checker has said of a good run's tables. Copies of a checker, which may have other settings, are kept apart."""
     kept: list[tuple[Checker, dict[str, Part | None]]] = good.known.setdefault(PARTS, [])
-    found = next((parts for one, parts in kept if one is checker), None)
+    found = next((parts for known_checker, parts in kept if known_checker is checker), None)
     if found is None:
         found = {}
         kept.append((checker, found))

@@ -150,9 +150,9 @@ def _after(c: Commit, base: int, known: Mapping[int, Commit]) -> Commit:
     whole = snapshot is None and all(x.readable for x in line) and c.readable
     for x in reversed(line) if whole else ():
         for r in x.removed or ():
-            there = rows.get(r.row)
-            if there:
-                there.pop()
+            present = rows.get(r.row)
+            if present:
+                present.pop()
         for r in x.added or ():
             rows.setdefault(r.row, []).append(r)
     if not whole:

@@ -41,7 +41,7 @@ def bill(dpkg: Path = DPKG) -> dict[str, Any]:
                 "bom-ref": f"icequake@{version}",
             },
         },
-        "components": sorted(parts, key=lambda one: str(one["bom-ref"])),
+        "components": sorted(parts, key=lambda part: str(part["bom-ref"])),
     }
 
 

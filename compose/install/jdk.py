@@ -41,7 +41,7 @@ def pick(versions: Iterable[int] = SPARK, *, purpose: str = "Spark 4.1") -> Jdk:
     found = list(installed())
     for jdk in [
         *(candidate for candidate in found if candidate.home in _chosen_homes()),
-        *sorted(found, key=lambda one: one.major),
+        *sorted(found, key=lambda jdk: jdk.major),
     ]:
         if jdk.major in wanted:
             return jdk

@@ -112,7 +112,7 @@ class LakeOptions(Options):
         makes = self.action in ("init", "add")
         with details_in(self.store, place.secrets), opened(place, make=makes) as found:
             if add:
-                return _add(found, folders, again=self.anew, quiet=self.quiet)
+                return _add(found, folders, replace_rows=self.anew, quiet=self.quiet)
             if self.action == "compact":
                 return _compact(found)
             _show(found)
@@ -144,7 +144,7 @@ def _folders(paths: list[Path] | None, store: Path) -> list[RunFolder]:
     return found
 
 
-def _add(found: Any, folders: list[RunFolder], *, again: bool, quiet: bool) -> int:
+def _add(found: Any, folders: list[RunFolder], *, replace_rows: bool, quiet: bool) -> int:
     from harness.cli.terminal import Voice
     from harness.lake.folders import add_all
 
@@ -152,7 +152,7 @@ def _add(found: Any, folders: list[RunFolder], *, again: bool, quiet: bool) -> i
         out = add_all(
             found,
             folders,
-            again=again,
+            replace_rows=replace_rows,
             say=lambda line: typer.echo(f"icequake: {line}", err=True),
             progress=voice.progress,
         )

@@ -460,9 +460,9 @@ class Soak:
             self._journal,
             None,
             self._recovered,
-            lambda left, attempt, why: [self._now(left, left.judged(None, why))],
+            lambda unrecorded, attempt, why: [self._now(unrecorded, unrecorded.judged(None, why))],
             self.watcher,
-            name=lambda left: f"{left.blank.cell.name} seed {left.blank.seed} of the session before",
+            name=lambda unrecorded: f"{unrecorded.blank.cell.name} seed {unrecorded.blank.seed} of the session before",
             hide=self._execution.stacks.hide,
             finished=self._say,
         ).go()

@@ -204,14 +204,14 @@ def add_all(
     lake: Lake,
     folders: Sequence[RunFolder],
     *,
-    again: bool = False,
+    replace_rows: bool = False,
     say: Callable[[str], object] = lambda _: None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> AddResult:
     """Add the runs of folders that the lake does not have; a folder that is no run, or is broken, is said and skipped.
 
     Args:
-        again: add those that it has, too: their rows are replaced.
+        replace_rows: add those that it has, too: their rows are replaced.
 
     Raises:
         LakeError: the lake cannot be written.
@@ -221,7 +221,7 @@ def add_all(
     for n, folder in enumerate(folders):
         progress(n, len(folders))
         name = name_of(folder.path)
-        if name in held and not again and _same(folder, held[name].namespace):
+        if name in held and not replace_rows and _same(folder, held[name].namespace):
             adding.out.present.append(name)
             continue
         if name in adding.names:

@@ -20,17 +20,17 @@ class Outcome:
 
     Attributes:
         waited: ns for which it waited for its turn, if somebody decides the order.
-        again: whether the proxy sent it once more, or later, so that it has another line.
+        resent: whether the proxy sent it once more, or later, so that it has another line.
     """
 
-    __slots__ = ("again", "began", "location", "nth", "op", "status", "struck", "waited")
+    __slots__ = ("began", "location", "nth", "op", "resent", "status", "struck", "waited")
 
     def __init__(self, op: str | None, began: int, nth: int | None = None) -> None:
         self.op = op
         self.began = began
         self.nth = nth
         self.waited = 0
-        self.again = False
+        self.resent = False
         self.status = ""
         self.location: str | None = None
         self.struck: list[str] = []
@@ -38,7 +38,7 @@ class Outcome:
     def begin_again(self, label: str, now: int) -> None:
         """From now on this is another sending of the same request; ``label`` says which."""
         self.began, self.status, self.location, self.struck = now, "", None, [label]
-        self.waited, self.again = 0, True
+        self.waited, self.resent = 0, True
 
     def note_reply(self, reply: Reply) -> None:
         """Take over what the service answered."""
@@ -74,6 +74,6 @@ def record(route: Route, request: Request, outcome: Outcome, plan: RequestPlan, 
         line["held"] = True
     if outcome.waited:
         line["waited_ms"] = round(outcome.waited / 1e6, 3)
-    if outcome.again:
+    if outcome.resent:
         line["again"] = True
     return {k: v for k, v in line.items() if v is not None}

@@ -32,7 +32,7 @@ def test_no_pair_is_listed_twice() -> None:
     assert len({(x.first, x.second) for x in REDUNDANCIES}) == len(REDUNDANCIES) >= 40
 
 
-@pytest.mark.parametrize("x", HELD, ids=lambda x: f"{x.one} {x.other}")
+@pytest.mark.parametrize("x", HELD, ids=lambda x: f"{x.first} {x.second}")
 def test_a_pair_is_held_by_rules_that_a_planted_bug_shows(x: Redundancy, runs: dict[str, Evidence]) -> None:
     rules, bugs = {*x.rules.split()}, x.bugs.split()
     assert rules <= SPEC_RULES.keys() and bugs and {*bugs} <= BUGS.keys()
@@ -72,7 +72,7 @@ REFUSED: dict[str, Callable[[Lines], None]] = {
 }
 
 
-@pytest.mark.parametrize("x", [x for x in REDUNDANCIES if not x.rules], ids=lambda x: x.one)
+@pytest.mark.parametrize("x", [x for x in REDUNDANCIES if not x.rules], ids=lambda x: x.first)
 def test_a_pair_is_refused_with_file_and_line(x: Redundancy, runs: dict[str, Evidence], tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     log = next(log for log in runs["quick-120"].logs.values() if log.commits[-1].added)

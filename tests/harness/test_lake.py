@@ -919,4 +919,4 @@ def test_a_broken_file_of_the_lake_is_said_and_takes_nothing_from_a_run(
         pytest.raises(LakeError, match=r"cannot be read: .*; if it stays so, move that folder away, and make it again"),
         opened(mine) as lake,
     ):
-        add_all(lake, folders_in([tmp_path]), again=True)
+        add_all(lake, folders_in([tmp_path]), replace_rows=True)

@@ -42,7 +42,7 @@ from checkers.evidence.tablelog import FileContent
 from checkers.formats.iceberg.statistics import PartitionSummary
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 from harness.tablefiles.iceberg.rows import plain
-from harness.tablefiles.iceberg.statistics import EntryStatistics, partitions, told
+from harness.tablefiles.iceberg.statistics import EntryStatistics, entry_statistics, partitions
 
 ADDED, EXISTING, DELETED = 1, 0, 2
 _STATUS = {EXISTING: "EXISTING", ADDED: "ADDED", DELETED: "DELETED"}
@@ -314,7 +314,7 @@ def _entry(
         length=f.get("content_size_in_bytes"),
         first_row_id=first_row_id,
         equality_ids=tuple(f.get("equality_ids") or ()),
-        columns=told(f),
+        columns=entry_statistics(f),
         split_offsets=tuple(f["split_offsets"]) if f.get("split_offsets") is not None else None,
         sort_order_id=f.get("sort_order_id"),
         key_metadata=f.get("key_metadata"),

@@ -41,7 +41,7 @@ class EntryStatistics(NamedTuple):
         return ColumnStatistics(kind, self.values, self.nulls, self.nans, lower, upper)
 
 
-def told(f: Mapping[str, Any]) -> tuple[EntryStatistics, ...] | None:
+def entry_statistics(f: Mapping[str, Any]) -> tuple[EntryStatistics, ...] | None:
     """What the record of a file in a manifest says of its columns, by field id; None: nothing.
 
     Raises:
