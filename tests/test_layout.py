@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.operation_key import OPERATION_KEY
 from tests.support.runs import ROOT, environment
 
 FOLDERS = ("harness", "reports", "checkers", "compose", "workloads", "nemesis")
@@ -105,3 +106,15 @@ def test_every_folder_stands_in_a_contract() -> None:
 def test_every_folder_says_its_question(init: Path) -> None:
     doc = ast.get_docstring(ast.parse(init.read_text()))
     assert doc and doc.split("\n")[0].strip(), f"{init.parent}: its __init__ says in a line which question it answers"
+
+
+def test_the_key_of_an_operation_in_a_summary_stands_once() -> None:
+    """Writers put it there, proxies and the table log's reader look for it: with another spelling in one place, commits lose their names."""
+    texts = (
+        (path.relative_to(ROOT).as_posix(), node.value)
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+    )
+    assert [file for file, text in texts if text == OPERATION_KEY] == ["nemesis/operation_key.py"]

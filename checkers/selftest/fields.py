@@ -14,6 +14,7 @@ from typing import Literal
 from checkers.evidence.replace import replace
 from checkers.selftest.mutator import LIST_FIELDS, NULLABLE
 from checkers.selftest.redundancies import section
+from nemesis.operation_key import OPERATION_KEY
 
 Outcome = Literal["found", "unknown", "refused", "harmless", "not noticed", "failed"]
 """What comes of a wrong value.
@@ -284,7 +285,7 @@ EXCEPTIONS: Mapping[str, WrongValues] = {
         harmless="append for an overwrite that only adds data files, or the other way round: Iceberg writes both",
     ),
     "commit.op": WrongValues(refused="any: the summary says another operation, and the reader copies it from there"),
-    "summary.icequake-op": WrongValues(
+    f"summary.{OPERATION_KEY}": WrongValues(
         refused="another operation than the commit's, which the reader copies from here"
     ),
     "commit.attempt": WrongValues(refused="any: the name of the manifest list says another attempt"),

@@ -18,6 +18,7 @@ from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, maintenance, pick, statements
 from checkers.selftest.world import CATALOG_DID_IT, Planted, World
 from checkers.timeline.two_tables import tables_of
+from nemesis.operation_key import OPERATION_KEY
 from workloads.operations.kinds import KINDS
 
 
@@ -219,7 +220,7 @@ def foreign(p: CommitSite, o: Operation, rows: Edit = ((), ())) -> Planted:
         removed_files=(),
     )
     if p.t.log.table_format == ICEBERG:
-        summary = {**own.summary, "icequake-op": o.op}
+        summary = {**own.summary, OPERATION_KEY: o.op}
         made = replace(made, summary=summary, added_rows=None if own.added_rows is None else 0)
     return p.w.planted(o.op, log=p.t.after(p.n, version_of(p.t, p.n, made)))
 

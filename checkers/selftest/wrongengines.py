@@ -19,6 +19,7 @@ from checkers.selftest.plant import Plant, Plants, table, whole
 from checkers.selftest.sites import CommitSite, commits, statements
 from checkers.selftest.stalescans import at_scan
 from checkers.selftest.world import GONE, Planted, World
+from nemesis.operation_key import OPERATION_KEY
 from workloads.engines.engines import ENGINES
 from workloads.operations.kinds import KINDS
 
@@ -67,7 +68,7 @@ def _seen(log: TableLog, own: dict[str, Operation]) -> Iterable[AcceptedChange]:
 
 def _unnamed(log: TableLog, own: dict[str, Operation]) -> TableLog:
     commits = (
-        replace(c, op=None, attempt=None, summary={k: v for k, v in c.summary.items() if k != "icequake-op"})
+        replace(c, op=None, attempt=None, summary={k: v for k, v in c.summary.items() if k != OPERATION_KEY})
         if c.op in own
         else c
         for c in log.commits

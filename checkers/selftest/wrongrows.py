@@ -14,6 +14,7 @@ from checkers.selftest.goodtable import rows
 from checkers.selftest.plant import Plant, Plants, table
 from checkers.selftest.sites import UPDATES, CommitSite, Where, commits, maintenance, minus, of_kinds
 from checkers.selftest.world import Planted
+from nemesis.operation_key import OPERATION_KEY
 from workloads.tables import Row
 
 APPENDS = ("update-append", "update-append-where", "merge-update")
@@ -154,7 +155,7 @@ def exchanged(p: CommitSite) -> Planted | None:
             continue
         names = {p.c.snapshot_id: b.op, d.snapshot_id: a.op}
         commits = (
-            replace(c, op=op, summary={**c.summary, "icequake-op": op}) if (op := names.get(c.snapshot_id)) else c
+            replace(c, op=op, summary={**c.summary, OPERATION_KEY: op}) if (op := names.get(c.snapshot_id)) else c
             for c in p.t.log.commits
         )
         return p.w.planted(a.op, b.op, log=replace(p.t.log, commits=tuple(commits)))

@@ -95,6 +95,7 @@ class Catalog:
             JDBC catalog, after the servers have answered and before any writer starts. A stack that starts again calls it again.
         guard: what it does against concurrent commits.
         pyiceberg: (endpoints) → the properties of ``pyiceberg.catalog.load_catalog``; None: PyIceberg has no such catalog.
+        for_pyiceberg: the entry as which PyIceberg reaches it, if the two differ in a property of Iceberg's Java client alone.
         history: like ``pointer``, but every location that the pointer ever had, oldest first, from the catalog's own log; None:
             the metadata files list them.
         session: (endpoints) → more Spark properties, such as ``spark.hadoop.…``.
@@ -123,6 +124,7 @@ class Catalog:
     prepare: Callable[[Mapping[str, LocalProcess], Path], None] = field(default=lambda services, data: None)
     guard: Guard = "compare-and-swap"
     pyiceberg: Callable[[Endpoints], Mapping[str, str]] | None = None
+    for_pyiceberg: str = ""
     history: Callable[[Endpoints, str, str, float], Sequence[str]] | None = None
     session: Callable[[Endpoints], Mapping[str, str]] = field(default=lambda _: {})
     jars: tuple[str, ...] = ()

@@ -209,6 +209,7 @@ def _entry(name: str, summary: str, promise: str, guard: Guard) -> Catalog:
         pointer=_pointer,
         guard=guard,
         pyiceberg=lambda e: {"type": "hive", "uri": e.catalog_uri},
+        for_pyiceberg="" if name == SERVER.name else SERVER.name,
         session=partial(_session, lock=guard == "lock"),
     )
 

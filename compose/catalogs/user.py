@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from compose.catalogs import hadoop
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog
+from compose.catalogs.catalog import Catalog
 from compose.catalogs.probe import Probe
 from compose.catalogs.user_file import UserCatalogFile
 from compose.endpoints import Endpoints
 
 SPARK_NAME = "c"
 """The catalog's name in the writers' sessions; a JDBC catalog stores its tables under that name."""
-
-
-_NEEDS_WAREHOUSE = ("hive", "jdbc", "glue", "hadoop", "nessie")
 
 
 @dataclass(frozen=True)
@@ -45,15 +42,8 @@ def entry(own: UserCatalogFile) -> Catalog:
     """An entry like those of ``compose.catalogs.registry``."""
 
     def properties(endpoints: Endpoints) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        if own.kind == "rest":
-            # Neither has a default: a request that is never answered would wait forever.
-            found["rest.client.socket-timeout-ms"] = str(SOCKET_TIMEOUT_MS)
-            found["rest.client.connection-timeout-ms"] = str(CONNECT_TIMEOUT_MS)
-        if own.kind == "jdbc" and own.spark.get("uri", "").startswith("jdbc:postgresql:"):
-            found["jdbc.socketTimeout"] = str(SOCKET_TIMEOUT_MS // 1000)
-            found["jdbc.connectTimeout"] = str(CONNECT_TIMEOUT_MS // 1000)
-        if own.warehouse or own.kind in _NEEDS_WAREHOUSE:
+        found = dict(own.of_type.limits(own.spark))
+        if own.warehouse or own.of_type.needs_warehouse:
             found["warehouse"] = endpoints.warehouse
         found |= own.spark
         if own.wire not in (None, "s3"):
@@ -61,12 +51,12 @@ def entry(own: UserCatalogFile) -> Catalog:
         return found
 
     def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
-        if own.kind == "hadoop":
+        if own.of_type.files:
             return hadoop.pointer(endpoints, namespace, table, timeout)
         with probe(own) as asked:
             return asked.pointer(namespace, table, timeout)
 
-    files = own.kind == "hadoop"
+    files = own.of_type.files
     return UserCatalog(
         name=own.name,
         summary=own.summary or f"from {own.file}",

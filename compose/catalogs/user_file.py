@@ -6,8 +6,8 @@ Variables are filled in as in all such files (:mod:`compose.catalogs.properties`
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from compose.catalogs import properties
-from compose.catalogs.catalog import Guard, Wire, split
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Guard, Wire, split
 from compose.catalogs.properties import Properties, Source
 from workloads.file.meant import unknown
 
@@ -89,6 +89,11 @@ class UserCatalogFile:
         return self.spark.get("type") or self.spark.get("catalog-impl", "")
 
     @property
+    def of_type(self) -> UserCatalogType:
+        """What is known of its kind."""
+        return TYPES.get(self.kind) or _CLASSES.get(self.kind, _UNKNOWN)
+
+    @property
     def uri(self) -> str:
         """Address of the place where commits are decided; empty when it is not known."""
         return self.spark.get(self.key if self.wire else "uri", "")
@@ -121,8 +126,8 @@ def _made(file: _File, source: Source) -> UserCatalogFile:
     jars = source.jars(file.jars)
     pyiceberg = file.pyiceberg
     complete = pyiceberg is not None and not _NAMES_A_CATALOG.isdisjoint(pyiceberg)
-    says = file.spark.get("type") in _TYPES or "catalog-impl" in file.spark
-    if says and not complete and file.spark.get("type") != "hadoop":
+    says = file.spark.get("type") in TYPES or "catalog-impl" in file.spark
+    if says and not complete and not TYPES.get(file.spark.get("type", ""), _UNKNOWN).files:
         try:
             pyiceberg = {**derived(file.spark), **(pyiceberg or {})}
         except ValueError as e:
@@ -146,19 +151,13 @@ def _made(file: _File, source: Source) -> UserCatalogFile:
     )
 
 
-_TYPES = ("rest", "hive", "jdbc", "glue", "nessie", "hadoop")
-"""Types that Iceberg's ``CatalogUtil`` knows in every release that writers run."""
-_HTTP = ("rest", "nessie")
-"""Types of catalogs whose address is one of HTTP."""
-
-
 def _check(file: _File, source: Source) -> None:
     spark, commit, wrong = file.spark, file.commit, source.wrong
     source.check_keys(spark, file.session)
     if not any(key.removeprefix("spark.") in ("type", "catalog-impl") for key in spark):
-        wrong(("spark",), f"spark: needs type ({', '.join(_TYPES)}) or catalog-impl (a class)")
-    elif (given := spark.get("type")) is not None and given not in _TYPES:
-        wrong(("spark", "type"), f"type: {unknown('type', given, _TYPES)}, or catalog-impl: a class in place of type")
+        wrong(("spark",), f"spark: needs type ({', '.join(TYPES)}) or catalog-impl (a class)")
+    elif (given := spark.get("type")) is not None and given not in TYPES:
+        wrong(("spark", "type"), f"type: {unknown('type', given, TYPES)}, or catalog-impl: a class in place of type")
         return
     if "s3.endpoint" in spark:
         wrong(
@@ -166,7 +165,7 @@ def _check(file: _File, source: Source) -> None:
             "s3.endpoint: name the store by s3: http://host:port/bucket (or --s3), because icequake reads it too",
         )
     uri = spark.get("uri", "")
-    if spark.get("type") in _HTTP and uri and not uri.startswith(("http://", "https://")):
+    if TYPES.get(spark.get("type", ""), _UNKNOWN).http and uri and not uri.startswith(("http://", "https://")):
         wrong(("spark", "uri"), f"uri: {uri!r} does not begin with http:// or https://; write http://{uri}")
         return
     if commit is None or commit.wire == "s3":
@@ -197,20 +196,44 @@ def derived(spark: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         ValueError: PyIceberg has no such catalog, or needs other properties.
     """
-    kind, uri = spark.get("type"), spark.get("uri", "")
-    if kind == "rest":
-        return {k: v for k, v in spark.items() if not k.startswith(("s3.", "client.", "rest.client.", "io-impl"))}
-    if kind == "hive":
-        return {"type": "hive", "uri": uri}
-    if kind == "jdbc":
-        return {"type": "sql", "uri": _sqlalchemy(uri, spark.get("jdbc.user"), spark.get("jdbc.password"))}
-    if kind == "glue":
-        kept = {k: v for k, v in spark.items() if k.startswith("glue.")}
-        region = {"glue.region": spark["client.region"]} if "client.region" in spark else {}
-        return {"type": "glue", **region, **kept}
-    raise ValueError(
-        f"PyIceberg has no {kind or spark.get('catalog-impl')} catalog; give the properties of one by which it reaches the same tables"
-    )
+    kind = spark.get("type", "")
+    found = TYPES.get(kind, _UNKNOWN).pyiceberg
+    if found is None:
+        raise ValueError(
+            f"PyIceberg has no {kind or spark.get('catalog-impl')} catalog; give the properties of one by which it reaches the same tables"
+        )
+    return found(spark)
+
+
+def _rest(spark: Mapping[str, str]) -> dict[str, Any]:
+    return {k: v for k, v in spark.items() if not k.startswith(("s3.", "client.", "rest.client.", "io-impl"))}
+
+
+def _jdbc(spark: Mapping[str, str]) -> dict[str, Any]:
+    uri = _sqlalchemy(spark.get("uri", ""), spark.get("jdbc.user"), spark.get("jdbc.password"))
+    return {"type": "sql", "uri": uri}
+
+
+def _glue(spark: Mapping[str, str]) -> dict[str, Any]:
+    kept = {k: v for k, v in spark.items() if k.startswith("glue.")}
+    region = {"glue.region": spark["client.region"]} if "client.region" in spark else {}
+    return {"type": "glue", **region, **kept}
+
+
+def _rest_limits(spark: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "rest.client.socket-timeout-ms": str(SOCKET_TIMEOUT_MS),
+        "rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_MS),
+    }
+
+
+def _postgres_limits(spark: Mapping[str, str]) -> dict[str, str]:
+    if not spark.get("uri", "").startswith("jdbc:postgresql:"):
+        return {}
+    return {
+        "jdbc.socketTimeout": str(SOCKET_TIMEOUT_MS // 1000),
+        "jdbc.connectTimeout": str(CONNECT_TIMEOUT_MS // 1000),
+    }
 
 
 def _sqlalchemy(uri: str, user: str | None, password: str | None) -> str:
@@ -224,3 +247,40 @@ def _sqlalchemy(uri: str, user: str | None, password: str | None) -> str:
     user, password = user or query.get("user"), password or query.get("password")
     who = "" if not user else quote(user, safe="") + (f":{quote(password, safe='')}" if password else "") + "@"
     return f"postgresql+psycopg2://{who}{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+@dataclass(frozen=True)
+class UserCatalogType:
+    """What icequake knows of all catalogs of one type.
+
+    Attributes:
+        http: its address is one of HTTP.
+        over_rest: Spark reaches it over Iceberg's REST protocol.
+        files: it has no server: its tables are files of the store.
+        needs_warehouse: it must be told where tables are.
+        limits: (properties of ``spark:``) → those that limit how long a request waits. They have no default: one that is never answered
+            would wait forever.
+        pyiceberg: (properties of ``spark:``) → those of ``pyiceberg.catalog.load_catalog``; None: it has no such catalog.
+    """
+
+    http: bool = False
+    over_rest: bool = False
+    files: bool = False
+    needs_warehouse: bool = True
+    limits: Callable[[Mapping[str, str]], Mapping[str, str]] = field(default=lambda spark: {})
+    pyiceberg: Callable[[Mapping[str, str]], dict[str, Any]] | None = None
+
+
+TYPES: Mapping[str, UserCatalogType] = {
+    "rest": UserCatalogType(http=True, over_rest=True, needs_warehouse=False, limits=_rest_limits, pyiceberg=_rest),
+    "hive": UserCatalogType(pyiceberg=lambda spark: {"type": "hive", "uri": spark.get("uri", "")}),
+    "jdbc": UserCatalogType(limits=_postgres_limits, pyiceberg=_jdbc),
+    "glue": UserCatalogType(pyiceberg=_glue),
+    "nessie": UserCatalogType(http=True),
+    "hadoop": UserCatalogType(files=True),
+}
+"""Types that Iceberg's ``CatalogUtil`` knows in every release that writers run."""
+
+_UNKNOWN = UserCatalogType(needs_warehouse=False)
+_CLASSES = {"org.apache.iceberg.rest.RESTCatalog": replace(_UNKNOWN, over_rest=True)}
+"""Classes of ``catalog-impl`` of which more is known."""

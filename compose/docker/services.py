@@ -7,12 +7,13 @@ harness cannot do it, the keepers do (``compose.processes.container``), and ``ic
 
 from __future__ import annotations
 
+import abc
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from compose.catalogs.catalog import Catalog, Site
+from compose.catalogs.catalog import DATABASE, Catalog, Site
 from compose.catalogs.hive import Metastore
 from compose.catalogs.nessie import Nessie
 from compose.catalogs.polaris import Polaris
@@ -277,7 +278,19 @@ class PostgresContainer(_InProject, Postgres):
         """Nothing: the database is there."""
 
 
-class RestContainer(_InProject, RestCatalog):
+class CatalogContainer(_InProject):
+    """A catalog's server in a container of the run."""
+
+    @abc.abstractmethod
+    def __init__(self, site: Site, project: Project) -> None: ...
+
+    @classmethod
+    def stands_for(cls, catalog: Catalog) -> bool:
+        """Whether it can be the server of a catalog's entry."""
+        return True
+
+
+class RestContainer(CatalogContainer, RestCatalog):
     """Iceberg's REST catalog server in a container."""
 
     published: ClassVar[Mapping[str, str]] = {"ICEQUAKE_REST_PORT": "rest"}
@@ -287,7 +300,7 @@ class RestContainer(_InProject, RestCatalog):
         self.project = project
 
 
-class NessieContainer(_InProject, Nessie):
+class NessieContainer(CatalogContainer, Nessie):
     """Nessie in a container."""
 
     published: ClassVar[Mapping[str, str]] = {"ICEQUAKE_NESSIE_PORT": "nessie"}
@@ -306,7 +319,7 @@ class NessieContainer(_InProject, Nessie):
         self.project = project
 
 
-class HiveContainer(_InProject, Metastore):
+class HiveContainer(CatalogContainer, Metastore):
     """The Hive Metastore in a container, as ``compose/docker/hive`` configures it: with its locks."""
 
     published: ClassVar[Mapping[str, str]] = {"ICEQUAKE_HIVE_PORT": "hive"}
@@ -315,8 +328,12 @@ class HiveContainer(_InProject, Metastore):
         Metastore.__init__(self, site)
         self.project = project
 
+    @classmethod
+    def stands_for(cls, catalog: Catalog) -> bool:
+        return catalog.guard == "lock"
 
-class PolarisContainer(_InProject, Polaris):
+
+class PolarisContainer(CatalogContainer, Polaris):
     """Polaris in a container of the run's network."""
 
     published: ClassVar[Mapping[str, str]] = {
@@ -330,7 +347,7 @@ class PolarisContainer(_InProject, Polaris):
         self.project = project
 
 
-CONTAINER_SERVERS: Mapping[str, Callable[[Site, Project], LocalProcess]] = {
+CONTAINER_SERVERS: Mapping[str, type[CatalogContainer]] = {
     "rest": RestContainer,
     "nessie": NessieContainer,
     "hive": HiveContainer,
@@ -351,11 +368,11 @@ def cannot(catalog: Catalog) -> str | None:
 
 
 def _missing(catalog: Catalog) -> list[str]:
-    """The servers that no container stands for. The one of Hive is configured for locks, which not every entry takes."""
+    """The servers that no container stands for."""
     return [
         s.name
         for s in catalog.servers
-        if s.name not in (*CONTAINER_SERVERS, "postgres") or (s.name == "hive" and catalog.guard != "lock")
+        if s.name != DATABASE.name and not ((c := CONTAINER_SERVERS.get(s.name)) and c.stands_for(catalog))
     ]
 
 

@@ -25,8 +25,6 @@ CONNECT_SECONDS = 5.0
 MASTERS_SECONDS = 20.0
 """For all masters of a list together."""
 
-OVER_REST = ("rest", "org.apache.iceberg.rest.RESTCatalog")
-"""Kinds of catalogs that Spark reaches over REST."""
 _REMEDIES = {
     "refused": "is it up, and is the address right?",
     "unknown host": "is the address right?",
@@ -78,7 +76,7 @@ def _catalog(catalog: UserCatalogFile) -> str | None:
         except ProbeError as e:
             remedy = _REMEDIES.get(e.kind, "are the properties right?")
             return f"catalog {catalog.name} at {uri}: asked for its namespaces: {e}; {remedy} (pyiceberg: of {catalog.file})"
-    if found["nessie"] and catalog.kind in OVER_REST:
+    if found["nessie"] and catalog.of_type.over_rest:
         return (
             f"catalog {catalog.name} at {uri}: is Nessie, which shows only a table's current snapshot over REST, so what is right would be "
             f"taken for lost; use its own API, spark: {{type: nessie, uri: http://…/api/v2}}, as docs/own-catalog.md shows ({catalog.file})"

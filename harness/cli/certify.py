@@ -83,9 +83,9 @@ class CertifyOptions(Options):
                 raise BadArgument(
                     f"--catalog {name}: PyIceberg has no such catalog; give jdbc, jdbc-sqlite, hive, or one with a REST server"
                 )
-            if OURS[name].wire == "thrift" and name != "hive":  # they differ in a property of Iceberg's Java client
+            if same := OURS[name].for_pyiceberg:
                 raise BadArgument(
-                    f"--catalog {name}: PyIceberg reaches it as it reaches hive, so it is asked as hive; give hive"
+                    f"--catalog {name}: PyIceberg reaches it as it reaches {same}, so it is asked as {same}; give {same}"
                 )
             if OURS[name].wire == "aws" and find_spec("boto3") is None:
                 raise BadArgument(

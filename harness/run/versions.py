@@ -78,7 +78,7 @@ def of_engines(names: Iterable[str], properties: Mapping[str, str]) -> dict[str,
     for engine in {ENGINES[n] for n in names}:
         needs = engine.needs_with(properties) if isinstance(engine, Foreign) else None
         found |= EXTRAS[needs].versions(home()) if needs is not None else {}
-        found |= {"pyiceberg": _package("pyiceberg")} if "pyiceberg" in engine.software.values() else {}
+        found |= {name: _package(name) for name in engine.packages}
     return dict(sorted(found.items()))
 
 

@@ -38,8 +38,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.writers import by_transaction, equality_deletes, two_tables
+from nemesis.operation_key import OPERATION_KEY
 
-SUMMARY_KEY = "icequake-op"
 CATALOG_PREFIX = "spark.sql.catalog."
 """Prefix of the properties of the session's catalogs."""
 MAX_CAUSES = 30
@@ -90,7 +90,7 @@ class Session:
         result: list[Any] | None = None
         bound: dict[str, Any] = {}
         try:
-            self._context.put(SUMMARY_KEY, request["op"])
+            self._context.put(OPERATION_KEY, request["op"])
             for s in request["statements"]:
                 with self._settings(s.get("settings") or {}):
                     text = s["sql"].format_map(names)

@@ -16,11 +16,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from nemesis.faults.fields import FaultFields, RequestKind
+from nemesis.operation_key import OPERATION_KEY
 from nemesis.wires.pipe import LONGEST_HEAD, Pipe
 from nemesis.wires.wire import Message, NotSpoken, Reply, Request, TableChange, Wire
 
 END = b"\r\n\r\n"
-SUMMARY_KEY = "icequake-op"
 SAMPLE = 64 * 1024
 LONGEST_COMMIT = 16 * 1024 * 1024
 """Largest compressed commit, in bytes, that the proxy unpacks to read it."""
@@ -287,7 +287,7 @@ def _change(change: Mapping[str, Any], table: str | None, ops: set[object]) -> T
             snapshot = update.get("snapshot") or {}
             if snapshot.get("snapshot-id") is not None:
                 adds.append(str(snapshot["snapshot-id"]))
-            ops.add((snapshot.get("summary") or {}).get(SUMMARY_KEY))
+            ops.add((snapshot.get("summary") or {}).get(OPERATION_KEY))
         elif update.get("action") == "set-snapshot-ref" and update.get("snapshot-id") is not None:
             refs[str(update.get("ref-name"))] = str(update["snapshot-id"])
     base = bases.get("main") or next(iter(bases.values()), None)

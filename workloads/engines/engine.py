@@ -184,6 +184,8 @@ class Engine:
     """As in sentences."""
     software: ClassVar[Mapping[str, str]] = {}
     """What it consists of → its name among the versions of a run's plan; the engine itself first."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Those of these names that are packages of icequake's own environment, and have their version there."""
     promises: ClassVar[Mapping[str, Promise]] = {}
     """Kind → what it promises: the kinds that it can do."""
     commits: ClassVar[Mapping[str, CommitRules]] = {}

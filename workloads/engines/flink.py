@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from nemesis.operation_key import OPERATION_KEY
 from workloads.engines.engine import Access, CommitRules, Guest, GuestError, Promise
 from workloads.operations.kind import Arguments, new_rows
 from workloads.tables import TableSpec
 
-LABEL = "icequake-op"
 FLINK_HEAP_MB = 512
 RESOLVE_S = 40
 """Seconds within which a job that Flink restarts must have committed, before the operation's outcome is unknown."""
@@ -65,7 +65,7 @@ class _Worker:
             "state": str(scratch / "jobs"),
             "scratch": str(scratch / "tmp"),
             "sink": sink,
-            "label": LABEL,
+            "label": OPERATION_KEY,
             "resolve_s": RESOLVE_S,
             "restart_ms": RESTART_MS,
             "kill_points": kills,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from nemesis.operation_key import OPERATION_KEY
 from workloads.engines.engine import Access, CommitRules, ErrorChain, Guest, Level, Promise, Rule
 from workloads.operations.kind import Arguments, id_list, new_rows
 from workloads.operations.kinds import KINDS
@@ -122,7 +123,7 @@ def selected(f: str, value: Arguments, table: TableSpec) -> str:
 
 def _stage(loaded: Table, change: Transaction, op: str, f: str, value: Arguments, table: TableSpec) -> None:
     """Write the files of an operation's snapshots, and put these into the transaction."""
-    marks = {"icequake-op": op}
+    marks = {OPERATION_KEY: op}
     if f == "insert":
         change.append(_frame(new_rows(value, op, table)), snapshot_properties=marks)
     elif f == "upsert":
@@ -151,6 +152,7 @@ class PyIceberg(Guest):
     name = "pyiceberg"
     title = "PyIceberg"
     software: ClassVar[Mapping[str, str]] = {"PyIceberg": "pyiceberg"}
+    packages = ("pyiceberg",)
     marks = True
     several = True
     catalogs = frozenset({"rest", "jdbc", "hive"})

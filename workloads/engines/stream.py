@@ -20,15 +20,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from nemesis.operation_key import OPERATION_KEY
 from workloads.engines.engine import Access, CommitRules, Guest, Promise
 from workloads.operations.kind import Arguments, new_rows
 from workloads.tables import SQL_COLUMNS, TableSpec
 
 SINK = "org.apache.iceberg.spark.source.SparkWrite"
 """It logs each epoch that it commits or skips, at level INFO."""
-
-OPERATION_PROPERTY = "icequake-op"
-"""The key of the operation's id in a snapshot's summary."""
 
 SET = "stream.set."
 """Catalog properties that begin so are properties of a stream's Spark session: ``stream.set.spark.wap.branch``."""
@@ -75,7 +73,7 @@ class _Client:
             query = self._running(name)
         except Exception as e:
             raise NotFed(f"the query of {name} did not get to these rows") from e
-        self._context.put(OPERATION_PROPERTY, op)
+        self._context.put(OPERATION_KEY, op)
         draft = self._scratch / name / "draft"
         draft.write_text("".join(json.dumps(row._asdict()) + "\n" for row in new_rows(value, op, table)))
         draft.rename(self._input(name) / f"{op}.json")
@@ -115,7 +113,7 @@ class _Client:
     def _start(self, name: str) -> Any:
         self._input(name).mkdir(parents=True, exist_ok=True)
         for path in self._input(name).iterdir():  # one at most: rows are given to a query that has none left
-            self._context.put(OPERATION_PROPERTY, path.stem)
+            self._context.put(OPERATION_KEY, path.stem)
         place = (self._scratch / name).as_uri()
         rows = self._spark.readStream.schema(SQL_COLUMNS).option("maxFilesPerTrigger", 1).json(f"{place}/input")
         query = (

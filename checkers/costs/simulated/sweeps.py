@@ -27,9 +27,9 @@ SCALES = ("writers", "backoff", "interval", "swap-latency")
 """Parameters that change the load and not what an attempt needs; so do all ``commit.retry.*``."""
 FURTHER = (100, 1000, 10_000)
 """Numbers of writers to predict."""
-LATE_REFUSAL_S = 0.105
-"""What ``CatalogHandlers`` of Iceberg's REST server waits after its own UPDATE was refused, before it checks the requirements again: 100 ms
-(``commit.retry.min-wait-ms``) and half of the jitter."""
+LATE_REFUSAL_S: Mapping[str, float] = {"rest": 0.105}
+"""``ServiceTimes.late_refusal_s``, by catalog: what ``CatalogHandlers`` of Iceberg's REST server waits after its own UPDATE was refused,
+before it checks the requirements again: 100 ms (``commit.retry.min-wait-ms``) and half of the jitter."""
 
 FIRST_CHECK: Mapping[str, float] = {"rest": 1 / 3, "jdbc": 1 / 2}
 """``ServiceTimes.first_check``. A REST server reads the row and the metadata file, compares, writes a metadata file, and updates the row; the
@@ -187,8 +187,8 @@ def length_of(w: Workload) -> RunLength:
 
 def service_like(catalog: str, cores: int) -> ServiceTimes:
     """What is known of a catalog by its code: when it compares versions, and what a late refusal costs."""
-    late = LATE_REFUSAL_S if catalog == "rest" else 0.0
-    return ServiceTimes({}, cores=cores, first_check=FIRST_CHECK.get(catalog, 1.0), late_refusal_s=late)
+    late, first = LATE_REFUSAL_S.get(catalog, 0.0), FIRST_CHECK.get(catalog, 1.0)
+    return ServiceTimes({}, cores=cores, first_check=first, late_refusal_s=late)
 
 
 # --- conflicts --------------------------------------------------------------------------------------------------------

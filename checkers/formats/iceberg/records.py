@@ -17,8 +17,8 @@ from checkers.evidence.record import RecordError
 from checkers.evidence.tableformat import NO_RECORD_BEFORE, MetadataRecord, Records
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
 from checkers.formats.iceberg.statistics import ManifestLine
+from nemesis.operation_key import OPERATION_KEY
 
-OP = "icequake-op"
 """The key of a summary that names the snapshot's operation."""
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _SNAP = re.compile(rf"snap-(-?\d+)-(?!{_UUID}\.)(\d+)-[^/]*\.avro$")
@@ -134,9 +134,9 @@ class IcebergCommit(Commit, frozen=True, gc=False, kw_only=True):
     @property
     def contradiction(self) -> str | None:
         """Another operation than the summary's, or another attempt than the manifest list's name has: the reader copies both."""
-        named = self.summary.get(OP)
+        named = self.summary.get(OPERATION_KEY)
         if named is not None and named != self.op:
-            return f"op is {record.shown(self.op)}, but {OP} of its summary is {record.shown(named)}"
+            return f"op is {record.shown(self.op)}, but {OPERATION_KEY} of its summary is {record.shown(named)}"
         if named is None or self.manifest_list.startswith(f"metadata/snap-{self.snapshot_id}-{self.attempt}-"):
             return None  # as mostly
         tried = attempt_of(self.manifest_list)

@@ -46,10 +46,10 @@ from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import replace_file
 from checkers.evidence.tablelog import Capture, Growth, MissingFile, ObjectSize, TableLog
-from checkers.formats.iceberg.records import OP, attempt_of
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.formats.iceberg.records import attempt_of
 from checkers.formats.iceberg.statistics import ManifestLine, columns_text, fields_text
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.iceberg.decoded import TableFiles, Unknown
@@ -70,6 +70,7 @@ from harness.tablefiles.iceberg.rows import SchemaColumn, projection
 from harness.tablefiles.iceberg.snapshot_tree import SnapshotChange, SnapshotTree
 from harness.tablefiles.iceberg.statistics import summaries
 from harness.tablefiles.mark import FROM_THE_START, RecordMark
+from nemesis.operation_key import OPERATION_KEY
 
 __all__ = ["ObjectStore", "TableReadError", "TableReader"]
 
@@ -484,7 +485,7 @@ class TableReader:
         id, parent = s["snapshot-id"], s.get("parent-snapshot-id")
         summary = dict(s.get("summary") or {})
         operation = summary.pop("operation", "")
-        op = summary.get(OP)
+        op = summary.get(OPERATION_KEY)
         change, listed = self._change(s, content, first)
         before = (self._new_lines.get(m.path) or self._lines.get(m.path) for m in listed)
         new_here = [m for m, b in zip(listed, before, strict=True) if b is None or not m.says(b)]
