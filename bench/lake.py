@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from checkers.evidence.runfolder import RunFolder
 from checkers.lake.rows import Rows
 from checkers.selftest import recorded
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.lake.folders import RUNS_PER_COMMIT, keep, read
 from harness.lake.lake import opened, summary
 from harness.lake.place import embedded

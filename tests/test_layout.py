@@ -15,6 +15,7 @@ from nemesis.operation_key import OPERATION_KEY
 from tests.support.runs import ROOT, environment
 
 FOLDERS = ("harness", "reports", "checkers", "compose", "workloads", "nemesis")
+NO_CIRCLES = "no circles"
 
 
 def lint(checkout: Path) -> subprocess.CompletedProcess[str]:
@@ -87,10 +88,24 @@ def test_an_import_that_runs_up_is_refused(checkout: Path, file: str, line: str,
     assert file.removesuffix(".py").replace("/", ".") in done.stdout
 
 
+@pytest.mark.parametrize("within", ["def _spoilt() -> None:", "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:"])
+def test_an_import_that_closes_a_circle_is_refused(checkout: Path, within: str) -> None:
+    path = checkout / "checkers/reads/bounds.py"
+    whole = path.read_text()
+    path.write_text(f"{whole}\n\n{within}\n    from checkers.reads.judge import TableReads\n")
+    try:
+        done = lint(checkout)
+    finally:
+        path.write_text(whole)
+    assert done.returncode == 1
+    assert f"{NO_CIRCLES} BROKEN" in done.stdout
+    assert ".bounds -> .judge" in done.stdout or ".judge -> .bounds" in done.stdout
+
+
 def test_every_contract_is_tried_here() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     marks = test_an_import_that_runs_up_is_refused.pytestmark  # type: ignore[attr-defined]
-    assert {c["name"] for c in contracts} == {case[2] for case in marks[0].args[1]}
+    assert {c["name"] for c in contracts} == {NO_CIRCLES, *(case[2] for case in marks[0].args[1])}
 
 
 def test_every_folder_stands_in_a_contract() -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from checkers.evidence.replace import replace
-from checkers.reads.judge import ReadsTable, TableReads
+from checkers.reads.bounds import ReadsTable
+from checkers.reads.judge import TableReads
 from checkers.reads.named import NEVER_HAD
 from checkers.unit import Part, TableChecker, Unit, unjudged
 from checkers.verdict import Verdict

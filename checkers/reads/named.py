@@ -7,18 +7,16 @@ been the answer at a version that real time allows, and a snapshot never changes
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
+from checkers.reads.bounds import ReadBounds
 from checkers.timeline import explain
 from checkers.timeline.states import TableStates, _Span, rows_hash
 from checkers.verdict import Anomaly
 from workloads.tables import Row
-
-if TYPE_CHECKING:
-    from checkers.reads.judge import TableReads
 
 _FAR = 1000
 """Metadata versions before and after the possible ones that are searched for the one that explains a wrong answer."""
@@ -29,10 +27,11 @@ NEVER_HAD = "which the table never had"
 
 
 class Named:
-    """Judges the reads of one table that name snapshots; ``judge`` keeps the bounds and the findings."""
+    """Judges the reads of one table that name snapshots; ``judge`` keeps the bounds and the findings, ``read`` judges a read by its rows."""
 
-    def __init__(self, judge: TableReads) -> None:
+    def __init__(self, judge: ReadBounds, read: Callable[[Operation, list[Row], int | None], None]) -> None:
         self._judge = judge
+        self._read = read
         self._t = judge.t
         self._past = judge.past
 
@@ -146,7 +145,7 @@ class Named:
             return
         if rows_hash(rows) != judge.states.of_snapshot[first.snapshot_id]:
             before = len(judge.anomalies)
-            judge.read(o, rows, None)
+            self._read(o, rows, None)
             if len(judge.anomalies) == before:
                 self._changed(o, first, rows, "found current and read")
             return

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
+from checkers.reads.bounds import ReadBounds
 from checkers.timeline import explain
 from checkers.timeline.states import rows_hash
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.touched import touches
 from checkers.verdict import Anomaly
 from workloads.tables import Row
-
-if TYPE_CHECKING:
-    from checkers.reads.judge import TableReads
 
 _MOST_EXPLAINED = 100
 """Fractured reads per table to compare with every possible state, to name the nearest."""
@@ -29,7 +26,7 @@ _MOST_EXPLAINED = 100
 class NoState:
     """Names the reads of one table that equal none of its states; ``judge`` keeps the states and the findings."""
 
-    def __init__(self, judge: TableReads) -> None:
+    def __init__(self, judge: ReadBounds) -> None:
         self._judge = judge
         self._t = judge.t
         self._fractures = 0

@@ -16,7 +16,7 @@ from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction
 from harness.campaign.stacks import StackError
-from harness.run.settings import RunError
+from harness.run.errors import RunError
 from harness.writers.slot import WriterError
 from workloads.file.yamlfile import FileError
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from checkers.certificate import Absent, Exchange
 from harness.certify import rest
-from harness.certify.requirement import Exchanges, NotApplicable
+from harness.certify.exchanges import Exchanges, NotApplicable
 
 R = TypeVar("R")
 

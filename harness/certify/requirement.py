@@ -5,43 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from checkers.certificate import Absent, Conclusion, Exchange, Level, Question, Severity
 from harness.certify import rest
+from harness.certify.exchanges import Exchanges, NotApplicable
+from harness.certify.kit import Kit
 
-if TYPE_CHECKING:
-    from harness.certify.kit import Kit
-
-__all__ = ["Absent", "Exchange", "Level", "Severity"]  # what each requirement's file needs comes from here
-
-
-class NotApplicable(Exception):
-    """The server has not what a requirement is about."""
-
-    def __init__(self, why: Absent) -> None:
-        super().__init__(why.value)
-        self.why = why
-
-
-class Exchanges:
-    """All that was seen when a requirement was asked once: exchanges in the order of their answers, and notes."""
-
-    def __init__(self, exchanges: Iterable[Exchange] = (), notes: Mapping[str, Any] | None = None) -> None:
-        self.exchanges = list(exchanges)
-        self.notes = dict(notes or {})
-
-    def __getitem__(self, label: str) -> Exchange:
-        found = self.all(label)
-        if len(found) != 1:
-            raise LookupError(f"{len(found)} exchanges are labelled {label}")
-        return found[0]
-
-    def all(self, label: str) -> list[Exchange]:
-        """The exchanges of a label, or whose label begins with it and a colon."""
-        return [e for e in self.exchanges if e.label == label or e.label.startswith(f"{label}:")]
+__all__ = [
+    "Absent",
+    "Exchange",
+    "Exchanges",
+    "Level",
+    "NotApplicable",
+    "Severity",
+]  # what each requirement's file needs comes from here
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -28,24 +28,12 @@ from harness.cli.options import (
     warn,
     write_output,
 )
+from harness.cli.publish import publish
 
 if TYPE_CHECKING:
-    from checkers.evidence.evidence import Evidence
     from checkers.evidence.runfolder import RunFolder
     from checkers.judge.check import Engine
     from harness.lake.place import Place
-    from reports.run.stored import Stored
-
-
-def publish(folder: RunFolder, evidence: Evidence) -> Stored:
-    """Write the JUnit file and the page of a judged run; return what they show."""
-    from reports.run import junit, page, stored
-
-    shown = stored.load(folder.path, evidence)
-    junit.write(shown)
-    shown = replace(shown, files=stored.files_of(folder.path))  # now includes the JUnit file
-    page.write(shown)
-    return shown
 
 
 def judge(folder: RunFolder, engine: Engine = "auto", lake: Place | None = None) -> int:

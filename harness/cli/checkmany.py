@@ -15,8 +15,8 @@ import typer
 from checkers.columns import dataset
 from checkers.verdict import Validity
 from harness.cli import stopping
-from harness.cli.check import publish
 from harness.cli.options import BadArgument, command, warn, write_output
+from harness.cli.publish import publish
 from harness.run import many
 from harness.run.many import RunResult
 from reports.drawing.words import plural

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli import estimates
-from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
@@ -36,6 +35,7 @@ from harness.cli.options import (
     warn,
     write_output,
 )
+from harness.cli.publish import publish
 from harness.cli.run import RunOptions
 from harness.cli.services import reachable, user_services
 from harness.cli.sweep import SweepOptions, VaryOption, checked, first_of, so_far, varied_of

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli import estimates, stopping
-from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.frame import framed
@@ -39,6 +38,7 @@ from harness.cli.options import (
     warn,
     write_output,
 )
+from harness.cli.publish import publish
 from harness.cli.services import reachable
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class ProveOptions(Options):
         """Tell what a few scenarios show; return the exit code."""
         from harness.cli.exported import export_command
         from harness.run import disk
-        from harness.run.settings import RunError
+        from harness.run.errors import RunError
         from reports import proofs as shown
 
         if len(self._scenarios) <= 3 and not self.quiet:

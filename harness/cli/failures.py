@@ -77,7 +77,7 @@ def _harness_failures() -> tuple[type[Exception], ...]:
     from compose.processes.service import ServiceError
     from compose.redaction import SecretsLeft
     from harness.run.cluster import SparkError
-    from harness.run.settings import RunError
+    from harness.run.errors import RunError
     from harness.run.standing import StandingError
     from harness.writers.slot import WriterError
 

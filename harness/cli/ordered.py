@@ -88,8 +88,8 @@ def _recording(
 ) -> tuple[Path, Recording]:
     """Where the run to replay is, and its recording. A run that is no path is looked for in the store."""
     from checkers.evidence.runfolder import StoreError
+    from harness.run.errors import RunError
     from harness.run.recorded import recording_at
-    from harness.run.settings import RunError
     from workloads.file.yamlfile import refuse
 
     beside = (path,) if order is not None else (file.path.parent / path, path)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.experiments import ProveOptions
@@ -35,6 +34,7 @@ from harness.cli.options import (
     run_in,
     say_own_jar,
 )
+from harness.cli.publish import publish
 from harness.cli.run import RunOptions
 from harness.cli.services import reachable, user_services
 
@@ -110,7 +110,7 @@ class ShrinkOptions(Options):
         """The run that failed, as it is stored. Raises BadArgument: there is nothing to shrink."""
         from checkers.evidence import runfolder
         from harness.experiments.shrink.shrink import NothingToShrink, failed
-        from harness.run.settings import RunError
+        from harness.run.errors import RunError
 
         folder = runfolder.find(run_in(self.store, self.run))
         with details_in(folder.path):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.experiments import ProveOptions
 from harness.cli.frame import framed
@@ -35,6 +34,7 @@ from harness.cli.options import (
     length,
     warn,
 )
+from harness.cli.publish import publish
 from harness.cli.run import RunOptions
 from harness.cli.shrink import ShrinkOptions, replay_command
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli import estimates
-from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
@@ -38,6 +37,7 @@ from harness.cli.options import (
     warn,
     write_output,
 )
+from harness.cli.publish import publish
 from harness.cli.services import reachable, user_services
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.check import publish
 from harness.cli.command import Options
 from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
@@ -31,6 +30,7 @@ from harness.cli.options import (
     warn,
     write_output,
 )
+from harness.cli.publish import publish
 
 if TYPE_CHECKING:
     from checkers.costs.timetofind import DefectSearch

@@ -34,11 +34,12 @@ from compose.install.releases import Release
 from compose.redaction import Redaction, masked, secrets_of
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
 from harness.campaign.stacks import WarmStacks
+from harness.run.errors import RunError
 from harness.run.judged import Judge, Publish, judge_run
 from harness.run.plan import catalog_of_plan
 from harness.run.reach import unreachable
 from harness.run.run import Run
-from harness.run.settings import RunError, Settings, Watcher
+from harness.run.settings import Settings, Watcher
 from harness.run.versions import cannot_commit, cannot_run
 from workloads.file.parameters import applied
 from workloads.file.workload import Workload

@@ -35,8 +35,9 @@ from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
 from harness.campaign.stacks import Key, Lease, WarmStacks
 from harness.experiments.matrixruns import ENGINES_WORD, CellScript, every_file, table_name, without_b, workload
 from harness.run.bench import Bench
+from harness.run.errors import RunError
 from harness.run.judged import Publish, judge_run
-from harness.run.settings import RunError, Watcher
+from harness.run.settings import Watcher
 from harness.run.versions import versions
 from reports.drawing.words import plural
 from workloads.engines.engines import SPARK

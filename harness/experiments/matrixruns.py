@@ -10,7 +10,7 @@ from checkers.conflicts import predicted, validations
 from checkers.conflicts.predicted import KEYS_OF_FILE, MatrixCell
 from checkers.conflicts.validations import Compares
 from compose.catalogs.registry import CATALOGS
-from harness.run.settings import RunError
+from harness.run.errors import RunError
 from nemesis.proxy.board import Board, Hold
 from workloads.engines.engines import SPARK
 from workloads.file.workload import Length, Phase, Workload

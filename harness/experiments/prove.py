@@ -32,9 +32,10 @@ from compose.redaction import Redaction, secrets_of
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt, fingerprint
 from harness.campaign.stacks import Key, WarmStacks, secrets_of_files, session_logs
 from harness.run.bench import Bench
+from harness.run.errors import RunError
 from harness.run.judged import Publish, judge_run
 from harness.run.ordering import patience
-from harness.run.settings import RunError, Watcher
+from harness.run.settings import Watcher
 from harness.run.versions import versions
 from harness.writers.slot import WriterError, WriterSlot
 from nemesis.proxy.board import Board, Hold

@@ -57,9 +57,10 @@ from harness.experiments.soakstacks import (
     strikes_processes,
 )
 from harness.experiments.soakturns import NightTurns
+from harness.run.errors import RunError
 from harness.run.judged import Judge, JudgedRun, Publish, judge_run
 from harness.run.recorded import recordable
-from harness.run.settings import RunError, Watcher
+from harness.run.settings import Watcher
 from workloads.file.suite import Cell, as_header
 from workloads.file.workload import Workload
 

@@ -16,9 +16,10 @@ from harness.campaign.stacks import STACK_RUNS, Key, Lease, StackError, WarmStac
 from harness.campaign.task import Task
 from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks
 from harness.experiments.soakturns import MOST_TRIES, NightTurns
+from harness.run.errors import RunError
 from harness.run.judged import Judge, JudgedRun, Publish
 from harness.run.resolve import SuiteFile
-from harness.run.settings import RunError, Watcher
+from harness.run.settings import Watcher
 from workloads.file.suite import Cell
 
 MOST_LEFT = 3

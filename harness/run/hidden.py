@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from harness.run.settings import RunError
+from harness.run.errors import RunError
 from workloads.file.yamlfile import HIDDEN
 
 PREFIX = "ICEQUAKE_CATALOG_"

@@ -13,9 +13,9 @@ from checkers.coverage.pair import Pair
 from checkers.evidence.history import NEMESIS
 from checkers.evidence.recorder import Recorder
 from checkers.evidence.runfolder import RunFolder
+from harness.run.errors import RunError
 from harness.run.rarities import Rarities
 from harness.run.recorded import recording_of
-from harness.run.settings import RunError
 from nemesis.faults.fault import Fault
 from nemesis.faults.schedule import PlannedFault
 from nemesis.faults.verb import ConnectionVerb, RequestVerb

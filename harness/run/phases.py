@@ -15,8 +15,9 @@ from checkers.timeline.unreadable import Watch, file_words, reads_rows
 from compose.processes.watchdog import Watchdog
 from harness.run import disk
 from harness.run.context import RunContext
+from harness.run.errors import RunError
 from harness.run.ordering import Ordering
-from harness.run.settings import REPLACE_TRIES, RunError, Watcher
+from harness.run.settings import REPLACE_TRIES, Watcher
 from harness.tablefiles.follower import Follower
 from harness.writers.driver import CATALOG
 from harness.writers.slot import (

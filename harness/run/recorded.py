@@ -27,8 +27,8 @@ from checkers.evidence.plan import Plan
 from checkers.evidence.proxylog import ACCEPTED
 from checkers.evidence.record import RecordError, decoded
 from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds
+from harness.run.errors import RunError
 from harness.run.hidden import revealed
-from harness.run.settings import RunError
 from nemesis.faults.fault import Fault
 from nemesis.faults.fields import RequestKind, Service
 from nemesis.faults.verb import ConnectionVerb

@@ -34,13 +34,14 @@ from compose.stack.pointers import pointers
 from harness.run import disk
 from harness.run.conductor import Conductor, conductor_of
 from harness.run.context import context_of
+from harness.run.errors import RunError
 from harness.run.memory import PeakMemory
 from harness.run.online import OnlineCheck, kinds_of
 from harness.run.ordering import ordering_of
 from harness.run.phases import PhaseProgress, Phases
 from harness.run.plan import plan_of
 from harness.run.services import proxies_of, services_of
-from harness.run.settings import WRITER_START_S, RunError, Settings, StandingStack, Watcher
+from harness.run.settings import WRITER_START_S, Settings, StandingStack, Watcher
 from harness.run.tables import RunTables, drop_commands
 from harness.run.writer_proxies import WriterProxies
 from harness.tablefiles.follower import Follower

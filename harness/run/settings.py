@@ -6,21 +6,19 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from checkers.coverage.pair import Pair
 from compose.endpoints import Endpoints
 from compose.external.external import External
 from compose.processes.service import Service
+from harness.run.ordering import Ordering
 from harness.run.writer_proxies import WriterProxies
 from harness.writers.committers import Pools
 from harness.writers.slot import DriverProcess, WriterSlot
 from workloads import generator
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
-
-if TYPE_CHECKING:
-    from harness.run.ordering import Ordering
 
 WRITER_START_S = 240.0
 """Seconds within which a writer's Spark session must be ready."""
@@ -43,10 +41,6 @@ class Watcher(Protocol):
 
     def lasts(self, seconds: float | None) -> None:
         """What begins now takes so many seconds; None: it is not limited by time."""
-
-
-class RunError(RuntimeError):
-    """The harness could not do its work; the message is one line with a remedy."""
 
 
 @dataclass(frozen=True)

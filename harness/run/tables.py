@@ -12,7 +12,7 @@ from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
 from compose.stack.pointers import table_history
 from harness.run.context import RunContext
-from harness.run.settings import RunError
+from harness.run.errors import RunError
 from harness.tablefiles.delta.reader import DeltaReader
 from harness.tablefiles.follower import Follower, LogReader
 from harness.tablefiles.iceberg.reader import ObjectStore, TableReader

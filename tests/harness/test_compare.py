@@ -21,8 +21,8 @@ from checkers.judge.runfolder import Results
 from checkers.retries import Retries
 from checkers.verdict import Anomaly, Verdict
 from compose.external.external import External
-from harness.cli.check import publish
 from harness.cli.compare import _common
+from harness.cli.publish import publish
 from harness.experiments import compare
 from harness.run.plan import catalog_of_plan
 from harness.run.resolve import read_workload

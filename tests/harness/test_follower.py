@@ -20,7 +20,7 @@ from harness.campaign.stacks import WarmStacks
 from harness.experiments.matrix import Matrix
 from harness.experiments.prove import prove_once
 from harness.run.bench import Bench
-from harness.run.settings import RunError
+from harness.run.errors import RunError
 from harness.tablefiles.follower import Follower
 from harness.tablefiles.iceberg.reader import ObjectStore, TableReader
 from nemesis.proxy.board import Board

@@ -27,7 +27,7 @@ from harness.lake.lake import opened
 from harness.lake.place import embedded
 from harness.lake.spark import failed
 from harness.run import disk
-from harness.run.settings import RunError
+from harness.run.errors import RunError
 from nemesis.proxy.board import Board
 from reports.serve.server import StoreServer
 from tests.checkers.test_check import stored

@@ -13,7 +13,7 @@ from bench import files
 from checkers.evidence import history, tablelog_file
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.by_table import judged as judged_by_table
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.run import judged as judging
 from harness.run.judged import judge_run, results_of
 from reports.run import junit, page, stored, summary

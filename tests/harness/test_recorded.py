@@ -18,9 +18,10 @@ from compose import setup
 from compose.endpoints import Endpoints
 from harness.cli import ordered
 from harness.cli.ordered import not_recorded
+from harness.run.errors import RunError
 from harness.run.ordering import Prioritised, Replaying, expected, ordering_of
 from harness.run.recorded import recording_at, recording_of
-from harness.run.settings import RunError, Settings, StandingStack
+from harness.run.settings import Settings, StandingStack
 from nemesis.faults.fault import Fault
 from nemesis.order.policy import HeldRequest
 from tests.support.runs import inside

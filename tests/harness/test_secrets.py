@@ -29,8 +29,9 @@ from harness.cli.failures import explain
 from harness.experiments.compare import ComparisonPlan, _written_down
 from harness.run import standing
 from harness.run.context import context_of
+from harness.run.errors import RunError
 from harness.run.run import Run
-from harness.run.settings import RunError, Settings, StandingStack
+from harness.run.settings import Settings, StandingStack
 from reports.run import page
 from tests.compose.test_user_catalog import nobody
 from tests.harness.test_cli import SMALL, last_line

@@ -51,8 +51,9 @@ from harness.experiments.soakfolder import (
 )
 from harness.experiments.soakorder import seed_of
 from harness.lake.folders import folders_in
+from harness.run.errors import RunError
 from harness.run.judged import JudgedRun, Publish
-from harness.run.settings import RunError, Watcher
+from harness.run.settings import Watcher
 from tests.support.files import disk_of, fill
 from tests.support.planted import forms_in, planted
 from tests.support.runs import ROOT, environment

@@ -22,8 +22,9 @@ from checkers.verdict import Anomaly
 from compose.processes.service import ServiceError
 from harness.experiments import timetofind as finding
 from harness.experiments.timetofind import FindError, SearchPlan, TimeToFind
+from harness.run.errors import RunError
 from harness.run.resolve import read_defect, read_scenario
-from harness.run.settings import RunError, Watcher
+from harness.run.settings import Watcher
 from reports import timetofind as page
 from tests.support.runs import inside
 from tests.support.soaks import Heard, judged_once, page_alone, put, spoil

@@ -27,7 +27,7 @@ from checkers.names import Harm
 from checkers.selftest import recorded
 from checkers.timeline.unreadable import UnreadableTable
 from checkers.verdict import Anomaly, Validity, Verdict
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.run.judged import judge_run
 from reports.drawing import words
 from reports.run import banner, junit, operations, page, stored, summary, timeline

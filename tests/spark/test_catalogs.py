@@ -14,7 +14,7 @@ from checkers.judge.runfolder import load_evidence, load_promises
 from checkers.verdict import exit_code
 from compose.catalogs.registry import CATALOGS
 from compose.install.installation import Installation
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from tests.support.runs import Silent

@@ -9,7 +9,7 @@ import pytest
 from checkers.judge.check import check
 from checkers.judge.runfolder import load_evidence
 from compose.install.installation import Installation
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from tests.support.runs import Silent, execute

@@ -8,7 +8,7 @@ import pytest
 
 from checkers.conflicts import measured, predicted
 from compose.install.installation import Installation
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.experiments.matrix import Matrix
 from harness.run.bench import Bench
 from reports.drawing import render

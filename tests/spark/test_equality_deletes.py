@@ -13,7 +13,7 @@ from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
 from compose.stack.pointers import table_pointer
 from compose.stack.stack import Stack
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from harness.run.tables import CREATE_NAMESPACE, create_table

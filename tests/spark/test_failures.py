@@ -23,7 +23,7 @@ from checkers.judge.runfolder import load_evidence, load_promises
 from compose.install.installation import Installation
 from compose.processes.watchdog import RUN_VARIABLE
 from harness.run.bench import Bench
-from harness.run.settings import RunError
+from harness.run.errors import RunError
 from tests.support.runs import ROOT, command, environment, execute, icequake
 from workloads.file import workload, workload_text
 

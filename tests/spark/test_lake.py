@@ -21,7 +21,7 @@ from checkers.lake.rows import Rows
 from checkers.selftest import recorded
 from checkers.timeline.metrics import quantile
 from compose.install.installation import Installation
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.lake.folders import read
 from harness.lake.lake import opened
 from harness.lake.place import embedded

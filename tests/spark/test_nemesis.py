@@ -13,7 +13,7 @@ from checkers.conflicts import measured, plan, predicted
 from checkers.evidence import history, runfolder
 from checkers.timeline import fault_windows
 from compose.install.installation import Installation
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.experiments import matrix
 from harness.run.bench import Bench
 from nemesis.faults.schedule import PlannedFault, schedule

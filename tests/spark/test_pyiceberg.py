@@ -10,7 +10,7 @@ import pytest
 
 from checkers.evidence import runfolder
 from compose.install.installation import Installation
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from tests.support.runs import Silent, icequake

@@ -8,7 +8,7 @@ import pytest
 
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.experiments.shrink.log import journal_of, trials
 from harness.experiments.shrink.shrink import Shrink, failed
 from harness.experiments.shrink.trials import RUNS, Budget, TrialBench, Trials

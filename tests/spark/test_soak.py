@@ -14,7 +14,7 @@ from checkers.evidence import runfolder
 from compose.catalogs import user_file
 from compose.external.external import External
 from compose.install.installation import Installation
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.cli.soak import repeating
 from harness.experiments.shrink import rare, shrink
 from harness.experiments.soak import Soak

@@ -15,7 +15,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
 from compose.stack.sparkconf import spark_conf
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from harness.writers.driver import launcher, session_properties

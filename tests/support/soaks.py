@@ -21,7 +21,7 @@ from checkers.judge.runfolder import write_results
 from checkers.nights.record import NightRun
 from compose.endpoints import Endpoints
 from compose.processes.service import ServiceError
-from harness.cli.check import publish
+from harness.cli.publish import publish
 from harness.cli.soak import after_shrink, repeating
 from harness.experiments.soak import Soak
 from harness.experiments.soakexecution import TimeLimits

@@ -18,7 +18,7 @@ from checkers.judge.releases import newer, surely_has
 from checkers.judge.runfolder import Results, ScenarioOutcome
 from checkers.verdict import Anomaly, Validity, Verdict
 from harness.experiments.prove import ScenarioScript, alone
-from harness.run.settings import RunError
+from harness.run.errors import RunError
 from nemesis.proxy.board import Board
 from reports.proofs import rows
 from workloads.file import scenario

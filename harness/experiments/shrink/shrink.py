@@ -38,9 +38,10 @@ from harness.experiments.shrink.translate import (
     translate,
 )
 from harness.experiments.shrink.trials import Trials
+from harness.run.errors import RunError
 from harness.run.hidden import revealed
 from harness.run.recorded import recording_of
-from harness.run.settings import RunError, Watcher
+from harness.run.settings import Watcher
 from reports.drawing.words import plural
 from reports.shrunk import ShrinkStep, Size
 from workloads.file.recording import FILE as RECORDING

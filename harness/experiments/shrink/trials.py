@@ -32,8 +32,9 @@ from harness.experiments.shrink.reduction import BudgetSpent, Tries
 from harness.experiments.shrink.translate import to_yaml
 from harness.experiments.soakstacks import sparks
 from harness.run.bench import Bench
+from harness.run.errors import RunError
 from harness.run.judged import Publish
-from harness.run.settings import RunError, Watcher
+from harness.run.settings import Watcher
 from reports.drawing.words import plural
 from workloads.engines.engines import SPARK
 from workloads.file.mode import QUICK, Mode

@@ -31,7 +31,7 @@ from harness.experiments.shrink.shrink import (
     scenario_name,
 )
 from harness.experiments.shrink.trials import MOST_FAILURES, MOST_TRIES, Budget, Trials, writers_of
-from harness.run.settings import RunError
+from harness.run.errors import RunError
 from reports import shrunk as shown
 from reports.drawing import render
 from tests.harness.shrink.byrule import ByRule, needs_both
