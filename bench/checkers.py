@@ -4,7 +4,7 @@ First a simulated run of one table and 10^4 operations as it lies in the store, 
 files, to put them into columns, to judge them, and the ratio. Then clean columns of 10^4 to 10^7 operations (``bench.columns``), each judged
 in a process of its own: seconds (the least of three; reading the file not included), the process' peak memory with the columns themselves,
 growth exponent from size to size (1 is linear). Last 10^7 operations in eight tables, from Parquet files: one table after the other in
-this process, and by Spark on two cores (``checkers.columns.spark``), with the same verdicts.
+this process, and by Spark on two cores (``checkers.columns.cluster``), with the same verdicts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from bench import columns
 from checkers.columns import TableFrame, dataset, frame_of
-from checkers.columns import spark as spark_columns
+from checkers.columns import cluster as spark_columns
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.evidence import history, tablelog_file
 from checkers.evidence.plan import Plan

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from checkers.costs.timetofind import DefectSearch, DefectSearches, together
+from checkers.costs.defectsearch import DefectSearch, DefectSearches, together
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.page import Table, plain_table

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,10 @@ def test_the_key_of_an_operation_in_a_summary_stands_once() -> None:
         if isinstance(node, ast.Constant)
     )
     assert [file for file, text in texts if text == OPERATION_KEY] == ["nemesis/operation_key.py"]
+
+
+def test_a_file_name_stands_in_three_folders_at_most() -> None:
+    """More files of one name have a name that does not say what is in them, unless they have the same role in each folder."""
+    roles = {"__init__.py", "page.py", "checker.py"}
+    paths = [p for folder in FOLDERS for p in (ROOT / folder).rglob("*.py") if p.name not in roles]
+    assert {name: n for name, n in Counter(p.name for p in paths).items() if n > 3} == {}

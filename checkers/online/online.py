@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Growth
+from checkers.online.certain import OnlineTable
 from checkers.online.found import Counts, OnlineFinding
-from checkers.online.table import OnlineTable
 from checkers.online.window import KEPT
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec

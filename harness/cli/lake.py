@@ -196,13 +196,13 @@ class QueryOptions(Options):
             raise BadArgument("--json and --csv: give one of them")
 
     def prepare(self) -> None:
-        from harness.lake.spark import readable
+        from harness.lake.views import readable
 
         readable(self.sql)  # before Spark starts
 
     def execute(self) -> int:
         from harness.lake.lake import opened
-        from harness.lake.spark import ask, failed, session
+        from harness.lake.views import ask, failed, session
 
         place = _place_of(self.where, self.store)
         with (
@@ -335,7 +335,7 @@ class TrendOptions(Options):
         """What the nights in the lake say. Raises BadArgument: there is none."""
         from checkers.costs.trend import trend
         from harness.lake.lake import opened
-        from harness.lake.spark import BEHIND, session
+        from harness.lake.views import BEHIND, session
 
         night = None if self.night is None else _date(self.night)
         with opened(place) as found, session(_installation(), found, self.spark) as running:

@@ -33,7 +33,7 @@ from harness.cli.options import (
 from harness.cli.publish import publish
 
 if TYPE_CHECKING:
-    from checkers.costs.timetofind import DefectSearch
+    from checkers.costs.defectsearch import DefectSearch
     from harness.experiments.timetofind import SearchPlan, TimeToFind
     from workloads.file.defect import Defect
 
@@ -179,7 +179,7 @@ class TimeToFindOptions(Options):
         return f"{len(done)} of {len(whole.order.searches())} searches are made"
 
     def _show(self, into: Path, goes_on: str) -> int:
-        from checkers.costs import timetofind
+        from checkers.costs import defectsearch
         from harness.cli.terminal import console
         from harness.experiments.timetofind import together
         from reports import timetofind as page
@@ -192,7 +192,7 @@ class TimeToFindOptions(Options):
         if self.doc is not None:
             self._write_doc(self.doc, searches, budgeted)
         typer.echo()
-        console(highlight=False).print(render.table(page.table(timetofind.together(searches))))
+        console(highlight=False).print(render.table(page.table(defectsearch.together(searches))))
         typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
         return 0 if searches and all(s.reason is None for s in searches) else 255
 

@@ -5,7 +5,7 @@
     runs.jsonl       the header, then one line for each run (``checkers.nights.record``)
     samples.jsonl    memory and disk
     runs/            the folders of the run that goes on and of those that are kept
-    columns/         the columns of valid runs (``checkers.columns.spark`` judges them again)
+    columns/         the columns of valid runs (``checkers.columns.cluster`` judges them again)
     rows/            what a lake keeps of the runs, if there was none
     logs/            the logs of the warm stacks of kept runs
     lock             locked while a soak writes here

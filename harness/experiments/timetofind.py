@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from checkers.costs import timetofind
-from checkers.costs.timetofind import DefectSearch
+from checkers.costs import defectsearch
+from checkers.costs.defectsearch import DefectSearch
 from checkers.coverage.coverage import of_folder
 from checkers.coverage.pair import Pair
 from checkers.evidence import journal, runfolder
@@ -333,8 +333,8 @@ class TimeToFind:
             lease.spoil()
         judged = self.judge(folder, lambda *_: None)
         anomalies = own_findings([a for v in judged.results.verdicts for a in v.anomalies])
-        moment = timetofind.found_in(judged.evidence, anomalies, defect.found, defect.tables_of)
-        took = timetofind.spent(judged.evidence) if moment is None else moment
+        moment = defectsearch.found_in(judged.evidence, anomalies, defect.found, defect.tables_of)
+        took = defectsearch.spent(judged.evidence) if moment is None else moment
         seen.update(self._exercised(folder, judged.evidence))
         if moment is not None:
             self.publish(folder, judged.evidence)

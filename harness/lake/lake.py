@@ -2,7 +2,7 @@
 
 **A run is added once.** Its rows replace those that a table has of it, in one commit for each table, so that adding it again changes nothing.
 Its row in ``runs`` is removed first, if it has one, and written last: a run whose rows are only in some tables is not in ``runs``. Readers do
-not see it (``harness.lake.spark``), and it is added again like a new one.
+not see it (``harness.lake.views``), and it is added again like a new one.
 
 **Several writers.** Each commit of a table requires that the table is as it was read. If another commit came first, the change is done again
 from the table as it is then: whether the run has rows in it is looked up again, too.

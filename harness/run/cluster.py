@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checkers.columns import spark as columns
+from checkers.columns import cluster as columns
 from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.judge import by_table
 from checkers.judge.runfolder import Results, write_results

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
+from checkers.columns import cluster as columns
 from checkers.columns import dataset
-from checkers.columns import spark as columns
 from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import FULL, RunFolder, StoreError

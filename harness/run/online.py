@@ -18,7 +18,7 @@ from typing import Any
 from checkers.evidence.history import Event
 from checkers.evidence.tablelog import Growth
 from checkers.online import Counts, Online, OnlineFinding
-from checkers.online.table import NAMELESS
+from checkers.online.certain import NAMELESS
 from checkers.timeline.explain import count, listing
 from compose.install.progress import clock
 from harness.run.settings import OnlineSettings

@@ -41,7 +41,7 @@ from reports.drawing.page import (
     tag,
 )
 from reports.shrunk import PAGE as SHRUNK
-from reports.soak import drawings, kinds, places, versions
+from reports.soak import drawings, kinds, places, software
 from reports.soak import words as soakwords
 from reports.soak.banner import answer, banner
 from reports.soak.words import CLASSES, SYMBOLS
@@ -373,7 +373,7 @@ def _facts(night: Night) -> list[tuple[str, str]]:
         ("Took", words.duration(1000 * night.used)),
         ("Seed of the night", str(night.seed)),
         ("Most memory", words.size(peak) if peak else "–"),
-        *versions.facts(night),
+        *software.facts(night),
     ]
 
 

@@ -17,8 +17,7 @@ from checkers.evidence.replace import replace
 from reports.compare import page as comparing
 from reports.drawing import words
 from reports.drawing.page import Banner, Block, Fold, Legend, Page, Plot, Plots, Section, Text
-from reports.sweep import drawings, tables
-from reports.sweep import words as sweepwords
+from reports.sweep import blocks, drawings, sentences
 
 FILE = "sweep"
 
@@ -30,10 +29,10 @@ BEYOND = 4
 
 
 def _plots(c: Comparison, predicted: Sequence[Predicted]) -> list[tuple[Figure, Markup]]:
-    rows = {x: tables.anchor(n) for n, x in enumerate(c.contenders)}
+    rows = {x: blocks.anchor(n) for n, x in enumerate(c.contenders)}
     x = curves.axis(c.contenders)
     out = []
-    for f in tables.ordered():
+    for f in blocks.ordered():
         drawn = _bars(c, f, rows) if x is None else _curve(c, f, x, predicted, rows)
         if drawn is not None:
             out.append((f, drawn))
@@ -100,7 +99,7 @@ def _bars(c: Comparison, f: Figure, rows: Mapping[Contender, str]) -> Markup | N
             group = curves.label(bare[x], list(bare.values()))
         elif len(params) > 1:
             group, within = f"{params[0]}={curves.value(x, params[0])}", params[1:]
-        name = " ".join(f"{k}={curves.value(x, k)}" for k in within) or sweepwords.point(c, x)
+        name = " ".join(f"{k}={curves.value(x, k)}" for k in within) or sentences.point(c, x)
         n = colours.setdefault(name, len(colours)) if group else 3
         by_label.setdefault(group, []).append((name, n, s, rows[x]))
     return drawings.bars(f, list(by_label.items()))
@@ -113,7 +112,7 @@ def banner(c: Comparison) -> Banner:
     """The headline and one sentence."""
     verdicts = {x: c.valid(x) for x in c.contenders}
     ran = [x for x, v in verdicts.items() if v is not None]
-    broken = [sweepwords.point(c, x) for x, v in verdicts.items() if v is False]
+    broken = [sentences.point(c, x) for x, v in verdicts.items() if v is False]
     missing = len(c.contenders) * len(c.seeds) - sum(len(c.measured(x)) for x in c.contenders)
     params = " × ".join(f"{len(values)} of {name}" for name, values in curves.parameters(c.contenders).items())
     sentence = f"{words.plural(len(ran), 'point')} ({params}), {words.plural(len(c.seeds), 'seed')} each."
@@ -139,30 +138,30 @@ def of(
         notes: why a prediction is not near what was measured, and what could not be predicted.
     """
     spec = comparing.spec_of(c)
-    measured = tables.committed(c)
+    measured = blocks.committed(c)
     x = curves.axis(c.contenders)
     workload = str(spec.get("workload") or "workload")
     along = f"Along {x.parameter}" if x is not None else "Every point"
-    extra = [*(tables.foretold(c, predicted) if predicted else ()), *([Text(notes, "list")] if notes else ())]
+    extra = [*(blocks.foretold(c, predicted) if predicted else ()), *([Text(notes, "list")] if notes else ())]
     foretold = [Section("Predicted", "predicted", extra, terminal="Of the predictions:")] if extra else []
-    silent = Text(sweepwords.untested(c), "list")
+    silent = Text(sentences.untested(c), "list")
     return Page(
         FILE,
         f"{workload}, swept",
         banner(c),
         [
-            Section("At a glance", "glance", [tables.glance(c)], terminal=""),
-            Section("What it shows", "shows", [Text(sweepwords.findings(c, predicted), "list")], terminal=""),
+            Section("At a glance", "glance", [blocks.glance(c)], terminal=""),
+            Section("What it shows", "shows", [Text(sentences.findings(c, predicted), "list")], terminal=""),
             Section(along, "curves", _drawn(c, predicted, x), "Bars" if x is None else "Curves"),
-            Section("One commit, taken apart", "commit", tables.apart(c, measured)),
-            Section("Retries", "retries", tables.retries(c, measured)),
-            Section("Fairness between writers", "fairness", tables.fairness(c, measured), "Fairness"),
-            Section("Who made whom retry", "whom", tables.refusals(c, measured)),
-            Section("Every number", "numbers", tables.points(c)),
+            Section("One commit, taken apart", "commit", blocks.apart(c, measured)),
+            Section("Retries", "retries", blocks.retries(c, measured)),
+            Section("Fairness between writers", "fairness", blocks.fairness(c, measured), "Fairness"),
+            Section("Who made whom retry", "whom", blocks.refusals(c, measured)),
+            Section("Every number", "numbers", blocks.points(c)),
             *foretold,
             Section("What was not tested", "untested", [silent], "Not tested", terminal="Not tested:"),
-            Section("Which to choose", "choice", [Text(sweepwords.choice(c), "list")], terminal=""),
-            comparing.runs_section(c, "point", lambda point: sweepwords.point(c, point)),
+            Section("Which to choose", "choice", [Text(sentences.choice(c), "list")], terminal=""),
+            comparing.runs_section(c, "point", lambda point: sentences.point(c, point)),
         ],
         to_json(c, predicted),
         facts=[
@@ -183,8 +182,8 @@ def _drawn(c: Comparison, predicted: Sequence[Predicted], x: Axis | None) -> lis
     keys = [] if x is None else [(drawings.key(n), name) for name, n in _numbered(c, x).items() if name]
     keys += [(drawings.foretold_key(), "predicted, not measured")] if predicted else []
     drawn = [(f, Plot(p, f.title, f"{f.better} is better")) for f, p in _plots(c, predicted)]
-    first = [p for f, p in drawn if f.key in tables.PLOTTED]
-    more = [p for f, p in drawn if f.key not in tables.PLOTTED]
+    first = [p for f, p in drawn if f.key in blocks.PLOTTED]
+    more = [p for f, p in drawn if f.key not in blocks.PLOTTED]
     lines = (
         "Lines join the medians over the seeds; the band goes from the lowest to the highest value. A ring marks the knee: the last point that "
         "is 10 % above the best before it, and by more than noise."
@@ -216,7 +215,7 @@ def to_json(c: Comparison, predicted: Sequence[Predicted] = ()) -> dict[str, Any
         "points": [_point_json(c, point) for point in c.contenders],
         "lines": []
         if x is None
-        else [_line_json(c, f, x, line) for f in tables.figures(c) for line in curves.lines(c, f.key, x)],
+        else [_line_json(c, f, x, line) for f in blocks.figures(c) for line in curves.lines(c, f.key, x)],
         "predicted": [
             {
                 "varied": dict(p.varied),
@@ -227,9 +226,9 @@ def to_json(c: Comparison, predicted: Sequence[Predicted] = ()) -> dict[str, Any
             }
             for p in predicted
         ],
-        "findings": sweepwords.findings(c, predicted),
-        "choice": sweepwords.choice(c),
-        "untested": sweepwords.untested(c),
+        "findings": sentences.findings(c, predicted),
+        "choice": sentences.choice(c),
+        "untested": sentences.untested(c),
         "runs": [r.to_json() for r in c.runs],
     }
 
@@ -239,7 +238,7 @@ def _point_json(c: Comparison, point: Contender) -> dict[str, Any]:
     what = curves.ceiling(found)
     return {
         **comparing.contender_json(c, point),
-        "name": sweepwords.point(c, point),
+        "name": sentences.point(c, point),
         "commits": merged(found).to_json() if found else None,
         "ceiling": None if what is None else asdict(what),
         "silent": list(curves.silent(found)),

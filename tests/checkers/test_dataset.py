@@ -9,10 +9,8 @@ import pytest
 
 from bench import columns as made
 from checkers.columns import CHECKERS, TableFrame, frame_of
-from checkers.columns import spark as columns
-from checkers.columns.dataset import RECORDS, DatasetWriter, each, is_dataset, parts_of, rows_of, write
-from checkers.columns.hashing import NEVER_CAME
-from checkers.columns.spark import (
+from checkers.columns import cluster as columns
+from checkers.columns.cluster import (
     DOUBLE_EVENT,
     DOUBLE_OPERATION,
     OVERLAP,
@@ -21,6 +19,8 @@ from checkers.columns.spark import (
     judge_run,
     problems,
 )
+from checkers.columns.dataset import RECORDS, DatasetWriter, each, is_dataset, parts_of, rows_of, write
+from checkers.columns.hashing import NEVER_CAME
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import StoreError
 from checkers.timeline.timelines import timelines

@@ -20,7 +20,7 @@ from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Growth, TableLog
 from checkers.online import Online, OnlineFinding
-from checkers.online.table import AFTER
+from checkers.online.certain import AFTER
 from checkers.online.window import TOO_LONG, StateWindow
 from checkers.reads import Reads
 from checkers.replay import Replay

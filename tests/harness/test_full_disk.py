@@ -25,7 +25,7 @@ from harness.lake.errors import QueryError
 from harness.lake.folders import keep
 from harness.lake.lake import opened
 from harness.lake.place import embedded
-from harness.lake.spark import failed
+from harness.lake.views import failed
 from harness.run import disk
 from harness.run.errors import RunError
 from nemesis.proxy.board import Board

@@ -38,7 +38,7 @@ from harness.lake.errors import Collision, LakeError, QueryError
 from harness.lake.folders import add_all, folders_in, keep, kept, read
 from harness.lake.lake import VERSION_KEY, Lake, opened, summary, within
 from harness.lake.place import embedded
-from harness.lake.spark import readable
+from harness.lake.views import readable
 from tests.support.lakes import adding, content, copied, files_on_disk
 from tests.support.peers import PATIENCE
 from tests.support.refusing import refusing

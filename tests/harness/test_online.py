@@ -13,7 +13,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event
 from checkers.evidence.tablelog import Growth
 from checkers.online import Counts
-from checkers.online.table import NAMELESS
+from checkers.online.certain import NAMELESS
 from harness.run.online import OnlineCheck, kinds_of, live_line
 from harness.run.settings import OnlineSettings
 from tests.support.drawing import Drawing, row

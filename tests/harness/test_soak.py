@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.columns import dataset as columns
-from checkers.columns.spark import check_frames
+from checkers.columns.cluster import check_frames
 from checkers.coverage.ledger import FILE as COVERAGE
 from checkers.coverage.ledger import Ledger
 from checkers.evidence import runfolder

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from checkers.costs import timetofind
-from checkers.costs.timetofind import DefectSearch
+from checkers.costs import defectsearch
+from checkers.costs.defectsearch import DefectSearch
 from checkers.coverage.pair import Pair
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
@@ -122,7 +122,7 @@ def test_a_search_ends_with_the_run_that_finds_the_defect(tmp_path: Path, run: P
     (s,) = made(measurement(tmp_path / "m", stacks, defect(tmp_path)))
     evidence = load_evidence(run)
     assert (s.found, s.runs, s.reason) == (True, 2, None)
-    whole = timetofind.spent(evidence)
+    whole = defectsearch.spent(evidence)
     assert (
         whole.operations < s.operations <= 2 * whole.operations
     )  # the second run counts up to the read that lacks a row
@@ -137,7 +137,7 @@ def test_a_search_ends_with_the_run_that_finds_the_defect(tmp_path: Path, run: P
 def test_a_search_ends_when_its_budget_is_used_up(tmp_path: Path, run: Path) -> None:
     stacks = Stacks(run)
     whole = measurement(tmp_path / "m", stacks, defect(tmp_path))
-    seconds = timetofind.spent(load_evidence(run)).seconds
+    seconds = defectsearch.spent(load_evidence(run)).seconds
     whole.order = replace(whole.order, budget=1.5 * seconds)
     (s,) = made(whole)
     assert (s.found, s.runs, s.folder) == (False, 2, None)
@@ -221,13 +221,15 @@ def test_what_was_spent_counts_up_to_the_end_of_the_operations_of_the_first_anom
     evidence = load_evidence(run)
     ops = [o for o in evidence.history.operations() if o.invoked.extra.get("phase") not in ("setup", "final-reads")]
     first, last = ops[2], ops[-1]
-    one = timetofind.found_in(evidence, [anomaly("a", "t", last.op), anomaly("a", "t", first.op)], entries_of("a"), [])
+    one = defectsearch.found_in(
+        evidence, [anomaly("a", "t", last.op), anomaly("a", "t", first.op)], entries_of("a"), []
+    )
     assert one is not None and one.operations < len(ops)
     assert first.completed is not None
     assert math.isclose(one.seconds, (first.completed.time - min(o.start for o in ops)) / 1e9)
-    assert timetofind.found_in(evidence, [anomaly("a", "t", first.op)], entries_of("b"), []) is None
-    assert timetofind.found_in(evidence, [anomaly("a", "t", first.op)], entries_of("a"), ["u"]) is None
-    assert timetofind.found_in(evidence, [anomaly("a", "t")], entries_of("a"), ["t"]) == timetofind.spent(evidence)
+    assert defectsearch.found_in(evidence, [anomaly("a", "t", first.op)], entries_of("b"), []) is None
+    assert defectsearch.found_in(evidence, [anomaly("a", "t", first.op)], entries_of("a"), ["u"]) is None
+    assert defectsearch.found_in(evidence, [anomaly("a", "t")], entries_of("a"), ["t"]) == defectsearch.spent(evidence)
 
 
 def search(
@@ -237,11 +239,11 @@ def search(
 
 
 def test_a_search_that_found_nothing_counts_as_endless() -> None:
-    (most,) = timetofind.together([search(1, 10), search(2, 30), search(3, 99, found=False)])
+    (most,) = defectsearch.together([search(1, 10), search(2, 30), search(3, 99, found=False)])
     assert (most.found, most.searches, most.operations) == (2, 3, 30)
-    (half,) = timetofind.together([search(1, 10), search(2, 99, found=False)])
+    (half,) = defectsearch.together([search(1, 10), search(2, 99, found=False)])
     assert (half.found, half.operations, half.seconds) == (1, None, None)
-    (none,) = timetofind.together([search(1, 0, found=False, reason="no jar")])
+    (none,) = defectsearch.together([search(1, 0, found=False, reason="no jar")])
     assert (none.searches, none.found, none.reason) == (0, 0, "no jar")
 
 

@@ -19,7 +19,7 @@ from checkers.costs.curves import Curve, Predicted
 from checkers.costs.measures import BY_KEY, FIGURES, Measures
 from harness.experiments import compare
 from reports.drawing.render import html, terminal, write
-from reports.sweep import drawings, page, tables, words
+from reports.sweep import blocks, drawings, page, sentences
 from tests.reports.test_report import HOSTILE
 from tests.support.committers import Committers, attempt, point, simulated
 
@@ -69,7 +69,7 @@ def test_every_link_within_the_page_has_its_target_and_every_run_is_linked(race:
     text = html(page.of(race, "icequake sweep", foretold()))
     targets = set(re.findall(r' id="([^"]+)"', text))
     inside = set(re.findall(r'href="#([^"]+)"', text))
-    assert inside <= targets and {tables.anchor(n) for n in range(6)} <= inside
+    assert inside <= targets and {blocks.anchor(n) for n in range(6)} <= inside
     for r in race.runs:
         assert f'href="{r.folder}/report.html"' in text
     assert "icequake 8 none" in text and "icequake sweep" in text
@@ -146,12 +146,12 @@ def test_one_commit_is_taken_apart_into_first_attempts_and_retries_with_parents_
     for sort in ("first, parent hot", "first, parent cold", "retry, parent hot"):
         assert sort in text, sort
     assert "Phases of a first attempt and of a retry" in text and text.count('class="part p-wait"') >= 2
-    said = " ".join(words.findings(sweep))
+    said = " ".join(sentences.findings(sweep))
     assert (
         "A retry takes 21 ms (refresh 3 ms, validate 1 ms, manifests 5 ms, metadata 4 ms, swap 8 ms) after a backoff of 9 ms"
         in said
     )
-    wasted = next(s for s in words.findings(sweep) if s.startswith("Wasted"))
+    wasted = next(s for s in sentences.findings(sweep) if s.startswith("Wasted"))
     assert "150 attempts in vain cost" in wasted and "aborted" not in wasted
     assert "A first attempt takes 19 ms if its client has read its parent before" in said
 
@@ -239,11 +239,11 @@ def along(*medians: float, parameter: str = "writers") -> tuple[Comparison, Curv
 )
 def test_the_knee_is_said_in_words(medians: tuple[float, ...], says: str) -> None:
     c, _ = along(*medians)
-    assert says in words.findings(c)[0]
+    assert says in sentences.findings(c)[0]
 
 
 def test_linear_scaling_is_said_of_writers_only() -> None:
-    assert "linear" not in " ".join(words.findings(along(10, 20, 20, parameter="interval")[0]))
+    assert "linear" not in " ".join(sentences.findings(along(10, 20, 20, parameter="interval")[0]))
 
 
 @pytest.mark.parametrize(
@@ -265,13 +265,13 @@ def test_linear_scaling_is_said_of_writers_only() -> None:
     ],
 )
 def test_the_ceiling_is_named(what: curves.Ceiling, says: str) -> None:
-    assert says in words.ceiling(what)
+    assert says in sentences.ceiling(what)
 
 
 def test_retries_are_said_as_share_mean_and_long_tail(race: Comparison) -> None:
     one, busy = race.contenders[0], race.contenders[-1]
-    assert words.retries(race, one) == "none of 30 commits retried"
-    said = words.retries(race, busy)
+    assert sentences.retries(race, one) == "none of 30 commits retried"
+    said = sentences.retries(race, busy)
     assert re.fullmatch(
         r"\d+\.\d % of the commits retried, \d+\.\d\d retries a commit, \d+\.\d\d for each that retried, .* needed 8 or more",
         said,
@@ -279,23 +279,23 @@ def test_retries_are_said_as_share_mean_and_long_tail(race: Comparison) -> None:
 
 
 def test_points_that_say_nothing_about_conflicts_are_listed_with_the_reason(race: Comparison) -> None:
-    said = words.silences(race)
+    said = sentences.silences(race)
     assert any(
         "Too idle to say. writers=1 backoff=none; writers=1 backoff=exponential+jitter: no commit needed a retry" in s
         for s in said
     )
     calm = swept(*(point(s, simulated(s, 1, 30).run.measures(), ("writers", w)) for w in ("1", "2") for s in (1, 2, 3)))
-    assert "Too idle to say. Every point: no commit needed a retry" in " ".join(words.silences(calm))
+    assert "Too idle to say. Every point: no commit needed a retry" in " ".join(sentences.silences(calm))
 
 
 def test_predictions_are_said_with_their_error() -> None:
-    said = words.predictions(foretold())
+    said = sentences.predictions(foretold())
     assert (
         said[0]
         == "Predicted commits a second: off by 5.0 % at the median of 6 points, and by +25.0 % at writers=8 backoff=none."
     )
     assert said[1] == "5 points are predicted only: nothing measured stands beside."
-    assert words.predictions([]) == []
+    assert sentences.predictions([]) == []
 
 
 def test_all_predictions_are_in_the_table_beside_what_was_measured(race: Comparison) -> None:
@@ -309,7 +309,7 @@ def test_all_predictions_are_in_the_table_beside_what_was_measured(race: Compari
 
 
 def test_a_sweep_of_names_is_ranked_and_held_against_its_first_point(race: Comparison) -> None:
-    said = words.findings(names(race))
+    said = sentences.findings(names(race))
     assert said[0].startswith("Commits a second, the best first: backoff=")
     assert any(s.startswith("backoff=exponential+jitter against backoff=none, by more than noise.") for s in said)
     assert "Two contenders differ by more than noise" in said[-1]
@@ -350,19 +350,19 @@ def test_a_sweep_ends_with_the_point_to_choose_or_with_why_there_is_none(
     points: dict[str, tuple[float, ...]], says: str
 ) -> None:
     c = of_points(**points)
-    assert words.choice(c) == [says]
+    assert sentences.choice(c) == [says]
     told = [part for part in terminal(page.of(c)) if isinstance(part, str)]
     assert " ".join(" ".join(told).split()).endswith(says)
 
 
 def test_a_choice_is_made_at_each_load(race: Comparison) -> None:
-    said = words.choice(race)
+    said = sentences.choice(race)
     assert [s.partition(": ")[0] for s in said] == [f"writers={w}" for w in WRITERS]
     assert all(s.partition(": ")[2].startswith(("choose backoff=", "no choice: ")) for s in said)
 
 
 def test_what_was_not_tested_follows_from_the_runs(race: Comparison) -> None:
-    said = " ".join(words.untested(race))
+    said = " ".join(sentences.untested(race))
     for part in (
         "3 seeds of",
         "writers 1, 2, 8; backoff none, exponential+jitter",
@@ -370,7 +370,7 @@ def test_what_was_not_tested_follows_from_the_runs(race: Comparison) -> None:
         "Iceberg's own client",
     ):
         assert part in said, part
-    assert "at the same time" in " ".join(words.untested(replace(race, header={**race.header, "parallel": 2})))
+    assert "at the same time" in " ".join(sentences.untested(replace(race, header={**race.header, "parallel": 2})))
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------------
@@ -433,4 +433,4 @@ def test_what_a_sweep_varies_is_kept_with_its_runs(race: Comparison, tmp_path: P
 
 def test_every_figure_of_the_glance_and_of_the_plots_exists() -> None:
     known = {f.key for f in FIGURES}
-    assert {*tables.SWEPT_FIGURES} <= known and set(tables.PLOTTED) <= known and set(words.COMPARED) <= known
+    assert {*blocks.SWEPT_FIGURES} <= known and set(blocks.PLOTTED) <= known and set(sentences.COMPARED) <= known

@@ -16,7 +16,7 @@ import pytest
 from bench import columns as made
 from bench import files
 from checkers.columns import TableFrame, Unordinary, dataset, frame_of
-from checkers.columns.spark import check_frames
+from checkers.columns.cluster import check_frames
 from checkers.judge import by_table
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import load_evidence, load_promises, load_ran
@@ -48,7 +48,7 @@ class Whole(Checker):
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from checkers.columns.spark import check_dataset
+from checkers.columns.cluster import check_dataset
 import checkers
 from checkers.judge import by_table
 from checkers.judge.registry import find

@@ -41,7 +41,7 @@ from compose.install.ensure import ensure
 from harness.lake.errors import QueryError
 from harness.lake.lake import opened
 from harness.lake.place import embedded
-from harness.lake.spark import ask, session
+from harness.lake.views import ask, session
 store, last, statements = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
 def said(spark, sql):
     try:

@@ -14,8 +14,7 @@ from reports.compare import page as comparing
 from reports.drawing import words
 from reports.drawing.figures import shown, spread
 from reports.drawing.page import Block, Legend, Plot, Table, TableCell, TableColumn, TableRow, Text, bar, joined, tag
-from reports.sweep import drawings
-from reports.sweep import words as sweepwords
+from reports.sweep import drawings, sentences
 
 PLOTTED = (
     "commits_per_s",
@@ -79,7 +78,7 @@ def points(c: Comparison) -> list[Block]:
     ]
     rows = []
     for n, x in enumerate(c.contenders):
-        label = TableCell(tag("b", words.shorten(sweepwords.point(c, x), 80)), sort=n)
+        label = TableCell(tag("b", words.shorten(sentences.point(c, x), 80)), sort=n)
         cells = [comparing.cell_of(f, c.spreads.get((f.key, x))) for f in figures(c)]
         rows.append(TableRow([label, comparing.verdict_cell(c, x), comparing.runs_cell(c, x), *cells], anchor(n)))
     note = (
@@ -147,7 +146,7 @@ def retries(c: Comparison, measured: Mapping[Contender, CommitsMeasured]) -> lis
         most = words.grouped(max(m.retries, default=0))
         rows.append(
             TableRow(
-                [sweepwords.point(c, x), *cells, words.grouped(m.commits), retried, *means, most, _share(m.success)]
+                [sentences.point(c, x), *cells, words.grouped(m.commits), retried, *means, most, _share(m.success)]
             )
         )
     note = (
@@ -166,7 +165,7 @@ def _bucket(n: int, total: int, repeated: bool) -> TableCell:
 def apart(c: Comparison, measured: Mapping[Contender, CommitsMeasured]) -> list[Block]:
     """One commit, taken apart: its phases as bars, and a row for each sort of attempt of the points that are taken apart."""
     drawn = drawings.apart(
-        [(sweepwords.point(c, contender), measured[contender]) for contender in taken_apart(c, measured)]
+        [(sentences.point(c, contender), measured[contender]) for contender in taken_apart(c, measured)]
     )
     if drawn is None:
         return [Text(["The writers of this sweep do not record their attempts; only their number is known."], "muted")]
@@ -191,7 +190,7 @@ def apart(c: Comparison, measured: Mapping[Contender, CommitsMeasured]) -> list[
             if whole is not None:
                 cells = [_phase(measured[x], sort, name) for name in ("data", "wait", *ATTEMPT_PHASES, "whole")]
                 asked = [_size(measured[x], sort, name) for name in ("read_bytes", "written_bytes")]
-                texts = [sweepwords.point(c, x), sort.replace(" ", ", parent "), words.grouped(whole.count)]
+                texts = [sentences.point(c, x), sort.replace(" ", ", parent "), words.grouped(whole.count)]
                 rows.append(TableRow([*texts, *cells, *asked]))
     note = (
         "Of attempts that reached the catalog: the bars are means, which add up; the table has medians, and p95 below. Parent cold: the "
@@ -238,7 +237,7 @@ def fairness(c: Comparison, measured: Mapping[Contender, CommitsMeasured]) -> li
             index = "–" if s is None else spread(BY_KEY["fairness"], s)
             ends = (words.grouped(min(m.writers.values())), words.grouped(max(m.writers.values())))
             bars = drawings.shares(m) or "–"
-            rows.append(TableRow([sweepwords.point(c, x), bars, index, *ends, words.share(m.busy, 1)]))
+            rows.append(TableRow([sentences.point(c, x), bars, index, *ends, words.share(m.busy, 1)]))
     note = (
         "Jain's index is 1 if all writers have as many commits, and 1/n if one of n has all; median over the seeds. The bars are summed over "
         "the seeds, the dashed line is an even share. Writers whose operations differ need not be even."
@@ -258,14 +257,14 @@ def refusals(c: Comparison, measured: Mapping[Contender, CommitsMeasured]) -> li
             took = [words.duration(1000 * seconds) for seconds in (w.attempts_s, w.waited_s)]
             lost = "–" if w.written_bytes is None else words.size(w.written_bytes)
             ended = [words.grouped(w.aborted), words.duration(1000 * w.aborted_s)]
-            rows.append(TableRow([sweepwords.point(c, x), _beaten(m), words.grouped(w.attempts), *took, lost, *ended]))
+            rows.append(TableRow([sentences.point(c, x), _beaten(m), words.grouped(w.attempts), *took, lost, *ended]))
     out: list[Block] = [Table(columns, rows, "Nobody made anybody retry.")]
     refused = {x: sum(n for w in m.beaten_writers.values() for n in w.values()) for x, m in measured.items()}
     most = max(refused, key=lambda x: refused[x], default=None)
     drawn = drawings.refusal_grid(measured[most]) if most is not None else None
     if most is not None and drawn is not None:
         note = "A row for each writer that was refused, a column for each writer whose commit was current then; the darker, the more often."
-        out += [Plot(drawn, f"Writer by writer, {sweepwords.point(c, most)}"), Text([note], "note")]
+        out += [Plot(drawn, f"Writer by writer, {sentences.point(c, most)}"), Text([note], "note")]
     return out
 
 

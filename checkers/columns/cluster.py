@@ -287,7 +287,7 @@ def session(master: str = "local[*]", **more: str) -> SparkSession:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``python -m checkers.columns.spark DATASET VERDICTS [MASTER]``: judge a dataset, write run → verdicts as JSON."""
+    """``python -m checkers.columns.cluster DATASET VERDICTS [MASTER]``: judge a dataset, write run → verdicts as JSON."""
     if len(arguments) not in (2, 3) or not is_dataset(Path(arguments[0])):
         print(f"{main.__doc__} DATASET has parts.json and records/.", file=sys.stderr)
         return 254
