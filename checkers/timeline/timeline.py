@@ -105,7 +105,7 @@ class Timeline:
 
     @cached_property
     def _every_snapshot(self) -> Timeline:
-        return replace(self, log=self.full_log or self.log, told=None)
+        return replace(self, log=self.full_log or self.log, full_log=None)
 
     @property
     def name(self) -> str:

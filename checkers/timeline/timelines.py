@@ -72,7 +72,7 @@ def _timelines(evidence: Evidence) -> dict[str, Timeline | str]:
             replaced = frozenset(c.snapshot_id for c, was in _changed(joined, whole) if was.parent_id is None)
             t = _named(Timeline(spec, joined, seen, ops, evidence.complete, replaced=replaced), evidence)
             once = one_each(t.log, seen)  # by names, so snapshots have theirs first
-            found[name] = t if once is t.log else replace(t, log=once, told=t.log)
+            found[name] = t if once is t.log else replace(t, log=once, full_log=t.log)
     return found
 
 

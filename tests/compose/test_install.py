@@ -402,7 +402,7 @@ def test_minio_is_built_by_the_process_that_began_it(slow_go: Path, home: Path) 
             shown.append(name)
             yield self
 
-        def at(self, done: float, note: str = "") -> None:
+        def move_to(self, done: float, note: str = "") -> None:
             shown.append(note)
             (slow_go / "go-on").write_text("the server\n")
 
