@@ -6,6 +6,8 @@ tenth are refused and a hundredth end without an answer, half of which took effe
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from checkers.columns.facts import Bools
@@ -52,12 +54,54 @@ class _Keys:
     def hashes(self, ids: I64) -> U64:
         return hash_rows(ids, self.val[ids], self.cnt[ids], self.log[ids], ids % self.spec.partitions)
 
+    def bear(self, ids: I64, makers: U64) -> None:
+        """Make the rows of keys that have none; ``makers``: the names of the operations."""
+        self.alive[ids] = True
+        self.val[ids], self.cnt[ids] = makers, 0
+        self.log[ids] = appended(np.zeros(len(ids), np.uint64), makers)
+
+    def change(self, ids: I64, makers: U64, kind: I64, changes: Bools) -> None:
+        """Update the rows of those of the keys that change; ``makers``, ``kind``: of the operation on each key."""
+        upsert = kind == CODES["merge-upsert"]
+        sets = changes & (upsert | (kind == CODES["update-register"]))
+        self.val[ids[sets]] = makers[sets]
+        self.cnt[ids[changes & (upsert | (kind == CODES["update-counter"]))]] += 1
+        appends = changes & (upsert | (kind == CODES["update-append"]))
+        self.log[ids[appends]] = appended(self.log[ids[appends]], makers[appends])
+
+
+class _Drawn(NamedTuple):
+    """What was drawn of each operation, by its number."""
+
+    kind: I64
+    key: I64
+    full: Bools
+    """It reads the whole table."""
+    is_read: Bools
+    outcome: I64
+    takes_effect: Bools
+    name: U64
+    invoked: I64
+    completed: I64
+
+    @property
+    def position(self) -> I64:
+        """The position of main after it."""
+        return np.cumsum(self.takes_effect)
+
 
 def _made(keys: _Keys, n: int, seed: int) -> TableFrame:
+    drawn = _drawn(len(keys.alive), n, seed)
+    seen, rows = _applied(keys, drawn)
+    seen[drawn.full] = _whole_tables(rows, drawn.position[drawn.full])
+    return _framed(keys.spec, drawn, seen, rows)
+
+
+def _drawn(keys: int, n: int, seed: int) -> _Drawn:
     rng = np.random.default_rng((seed, 0))
     chosen = rng.choice(len(MIX), n, p=np.array(list(MIX.values())) / sum(MIX.values()))
     kind = np.array([CODES[k] for k in MIX], np.int64)[chosen]
-    key = rng.integers(0, len(keys.alive), n)
+    key = rng.integers(0, keys, n)
     full = rng.random(n) < FULL_READS
     kind[full] = CODES["read"]
     is_read = (kind == CODES["read-key"]) | full
@@ -65,7 +109,7 @@ def _made(keys: _Keys, n: int, seed: int) -> TableFrame:
     outcome = np.where(is_read | (fate >= 0.11), 0, np.where(fate < 0.1, 1, 2))
     takes_effect = ~is_read & ((outcome == 0) | ((outcome == 2) & (fate < 0.105)))
     time = np.arange(n)
-    names = mix((time + 1).astype(np.uint64) * np.uint64(977) + np.uint64(seed))
+    name = mix((time + 1).astype(np.uint64) * np.uint64(977) + np.uint64(seed))
 
     # Operations whose events are near have different remainders by 8, so no index is there twice.
     early, late = rng.integers(0, SPREAD, (2, n))
@@ -73,89 +117,102 @@ def _made(keys: _Keys, n: int, seed: int) -> TableFrame:
     invoked = (origin + time * SCALE - early) * 16 + time % 8 * 2
     completed = (origin + time * SCALE + late) * 16 + time % 8 * 2 + 1
     completed = np.where(outcome == 2, NEVER_CAME, completed)
-    position = np.cumsum(takes_effect)
+    return _Drawn(kind, key, full, is_read, outcome, takes_effect, name, invoked, completed)
 
-    # What each operation does to its key, all keys at once: the first operation of each, then the second, …
-    order = np.argsort(key, kind="stable")
-    there_are, first, count = np.unique(key[order], return_index=True, return_counts=True)
-    seen = np.zeros(n, np.uint64)
+
+class _Rows(NamedTuple):
+    """The rows that the operations added and removed, by position."""
+
+    position: I64
+    sign: I64
+    id: I64
+    val: U64
+    cnt: I64
+    log: U64
+    part: I64
+
+
+def _applied(keys: _Keys, drawn: _Drawn) -> tuple[U64, _Rows]:
+    """What each read of a key saw, and what each operation does to its key, all keys at once: the first operation of each, then the second, …
+
+    An insert of what is there would make a second row, so it becomes an update, in ``drawn`` too.
+    """
+    order = np.argsort(drawn.key, kind="stable")
+    used_keys, first, count = np.unique(drawn.key[order], return_index=True, return_counts=True)
+    seen, position = np.zeros(len(order), np.uint64), drawn.position
     rows: list[tuple[I64, ...]] = []
 
     def note(sign: int, ops: I64, ids: I64) -> None:
         own = (keys.val[ids], keys.cnt[ids], keys.log[ids], ids % keys.spec.partitions)
         rows.append((position[ops], np.full(len(ops), sign), ids, *own))  # type: ignore[arg-type]
 
-    alive, val, cnt, log = keys.alive, keys.val, keys.cnt, keys.log
     for turn in range(int(count.max(initial=0))):
         going = np.flatnonzero(count > turn)
-        ids = there_are[going]
+        ids = used_keys[going]
         ops = order[first[going] + turn]
-        there = alive[ids]
-        what = kind[ops]
-        reads = (what == CODES["read-key"]) & there
+        alive = keys.alive[ids]
+        what = drawn.kind[ops]
+        reads = (what == CODES["read-key"]) & alive
         seen[ops[reads]] = keys.hashes(ids[reads])
-        acts = takes_effect[ops]
-        # An insert of what is there would make a second row: it becomes an update.
-        what = np.where((what == CODES["insert"]) & there, CODES["update-register"], what)
-        kind[ops] = np.where(is_read[ops], kind[ops], what)
+        acts = drawn.takes_effect[ops]
+        what = np.where((what == CODES["insert"]) & alive, CODES["update-register"], what)
+        drawn.kind[ops] = np.where(drawn.is_read[ops], drawn.kind[ops], what)
         upsert = what == CODES["merge-upsert"]
-        born = acts & ~there & ((what == CODES["insert"]) | upsert)
-        dies = acts & there & (what == CODES["delete"])
-        changes = acts & there & (upsert | np.isin(what, [CODES[k] for k in MIX if k.startswith("update")]))
+        born = acts & ~alive & ((what == CODES["insert"]) | upsert)
+        dies = acts & alive & (what == CODES["delete"])
+        changes = acts & alive & (upsert | np.isin(what, [CODES[k] for k in MIX if k.startswith("update")]))
         note(-1, ops[dies | changes], ids[dies | changes])
-        alive[ids[dies]] = False
-        alive[ids[born]] = True
-        by = names[ops]
-        new = ids[born]
-        val[new], cnt[new] = by[born], 0
-        log[new] = appended(np.zeros(len(new), np.uint64), by[born])
-        sets = changes & (upsert | (what == CODES["update-register"]))
-        val[ids[sets]] = by[sets]
-        counts = changes & (upsert | (what == CODES["update-counter"]))
-        cnt[ids[counts]] += 1
-        appends = changes & (upsert | (what == CODES["update-append"]))
-        log[ids[appends]] = appended(log[ids[appends]], by[appends])
+        keys.alive[ids[dies]] = False
+        keys.bear(ids[born], drawn.name[ops[born]])
+        keys.change(ids, drawn.name[ops], what, changes)
         note(1, ops[born | changes], ids[born | changes])
 
     columns = [np.concatenate(c) for c in zip(*rows, strict=True)]
     by_position = np.argsort(columns[0], kind="stable")
-    at, sign, id, row_val, row_cnt, row_log, part = (c[by_position] for c in columns)
-    hashes = hash_rows(id, row_val, row_cnt, row_log, part)
-    signed = np.where(sign > 0, hashes, np.uint64(0) - hashes)
+    return seen, _Rows(*(c[by_position] for c in columns))
+
+
+def _whole_tables(rows: _Rows, positions: I64) -> U64:
+    """The hash of the whole table at each of the positions."""
+    hashes = hash_rows(rows.id, rows.val, rows.cnt, rows.log, rows.part)
+    signed = np.where(rows.sign > 0, hashes, np.uint64(0) - hashes)
     running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(signed, dtype=np.uint64)])
-    whole = np.flatnonzero(full)
-    seen[whole] = running[np.searchsorted(at, position[whole], "right")]
-    invoked_order = np.argsort(invoked)
+    return running[np.searchsorted(rows.position, positions, "right")]
+
+
+def _framed(spec: TableSpec, drawn: _Drawn, seen: U64, rows: _Rows) -> TableFrame:
+    n = len(seen)
+    order = np.argsort(drawn.invoked)
     number = np.empty(n, np.int64)
-    number[invoked_order] = np.arange(n)
-    keyed = invoked_order[~full[invoked_order]]
+    number[order] = np.arange(n)
+    keyed = order[~drawn.full[order]]
     none = np.full(n, -1, np.int64)
     return TableFrame(
-        spec=keys.spec,
+        spec=spec,
         kinds=tuple(CODES),
-        kind=kind[invoked_order],
-        outcome=outcome[invoked_order].astype(np.int64),
-        process=_processes(time, outcome == 2)[invoked_order],
-        invoked=invoked[invoked_order],
-        completed=completed[invoked_order],
-        name=names[invoked_order],
-        seen=seen[invoked_order],
+        kind=drawn.kind[order],
+        outcome=drawn.outcome[order].astype(np.int64),
+        process=_processes(np.arange(n), drawn.outcome == 2)[order],
+        invoked=drawn.invoked[order],
+        completed=drawn.completed[order],
+        name=drawn.name[order],
+        seen=seen[order],
         past_position=none,
         since=none,
         until=none,
-        form=np.where(full, WHOLE, IDS)[invoked_order],
+        form=np.where(drawn.full, WHOLE, IDS)[order],
         part=none,
         parity=none,
         arg_op=number[keyed],
-        arg_id=key[keyed],
-        commit_op=number[np.flatnonzero(takes_effect)],
-        position=at,
-        sign=sign,
-        id=id,
-        val=row_val,
-        cnt=row_cnt,
-        log=row_log,
-        row_part=part,
+        arg_id=drawn.key[keyed],
+        commit_op=number[np.flatnonzero(drawn.takes_effect)],
+        position=rows.position,
+        sign=rows.sign,
+        id=rows.id,
+        val=rows.val,
+        cnt=rows.cnt,
+        log=rows.log,
+        row_part=rows.part,
     )
 
 

@@ -18,15 +18,19 @@ passed is there as well, and the targets (:data:`TARGETS`, for an idle machine w
 from __future__ import annotations
 
 import argparse
+import hashlib
 import heapq
+import importlib
 import inspect
 import json
 import math
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -266,89 +270,14 @@ def make_edn(path: Path, transactions: int, seed: int = 0) -> Path:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
+# These functions run in a process of their own, of this checkout or another: so they import what they judge with themselves, before they look
+# at the clock, and nothing else but modules of STAGE_IMPORTS.
+
+
 def stage(name: str, where: str) -> dict[str, Any]:
-    """Execute one stage and what it needs; runs in a process of its own, of this checkout or another."""
-    import hashlib
-    import os
-    import resource
-    import time
-    from pathlib import Path
-
-    from checkers.clients import jepsen, models
-    from checkers.columns.engine import judge_frame
-    from checkers.columns.frames import frame_of
-    from checkers.columns.hashing import Unordinary
-    from checkers.judge.check import ALL, check
-    from checkers.judge.runfolder import load_evidence, load_promises, load_ran, write_results
-    from checkers.timeline.timelines import timelines
-
+    """Execute one stage and what it needs."""
     path = Path(where)
-    done: dict[str, Any] = {}
-
-    by_table: Any
-    by_columns: Any
-    load_history: Any
-    try:  # other checkouts may not have them
-        from checkers.judge.by_table import judged as by_table
-    except ImportError:
-        by_table = None
-    try:
-        from checkers.clients.lists import judged as by_columns
-    except ImportError:
-        by_columns = None
-    try:
-        from checkers.clients.history_files import load as load_history
-    except ImportError:
-        load_history = vars(jepsen)["load"]  # where it stood before
-
-    def seconds() -> float:
-        return sum(os.times()[:4])
-
-    clock = time.monotonic()
-    began = seconds()
-    if path.suffix == ".edn":
-        verdict: Any = by_columns(path, "list-append") if name == "whole" and by_columns is not None else None
-        history: Any = load_history(path) if verdict is None else None
-        if name == "judge":
-            began = seconds()
-        if name != "read":
-            verdict = verdict or models.judge(history, "list-append")
-            done["verdict"] = hashlib.sha256(repr(verdict.to_json()).encode()).hexdigest()
-            done["valid"] = verdict.valid
-    else:
-        results = by_table(path) if name == "whole" and by_table is not None else None
-        evidence: Any = load_evidence(path) if results is None else None
-        if name == "whole":
-            done["by table"] = results is not None
-            results = results or check(evidence, ALL, load_promises(path), ran=load_ran(path))
-            write_results(results, path / "results.json")
-            said = [(v.checker, v.valid, v.notes, [a.to_json() for a in v.anomalies]) for v in results.verdicts]
-            done["verdict"] = hashlib.sha256(repr(said).encode()).hexdigest()
-            done["results"] = hashlib.sha256((path / "results.json").read_bytes()).hexdigest()
-            done["valid"] = results.valid
-        elif name == "exact":
-            done["checkers"] = {}
-            for checker in ALL:
-                began = seconds()
-                checker.check(evidence)
-                done["checkers"][checker.name] = seconds() - began
-            began = seconds() - sum(done["checkers"].values())
-        elif name in ("columns", "judge"):
-            found = timelines(evidence)[0]
-            began = seconds()
-            frames = []
-            for t in found:
-                try:
-                    frames.append(frame_of(t))
-                except Unordinary as e:
-                    done.setdefault("unordinary", []).append(f"{t.name}: {e}")
-            if name == "judge":
-                began = seconds()
-                judged = [judge_frame(f) for f in frames]
-                done["unproven"] = [j.why for j in judged if j.why]
-    done["seconds"] = seconds() - began
-    if name == "whole":
-        done["passed"] = time.monotonic() - clock
+    done = _history_stage(name, path) if path.suffix == ".edn" else _folder_stage(name, path)
     status = Path("/proc/self/status")
     if status.exists():
         done["mb"] = int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024
@@ -359,9 +288,105 @@ def stage(name: str, where: str) -> dict[str, Any]:
     return done
 
 
+def _cpu_seconds() -> float:
+    return sum(os.times()[:4])
+
+
+def _optional(module: str, name: str) -> Any:
+    """A function that another checkout may lack; None if it does."""
+    try:
+        return vars(importlib.import_module(module)).get(name)
+    except ImportError:
+        return None
+
+
+def _history_stage(name: str, path: Path) -> dict[str, Any]:
+    """A stage of another tool's history."""
+    from checkers.clients import jepsen, models
+
+    by_columns = _optional("checkers.clients.lists", "judged")
+    load = _optional("checkers.clients.history_files", "load") or vars(jepsen)["load"]  # where it stood before
+    done: dict[str, Any] = {}
+    clock, began = time.monotonic(), _cpu_seconds()
+    verdict: Any = by_columns(path, "list-append") if name == "whole" and by_columns is not None else None
+    history: Any = load(path) if verdict is None else None
+    if name == "judge":
+        began = _cpu_seconds()
+    if name != "read":
+        verdict = verdict or models.judge(history, "list-append")
+        done["verdict"] = hashlib.sha256(repr(verdict.to_json()).encode()).hexdigest()
+        done["valid"] = verdict.valid
+    return (
+        done | {"seconds": _cpu_seconds() - began} | ({"passed": time.monotonic() - clock} if name == "whole" else {})
+    )
+
+
+def _folder_stage(name: str, path: Path) -> dict[str, Any]:
+    """A stage of a run."""
+    from checkers.judge.check import ALL, check
+    from checkers.judge.runfolder import load_evidence, load_promises, load_ran, write_results
+
+    by_table = _optional("checkers.judge.by_table", "judged")
+    done: dict[str, Any] = {}
+    clock, began = time.monotonic(), _cpu_seconds()
+    if name == "whole":
+        results = None if by_table is None else by_table(path)
+        done["by table"] = results is not None
+        results = results or check(load_evidence(path), ALL, load_promises(path), ran=load_ran(path))
+        write_results(results, path / "results.json")
+        verdicts = [(v.checker, v.valid, v.notes, [a.to_json() for a in v.anomalies]) for v in results.verdicts]
+        done["verdict"] = hashlib.sha256(repr(verdicts).encode()).hexdigest()
+        done["results"] = hashlib.sha256((path / "results.json").read_bytes()).hexdigest()
+        done["valid"] = results.valid
+        return done | {"seconds": _cpu_seconds() - began, "passed": time.monotonic() - clock}
+    evidence = load_evidence(path)
+    if name == "exact":
+        done["checkers"] = {}
+        for checker in ALL:
+            began = _cpu_seconds()
+            checker.check(evidence)
+            done["checkers"][checker.name] = _cpu_seconds() - began
+        return done | {"seconds": sum(done["checkers"].values())}
+    if name in ("columns", "judge"):
+        return _columns_stage(name, evidence)
+    return done | {"seconds": _cpu_seconds() - began}
+
+
+def _columns_stage(name: str, evidence: Any) -> dict[str, Any]:
+    """From evidence to columns, or from columns to verdicts."""
+    from checkers.columns.engine import judge_frame
+    from checkers.columns.frames import frame_of
+    from checkers.columns.hashing import Unordinary
+    from checkers.timeline.timelines import timelines
+
+    done: dict[str, Any] = {}
+    found = timelines(evidence)[0]
+    began = _cpu_seconds()
+    frames = []
+    for t in found:
+        try:
+            frames.append(frame_of(t))
+        except Unordinary as e:
+            done.setdefault("unordinary", []).append(f"{t.name}: {e}")
+    if name == "judge":
+        began = _cpu_seconds()
+        judged = [judge_frame(f) for f in frames]
+        done["unproven"] = [j.why for j in judged if j.why]
+    return done | {"seconds": _cpu_seconds() - began}
+
+
+STAGE_IMPORTS = """
+import hashlib, importlib, json, os, resource, time
+from pathlib import Path
+from typing import Any
+"""
+STAGE_FUNCTIONS = (stage, _cpu_seconds, _optional, _history_stage, _folder_stage, _columns_stage)
+
+
 def measured(name: str, where: Path, checkout: Path) -> dict[str, Any]:
     """What :func:`stage` says of a stage in a checkout."""
-    code = f"from typing import Any\n{inspect.getsource(stage)}\nimport json\nprint(json.dumps(stage({name!r}, {str(where)!r})))"
+    functions = "\n\n".join(inspect.getsource(f) for f in STAGE_FUNCTIONS)
+    code = f"{STAGE_IMPORTS}\n{functions}\nprint(json.dumps(stage({name!r}, {str(where)!r})))"
     env = {**os.environ, "PYTHONPATH": str(checkout)}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT_S, cwd=checkout, env=env

@@ -334,6 +334,11 @@ def _effect(kind: str, key: int, writes: Writes, files: Files) -> FileEffect:
         return FileEffect("append", (_bounds([key]),))
     if kind == "merge-insert":
         return FileEffect("append")
+    return _on_one_row(kind, key, name, writes, files)
+
+
+def _on_one_row(kind: str, key: int, name: str, writes: Writes, files: Files) -> FileEffect:
+    """What a statement does that changes or deletes the row ``key`` of the file ``name``."""
     rest = tuple(k for k in files[name] if k != key)
     if writes == "equality deletes":
         if kind in DELETE_KINDS:

@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 RUN_VARIABLE = "ICEQUAKE_RUN"
@@ -286,7 +286,7 @@ def main(arguments: Sequence[str]) -> int:
     _wait_for_end_of(int(read_end), parent)
     done = clean_up(run_id, folders)
     try:
-        print(json.dumps({"terminated": done.terminated, "left": done.survivors, "folders": done.folders}), flush=True)
+        print(json.dumps(asdict(done)), flush=True)
     except OSError:  # the reader is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 1 if done.survivors or done.folders else 0

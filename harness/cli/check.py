@@ -28,7 +28,7 @@ from harness.cli.options import (
     warn,
     write_output,
 )
-from harness.cli.publish import publish
+from harness.cli.publish import publish as publish  # users' experiments import it from here
 
 if TYPE_CHECKING:
     from checkers.evidence.runfolder import RunFolder

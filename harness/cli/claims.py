@@ -47,14 +47,14 @@ class Again:
         typed: the command as it is typed.
         exit: its exit code; ``recorded``: the one that is recorded.
         seconds: how long it took.
-        output: what it said of its result.
+        said: what it said of its result.
     """
 
     typed: str
     exit: int
     recorded: int
     seconds: float
-    output: tuple[str, ...]
+    said: tuple[str, ...]
 
     @property
     def as_recorded(self) -> bool:
@@ -290,7 +290,7 @@ def _show(chosen: Sequence[Claim], measured_again: dict[int, list[Again]]) -> No
         for a in measured_again.get(c.number, []):
             as_it = "as recorded" if a.as_recorded else f"recorded was {a.recorded}"
             typer.echo(f"  now       exit code {a.exit}, {as_it}, in {a.seconds:.0f} s")
-            for line in a.output:
+            for line in a.said:
                 typer.echo(f"            {line}")
         if not c.commands:
             typer.echo("  now       no command measures it")

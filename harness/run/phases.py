@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from checkers.evidence import error_chain
@@ -225,17 +225,14 @@ class Phases:
         ``until``: when it is set, no further operation is invoked.
         """
 
+        def over() -> bool:
+            asked = self._stop.is_set() or (until is not None and until.is_set())
+            return asked or (deadline is not None and time.monotonic() >= deadline)
+
         def work(n: int, stream: Iterable[PlannedOperation]) -> None:
-            rng = random.Random(f"{self._run.settings.seed}/{name}/{n}/pace")
-            next_at = time.monotonic()
             try:
-                for planned in stream:
-                    if pause:
-                        next_at += rng.uniform(0, 2 * pause)
-                        self._stop.wait(max(0.0, next_at - time.monotonic()))
-                    if until is not None and until.is_set():
-                        return
-                    if self._stop.is_set() or (deadline is not None and time.monotonic() >= deadline):
+                for planned in self._paced(stream, pause, f"{name}/{n}"):
+                    if over():
                         return
                     self._perform(n, planned, name)
                 if self._board is not None:
@@ -254,6 +251,22 @@ class Phases:
         ]
         for t in threads:
             t.start()
+        self._wait_for(threads)
+        if self._errors:
+            raise self._errors[0]
+
+    def _paced(self, stream: Iterable[PlannedOperation], pause: float, name: str) -> Iterator[PlannedOperation]:
+        """The operations of a stream, ``pause`` seconds apart on average."""
+        rng = random.Random(f"{self._run.settings.seed}/{name}/pace")
+        next_at = time.monotonic()
+        for planned in stream:
+            if pause:
+                next_at += rng.uniform(0, 2 * pause)
+                self._stop.wait(max(0.0, next_at - time.monotonic()))
+            yield planned
+
+    def _wait_for(self, threads: Sequence[threading.Thread]) -> None:
+        """Wait until all writers' threads have ended; when the run stops, interrupt what its writers do."""
         try:
             for t in threads:
                 while t.is_alive():
@@ -269,8 +282,6 @@ class Phases:
             for t in threads:
                 t.join(10)
             raise
-        if self._errors:
-            raise self._errors[0]
 
     def _perform(self, n: int, planned: PlannedOperation, phase: str) -> str | None:
         """One operation: record the invocation, have it executed, record the completion.

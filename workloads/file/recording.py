@@ -249,6 +249,12 @@ def _problems(file: _File) -> Iterable[Problem]:
     """Names in a recording that mean nothing, and operations that nobody can invoke."""
     for inside, message in problems(file.workload):
         yield (("workload", *inside), message)
+    yield from _of_operations(file)
+    yield from _of_unknown_operations(file)
+
+
+def _of_operations(file: _File) -> Iterable[Problem]:
+    """Operations that nobody can invoke."""
     tables = {t.name for t in file.workload.tables}
     phases = {p.name for p in file.workload.resolved_phases()}
     known: set[str] = set()
@@ -266,6 +272,11 @@ def _problems(file: _File) -> Iterable[Problem]:
                 (*key, "writer"),
                 f"writer: there is no writer {o.writer}; the workload has {file.workload.writers}, from 0",
             )
+
+
+def _of_unknown_operations(file: _File) -> Iterable[Problem]:
+    """Places that name an operation that the recording lacks, and requests that cannot be ordered."""
+    known = {o.op for o in file.operations}
     for i, o in enumerate(file.operations):
         for j, op in enumerate(o.after):
             if op not in known:

@@ -46,6 +46,32 @@ def _code(character: str | int) -> int:
     return character if isinstance(character, int) else ord(character)
 
 
+_ALIAS = "a value that begins with * means another place of the file in YAML; put it in quotes"
+_MESSAGES = (
+    (
+        "expected chomping or indentation indicators",
+        "",
+        '> and | begin a block of text in YAML; put the value in quotes, such as ">=200"',
+    ),
+    ("expected the node content", "", "a value is missing here, or a comma or bracket is too many"),
+    ("found undefined alias", "", _ALIAS),
+    ("", "while scanning an alias", _ALIAS),
+    (
+        "could not determine a constructor for the tag",
+        "",
+        "a value that begins with ! is not allowed; put it in quotes",
+    ),
+    ("but found another document", "", "a second document begins here (---); a file has only one"),
+    (
+        "found unknown escape character",
+        "",
+        "a backslash in double quotes must be written twice; or use single quotes",
+    ),
+    ("found unhashable key", "", "a key must be a word, not a list or a mapping"),
+)
+"""How PyYAML's problem and its context begin → what to say."""
+
+
 def _placed(error: yaml.MarkedYAMLError, line: int, column: int, began: int, lines: list[str]) -> tuple[int, str]:
     problem, context = error.problem or "", error.context or ""
     here = lines[line - 1] if line <= len(lines) else ""
@@ -73,20 +99,9 @@ def _placed(error: yaml.MarkedYAMLError, line: int, column: int, began: int, lin
         return _not_in_order(line, began, here, lines)
     if problem.startswith("found character"):
         return line, _strange(problem, here)
-    if problem.startswith("expected chomping or indentation indicators"):
-        return line, '> and | begin a block of text in YAML; put the value in quotes, such as ">=200"'
-    if problem.startswith("expected the node content"):
-        return line, "a value is missing here, or a comma or bracket is too many"
-    if problem.startswith("found undefined alias") or context == "while scanning an alias":
-        return line, "a value that begins with * means another place of the file in YAML; put it in quotes"
-    if problem.startswith("could not determine a constructor for the tag"):
-        return line, "a value that begins with ! is not allowed; put it in quotes"
-    if problem == "but found another document":
-        return line, "a second document begins here (---); a file has only one"
-    if problem.startswith("found unknown escape character"):
-        return line, "a backslash in double quotes must be written twice; or use single quotes"
-    if problem == "found unhashable key":
-        return line, "a key must be a word, not a list or a mapping"
+    for problem_begins, context_begins, message in _MESSAGES:
+        if problem.startswith(problem_begins) and context.startswith(context_begins):
+            return line, message
     if context.startswith("found duplicate anchor"):
         return line, f"the name {context.split()[3].rstrip(';')} after & is given twice; give each its own"
     return line, f"not YAML: {f'{context}: ' if context else ''}{problem}"
