@@ -112,10 +112,7 @@ class ModelOptions(Options):
                 if self.page:
                     self._draw(
                         m,
-                        [
-                            of_way(name, way, faulty.bound.operations())
-                            for name, way in sorted(found_ways.found.items())
-                        ],
+                        [of_way(name, way, faulty.operations()) for name, way in sorted(found_ways.found.items())],
                         lines,
                     )
                 if self._folder is not None:
@@ -214,7 +211,7 @@ def _step_by_step(m: Modelled) -> tuple[Faulty, WaySearchResult, list[str], bool
     assert m.catalog is not None
     catalog = MODEL_CATALOGS[m.catalog]
     only = frozenset(m.only) or None
-    faulty = Faulty(bound_of(m), catalog, m.writers, m.retries, m.faults, only)
+    faulty = Faulty(bound_of(m), catalog, m.writers, m.retries, m.faults, only, m.repeats)
     with Voice(unit="states") as voice:
         found = search(
             faulty, lambda states, depth, seconds: voice.live(_so_far(m, states, depth, seconds)), voice.live_every

@@ -103,6 +103,7 @@ class Modelled(BaseModel):
         writers: how many clients, each with one operation at a time; only with a catalog, as what follows.
         retries: how often an operation commits again after it was refused.
         faults: how many things go wrong; ``only``: of these kinds; all that the client knows by default.
+        repeats: whether a client whose operation has an unknown outcome does it again; it counts as one more write.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -127,11 +128,12 @@ class Modelled(BaseModel):
     retries: Annotated[int, Field(ge=0, le=4)] = 1
     faults: Annotated[int, Field(ge=0, le=2)] = 1
     only: tuple[Fault, ...] = ()
+    repeats: Literal["never", "blindly", "if not found"] = "never"
 
 
 def problems(m: Modelled) -> Iterator[Problem]:
     """Kinds that the model does not know, modes that a kind does not have, and what only a model with a catalog has."""
-    for key in ("writers", "retries", "faults", "only"):
+    for key in ("writers", "retries", "faults", "only", "repeats"):
         if m.catalog is None and key in m.model_fields_set:
             yield (
                 (key,),

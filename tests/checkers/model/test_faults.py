@@ -9,7 +9,7 @@ from minicheck import Protocol, check_safety
 from checkers.formats.iceberg.model import catalogs
 from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS, Fault
 from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry, logs
-from checkers.formats.iceberg.model.faults import Faulty, ModelState, WaySearch, search
+from checkers.formats.iceberg.model.faults import Faulty, ModelState, Repeats, WaySearch, search
 from checkers.formats.iceberg.model.scenario import of_way
 from tests.checkers.model.test_model import ALL, COW, MOR, TWO
 from workloads.file import modelled
@@ -209,3 +209,36 @@ def test_every_way_is_a_scenario_or_says_why_not(catalog: str, only: Fault | Non
         assert reason or parse(text).anomalies
         reasons.add(reason)
     assert reasons == ({why} if only else {"", why})
+
+
+@pytest.mark.parametrize(
+    ("fault", "repeats", "finds"),
+    [
+        ("reply lost", "never", set()),
+        ("reply lost", "blindly", {"duplicate-row"}),
+        ("reply lost", "if not found", set()),
+        ("late", "blindly", {"duplicate-row"}),
+        ("late", "if not found", {"duplicate-row"}),  # it comes between the look and the second commit
+    ],
+)
+def test_what_a_client_does_by_doing_again_what_it_does_not_know(
+    fault: Fault, repeats: Repeats, finds: set[str]
+) -> None:
+    kinds = (("insert", ""), ("update-register", MOR), ("delete", COW))
+    faulty = Faulty(
+        Bound(kinds, writes=3), MODEL_CATALOGS["ideal"], writers=2, only=frozenset({fault}), repeats=repeats
+    )
+    found = search(faulty).found
+    assert {*found} == finds
+    for way in found.values():
+        assert any(m.words.endswith(", again") for m in way)
+        assert of_way(faulty, "again", "duplicate-row", way)[1] == "no real catalog is like that"
+
+
+def test_who_does_an_operation_again_is_no_writer_of_a_scenario() -> None:
+    kinds = (("insert", ""), ("delete", COW))
+    faulty = Faulty(
+        Bound(kinds, writes=3), MODEL_CATALOGS["rest"], writers=2, only=frozenset({"late"}), repeats="blindly"
+    )
+    way = search(faulty).found["duplicate-row"]
+    assert of_way(faulty, "again", "duplicate-row", way) == ("", "no writer of a scenario does an operation again")

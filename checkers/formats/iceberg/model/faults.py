@@ -23,16 +23,18 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from checkers.conflicts.validations import FileEffect, KeyBounds, refusals
+from checkers.evidence.replace import replace
 from checkers.formats.iceberg.model.catalogs import Fault, ModelCatalog
 from checkers.formats.iceberg.model.explore import Bound
-from checkers.formats.iceberg.model.operations import Work, attempt, committed, work
+from checkers.formats.iceberg.model.operations import ModelOperation, Work, attempt, committed, work
 from checkers.formats.iceberg.model.table import TableVersion, seeded
 from workloads.engines.engine import Rule
 from workloads.file.modelled import REWRITE_KINDS
 
+Repeats = Literal["never", "blindly", "if not found"]
 Since = tuple[tuple[FileEffect, ...], dict[str, KeyBounds]]
 """What commits did, and the bounds of the files that they name."""
 Tell = Callable[[int, int, float], None]
@@ -41,6 +43,8 @@ REMEMBERED: tuple[Rule, ...] = ("replaced files", "replaced delete files")
 """Rules by which an operation is not refused by its own commit, if that is the last one: ``ManifestFilterManager`` remembers in which
 manifests of its own it has deleted the files (``filteredManifestToDeletedFiles``), and finds them there."""
 LOST, MISSING, STUCK = "lost-commit", "missing-file", "stuck-operation"
+TWICE = "duplicate-row"
+"""A row that is there twice because its client, which knew not whether it was there, inserted it again."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,13 @@ class Faulty:
     faults: int = 1
     only: frozenset[Fault] | None = None
     """The faults that there are; None: all that the catalog's client knows."""
+    repeats: Repeats = "never"
+    """Whether who does not know what became of its operation does it again: blindly, or if it does not find it in the table."""
+
+    def operations(self) -> list[ModelOperation]:
+        """Those that are begun, and behind them the same, done again."""
+        once = self.bound.operations()
+        return [*once, *(replace(o, again=True) for o in once if self.repeats != "never")]
 
 
 class Meta(NamedTuple):
@@ -155,7 +166,9 @@ class WaySearch:
     out: WaySearchResult = field(default_factory=WaySearchResult)
 
     def __post_init__(self) -> None:
-        self.operations = self.of.bound.operations()
+        self.operations = self.of.operations()
+        self.begun = len(self.of.bound.operations())
+        """So many of them are begun; the others are the same, done again."""
         self.start = seeded(self.of.bound.keys, self.of.bound.partitions)
         self.metas = [Meta(0, 0, frozenset())]
         self._meta_ids = {self.metas[0]: 0}
@@ -164,6 +177,7 @@ class WaySearch:
         self._line_ids = {self.lines[0]: 0}
         self._ops = [0]
         # Functions of numbers, asked again and again.
+        self.twice: Callable[[int], bool] = cache(self._twice)
         self.work: Callable[[int, int, int], Work | None] = cache(self._work)
         self.table: Callable[[int], TableVersion] = cache(self._table)
         self.effects: Callable[[int, int], Since | None] = cache(self._effects)
@@ -233,7 +247,21 @@ class WaySearch:
         table = self._ops[self.metas[s.pointer].main]
         if s.acknowledged & ~table:
             return LOST
-        return MISSING if s.deleted & table else None
+        if s.deleted & table:
+            return MISSING
+        line = self.metas[s.pointer].main
+        return TWICE if self.twice(line) else None
+
+    def _twice(self, line: int) -> bool:
+        """Whether a row of a repeated INSERT is there more than once."""
+        keys = {self.operations[operation].key for operation in self._repeated(line)}
+        return bool(keys) and any(count > 1 for count in Counter(row[0] for row in self.table(line).rows).values())
+
+    def _repeated(self, line: int) -> Iterator[int]:
+        while line:
+            line, _, operation, _ = self.lines[line]
+            if self.operations[operation].again:
+                yield operation
 
     # --- what a commit is
 
@@ -325,6 +353,8 @@ class WaySearch:
                 yield from self._refreshes(s, n, w)
             elif w.stage == "check":
                 yield from self._checks(s, n, w)
+            elif w.stage == "again":
+                yield self._does_again(s, n, w)
             else:
                 yield from self._requests(s, n, w)
         for base, new in dict.fromkeys(s.late):
@@ -338,7 +368,7 @@ class WaySearch:
 
     def _begins(self, s: ModelState, n: int) -> Iterator[tuple[WayStep, ModelState]]:
         writes = s.begun - (self.of.bound.compactions - s.compactions)
-        for k, o in enumerate(self.operations):
+        for k, o in enumerate(self.operations[: self.begun]):
             compacts = o.kind in REWRITE_KINDS
             if not (s.compactions if compacts else writes < self.of.bound.writes) or o.key > s.used:
                 continue
@@ -352,6 +382,26 @@ class WaySearch:
                 used=s.used if compacts else max(s.used, min(o.key + 1, self.of.bound.keys - 1)),
             )
             yield self._moment(w, f"scan of {o}"), self._with(after, n, w)
+
+    def _does_again(self, s: ModelState, n: int, w: ModelWriter) -> tuple[WayStep, ModelState]:
+        """Its client, which was told nothing, looks or does not, and begins once more what it asked for."""
+        main = self.metas[s.pointer].main
+        if self.of.repeats == "if not found" and self._ops[main] >> w.op & 1:
+            return self._moment(w, "looks, finds its commit, acknowledged"), self._done(s, n, w)
+        again = self.begun + w.operation
+        after = ModelWriter("refresh", s.begun, again, main, 0, 0, 0)
+        words = f"scan of {self.operations[again]}, again"
+        return self._moment(after, words), self._with(s._replace(begun=s.begun + 1), n, after)
+
+    def _unknown(self, s: ModelState, n: int, w: ModelWriter) -> ModelState:
+        """It ends without an answer; what it then does is up to its client."""
+        o = self.operations[w.operation]
+        if self.of.repeats == "never" or o.again or o.kind in REWRITE_KINDS:
+            return self._with(s, n, IDLE_WRITER)
+        writes = s.begun - (self.of.bound.compactions - s.compactions)
+        if writes >= self.of.bound.writes:
+            return self._with(s, n, IDLE_WRITER)
+        return self._with(s, n, w._replace(stage="again", base=0, new=0, tried=0))
 
     def _refreshes(self, s: ModelState, n: int, w: ModelWriter) -> Iterator[tuple[WayStep, ModelState]]:
         pointer = self.metas[s.pointer]
@@ -391,10 +441,7 @@ class WaySearch:
     def _requests(self, s: ModelState, n: int, w: ModelWriter) -> Iterator[tuple[WayStep, ModelState]]:
         catalog = self.of.catalog
         if w.stage == "set":  # it has lost its lock, and finds out after its request
-            yield (
-                self._moment(w, "applied without the lock, unknown"),
-                self._with(s._replace(pointer=w.new), n, IDLE_WRITER),
-            )
+            yield self._moment(w, "applied without the lock, unknown"), self._unknown(s._replace(pointer=w.new), n, w)
             return
         applied = s._replace(pointer=w.new)  # who would be refused is not here, and without a comparison nobody is
         yield self._moment(w, "applied, acknowledged"), self._done(applied, n, w)
@@ -409,7 +456,7 @@ class WaySearch:
                 yield self._moment(w, "the lock expired", "lock expired"), self._with(fewer, n, w._replace(stage="set"))
             elif fault == "late":
                 later = fewer._replace(late=tuple(sorted((*s.late, (w.base, w.new)))))
-                yield self._moment(w, "error, the request is late", "late"), self._with(later, n, IDLE_WRITER)
+                yield self._moment(w, "error, the request is late", "late"), self._unknown(later, n, w)
             else:
                 yield from self._reacts(applied._replace(faults=s.faults - 1), n, w, fault, reaction)
 
@@ -418,7 +465,7 @@ class WaySearch:
     ) -> Iterator[tuple[WayStep, ModelState]]:
         """The request was applied, and the client is not told. What it then does is a step of its own only where it asks again."""
         if reaction == "unknown":
-            yield self._moment(w, f"applied, {fault}, unknown", fault), self._with(s, n, IDLE_WRITER)
+            yield self._moment(w, f"applied, {fault}, unknown", fault), self._unknown(s, n, w)
         elif reaction == "check":  # its file is the table's, or in its log
             yield self._moment(w, f"applied, {fault}, found", fault), self._done(s, n, w)
         elif reaction == "resend, check" or not self.of.catalog.compares:

@@ -43,12 +43,14 @@ class ModelOperation:
     Attributes:
         mode: how it writes; empty for kinds that have one way only.
         engine: who executes it, and validates its commit (``workloads.engines``).
+        again: whether its client does it once more, so that an INSERT does not ask whether its row is there.
     """
 
     kind: str
     key: int
     mode: str = ""
     engine: str = SPARK
+    again: bool = False
 
     @property
     def at_commit(self) -> bool:
@@ -124,7 +126,7 @@ def work(o: ModelOperation, table: TableVersion, n: int, partitions: int) -> Wor
 
 
 def _insert(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
-    if any(key == o.key for key, _, _ in table.rows):
+    if not o.again and any(key == o.key for key, _, _ in table.rows):
         return None  # a workload inserts no key that is there
     return _written(n, part, [(o.key, n, n)], FileEffect("append"))
 

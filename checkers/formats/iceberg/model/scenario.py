@@ -153,7 +153,9 @@ def of_way(faulty: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, st
         return "", "no real catalog is like that"
     if any(m.fault == "lock expired" for m in way):
         return "", "no gate stands between the check of a lock and the request"
-    every = faulty.bound.operations()
+    every = faulty.operations()
+    if any(m.op != BY_CATALOG and every[m.operation].again for m in way):
+        return "", "no writer of a scenario does an operation again"
     runs = [r for n in range(1 + max(m.op for m in way)) if (r := _Course(n, way, every)).asks]
     if (reason := _unheld(runs)) is not None:
         return "", reason
