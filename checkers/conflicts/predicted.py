@@ -47,6 +47,7 @@ OVERLAPPING: Files = {"A": (0, 4), "B": (2, 6, 8), "C": (9, 11)}
 FOUR: Files = {"A": (0, 2), "B": (4, 6), "C": (9, 11), "D": (8, 10)}
 """Files of a table where Y works on two files of X's partition that X does not touch."""
 PARTITIONS = 2
+"""The fewest with which two operations can meet in one partition, or in two."""
 
 Mode = Literal["copy-on-write", "merge-on-read"]
 Isolation = Literal["serializable", "snapshot"]

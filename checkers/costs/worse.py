@@ -30,6 +30,7 @@ OUTLIER = 4.0
 """Robust deviations beyond which an earlier night does not count for the noise. Simulated: with 3, five earlier nights lose so many ordinary
 values that noise alone makes more regressions than docs/lake.md says; with 5, one bad night hides a fifth of the later ones."""
 TO_DEVIATION = 1.4826
+"""A median of distances from the median, times this, is the standard deviation if they are normal: 1 / Φ⁻¹(3/4)."""
 State = Literal["regression", "better", "noise", "too few", "no number"]
 FAILURES: tuple[State, ...] = ("regression", "no number")
 

@@ -18,6 +18,7 @@ from checkers.verdict import Anomaly, TrailRow, TrailSnapshot, TrailStep
 from workloads.tables import COLUMNS
 
 MOST_IN_A_TRAIL = 8
+"""Operations of one anomaly, the offender first; the anomaly itself names all."""
 MOST_SNAPSHOTS = 4
 MOST_ROWS_OF_A_TRAIL = 6
 

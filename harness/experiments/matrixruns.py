@@ -19,6 +19,7 @@ from workloads.operations.kinds import KINDS as OPERATIONS
 from workloads.tables import TableSpec
 
 OP_TIMEOUT = 60.0
+"""Of an operation of Spark: the commit of the first is held until the second has ended, so this is the time of both."""
 ENGINE_TIMEOUT = 120.0
 """Of an operation if there are other engines: Flink starts a job for each table, while the commit of another engine is held."""
 PATIENT_CLIENT = {"rest.client.socket-timeout-ms": "115000", "duckdb.set.http_timeout": "115"}

@@ -29,6 +29,7 @@ from workloads.file.suite import Cell, Suite
 RUNS_FOLDER, COLUMNS_FOLDER, LOGS_FOLDER = "runs", "columns", "logs"
 """Folders in that of a night."""
 BLOCK = 512
+"""Bytes of a block, in which ``st_blocks`` counts."""
 
 
 def size_of(path: Path) -> int:

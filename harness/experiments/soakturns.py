@@ -22,6 +22,7 @@ T = TypeVar("T")
 MOST_TRIES = 3
 """How often in succession a stack may fail to come up before it is given up."""
 _LEAST = 1e-9
+"""Stands for a weight of 0, by which nothing can be divided: such a cell comes last."""
 
 Stack = tuple[str, ...]
 """Catalog, release and mode."""

@@ -31,6 +31,7 @@ from nemesis.proxy.board import Board
 from workloads.engines.engines import SPARK
 
 HEAL_TRIES = 3
+"""A service that comes up may fail once by what the fault left behind; if it goes on failing, the run has to end."""
 PROCESS_END_S = ACT_SECONDS + HEAL_TRIES * (ACT_SECONDS + READY_SECONDS)
 """Seconds within which undoing a fault of a process succeeds or fails: stop the process, then per try start it and wait for its answer."""
 

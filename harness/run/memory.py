@@ -8,6 +8,7 @@ import threading
 import psutil
 
 SAMPLE_S = 5.0
+"""A sample asks every process of the run, so it is not taken more often; a shorter peak is missed."""
 
 
 class PeakMemory:

@@ -34,6 +34,7 @@ REQUESTS = 4
 RATE = 1.0
 """Operations of a writer in a second that are assumed where one phase of a workload is limited by operations and another one by time."""
 POLL_S = 0.005
+"""Seconds until what waits is looked at again: little beside a commit, which is several requests to a catalog and a store."""
 WAIT_S = REPLAY_WAIT
 """Seconds for which an operation waits for those that had ended before it in the recording."""
 CLIENTS_WAIT_S = int(REPLAY_WAIT) + 30

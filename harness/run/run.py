@@ -54,6 +54,7 @@ from workloads.engines.engines import ENGINES, SPARK, in_words
 from workloads.file.workload import Workload
 
 MOST_PROBLEMS = 3
+"""Problems of a table's reader that are told one by one: each capture may meet the same one again."""
 
 
 class Run:

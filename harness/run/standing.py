@@ -42,7 +42,9 @@ from workloads.file.mode import AS_USERS, Mode
 from workloads.file.workload import Workload
 
 UP_S = 420.0
+"""Longer than WRITER_START_S, which only its last part may take: before it, the services start."""
 DOWN_S = 30.0
+"""Seconds for the keeper to stop what it started; then its watchdog does."""
 RENEW_S = 0.5
 """Seconds between checks whether a driver has ended."""
 

@@ -27,6 +27,7 @@ Pointer = Callable[[str, str, float], str | None]
 """(namespace, table, timeout in s) → location of the current metadata.json."""
 
 POINTER_S = 10.0
+"""Seconds; the next capture asks again, so a catalog that is struck only makes this one fail."""
 
 CREATE_NAMESPACE = [Statement("CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}")]
 

@@ -26,7 +26,9 @@ from workloads.engines.engines import ENGINES
 from workloads.tables import TableSpec
 
 MOST_CAUSES = 30
+"""A chain of causes may be a circle."""
 MOST_CHARACTERS = 2000
+"""Of a message, which the history keeps for every operation that failed."""
 
 
 def chain(error: BaseException) -> list[list[str]]:

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 MAIN = "main"
 TIMEOUT_S = 30.0
+"""As long as Iceberg's client waits for an answer (``compose.catalogs.catalog.SOCKET_TIMEOUT_MS``)."""
 
 
 class Conflict(Exception):

@@ -43,6 +43,7 @@ from nemesis.operation_key import OPERATION_KEY
 CATALOG_PREFIX = "spark.sql.catalog."
 """Prefix of the properties of the session's catalogs."""
 MAX_CAUSES = 30
+"""Of one error, which the history keeps for every operation that failed."""
 NOISE = "org.apache.spark.util.Utils$OriginalTryStackTraceException"
 """Spark's ``Try`` adds this suppressed exception to every exception that crosses it; it carries no information."""
 

@@ -22,6 +22,7 @@ from nemesis.wires.wire import Message, NotSpoken, Reply, Request, TableChange, 
 
 END = b"\r\n\r\n"
 SAMPLE = 64 * 1024
+"""Bytes of an answer that are kept to look for the metadata's location, which stands at its beginning."""
 LONGEST_COMMIT = 16 * 1024 * 1024
 """Largest compressed commit, in bytes, that the proxy unpacks to read it."""
 _LOCATION = re.compile(rb'"metadata-location"\s*:\s*"((?:[^"\\]|\\.)*)"')

@@ -14,6 +14,7 @@ from collections.abc import Callable
 LIMIT = 256 * 1024
 """Unread bytes above which reading stops, so that the peer must wait."""
 LONGEST_HEAD = 1 << 20
+"""Bytes. HTTP servers refuse heads of more than some ten KiB: what is longer is no head."""
 
 
 class Gone(ConnectionError):

@@ -19,6 +19,7 @@ from nemesis.wires.wire import Message, NotSpoken, Reply, Request, Wire
 
 SSL, GSS, CANCEL = 80877103, 80877104, 80877102
 LONGEST = 1 << 30
+"""Bytes. PostgreSQL refuses a longer message too (``MaxAllocSize``), so it is none."""
 _KINDS: tuple[tuple[re.Pattern[str], RequestKind], ...] = (
     (re.compile(r"UPDATE\s+iceberg_tables\s+SET\s+metadata_location", re.IGNORECASE), "commit"),
     (re.compile(r"INSERT\s+INTO\s+iceberg_tables", re.IGNORECASE), "create"),

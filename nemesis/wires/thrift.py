@@ -18,7 +18,9 @@ STOP, STRUCT, MAP, SET, LIST, STRING = 0, 12, 13, 14, 15, 11
 _FIXED = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8, 16: 16}
 """Type → its length in bytes: bool, byte, double, i16, i32, i64, uuid."""
 DEEPEST = 64
+"""Thrift's own bound (``TConfiguration.DEFAULT_RECURSION_DEPTH``)."""
 LONGEST = 1 << 28
+"""Bytes; more than Thrift lets a message have (``TConfiguration.DEFAULT_MAX_MESSAGE_SIZE``: 100 MB)."""
 INTERNAL_ERROR = 6
 LOCATION = b"metadata_location"
 """The parameter of a table that holds Iceberg's pointer. ``previous_metadata_location`` holds the one that it replaces."""

@@ -6,6 +6,7 @@ from harness.certify.kit import Kit
 from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 
 STEPS = 10
+"""Far fewer than the 100 old versions that Iceberg keeps by default, so a log that lacks one has not dropped it for its age."""
 
 
 def ask(kit: Kit) -> None:

@@ -10,6 +10,7 @@ from harness.certify.kit import Kit, KitTable
 from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, passed, soft
 
 REQUESTS_AT_ONCE = 64
+"""Several for each connection to a database in the pool of a server (HikariCP's default is 10), so that some must wait."""
 
 
 def ask(kit: Kit) -> None:

@@ -19,6 +19,7 @@ from harness.certify.requirement import (
 )
 
 SIZE, TABLES = 7, 40
+"""40 is no multiple of 7: the last page is not full."""
 
 
 def ask(kit: Kit) -> None:

@@ -8,6 +8,7 @@ from harness.certify.kit import CLIENTS, Kit, KitTable
 from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, informed
 
 COMMITS_EACH = 4
+"""As many as Iceberg's own client tries again by default (``commit.retry.num-retries``)."""
 
 
 def ask(kit: Kit) -> None:

@@ -20,6 +20,7 @@ from harness.tablefiles.iceberg.metadata_json import CorruptFile, read_metadata
 LONGEST_CHAIN = 1_000_000
 """Bound of walks along a chain, whatever the files contain."""
 _BATCH = 32
+"""Files read at once: all their texts are in memory until they are parsed."""
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$")
 
 Snapshot = Mapping[str, Any]

@@ -36,6 +36,7 @@ from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
 
 MOST_FILES_LISTED = 50
+"""Of one anomaly: a rewrite may concern every file of a table."""
 
 File = tuple[str, int | None]
 """A file, or one deletion vector of it: path and offset."""

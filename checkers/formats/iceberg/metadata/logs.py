@@ -26,6 +26,7 @@ from checkers.timeline.version_order import place
 
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 PREVIOUS_VERSIONS_DEFAULT = 100
+"""Of ``write.metadata.previous-versions-max`` (``TableProperties.METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT``)."""
 
 
 class Logs(Judging):
