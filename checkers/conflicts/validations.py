@@ -58,6 +58,7 @@ METADATA_MESSAGES: Mapping[Rule, str] = {
     "history": "Cannot determine history between starting snapshot",
     "scanned snapshot": "is not an ancestor of",
     "format version": "Must use DVs for position deletes in V",
+    "row ids": "Cannot add a snapshot: first-row-id is null",
     "target snapshot": "to unknown snapshot",
     "not published": "Cannot cherrypick snapshot",
     "retained refs": "Still referenced by refs",
@@ -79,6 +80,7 @@ MESSAGE_SOURCES: Mapping[str, str] = {
     METADATA_MESSAGES["history"]: "MergingSnapshotProducer.validationHistory",
     METADATA_MESSAGES["scanned snapshot"]: "BaseRowDelta.validate",
     METADATA_MESSAGES["format version"]: "MergingSnapshotProducer.validateDeleteFilesForVersion",
+    METADATA_MESSAGES["row ids"]: "TableMetadata.Builder.addSnapshot",
     METADATA_MESSAGES["target snapshot"]: "TableMetadata.Builder.setRef",
     METADATA_MESSAGES["not published"]: "CherryPickOperation.validateNonAncestor",
     METADATA_MESSAGES["retained refs"]: "RemoveSnapshots.internalApply",
@@ -215,6 +217,7 @@ _BROKEN: Mapping[Rule, Callable[[PendingCommit, FileEffect, Live], bool]] = {
     "history": lambda x, y, live: x.scanned in y.discarded,
     "scanned snapshot": lambda x, y, live: x.scanned in y.expired,
     "format version": lambda x, y, live: y.version and bool(x.effect.deletes),
+    "row ids": lambda x, y, live: y.version,
     "target snapshot": lambda x, y, live: x.effect.referenced in y.expired,
     "not published": lambda x, y, live: x.effect.published is not None and x.effect.published == y.published,
     "retained refs": lambda x, y, live: y.referenced in x.effect.expired,
@@ -308,11 +311,17 @@ def metadata_rules(kind: str, compares: Compares) -> tuple[Rule, ...]:
 
 
 def rules_beside_metadata(rules: tuple[Rule, ...], *, merge_on_read: bool, format_version: int) -> tuple[Rule, ...]:
-    """The rules of a row-level operation with ``rules`` beside changes of the metadata: first its delete files must fit the version
-    (``MergingSnapshotProducer.apply``), then who validates must know what came since its scan."""
+    """The rules of a row-level operation with ``rules`` beside changes of the metadata: who validates must know what came since its scan, then
+    its delete files must fit the version (``MergingSnapshotProducer.apply``)."""
     version: tuple[Rule, ...] = ("format version",) if merge_on_read and format_version == 2 else ()
     history: tuple[Rule, ...] = ("history", *(("scanned snapshot",) if merge_on_read else ())) if rules else ()
     return (*history, *version, *rules)
+
+
+def rules_of_server(compares: Compares) -> tuple[Rule, ...]:
+    """What a catalog that puts a client's changes into the metadata itself asks of a new snapshot, beside its requirements. It has not seen
+    what came since the client's last attempt; where the location is compared, nothing came."""
+    return ("row ids",) if compares == "requirements" else ()
 
 
 LACKING: Mapping[str, Mapping[Rule, tuple[str, ...]]] = {

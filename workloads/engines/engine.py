@@ -70,6 +70,7 @@ Rule = Literal[
     "history",
     "scanned snapshot",
     "format version",
+    "row ids",
     "target snapshot",
     "not published",
     "retained refs",
@@ -96,6 +97,7 @@ And of what changes a table's metadata:
 * ``history``: main still leads back to the snapshot that it scanned, snapshot by snapshot.
 * ``scanned snapshot``: that snapshot itself was not expired.
 * ``format version``: none raised the format version above that of the delete files that it has written.
+* ``row ids``: none raised it to 3 since the attempt, whose snapshot then has no row ids.
 * ``target snapshot``: the snapshot to which it points a branch or a tag is still there.
 * ``not published``: the staged snapshot that it publishes is not on main already.
 * ``retained refs``: no branch or tag points to a snapshot that it expires.

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
+import yaml
 from minicheck import Protocol, check_safety
 
 from checkers.formats.iceberg.model import catalogs
@@ -242,3 +243,16 @@ def test_who_does_an_operation_again_is_no_writer_of_a_scenario() -> None:
     )
     way = search(faulty).found["duplicate-row"]
     assert of_way(faulty, "again", "duplicate-row", way) == ("", "no writer of a scenario does an operation again")
+
+
+def test_hives_client_sends_again_and_the_first_copy_undoes_who_came_between() -> None:
+    """The other one waits for the answer to the second copy, and the first one for the other."""
+    kinds = (("insert", ""), ("delete", COW))
+    faulty = Faulty(Bound(kinds, writes=2), MODEL_CATALOGS["hive"], writers=2, only=frozenset({"late"}))
+    way = search(faulty).found["lost-commit"]
+    text, why = of_way(faulty, "late", "lost-commit", way)
+    assert not why
+    insert, delete = parse(text).operations
+    assert [str(e) for e in yaml.safe_load(text)["anomalies"]] == ["lost-commit"]
+    assert delete.late and delete.hold == {"insert-1": "completed"} and delete.expect.type == "ok"
+    assert insert.after == {"delete-2": "completed"} and insert.hold is None

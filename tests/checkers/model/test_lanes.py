@@ -1,6 +1,6 @@
 """What a model found, as the operations of a history that a page draws."""
 
-from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS
+from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS, Fault
 from checkers.formats.iceberg.model.explore import Bound
 from checkers.formats.iceberg.model.faults import Faulty, search
 from checkers.formats.iceberg.model.lanes import of_log, of_way, told
@@ -22,12 +22,15 @@ def test_an_operation_lasts_from_the_version_that_it_scanned_to_its_commit() -> 
 
 
 def test_a_way_has_its_steps_and_what_became_of_each_operation() -> None:
-    faulty = Faulty(Bound((("insert", ""), ("update-register", COW)), writes=2), MODEL_CATALOGS["hive"], writers=2)
-    way = search(faulty).found["lost-commit"]
-    _, history = told("hive", "serializable", [of_way("lost-commit", way, faulty.bound.operations())], [])
-    by_kind = {o.f: o for o in history.operations()}
-    assert {o.type for o in history.operations()} == {"ok", "info"}
-    assert any("late request arrives" in str(o.result) for o in by_kind.values())
+    bound = Bound((("insert", ""), ("delete", COW)), writes=2)
+    ends: dict[Fault, set[str]] = {"lock expired": {"ok", "info"}, "late": {"ok"}}
+    for fault, types in ends.items():
+        faulty = Faulty(bound, MODEL_CATALOGS["hive"], writers=2, only=frozenset({fault}))
+        way = search(faulty).found["lost-commit"]
+        _, history = told("hive", "serializable", [of_way("lost-commit", way, faulty.operations())], [])
+        operations = history.operations()
+        assert {o.type for o in operations} == types
+        assert any("late request arrives" in str(o.result) for o in operations) == (fault == "late")
 
 
 def test_a_model_that_finds_nothing_has_no_lane() -> None:

@@ -20,7 +20,7 @@ STAGE, PUBLISH, UPGRADE, ORPHANS = ("stage", ""), ("publish", ""), ("upgrade", "
 EXPIRE_ROLLBACK = Bound((UPDATE, DELETE, EXPIRE, ROLLBACK), writes=2, upkeep=2)
 EXPIRE_TAG = Bound((UPDATE, EXPIRE, TAG), writes=2, upkeep=2)
 PUBLISHED = Bound((UPDATE, ("delete", COW), EXPIRE, STAGE, PUBLISH), writes=2, upkeep=3, keys=2)
-UPGRADED = Bound((("update-register", MOR), DELETE, UPGRADE), writes=2, upkeep=1)
+UPGRADED = Bound((("update-register", MOR), DELETE, UPGRADE), writes=2, upkeep=1, keys=2)
 PARTITIONED = Bound(
     (UPDATE, DELETE, ("delete-partition", ""), (COMPACTION, ""), ROLLBACK),
     writes=3,
@@ -106,6 +106,8 @@ def test_a_partition_delete_that_remembers_what_it_dropped_brings_a_row_back_aft
         (PUBLISHED, "requirements", "not published", "duplicate-row"),
         (EXPIRE_ROLLBACK, "requirements", "history", "undelete"),
         (UPGRADED, "requirements", "format version", "position-deletes-in-v3"),
+        (UPGRADED, "location", "format version", "position-deletes-in-v3"),
+        (replace(UPGRADED, rule_set="iceberg-1.10", writes=1), "requirements", "row ids", "position-deletes-in-v3"),
         (UPGRADED, "requirements", "deletion vectors", "several-dvs"),
     ],
 )
@@ -118,6 +120,14 @@ def test_what_each_validation_of_the_metadata_is_for(
     assert breaks in search(replace(given, without=frozenset({without}))).found
 
 
+def test_who_did_not_see_an_upgrade_has_no_row_ids_and_is_refused_by_the_server() -> None:
+    """So the operation must have been refused once, by another commit, before it can write what version 3 forbids."""
+    found = search(replace(UPGRADED, rule_set="iceberg-1.10")).found["position-deletes-in-v3"]
+    assert found[0].operation.kind == "upgrade" and len(found) == 3 and found[-1].scan == 0
+    alone = replace(UPGRADED, rule_set="iceberg-1.10", writes=1)
+    assert not search(alone).found and search(alone).fired["row ids"]
+
+
 def test_every_validation_of_the_metadata_refuses_something() -> None:
     kinds = (UPDATE, ("update-register", MOR), EXPIRE, ROLLBACK, TAG, UPGRADE, ("add-column", ""))
     fired: set[Rule] = set()
@@ -126,7 +136,7 @@ def test_every_validation_of_the_metadata_refuses_something() -> None:
         out = search(bound)
         fired |= {*out.fired}
         assert rules_of(bound) >= {*out.fired}
-    fired |= {*search(PUBLISHED).fired}
+    fired |= {*search(PUBLISHED).fired, *search(UPGRADED).fired}
     assert {*METADATA_MESSAGES} - {"scanned snapshot"} <= fired
     assert "scanned snapshot" in search(replace(EXPIRE_ROLLBACK, compares="location")).fired
 
@@ -138,6 +148,13 @@ def test_a_counterexample_of_the_metadata_is_a_scenario(bound: Bound, name: str)
     assert not why
     steps = parse(text).operations
     assert len(steps) == len(log) and steps[-1].hold is not None
+
+
+def test_what_a_broken_promise_leaves_is_not_asked_where_the_model_does_not_have_the_rows() -> None:
+    bound = replace(UPGRADED, rule_set="iceberg-1.10")
+    log = search(bound).found["position-deletes-in-v3"]
+    text, why = scenario(bound, log, "position-deletes-in-v3", table_after(bound, log), "drawn")
+    assert not why and parse(text).final == {"t": "unchecked"}
 
 
 def test_the_table_after_an_expiry_that_took_main_has_no_row() -> None:

@@ -87,10 +87,11 @@ MODEL_CATALOGS: Mapping[str, ModelCatalog] = {
     "hive": ModelCatalog(
         False,
         "hive-metastore/…/hive/HiveTableOperations.java:241-428: lock, load, compare, alter_table (expects nothing if there is a lock), "
-        "look after the lock: lost is unknown; BaseMetastoreOperations.java:63-80: an error is looked up, not found is unknown",
+        "look after the lock: lost is unknown; RetryingMetaStoreClient.invoke (Hive) sends again what the connection was cut under, "
+        "a second later",
         checks=True,
         locks=True,
-        after={"reply lost": "check", "late": "check", "lock expired": "unknown"},
+        after={"reply lost": "resend", "late": "resend", "lock expired": "unknown"},
     ),
     "hive-cas": ModelCatalog(
         True,

@@ -456,6 +456,9 @@ class WaySearch:
                 yield self._moment(w, "the lock expired", "lock expired"), self._with(fewer, n, w._replace(stage="set"))
             elif fault == "late":
                 later = fewer._replace(late=tuple(sorted((*s.late, (w.base, w.new)))))
+                if reaction == "resend":  # it stands at the same request, and has its lock
+                    yield self._moment(w, "error, the request is late, sent again", "late"), later
+                    continue
                 yield self._moment(w, "error, the request is late", "late"), self._unknown(later, n, w)
             else:
                 yield from self._reacts(applied._replace(faults=s.faults - 1), n, w, fault, reaction)

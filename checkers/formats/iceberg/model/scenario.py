@@ -84,7 +84,7 @@ def scenario(
         "operations": steps,
         "anomalies": [] if anomaly is None else [_SAID_BY_CHECKERS.get(anomaly, anomaly)],
         "allow": _BESIDE_UPKEEP.get(anomaly or "", []),
-        "final": {"t": "unreadable" if anomaly == MISSING else _ids(final)},
+        "final": {"t": _FINAL.get(anomaly or "", _ids(final))},
     }
     data = {key: value for key, value in data.items() if value != [] or key == "anomalies"}
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
@@ -129,7 +129,7 @@ def _way_step(
     o: ModelOperation, r: _Course, runs: Sequence[_Course], names: Mapping[int, str], partitions: int
 ) -> dict[str, Any]:
     """An operation of a scenario that goes its course ``r``."""
-    after = {names[x.n]: "held" for x in runs if x is not r and x.holds(r)}
+    after = {names[x.n]: "completed" if x.resent else "held" for x in runs if x is not r and x.holds(r)}
     after |= {names[x.n]: "completed" for x in runs if x.ends < r.begins and not r.holds(x)}
     hold = {names[x.n]: "completed" for x in runs if x is not r and r.holds(x)}
     step: dict[str, Any] = {"name": names[r.n], "writer": runs.index(r), "do": kind_of(o)}
@@ -165,9 +165,9 @@ def of_way(faulty: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, st
         return "", "a kind of operation writes in both modes, a table has one for each"
     names = {r.n: f"{o.kind}-{r.n + 1}" for o, r in zip(operations, runs, strict=True)}
     steps = [_way_step(o, r, runs, names, faulty.bound.partitions) for o, r in zip(operations, runs, strict=True)]
-    named = (
-        "replay/missing-file" if anomaly == MISSING else anomaly if faulty.catalog.compares else "pointer/lost-update"
-    )
+    # Who does not compare overwrites what came between; who has sent its request twice sets the table back to what it was told is there.
+    kept = faulty.catalog.compares or any(r.resent for r in runs)
+    named = "replay/missing-file" if anomaly == MISSING else anomaly if kept else "pointer/lost-update"
     properties = {"commit.retry.min-wait-ms": "10", "commit.retry.num-retries": str(faulty.retries)}
     properties |= {f"write.{kind}.mode": mode for kind, mode in sorted(modes)}
     data = {
@@ -196,10 +196,14 @@ def of_way(faulty: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, st
 
 _SAID_BY_CHECKERS = {MISSING: "replay/missing-file", "lost-tag": "vanished-ref"}
 """Promise of the model → what the checkers call it, if that is another name."""
+_FINAL: Mapping[str, str] = {MISSING: "unreadable", "position-deletes-in-v3": "unchecked"}
+"""What a broken promise leaves, where the model does not have the rows: who reads version 3 takes a file's vector, and no position deletes
+beside it."""
 _BESIDE_UPKEEP: Mapping[str, list[str]] = {
     MISSING: ["metadata/missing-file"],
     "lost-commit": ["retention", "vanished-ref"],
     "lost-tag": ["retention"],
+    "position-deletes-in-v3": ["wrong-rows", "nonlinearizable"],
 }
 """What the checkers may say of the same events."""
 _UPKEEP_ARGUMENTS: Mapping[str, dict[str, Any]] = {
@@ -245,7 +249,12 @@ class _Course:
         else:
             later = [place for place, _ in own[asked + 1 :]] or [p for p, m in enumerate(way) if m.op == BY_CATALOG]
             self.held, self.free = own[asked][0], later[0] if later else len(way)
-        self.applied = own[asked][0]
+        again = [place for place, m in own[asked + 1 :] if m.words.startswith("applied")]
+        self.resent = self.fault == "late" and bool(again)
+        """Whether its client sends the request again at once, and has an answer to that while the first copy is under way."""
+        self.applied = again[0] if self.resent else own[asked][0]
+        if self.resent:
+            self.free = next((place for place, m in enumerate(way) if m.op == BY_CATALOG), len(way))
         self.begins = own[min(1, len(own) - 1)][0]  # its refresh
         if operations[self.operation].at_commit:  # it has no scan of its own
             self.scans = self.begins

@@ -34,6 +34,7 @@ from checkers.conflicts.validations import (
     metadata_rules,
     refusals,
     rules_beside_metadata,
+    rules_of_server,
 )
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.model import properties
@@ -170,7 +171,7 @@ class UpkeepBranch:
             wanted.rules, merge_on_read=bool(done.deletes), format_version=then.format_version
         )
         wanted = replace(wanted, rules=self._with(o, rules), scanned=then.main)
-        if self._refused(wanted, scan):
+        if self._refused(wanted, scan) or self._refused_by_server(o, wanted, scan):
             return None
         n = len(self.entries) + 1
         made = ModelSnapshot(now.main, committed(self.made[now.main].table, done), done, o, then.main, n)
@@ -197,6 +198,14 @@ class UpkeepBranch:
         if main is None:  # what is not known as history refuses by the rule for it
             files = []
         found = refusals(wanted, [*self.effects[scan:], *files], self.live)
+        self.out.fired.update(found)
+        return bool(found)
+
+    def _refused_by_server(self, o: ModelOperation, wanted: PendingCommit, scan: int) -> bool:
+        """Where the operation did not see what came last, since nothing made it try again."""
+        asked = replace(wanted, rules=self._with(o, rules_of_server(self.bound.compares)))
+        seen = len(self.entries) if o.at_commit else self.refreshed(scan)
+        found = refusals(asked, self.effects[seen:], self.live)
         self.out.fired.update(found)
         return bool(found)
 
@@ -502,11 +511,13 @@ def rules_with_upkeep(bound: Bound) -> set[Rule]:
             rules = rules_of_kind(o, serializable=bound.serializable, format_version=version)
             merge_on_read = o.mode == "merge-on-read"
             every = rules_beside_metadata(rules, merge_on_read=merge_on_read, format_version=version)
+            every = (*every, *(() if o.at_commit else rules_of_server(bound.compares)))
             found.update(r for r in every if r not in bound.lacks(o))
     needs: dict[Rule, set[str]] = {
         "history": {"rollback", "expire-snapshots"},
         "scanned snapshot": {"expire-snapshots"},
         "format version": {"upgrade"},
+        "row ids": {"upgrade"},
         "target snapshot": {"expire-snapshots"},
         "retained refs": {"rollback", "create-tag"},
     }
