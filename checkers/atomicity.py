@@ -225,7 +225,7 @@ class _Transfers:
         t = self.tables[lacks]
         traces = [c for c in t.commits.get(o.op, ()) if c.snapshot_id not in t.position]
         text = (
-            f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}{_why(o)}. Main of {has} has its "
+            f"the {explain.operation(o)} was invoked at {explain.s(o.start)} and {explain.outcome(o)}{_why(o)}. Main of {has} has its "
             f"{', '.join(map(explain.snapshot, commits))}, and main of {lacks} has nothing of it"
         )
         if traces and x.fates[lacks] == "dropped":
@@ -367,7 +367,7 @@ class _Transfers:
             "fractured-read",
             self.checker,
             other,
-            f"the {explain.operation(o)} of {own} was invoked at {explain.ms(o.start)} and found {found}. Yet {has} has there the "
+            f"the {explain.operation(o)} of {own} was invoked at {explain.s(o.start)} and found {found}. Yet {has} has there the "
             f"{explain.operation(transfer)}, {explain.listing(map(explain.snapshot, commits[has]))}, and {lacks} has not: its part of it is "
             f"{later}. A transfer is one operation: who sees it in one table must see it in the other.{more}",
             ops=(o.op, *broken[:8]),

@@ -101,7 +101,7 @@ class Liveness(RunChecker):
         for w in judge.windows:
             if not w.healed:
                 verdict.doubt(
-                    f"{w.name}, on since {explain.ms(w.start)}, was never healed: what came after it cannot be judged"
+                    f"{w.name}, on since {explain.s(w.start)}, was never healed: what came after it cannot be judged"
                 )
         for late in judge.late(verdict, evidence):
             others = judge.witnesses(late)
@@ -121,7 +121,7 @@ class Liveness(RunChecker):
                 continue
             if stall.end >= end and not evidence.complete:
                 verdict.doubt(
-                    f"nothing was acknowledged from {explain.ms(stall.start)} to the end, where the run was cut short"
+                    f"nothing was acknowledged from {explain.s(stall.start)} to the end, where the run was cut short"
                 )
             else:
                 verdict.anomalies.append(self._stall(stall, judge))
@@ -197,19 +197,19 @@ class Liveness(RunChecker):
         if late.answered:
             assert o.completed is not None
             text = (
-                f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, though it had to end by "
-                f"{explain.ms(late.deadline)}: {timeout:g} s and {self.slack:g} s of slack after its invocation, or after the last fault "
+                f"the {explain.operation(o)} was invoked at {explain.s(o.start)} and {explain.outcome(o)}, though it had to end by "
+                f"{explain.s(late.deadline)}: {timeout:g} s and {self.slack:g} s of slack after its invocation, or after the last fault "
                 f"that can have held it up was healed. {met}, so it is not the machine that was slow."
             )
         else:
             overdue = (
                 "there was no answer"
                 if o.completed is None
-                else f"the harness gave up waiting at {explain.ms(o.completed.time)}"
+                else f"the harness gave up waiting at {explain.s(o.completed.time)}"
             )
             text = (
-                f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and neither committed nor aborted by "
-                f"{explain.ms(late.deadline)}: {overdue}, and the table log has no snapshot of it. No fault held it up, and {met}."
+                f"the {explain.operation(o)} was invoked at {explain.s(o.start)} and neither committed nor aborted by "
+                f"{explain.s(late.deadline)}: {overdue}, and the table log has no snapshot of it. No fault held it up, and {met}."
             )
         return Anomaly(
             "overdue-operation" if late.answered else "stuck-operation",
@@ -232,8 +232,8 @@ class Liveness(RunChecker):
             "no-progress",
             self.name,
             None,
-            f"from {explain.ms(stall.start)} to {explain.ms(stall.end)} no operation was acknowledged and no fault was on, though for "
-            f"{explain.ms(stall.working)} of that at least one was under way ({explain.listing(o.op for o in ops)}; {aborted} of "
+            f"from {explain.s(stall.start)} to {explain.s(stall.end)} no operation was acknowledged and no fault was on, though for "
+            f"{explain.s(stall.working)} of that at least one was under way ({explain.listing(o.op for o in ops)}; {aborted} of "
             f"{len(ops)} failed). That is longer than {self.progress:g} s: the writers are stuck, or keep aborting each other.",
             ops=tuple(o.op for o in ops[:20]),
             events=tuple(i for o in ops[:20] for i in o.indices),

@@ -79,7 +79,7 @@ class Meaning:
 
     @property
     def repair(self) -> str:
-        """What to do now with the table, whatever the run; empty: that depends on the run (``checkers.judge.repair``)."""
+        """What to do now with ``{tables}``, whatever the run; empty: that depends on the run (``checkers.judge.repair``)."""
         return _REPAIRS.get(self.remedy, "")
 
     sentence: str
@@ -116,14 +116,19 @@ _FILES = (
 )
 _METADATA = "Report it to whoever made the later of the two versions, and let another client commit to the table until it is mended."
 _READER = "Turn the reader's cache off, or ask the catalog again before each read."
-_FORMAT = "Report it to the maker of the engine that wrote the files, and let another engine write to the table until it is mended."
+_FORMAT = (
+    "Let another engine write to the table until the engine that wrote the files is mended, and report it to its maker."
+)
 _LOG = "Report it to the maker of the engine that wrote the versions, and let another one write to the table until it is mended."
 _LOG_STORE = "Use a log store that lets one writer make a version (docs/formats.md), for every client of the table."
 _REPAIRS: Mapping[str, str] = {
     _REBUILD: "Roll back to the last snapshot before it, or rewrite the rows; keep the old metadata files until that is done.",
     _FILES: "Restore the file if the store keeps versions; else remove its entry.",
     _METADATA: "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them.",
-    _FORMAT: "Copy the tables with an engine that follows the specification (in Spark `CREATE TABLE … AS SELECT`): old snapshots stay wrong.",
+    _FORMAT: (
+        "Copy {tables} with an engine that follows the specification: make a table of the same schema, partitions and properties, "
+        "`INSERT INTO … SELECT * FROM …`, compare the counts, swap the names. Do not go back to the old snapshots: they stay wrong."
+    ),
     _LOG: "Compare the versions that the card names; RESTORE the table to the last version before them.",
 }
 """What keeps it from happening again → what to do now with the table."""
@@ -1116,6 +1121,7 @@ is wrong (:mod:`checkers.judge.stories`)."""
 
 _COMPUTED = "What it wrote was computed without that: the rows{of} are those of no order of the two."
 _IN_ROWS: Mapping[str, str] = {
+    "missing-file": "Reads of the snapshots{of} that need the file fail; those of others do not.",
     "false-failure": "Its rows{of} are there; whoever runs it again writes them twice.",
     "duplicate-commit": "Queries{of} return its rows twice.",
     "undelete": "Queries{of} still return the row that it deleted.",

@@ -194,13 +194,14 @@ class _TableSwaps:
     def _lost_update(self, place: str, swaps: list[PointerSwap]) -> Anomaly:
         n = self._chain.get(place)
         version = _file(place) if n is None else f"{format_of(self._log).version} {n} ({_file(place)})"
-        answers = explain.listing(f"{self._who(s)}, answered {s.answer} at {explain.ms(s.end)}" for s in swaps)
+        swaps = sorted(swaps, key=lambda s: s.end)
+        answers = explain.listing(f"{self._who(s)}, answered {s.answer} at {explain.s(s.end)}" for s in swaps)
         if swaps[0].names_place:
-            swaps = sorted(swaps, key=lambda s: s.end)  # the file holds the last one answered
             lost = swaps[:-1]
+            others = "the other was" if len(lost) == 1 else "the others were"
             text = (
-                f"a lost update of the table's pointer: {len(swaps)} commits wrote the same file, {version}, and each was accepted: {answers}. "
-                "The file holds the last one; what the others were told is committed is gone. A writer looks whether the next version is free, "
+                f"a lost update: {len(swaps)} commits wrote the same file, {version}, and each was accepted: {answers}. "
+                f"The file holds the last one; what {others} told is committed is gone. A writer looks whether the next version is free, "
                 "and then takes it, in two steps: another one came between."
             )
         else:
@@ -242,8 +243,8 @@ class _TableSwaps:
                 "lost-swap",
                 self._checker,
                 self._log.table,
-                f"the catalog accepted {self._who(s)}{base}: it answered {s.answer} at {explain.ms(s.end)}. Yet none of the "
-                f"{len(self._log.metadata)} versions that the pointer had up to {explain.ms(until)} is that file.",
+                f"the catalog accepted {self._who(s)}{base}: it answered {s.answer} at {explain.s(s.end)}. Yet none of the "
+                f"{len(self._log.metadata)} versions that the pointer had up to {explain.s(until)} is that file.",
                 ops=ops,
                 events=self._events(ops),
                 files=(s.new,) if s.base is None else (s.base, s.new),
@@ -266,15 +267,15 @@ class _TableSwaps:
             where = f"moves main there from snapshot {c.base} for it"
         assert self._log.captured_until is not None
         text = (
-            f"the catalog server answered {c.answer} at {explain.ms(c.end)} to {c.what} of {self._owner(c)}, which "
+            f"the catalog server answered {c.answer} at {explain.s(c.end)} to {c.what} of {self._owner(c)}, which "
             f"{'adds' if c.main is None else 'puts main at'} snapshot {u.snapshot}{on}. Yet none of the {versions} metadata versions up to "
-            f"{explain.ms(self._log.captured_until)} {where}: the server acknowledged a commit that it did not make. The client cannot know."
+            f"{explain.s(self._log.captured_until)} {where}: the server acknowledged a commit that it did not make. The client cannot know."
         )
         if u.rival is not None and u.rival is not c:
             rival = self._operations.get(u.rival.op or "")
             other = "another request" if rival is None else f"the {explain.operation(rival)}"
             text += (
-                f" It accepted {other} in place of the same snapshot, too (answered {u.rival.answer} at {explain.ms(u.rival.end)}), and made "
+                f" It accepted {other} in place of the same snapshot, too (answered {u.rival.answer} at {explain.s(u.rival.end)}), and made "
                 "that one; it must refuse the other with 409."
             )
         ops = tuple(dict.fromkeys(op for op in (c.op, u.rival.op if u.rival is not None else None) if op is not None))
@@ -306,9 +307,9 @@ class _TableSwaps:
                 "lost-swap",
                 self._checker,
                 self._log.table,
-                f"the catalog server answered {c.answer} at {explain.ms(c.end)} to {c.what} of {self._owner(c)}, which puts the ref "
+                f"the catalog server answered {c.answer} at {explain.s(c.end)} to {c.what} of {self._owner(c)}, which puts the ref "
                 f"{lost.name} at snapshot {lost.snapshot}. Yet none of the {len(self._log.metadata)} metadata versions up to "
-                f"{explain.ms(until)} {what}: the server acknowledged a commit that it did not make. The client cannot know.",
+                f"{explain.s(until)} {what}: the server acknowledged a commit that it did not make. The client cannot know.",
                 ops=ops,
                 events=self._events(ops),
                 snapshots=(lost.snapshot,),
@@ -331,7 +332,7 @@ class _TableSwaps:
                 continue  # told as lost
             yield self._make(
                 "unknown-base",
-                f"the catalog accepted {self._who(s)} in place of {_file(s.base)}: it answered {s.answer} at {explain.ms(s.end)}. Yet none of "
+                f"the catalog accepted {self._who(s)} in place of {_file(s.base)}: it answered {s.answer} at {explain.s(s.end)}. Yet none of "
                 f"the {len(self._log.metadata)} versions that the pointer had is {_file(s.base)}, and no accepted swap put it there: what "
                 "was replaced is not what the swap was based on.",
                 (s,),
@@ -354,7 +355,7 @@ class _TableSwaps:
             yield self._make(
                 "unknown-base",
                 f"the catalog accepted {self._who(s)} in place of {_file(s.base or '')}, version {base}: it answered {s.answer} at "
-                f"{explain.ms(s.end)}. Yet the new file is version {n}, and before it the pointer named version {last.n}, "
+                f"{explain.s(s.end)}. Yet the new file is version {n}, and before it the pointer named version {last.n}, "
                 f"{_file(last.location)}: what the swap replaced was not current any more.",
                 (s,),
             )
@@ -388,7 +389,7 @@ class _TableSwaps:
                 self._checker,
                 self._log.table,
                 f"the catalog accepted {c.what} of {self._owner(c)}, which puts main at snapshot {c.main} in place of snapshot {c.base}: it "
-                f"answered {c.answer} at {explain.ms(c.end)}. Yet main went to {c.main} from "
+                f"answered {c.answer} at {explain.s(c.end)}. Yet main went to {c.main} from "
                 f"{'no snapshot' if before.current is None else f'snapshot {before.current}'}, in metadata version {after.n}: what was "
                 "replaced is not what the request was based on.",
                 ops=ops,
@@ -409,7 +410,7 @@ class _TableSwaps:
                 yield self._make(
                     "swap-order",
                     f"the catalog accepted {self._who(early)}, version {m} of the pointer's history, and answered {early.answer} at "
-                    f"{explain.ms(early.end)}. Only then, at {explain.ms(s.time)}, it was asked for {self._who(s)}, and accepted it. Yet that "
+                    f"{explain.s(early.end)}. Only then, at {explain.s(s.time)}, it was asked for {self._who(s)}, and accepted it. Yet that "
                     f"is version {n}, so the pointer was there before.",
                     (early, s),
                 )
@@ -426,10 +427,10 @@ class _TableSwaps:
             early = s.end < start or (s.time < start and s.writer is not None)
             if not early and not (o.type == "ok" and done is not None and s.time > done.time):
                 continue
-            asked = f"the catalog was asked for {self._who(s)} at {explain.ms(s.time)}, and accepted it (it answered {s.answer})"
+            asked = f"the catalog was asked for {self._who(s)} at {explain.s(s.time)}, and accepted it (it answered {s.answer})"
             if early:
                 yield self._make(
-                    "swap-time", f"{asked}. Yet the operation was invoked only at {explain.ms(o.start)}.", (s,)
+                    "swap-time", f"{asked}. Yet the operation was invoked only at {explain.s(o.start)}.", (s,)
                 )
             else:
                 yield self._make(
@@ -451,7 +452,7 @@ class _TableSwaps:
             names = explain.listing(explain.operation(self._operations[op]) for op in makers if op is not None)
             yield self._make(
                 "foreign-swap",
-                f"the catalog accepted {self._who(s)}: it answered {s.answer} at {explain.ms(s.end)}. Yet that file, metadata version {n}, "
+                f"the catalog accepted {self._who(s)}: it answered {s.answer} at {explain.s(s.end)}. Yet that file, metadata version {n}, "
                 f"adds the snapshot of {names}: one commit, and two operations that made it.",
                 (s,),
                 tuple(op for op in makers if op is not None),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from checkers.formats.iceberg.metadata.rules import SPEC_RULES, SpecRule
 from checkers.isolation import levels
 from checkers.judge.check import ALL
+from checkers.judge.repair import RepairStep, repair_words
 from checkers.names import Harm, Meaning, meaning, without_suffixes
 from workloads.file import scenario
 from workloads.file.scenario import Scenario
@@ -51,7 +52,8 @@ class Explained:
             yield "for example", f"{self.meaning.example}."
         yield "harm", f"{self.meaning.harm}"
         yield "usually at fault", f"{self.meaning.culprit}"
-        yield "what to do", " ".join(filter(None, (self.meaning.repair, self.meaning.remedy)))
+        now = repair_words([RepairStep(self.meaning.repair)])
+        yield "what to do", f"{now} {self.meaning.remedy}".lstrip()
         if self.rule is not None:
             yield "the rule", f"{self.rule.promise} ({self.rule.section})"
         yield (

@@ -51,7 +51,7 @@ def duplicate(t: Timeline, o: Operation, on_main: list[Commit]) -> Anomaly:
     """An operation with more than one snapshot on main."""
     which = ", ".join(explain.snapshot(c) for c in on_main)
     text = (
-        f"the {explain.operation(o)} was invoked once, at {explain.ms(o.start)}, and {explain.outcome(o)}, yet main has "
+        f"the {explain.operation(o)} was invoked once, at {explain.s(o.start)}, and {explain.outcome(o)}, yet main has "
         f"{len(on_main)} snapshots of it: {which}. A statement commits at most once."
     )
     return anomaly("duplicate-commit", t, text, [o], on_main, keys=keys(t, on_main))
@@ -149,7 +149,7 @@ def lost_rollback(t: Timeline, o: Operation) -> Anomaly:
     """An acknowledged rollback that had no effect."""
     target = set_back_to(o)
     text = (
-        f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, so main was at snapshot {target} "
+        f"the {explain.operation(o)} was invoked at {explain.s(o.start)} and {explain.outcome(o)}, so main was at snapshot {target} "
         f"some time in between; yet in none of the {len(t.log.metadata)} metadata versions that can have been current then it was."
     )
     return replace(anomaly("lost-rollback", t, text, [o]), snapshots=(target,) if target in t.snapshots else ())
@@ -166,9 +166,9 @@ def never_seen(w: AcknowledgedWrite, blame: Blame) -> Anomaly:
         else f"though its answer {json.dumps(o.result)} says that it replaced files"
     )
     text = (
-        f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, yet no snapshot of it was ever seen: "
+        f"the {explain.operation(o)} was invoked at {explain.s(o.start)} and {explain.outcome(o)}, yet no snapshot of it was ever seen: "
         f"none of the {len(t.log.commits)} snapshots in the {len(t.log.metadata)} {table_format.version}s read up to "
-        f"{explain.ms(t.seen_until)} {'is its' if o.mixed else 'names it'}, {why}.{blame.words(o, table_format.decides)}"
+        f"{explain.s(t.seen_until)} {'is its' if o.mixed else 'names it'}, {why}.{blame.words(o, table_format.decides)}"
     )
     ids = ids_named(o, t.spec)[: explain.MOST_KEYS]
     return anomaly("lost-commit", t, text, [o], keys=ids, evidence={"seen": False, **blame.evidence(o)})
@@ -179,7 +179,7 @@ def wrong_result(t: Timeline, o: Operation, wrong: list[str]) -> Anomaly:
     commits = t.commits.get(o.op, [])
     made = f" (it made {explain.listing(explain.snapshot(c) for c in commits)})" if commits else ""
     text = (
-        f"the {explain.operation(o)}, invoked at {explain.ms(o.start)} and {explain.outcome(o)}, answered {json.dumps(o.result)}: "
+        f"the {explain.operation(o)}, invoked at {explain.s(o.start)} and {explain.outcome(o)}, answered {json.dumps(o.result)}: "
         f"{'; '.join(wrong)}{made}."
     )
     return anomaly("wrong-result", t, text, [o], commits)
@@ -187,7 +187,7 @@ def wrong_result(t: Timeline, o: Operation, wrong: list[str]) -> Anomaly:
 
 def stale_pointer(t: Timeline, s: StaleCapture) -> Anomaly:
     """The catalog named an older version than it had to."""
-    time = explain.ms(s.capture.time)
+    time = explain.s(s.capture.time)
     text = f"the catalog was asked for the table at {time} or later and named metadata version {s.shown.n} ({s.shown.location})"
     if s.operation is not None and s.commit is not None:
         more = f", as {s.more} more commits acknowledged before" if s.more else ""
@@ -203,7 +203,7 @@ def stale_pointer(t: Timeline, s: StaleCapture) -> Anomaly:
 def lost_table(t: Timeline, last: Capture) -> Anomaly:
     """The catalog has no table at the end."""
     text = (
-        f"the catalog had no table {t.log.identifier} when the table log was read last, at {explain.ms(last.time)}, "
+        f"the catalog had no table {t.log.identifier} when the table log was read last, at {explain.s(last.time)}, "
         f"though it had pointed at {t.log.metadata[-1].location} before and no operation dropped it."
     )
     return anomaly("lost-table", t, text, [], files=(t.log.metadata[-1].location,))
@@ -214,7 +214,7 @@ def without_table(t: Timeline, capture: Capture, found: Capture | None, proof: O
     reasons = [f"the {explain.operation(proof)} had been {explain.outcome(proof)}"] if proof is not None else []
     reasons += [f"it had pointed at {found.metadata} before"] if found is not None else []
     text = (
-        f"the catalog had no table {t.log.identifier} when the table log was read at {explain.ms(capture.time)}, though "
+        f"the catalog had no table {t.log.identifier} when the table log was read at {explain.s(capture.time)}, though "
         f"{' and '.join(reasons)}; later it had the table again, and no operation dropped it."
     )
     return anomaly(

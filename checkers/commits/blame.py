@@ -61,8 +61,12 @@ class Blame:
         if o.op in self.accepted:
             answer, time = self.accepted[o.op]
             return (
-                f" Its commit was sent, and {decides or 'the catalog server'} answered {answer} at {explain.ms(time)}: "
-                f"{decides or 'the server'} acknowledged a commit that no version has, and {explain.engine(o)} could not know."
+                f" Its commit was sent, and {decides or 'the catalog server'} answered {answer} at {explain.s(time)}: "
+                + (
+                    f"{explain.engine(o)} was told that it is made, and no version has it."
+                    if decides
+                    else f"the server acknowledged a commit that no version has, and {explain.engine(o)} could not know."
+                )
             )
         return ""
 

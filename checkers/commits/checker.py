@@ -183,7 +183,7 @@ def _known_so_far(t: Timeline, f: _Findings) -> None:
     strange = of_no_version(t)
     if strange:
         f.doubt(
-            f"the catalog's pointer named {strange[0].metadata} at {explain.ms(strange[0].time)}"
+            f"the catalog's pointer named {strange[0].metadata} at {explain.s(strange[0].time)}"
             f"{f' (and {len(strange) - 1} more such files)' if len(strange) > 1 else ''}, which is none of the log's versions: what "
             "that version showed was not judged"
         )

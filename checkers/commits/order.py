@@ -31,10 +31,10 @@ def out_of_order(t: Timeline) -> Iterator[Anomaly]:
         sentences = (
             f"main has {explain.snapshot(early)} of the {explain.operation(second)} before {explain.snapshot(late)} of the "
             f"{explain.operation(first)}; yet the latter was {explain.outcome(first)}, before the former was invoked at "
-            f"{explain.ms(second.start)}, so its snapshot must come first."
+            f"{explain.s(second.start)}, so its snapshot must come first."
             if inserted
             else f"the {explain.operation(first)} was {explain.outcome(first)}, before the {explain.operation(second)} was invoked at "
-            f"{explain.ms(second.start)}, so its snapshot must come first; yet main has {explain.snapshot(early)} of the second "
+            f"{explain.s(second.start)}, so its snapshot must come first; yet main has {explain.snapshot(early)} of the second "
             f"before {explain.snapshot(late)} of the first."
         )
         more = f" The same holds of {count - 1} more operations between the two." if count > 1 else ""

@@ -419,8 +419,8 @@ class TableGraph:
             assert a.operation is not None and b.operation is not None
             done = a.operation.completed
             return kind, (
-                f"{{before}} was acknowledged at {explain.ms(done.time if done is not None else 0)} and {{after}} invoked at "
-                f"{explain.ms(b.operation.start)}"
+                f"{{before}} was acknowledged at {explain.s(done.time if done is not None else 0)} and {{after}} invoked at "
+                f"{explain.s(b.operation.start)}"
             )
         thing = self._names[key]
         x = self._objects[thing]

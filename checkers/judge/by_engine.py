@@ -13,6 +13,7 @@ from checkers.evidence.tablelog import TableLog
 from checkers.judge.culprits import CATALOG, SERVER
 from checkers.judge.known import SERVER_TITLES
 from checkers.judge.stories import Story
+from checkers.timeline import explain
 from workloads.engines.engines import ENGINES
 from workloads.tables import TableFormatName
 
@@ -65,8 +66,7 @@ def named(who: str, engine: str, versions: Mapping[str, str], catalog: str = "")
     if who in (SERVER, CATALOG) and catalog:
         return f"{who} ({_server(catalog, versions)})"
     version = version_of(engine, versions) if engine else _of_format(who, versions)
-    title = ENGINES[engine].title if engine in ENGINES else engine
-    return who if not version else version if who == title else f"{who} ({version})"
+    return who if not version else version if who == explain.title(engine) else f"{who} ({version})"
 
 
 def by_engine(

@@ -74,7 +74,7 @@ def done_by(
     answered = any(a.evidence.get("culprit") == "server" or pointer.ANSWER in a.evidence for a in group)
     moved = any(a.checker == pointer.Pointer.name and meant(a.name) is Culprit.CATALOG for a in group)
     if answered or moved:
-        return DoneBy(server, how=_accepted(group, facts, operations))
+        return DoneBy(server, how=_accepted(group, facts, operations, of))
     name = lead[0].name if lead else ""
     at_fault = [op for a in lead for op in sorted(facts.at_fault(a))] or [op for a in lead for op in a.ops[:1]]
     o = next((operations[op] for op in at_fault if op in operations), None)
@@ -89,7 +89,7 @@ def done_by(
         and not cleaned
         and all(operations[op].type == "fail" for op in at_fault if op in operations)
     ):
-        how = f"believed that its commit had failed, though it was made{_DELETED}"
+        how = f"did not learn that its commit was made{_DELETED}"
     if name == "lost-commit" and all(map(facts.set_back, lead)) and o.f in KINDS and KINDS[o.f].changes_rows:
         how = "sent a commit again that was made already, which set the table back to it"
     if how and not of.decides:
@@ -112,7 +112,9 @@ def _brought_back(log: TableLog, o: Operation, lead: Sequence[Anomaly]) -> str:
     return "wrote these rows again" if all(x.by is None for x in added) else ""
 
 
-def _accepted(group: Sequence[Anomaly], facts: Facts, operations: Mapping[str, Operation]) -> str:
+def _accepted(
+    group: Sequence[Anomaly], facts: Facts, operations: Mapping[str, Operation], of: TableFormat[Any, Any]
+) -> str:
     """How a server lost a commit: it answered that it made it, or made another one on the same version."""
     answers = dict.fromkeys(str(a.evidence[pointer.ANSWER]) for a in group if pointer.ANSWER in a.evidence)
     lost = sorted({op for a in group for op in facts.lost(a)})
@@ -122,7 +124,7 @@ def _accepted(group: Sequence[Anomaly], facts: Facts, operations: Mapping[str, O
         taken = any(facts.instead(a) for a in group)
         return f"{said}: another commit had taken its place" if taken else said
     if any(facts.instead(a) for a in group):
-        return "accepted two commits on the same version of the table, and one took the place of the other"
+        return of.two_made
     return "acknowledged a commit that no version of the table has" if any(_unmade(a) for a in group) else ""
 
 
@@ -141,10 +143,10 @@ def _believed(name: str, group: Sequence[Anomaly], cleaned: bool) -> str:
     if name == "duplicate-commit":
         return "sent a commit again that was made already"
     gone = not cleaned and any(a.name in MISSING for a in group)
-    return f"lost the answer to its commit, and reported it as failed though it was made{_DELETED if gone else ''}"
+    return f"did not learn that its commit was made{', ' if gone else ' and '}reported it as failed{_DELETED if gone else ''}"
 
 
-_DELETED = ", and deleted its files, which the table needs"
+_DELETED = ", and deleted its files, which snapshots of the table need"
 
 
 def meant(name: str) -> Culprit | None:

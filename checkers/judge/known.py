@@ -117,6 +117,7 @@ class KnownDefect:
         anomalies: that it shows.
         remedy: what a user can do about it; empty if nothing is known.
         headline: what happens in it, in plain words.
+        affected: releases that have it.
     """
 
     scenario: str
@@ -124,6 +125,7 @@ class KnownDefect:
     anomalies: tuple[str, ...]
     remedy: str = ""
     headline: str = ""
+    affected: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -151,7 +153,12 @@ def known_defects(
         shown, rest = _shown(s, found, beside)
         if shown and not rest and next(_unmet(s, ran, happened), None) is None:
             known = KnownDefect(
-                name, s["link"], tuple(sorted(_names_of(s))), s.get("remedy", ""), s.get("headline", "")
+                name,
+                s["link"],
+                tuple(sorted(_names_of(s))),
+                s.get("remedy", ""),
+                s.get("headline", ""),
+                s.get("affected", ""),
             )
             fits.append((-len(shown), happened.ends_otherwise(s), name, known))
     best = sorted(fits, key=lambda f: f[:3])
@@ -223,6 +230,14 @@ def unlike(ran: RunFacts, found: Sequence[Anomaly], evidence: Evidence, beside: 
     return f"the scenario {best[1]} is most like it ({asks(best[1])}), but {what}"
 
 
+WITHOUT_FAULT = "without a fault"
+
+
+def needs_fault(scenario: str) -> bool:
+    """Whether a scenario shows its defect by a fault; also if the library does not have it."""
+    return not asks(scenario).endswith(WITHOUT_FAULT)
+
+
 def asks(scenario: str) -> str:
     """What a scenario is about, in words: catalogs, engines and faults; empty if the library does not have it."""
     s = _library(LIBRARY).get(scenario)
@@ -230,7 +245,7 @@ def asks(scenario: str) -> str:
         return ""
     engines = [ENGINES[name].title for name in dict.fromkeys(engine for _, engine in _executed(s))]
     faults = [f"while {_struck(*fault)}" for fault in sorted(_faults_of(s))]
-    return f"{_catalogs(s)}, {_listed(engines)}, {' and '.join(faults) or 'without a fault'}"
+    return f"{_catalogs(s)}, {_listed(engines)}, {' and '.join(faults) or WITHOUT_FAULT}"
 
 
 def _plain(names: Iterable[str]) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit, Metadata, Row, TableLog
-from checkers.names import meaning
+from checkers.names import Harm, meaning
 from checkers.timeline import explain
 from workloads.operations.kinds import KINDS
 
@@ -20,77 +21,97 @@ THIS_CARD = "this card"
 """Where the statements of the operations are."""
 
 
+class Repair(IntEnum):
+    """What a step does, in the order in which a table is mended.
+
+    Nobody may write meanwhile, nor make the harm again. A table's rows can be mended only where somebody can read it; a commit is brought back
+    before statements run that build on it; rows that should not be there go before statements write them again; and what else is wrong is
+    rewritten with the right rows.
+    """
+
+    STOP, RESTORE, SET_BACK, MOVE, BRING_BACK, REMOVE, LEAVE, RUN_AGAIN, REWRITE = range(9)
+
+
 @dataclass(frozen=True, slots=True)
 class RepairStep:
     """One thing to do now.
 
     Attributes:
-        text: what to do, in sentences. ``{ops}`` and ``{ids}`` stand for the operations and the rows, ``{card}`` for where the statements are,
+        text: what to do, in sentences. ``{ops}``, ``{ids}`` and ``{tables}`` stand for these, ``{card}`` for where the statements are,
             ``{it}`` and ``{its}`` for the operations again. Steps of one text are one step (:func:`merged`).
+        does: its place among the steps.
         ops: operations whose statements a person needs, or must not run; in the order of the history.
-        keys: ids of rows.
-        note: what to know before, about these rows alone.
-        changed: those of ``ops`` whose rows others have written since.
+        keys: rows, each with its table (empty: nobody knows it) and id.
+        tables: names of the tables.
+        notes: what to know before of each operation: its id, a colon, and a sentence.
     """
 
     text: str
+    does: Repair = Repair.REWRITE
     ops: tuple[str, ...] = ()
-    keys: tuple[int, ...] = ()
-    note: str = ""
-    changed: tuple[str, ...] = ()
+    keys: tuple[tuple[str, int], ...] = ()
+    tables: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def words(self, card: str = THIS_CARD) -> str:
-        """The sentences."""
+        """What to do, with the notes."""
+        return " ".join((self.sentence(card), *self.notes))
+
+    def sentence(self, card: str = THIS_CARD) -> str:
+        """What to do."""
         one = len(self.ops) == 1
-        ids = f" ({'id' if len(self.keys) == 1 else 'ids'} {explain.listing(self.keys, _MOST)})" if self.keys else ""
         stands = {
             "{ops}": explain.listing(self.ops, _MOST),
-            "{ids}": ids,
+            "{ids}": f" ({'; '.join(self._ids())})" if self.keys else "",
+            "{tables}": explain.listing(self.tables, _MOST) or "the table",
             "{card}": card,
             "{it}": "it" if one else "them",
             "{its}": "its" if one else "their",
             "{was}": "was" if one else "were",
+            "{is}": "is" if one else "are",
             "{order}": "" if one else ", in this order",
             "{statements}": "its statement is" if one else "their statements are",
         }
         text = self.text
         for name, said in stands.items():
             text = text.replace(name, said)
-        return f"{text} {self.note}".rstrip()
+        return text
+
+    def _ids(self) -> Iterator[str]:
+        """``orders: ids 0, 12``, for each table."""
+        for table in dict.fromkeys(t for t, _ in self.keys):
+            ids = [k for t, k in self.keys if t == table]
+            named = f"{'id' if len(ids) == 1 else 'ids'} {explain.listing(ids, _MOST)}"
+            yield f"{table}: {named}" if table else named
 
 
 _MOST = 12
 """Operations or rows that a step names."""
 
 
-def merged(steps: Iterable[RepairStep]) -> list[RepairStep]:
-    """The steps of several stories, each text once; of their notes, only for which operations to look at the rows first."""
-    found: dict[str, RepairStep] = {}
-    for s in steps:
-        before = found.get(s.text, RepairStep(s.text))
-        found[s.text] = replace(
-            before,
-            ops=tuple(dict.fromkeys((*before.ops, *s.ops))),
-            keys=tuple(dict.fromkeys((*before.keys, *s.keys))),
-            changed=tuple(dict.fromkeys((*before.changed, *s.changed))),
-        )
-    return [replace(s, note=_look_first(s.ops, s.changed)) if s.changed else s for s in found.values()]
+def merged(steps: Iterable[RepairStep], order: Mapping[str, int] | None = None) -> list[RepairStep]:
+    """The steps of several stories in the order in which they mend, each text once.
+
+    Args:
+        order: operation → its place in the history; None: the operations stay as they are.
+    """
+    found: dict[str, list[RepairStep]] = {}
+    for s in sorted(steps, key=lambda s: s.does):
+        found.setdefault(s.text, []).append(s)
+    return [_together(these, order or {}) for these in found.values()]
 
 
-def _look_first(ops: Sequence[str], changed: Sequence[str]) -> str:
-    free = [op for op in ops if op not in changed]
-    safe = (
-        f"Safe to run as {'it is' if len(free) == 1 else 'they are'}: {explain.listing(free, _MOST)}. " if free else ""
+def _together(these: Sequence[RepairStep], order: Mapping[str, int]) -> RepairStep:
+    def place(said: str) -> int:
+        return order.get(said.partition(":")[0], len(order))
+
+    return replace(
+        these[0],
+        ops=tuple(sorted(dict.fromkeys(op for s in these for op in s.ops), key=place)),
+        keys=tuple(dict.fromkeys(k for s in these for k in s.keys)),
+        tables=tuple(dict.fromkeys(t for s in these for t in s.tables)),
+        notes=tuple(sorted(dict.fromkeys(n for s in these for n in s.notes), key=place)),
     )
-    its, it = ("its", "it") if len(changed) == 1 else ("their", "them")
-    why = f"rows of {its} ids were written later: to run {it} would overwrite, delete or double these"
-    return f"{safe}Check {'the others ' if free else ''}first, for {why}."
-
-
-def in_order(s: RepairStep, order: Mapping[str, int]) -> RepairStep:
-    """The step with its operations in an order: operation → its place."""
-    ops, changed = (tuple(sorted(these, key=lambda op: order.get(op, len(order)))) for these in (s.ops, s.changed))
-    return replace(s, ops=ops, changed=changed, note=_look_first(ops, changed) if changed else s.note)
 
 
 def repair_words(steps: Iterable[RepairStep], card: str = THIS_CARD) -> str:
@@ -107,44 +128,87 @@ def repair(
     *,
     unreadable: bool,
     engine: str = "",
-) -> Iterator[RepairStep]:
+    keys_of: Mapping[str, Sequence[int]] | None = None,
+) -> list[RepairStep]:
     """What to do now; nothing if the evidence does not say.
 
     Args:
         name: of the story.
         ops: whose commits are lost, or that did it.
         keys: ids of the rows.
+        keys_of: operation → those that are its own; None: all are.
         unreadable: nobody can read the table any more.
         engine: that did it; empty for none.
     """
-    if unreadable and log is not None:
+    steps = [*_steps(name, log, operations, ops, keys, unreadable=unreadable, engine=engine, keys_of=keys_of)]
+    if any(s.does is not Repair.LEAVE for s in steps):
+        steps.insert(0, RepairStep(_STOP, Repair.STOP, tables=(log.table,) if log is not None else ()))
+    return steps
+
+
+_STOP = (
+    "Stop the writers of {tables}, and the maintenance, which could remove files that are needed here, until all is done and it cannot happen "
+    "again (see “avoid it”)."
+)
+
+
+def _steps(
+    name: str,
+    log: TableLog | None,
+    operations: Mapping[str, Operation],
+    ops: Sequence[str],
+    keys: Sequence[int],
+    *,
+    unreadable: bool,
+    engine: str,
+    keys_of: Mapping[str, Sequence[int]] | None,
+) -> Iterator[RepairStep]:
+    rows = tuple((log.table if log is not None else "", k) for k in keys)
+    if unreadable and log is not None and last_readable(log) is not None:
+        yield RepairStep(_RESTORE, Repair.RESTORE)
         yield from _set_back(log, operations)
     if name == "lost-commit":
-        yield from _again(log, operations, ops, keys)
+        yield from _again(log, operations, {op: keys if keys_of is None else keys_of.get(op, ()) for op in ops})
     elif name == "false-failure" and not unreadable:
-        yield RepairStep("Do not run {ops} again: the table has {its} rows.", tuple(ops))
-    elif name in _AGAIN:
-        yield RepairStep(
-            _AGAIN[name].replace("{otherwise}", f", by another engine than {engine}" if engine else ""),
-            tuple(ops),
-            tuple(keys),
-        )
-    elif name == "missing-file" and not unreadable and log is not None and last_readable(log) is not None:
-        yield RepairStep(
-            "Restore the files, whose names are on {card}, if the store keeps versions; else set the table back."
-        )
+        yield RepairStep("Do not run {ops} again: the table has {its} rows.", Repair.LEAVE, tuple(ops))
+    elif name in _ROWS:
+        text, does = _ROWS[name]
+        otherwise = f", by another engine than {engine}" if engine else ""
+        yield RepairStep(text.replace("{otherwise}", otherwise), does, tuple(ops), rows)
+    elif name == "missing-file" and not unreadable and log is not None and (found := last_readable(log)) is not None:
+        if found[1] is log.metadata[-1]:
+            yield RepairStep(_OLDER, tables=(log.table,))
+            yield from _not_there(log, operations, ops)
+            return
+        yield RepairStep(_RESTORE, Repair.RESTORE)
         yield from _set_back(log, operations)
     elif not unreadable and (means := meaning(name)) is not None and means.repair:
-        yield RepairStep(means.repair)
+        does = Repair.SET_BACK if means.harm is Harm.UNREADABLE else Repair.REWRITE
+        yield RepairStep(means.repair, does, tables=(log.table,) if log is not None else ())
 
 
-_AGAIN: Mapping[str, str] = {
-    "undelete": "Run {ops} again while nothing else writes{ids}: the deleted rows are still there.",
-    "resurrected-row": "Delete the rows that came back{ids}{otherwise}; {card} shows them whole.",
-    "duplicate-commit": "Remove what {ops} wrote a second time{ids}.",
-    "duplicate-row": "Remove the second copy of each row{ids}.",
+_RESTORE = (
+    "If the store keeps versions, restore the files whose names are on {card}: then leave out all that is about going back; what was reported "
+    "as failed is in the table."
+)
+_OLDER = (
+    "{tables} can be read; only time travel to the snapshots on {card} needs the files that are gone. Restore them if the store keeps "
+    "versions; else expire these snapshots."
+)
+
+_ROWS: Mapping[str, tuple[str, Repair]] = {
+    "undelete": (
+        "Run {ops} again while nothing else writes{ids}: the deleted rows are still there.",
+        Repair.RUN_AGAIN,
+    ),
+    "resurrected-row": (
+        "Delete the rows that came back{ids}{otherwise}, by all their columns, for other rows may have these ids: {card} shows them whole.",
+        Repair.REMOVE,
+    ),
+    "duplicate-commit": ("Remove what {ops} wrote a second time{ids}.", Repair.REMOVE),
+    "duplicate-row": ("Remove the second copy of each row{ids}.", Repair.REMOVE),
 }
-"""Name → what mends it: what is in the table says that it is so."""
+"""Name → what mends its rows: what is in the table says that it is so."""
 
 
 def _gone(log: TableLog) -> frozenset[int]:
@@ -158,23 +222,25 @@ def _set_back(log: TableLog, operations: Mapping[str, Operation]) -> Iterator[Re
     if found is None:
         return
     c, m = found
-    state = f"snapshot {c.snapshot_id} ({c.label})"
-    how = f"The last readable state of {log.table} is {state}: {format_of(log).set_back(c, m, log.identifier)}."
+    of = format_of(log)
+    rows = _rows(log, c)
+    has = f", which has {explain.count(rows, 'row')}" if rows is not None else ""
+    state = f"the last readable state of {log.table}, snapshot {c.snapshot_id} ({c.label}{has})"
+    yield RepairStep(f"Go back to {state}: {of.set_back(c, m, log.identifier)}.", Repair.SET_BACK)
+    if of.set_back_note:
+        yield RepairStep(of.set_back_note, Repair.MOVE, tables=(log.table,))
     since = [x.op for x in _since(log, c) if x.op is not None]
     kept = tuple(op for op in since if op in operations and operations[op].type == "ok")
     others = tuple(op for op in since if op not in kept)
-    yield RepairStep(how if kept else how + _NONE_LOST)
     if kept:
-        yield RepairStep(_ACKNOWLEDGED, kept)
+        yield RepairStep(_KEPT, Repair.RUN_AGAIN, kept, tables=(log.table,))
     if others:
-        yield RepairStep(_NOT_ACKNOWLEDGED, others)
+        yield RepairStep(_OTHERS if kept else _NONE_KEPT + _OTHERS, Repair.RUN_AGAIN, others, tables=(log.table,))
 
 
-_ACKNOWLEDGED = "That state lacks {ops}, which {was} acknowledged: run {it} again there; {statements} on {card}."
-_NONE_LOST = " No acknowledged commit is lost by that."
-_NOT_ACKNOWLEDGED = (
-    "That state lacks {ops}, which {was} not acknowledged: run {it} again there only if you still want {its} rows."
-)
+_KEPT = "What {ops} did, acknowledged, is not in {tables} then: run {it} again{order}; {statements} on {card}."
+_NONE_KEPT = "No acknowledged commit is lost by going back. "
+_OTHERS = "{ops}: not acknowledged, and not there once you have gone back; run {it} again only if you still want {its} effect."
 
 
 def last_readable(log: TableLog) -> tuple[Commit, Metadata] | None:
@@ -189,37 +255,94 @@ def last_readable(log: TableLog) -> tuple[Commit, Metadata] | None:
     return None
 
 
+def _ancestry(log: TableLog, snapshot: int | None) -> dict[int, Commit]:
+    """A snapshot and those that it stands on, as far as they are known."""
+    commits, found = log.by_snapshot(), dict[int, Commit]()
+    while snapshot is not None and snapshot in commits and snapshot not in found:
+        found[snapshot] = commits[snapshot]
+        snapshot = commits[snapshot].parent_id
+    return found
+
+
 def _since(log: TableLog, c: Commit) -> Iterator[Commit]:
-    """What main has had since a state that it had, the oldest first."""
-    commits = log.by_snapshot()
-    seen = {c.snapshot_id}
+    """What main had at the end, or at any moment since a state that it had, and that state has not; the oldest first."""
+    have = _ancestry(log, c.snapshot_id)
     at = max(n for n, m in enumerate(log.metadata) if m.current == c.snapshot_id)
-    for m in log.metadata[at + 1 :]:
-        if m.current not in seen and m.current in commits:
-            seen.add(m.current)
-            yield commits[m.current]
+    later = {m.current for m in log.metadata[at + 1 :]} | {*_ancestry(log, log.metadata[-1].current)}
+    return (x for x in log.commits if x.snapshot_id in later and x.snapshot_id not in have)
+
+
+def _rows(log: TableLog, c: Commit) -> int | None:
+    """How many rows a state has; None if nobody can say."""
+    made = _ancestry(log, c.snapshot_id).values()
+    if any(not x.readable for x in made) or min(x.sequence_number for x in made) > 1:
+        return None
+    return sum(len(x.added or ()) - len(x.removed or ()) for x in made)
+
+
+def _not_there(log: TableLog, operations: Mapping[str, Operation], ops: Sequence[str]) -> Iterator[RepairStep]:
+    """Operations that were not acknowledged, and of which the table has nothing."""
+    there = {x.op for x in log.main()}
+    missing = tuple(op for op in ops if op in operations and operations[op].type != "ok" and op not in there)
+    if missing:
+        yield RepairStep(_OTHERS.replace(" once you have gone back", ""), Repair.RUN_AGAIN, missing)
 
 
 def _again(
-    log: TableLog | None, operations: Mapping[str, Operation], ops: Sequence[str], keys: Sequence[int]
+    log: TableLog | None, operations: Mapping[str, Operation], lost: Mapping[str, Sequence[int]]
 ) -> Iterator[RepairStep]:
-    """For each lost commit, whether its snapshot can be brought back or its statement has to be run again."""
-    run = []
-    for op in ops:
+    """For each lost commit, whether its snapshot can be brought back or its statement has to be run again.
+
+    Args:
+        lost: operation → ids of its rows.
+    """
+    run, back_to = [], _there_after_going_back(log)
+    for op in lost:
         back = None if log is None else _brought_back(log, op)
         if back is not None:
-            yield RepairStep(f"The files of {op} are all there: {back}.")
+            yield RepairStep(f"The files of {op} are all there: {back}.", Repair.BRING_BACK, (op,))
+        elif op in back_to:
+            yield RepairStep(_BACK_AGAIN, Repair.LEAVE, (op,))
         elif op in operations and operations[op].f in KINDS:
             run.append(op)
     if run:
-        makers = _there_now(log, keys) if log is not None and keys else None
-        ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(keys)}"
-        note = "" if makers is None else f"No row of {ids} is there now."
-        note = f"Look at {ids} first: the table has rows by {explain.listing(makers)} now." if makers else note
-        yield RepairStep(_RUN_AGAIN, tuple(run), note=note, changed=tuple(run) if makers else ())
+        notes = (_look_first(operations[op], log, lost[op], operations) for op in run)
+        yield RepairStep(_RUN_AGAIN, Repair.RUN_AGAIN, tuple(run), notes=tuple(filter(None, notes)))
 
 
-_RUN_AGAIN = "Once it cannot happen again (see “avoid it”), run {ops} again{order}: {statements} on {card}, and none of {its} effects is there."
+def _there_after_going_back(log: TableLog | None) -> set[str | None]:
+    """The operations whose commits the state has to which an unreadable table is set back; none if it can be read."""
+    found = None if log is None else last_readable(log)
+    if log is None or found is None or found[1] is log.metadata[-1]:
+        return set()
+    return {x.op for x in _ancestry(log, found[0].snapshot_id).values()}
+
+
+_BACK_AGAIN = "{ops}, which was lost, is in the state to which you go back: do not run {it} again if you do."
+_RUN_AGAIN = (
+    "Run {ops} again{order}: {statements} on {card}, and none of {its} effects is there. "
+    "Leave out what others have written since and is to stay."
+)
+_WOULD: Mapping[str, str] = {"insert": "add a second row of", "delete": "delete", "maintenance": ""}
+"""Verb of a kind → what it would do to a row that is there; without ``""``, and any other: it would overwrite."""
+
+
+def _look_first(o: Operation, log: TableLog | None, keys: Sequence[int], operations: Mapping[str, Operation]) -> str:
+    """Whether others have written the rows of a lost operation since, and what it would do to them; empty if it changes none."""
+    would = _WOULD.get(KINDS[o.f].verb, "overwrite")
+    if log is None or not would:
+        return ""
+    makers = _there_now(log, keys) if keys else None
+    if makers is None:
+        return f"{o.op}: look at its rows first, for nobody knows who has written them since."
+    ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(keys, _MOST)}"
+    since = [op for op in makers if op not in operations or (end := operations[op].end) is None or end > o.start]
+    if not since:
+        return f"{o.op}: nobody has written {ids} since."
+    these = "it" if len(keys) == 1 else "them"
+    return (
+        f"{o.op}: look at {ids} first, for {explain.listing(since)} wrote {these} since, and it would {would} {these}."
+    )
 
 
 def _there_now(log: TableLog, keys: Sequence[int]) -> list[str] | None:
@@ -236,8 +359,10 @@ def _there_now(log: TableLog, keys: Sequence[int]) -> list[str] | None:
 
 
 def _brought_back(log: TableLog, op: str) -> str | None:
-    """How the rows of a lost commit come back without its statement; None if a file of it may be gone, or its format has no way."""
-    listed = set(log.metadata[-1].snapshots) if log.metadata else set()
+    """How the rows of a lost commit come back without its statement; None if a file of it may be gone, the table is set back to an older state,
+    or its format has no way."""
+    state = last_readable(log)
+    listed = set(state[1].snapshots) if state is not None and state[1] is log.metadata[-1] else set()
     made = [c for c in log.commits if c.op == op]
     if not made or made[-1].snapshot_id not in listed - _gone(log) or not log.complete:
         return None

@@ -421,7 +421,11 @@ class _Teller:
         ops = losers or list(dict.fromkeys(op for a in lead if (op := _first(a, facts)) is not None))
         log = self.evidence.logs.get(table or (end.table if end is not None else ""))
         of = "lost-commit" if losers else name
-        return tuple(repair(of, log, self.operations, ops, keys, unreadable=end is not None, engine=by))
+        own: dict[str, tuple[int, ...]] = {}
+        for a in lead:
+            for op in facts.lost(a) or {facts.victim(a)}:
+                own[op or ""] = tuple(dict.fromkeys((*own.get(op or "", ()), *a.keys)))
+        return tuple(repair(of, log, self.operations, ops, keys, unreadable=end is not None, engine=by, keys_of=own))
 
     def _most(self, name: str, found: Sequence[Anomaly], *, lead: bool) -> int:
         """How often a headline counts the anomalies of a name; ``lead``: the story is named after them, so they count whoever says them."""
@@ -623,7 +627,7 @@ def _step(
         victims = explain.listing(_named([v for a in found if (v := facts.victim(a)) is not None], operations))
         movers = explain.listing(_named(sorted({op for a in found for op in facts.at_fault(a)}), operations))
         never = all(a.evidence.get("seen") is False for a in found)
-        where = "never in the table's history" if never else "no longer in the table's history"
+        where = "in no version of the table that was read" if never else "no longer in the table's history"
         text = f"{victims}: acknowledged, but {where}" + (
             f"; {movers} {'took its place' if never else 'set it back'}" if movers else ""
         )

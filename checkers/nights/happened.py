@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.judge.by_engine import named
-from checkers.judge.repair import merged, repair_words
+from checkers.judge.repair import RepairStep, merged
 from checkers.judge.stories import UNREADABLE_STEP, Story, countable, shapes, tally
 from checkers.names import Harm, meaning
 
@@ -22,11 +22,11 @@ class Happened:
         counts: what is counted → how often: ``{"false-failure": 2, "unreadable": 1}``.
         names: of all its anomalies.
         tables: on which it happened.
-        repair: what to do now with their tables; ``remedy``: what to do that it does not happen again.
+        now: what to do with their tables; ``remedy``: what to do that it does not happen again.
         scenarios: of the library, that show it; ``link``: where it is discussed. Both are empty if it is not known.
         card: number of its first card on the run's page, from 1; 0: it has none.
         how: what the one who did it did in the first of them, in a sentence that begins with a verb; empty if nobody knows.
-        steps: what happened in it, step by step, as the run's page says it.
+        steps: what happened in them, step by step, as the run's page says it; of some more only how many there are.
         unlike: why the first of them is not known; empty if it is.
     """
 
@@ -39,7 +39,7 @@ class Happened:
     scenarios: tuple[str, ...] = ()
     link: str | None = None
     card: int = 0
-    repair: str = ""
+    now: tuple[RepairStep, ...] = ()
     how: str = ""
     steps: str = ""
     by: str = ""
@@ -88,6 +88,7 @@ def happened(
     versions: Mapping[str, str],
     catalog: str,
     unlike: Callable[[Story], str],
+    order: Mapping[str, int] | None = None,
 ) -> tuple[Happened, ...]:
     """The kinds of a run's stories, the gravest first.
 
@@ -97,12 +98,13 @@ def happened(
         versions: of its plan.
         catalog: its name.
         unlike: why a story is not known.
+        order: operation → its place in the history.
     """
     cards = {id(s): n for n, s in enumerate((s for shape in shapes(every) for s in shape.told), 1)}
     kinds: dict[tuple[object, ...], list[Story]] = {}
     for s in countable(stories):
         kinds.setdefault((s.name, s.who, s.remedy, s.known, s.unreadable), []).append(s)
-    return tuple(_kind(these, cards, versions, catalog, unlike) for these in kinds.values())
+    return tuple(_kind(these, cards, versions, catalog, unlike, order) for these in kinds.values())
 
 
 def _kind(
@@ -111,6 +113,7 @@ def _kind(
     versions: Mapping[str, str],
     catalog: str,
     unlike: Callable[[Story], str],
+    order: Mapping[str, int] | None,
 ) -> Happened:
     first = these[0]
     return Happened(
@@ -123,15 +126,20 @@ def _kind(
         tuple(k.scenario for k in first.known),
         first.known[0].link if first.known else None,
         min((cards[id(s)] for s in these if id(s) in cards), default=0),
-        first.repair if len(these) == 1 else repair_words(merged(step for s in these for step in s.repairs)),
+        tuple(merged((step for s in these for step in s.repairs), order)),
         first.how,
-        _steps(first),
+        _steps(these),
         named(first.who, "", {}, catalog),
         "" if first.known else unlike(first),
     )
 
 
-def _steps(s: Story) -> str:
-    """The steps of a story that say something of their own, a sentence each."""
-    sentences = (step.text for step in s.steps if step.most and step.name != UNREADABLE_STEP)
-    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in sentences)
+MOST_TOLD = 3
+"""Stories of a kind whose steps are told."""
+
+
+def _steps(these: Sequence[Story]) -> str:
+    """The steps of stories that say something of their own, a sentence each."""
+    sentences = (step.text for s in these[:MOST_TOLD] for step in s.steps if step.most and step.name != UNREADABLE_STEP)
+    more = [f"And {len(these) - MOST_TOLD} more like these."] if len(these) > MOST_TOLD else []
+    return " ".join((*(f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys(sentences)), *more))

@@ -256,7 +256,7 @@ class ReadBounds:
             if first is None
             else f"{explain.snapshot(first)} of {explain.maker(first, self.t.everything)}"
         )
-        text = f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, "
+        text = f"the {explain.operation(o)}, invoked at {explain.s(o.start)}, "
         if deed is None:
             text += f"returned {what} as it was before {until}: it equals {self.state_words(p)} and nothing later. "
         else:
@@ -320,7 +320,7 @@ class ReadBounds:
             ),
             None,
         )
-        who = "" if late is None else f" only after the {explain.operation(late)}, invoked at {explain.ms(late.start)}"
+        who = "" if late is None else f" only after the {explain.operation(late)}, invoked at {explain.s(late.start)}"
         if deed is None:
             text = f"the {explain.operation(o)} {explain.outcome(o)} with rows that equal {self.state_words(p)} and nothing earlier"
         else:

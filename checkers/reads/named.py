@@ -116,14 +116,14 @@ class Named:
                 if proof is None
                 else f"; the {explain.operation(proof)}, {explain.outcome(proof)}, had version {known} before"
             )
-            text = f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, {deed}in metadata version {older} and not later{why}."
+            text = f"the {explain.operation(o)}, invoked at {explain.s(o.start)}, {deed}in metadata version {older} and not later{why}."
             found = judge.make("stale-read", text, o, [], None, [c], [proof])
         elif newer is not None:
             found = judge.early(o, [], None, past.position(newer), f"{deed}only from metadata version {newer} on")
         else:
             last = explain.listing(sorted(past.answers(high, back) or ())) or "none"
             text = (
-                f"the {explain.operation(o)}, invoked at {explain.ms(o.start)} and {explain.outcome(o)}, asked for {explain.snapshot(c)} of "
+                f"the {explain.operation(o)}, invoked at {explain.s(o.start)} and {explain.outcome(o)}, asked for {explain.snapshot(c)} of "
                 f"{explain.maker(c, t.everything)}, as the one that the table's history has {_entries(back)}. It is that in none of the "
                 f"metadata versions {low} to {high}, which can have been current meanwhile; version {high} has {last} there."
             )
@@ -185,7 +185,7 @@ class Named:
         if back and back[-1] >= floor:
             before = judge.commit(seen[-1])
             text = (
-                f"the {explain.operation(o)}, invoked at {explain.ms(o.start)} and {explain.outcome(o)}, found "
+                f"the {explain.operation(o)}, invoked at {explain.s(o.start)} and {explain.outcome(o)}, found "
                 f"{'the empty table' if before is None else explain.snapshot(before)} current, and after that the older "
                 f"{explain.snapshot(c)} of {explain.maker(c, t.everything)}."
             )

@@ -112,7 +112,7 @@ class NoState:
 
     def _fractured(self, o: Operation, rows: list[Row], key: int | None, floor: int, ceiling: int) -> Anomaly:
         text = (
-            f"the {explain.operation(o)}, invoked at {explain.ms(o.start)} and {explain.outcome(o)}, equals no state that the table ever "
+            f"the {explain.operation(o)}, invoked at {explain.s(o.start)} and {explain.outcome(o)}, equals no state that the table ever "
             "had, though each of its rows was committed."
         )
         self._fractures += 1

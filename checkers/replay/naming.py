@@ -152,7 +152,7 @@ class Naming:
             if home is not None and self._rewritten_since(home[1].file, home[0]):
                 where += " (rewritten since)"
             text = (
-                f"the {explain.operation(self.o)} was invoked at {explain.ms(self.o.start)} and {explain.outcome(self.o)}, yet "
+                f"the {explain.operation(self.o)} was invoked at {explain.s(self.o.start)} and {explain.outcome(self.o)}, yet "
                 f"{explain.snapshot(self.c)}, which it made, still contains {explain.row(successor)}{where}. It scanned "
                 f"{explain.row(row)} {explain.after(s.j)}; {explain.maker(commit, self.t.everything)} {what} in "
                 f"{explain.snapshot(commit)}, committed before the delete; the delete removed the old row's place and not the row that "
@@ -294,7 +294,7 @@ class Naming:
         missed = self.t.main[s.j]
         proof = self._settled_by()
         text = (
-            f"the {explain.operation(self.o)}, invoked at {explain.ms(self.o.start)}, committed {explain.snapshot(self.c)}, which removes "
+            f"the {explain.operation(self.o)}, invoked at {explain.s(self.o.start)}, committed {explain.snapshot(self.c)}, which removes "
             f"{explain.rows(self.real.removed)} and adds {explain.rows(self.real.added)}: what it means {explain.after(s.j)}, and after "
             f"none of the commits {self.first} to {self.k - 1}. So it scanned a state without {explain.snapshot(missed)} of "
             f"{explain.maker(missed, self.t.everything)}, though {proof} before it was invoked."

@@ -1,7 +1,7 @@
 """Phrases for explanations: how every checker names an operation, a snapshot, a row or a moment.
 
 A reader believes an anomaly if he can trace it to the history and to the table's files. So every phrase carries the identifiers used
-there: operation id and process, snapshot id and sequence number, file and position, ms.
+there: operation id and process, snapshot id and sequence number, file and position, seconds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MOST_KEYS = 100
 """Keys that an anomaly carries, at most."""
 
 
-def ms(ns: int) -> str:
-    """A moment or a duration: ``8312000000`` ns is ``8 312 ms``, with a narrow no-break space, as pages write it."""
-    return f"{ns / 1e6:,.0f} ms".replace(",", "\u202f")
+def s(ns: int) -> str:
+    """A moment or a duration: ``8312000000`` ns is ``8.312 s``, as pages write it."""
+    return f"{ns / 1e9:.3f} s"
 
 
 def after(k: int) -> str:
@@ -88,7 +88,12 @@ def operation(o: Operation) -> str:
 
 def engine(o: Operation) -> str:
     """The engine that executed an operation, as in sentences."""
-    return ENGINES[o.engine].title if o.engine in ENGINES else o.engine
+    return title(o.engine)
+
+
+def title(engine: str) -> str:
+    """An engine as in sentences."""
+    return ENGINES[engine].title if engine in ENGINES else engine
 
 
 _OF_A_WRITER = re.compile(r"w(\d+)-\d+")
@@ -107,10 +112,10 @@ def process(o: Operation) -> str:
 
 
 def outcome(o: Operation) -> str:
-    """``acknowledged at 8 312 ms``, ``failed at …``, ``of unknown outcome``."""
+    """``acknowledged at 8.312 s``, ``failed at …``, ``of unknown outcome``."""
     if o.completed is None:
         return "never completed"
-    when = ms(o.completed.time)
+    when = s(o.completed.time)
     return {
         "ok": f"acknowledged at {when}",
         "fail": f"reported as failed at {when}",

@@ -29,6 +29,7 @@ from harness.run.judged import JudgedRun
 def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) -> NightRun:
     """The line with what the checkers say. A run that was cut short is an error, unless it certainly shows an anomaly."""
     results, evidence = judged.results, judged.evidence
+    order = {o.op: n for n, o in enumerate(evidence.history.operations())}
     ran = load_ran(folder.path)
     measured = measures.measure(evidence, results, measures.requests(folder.proxy))
     seen, versions = record.failing(results), dict(folder.read_plan().versions)
@@ -56,7 +57,7 @@ def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) ->
         seen=seen,
         headline=stories.headline(unaccepted),
         who=stories.who_words(unaccepted),
-        happened=happened(unaccepted, results.told.stories, versions, line.cell.catalog, why),
+        happened=happened(unaccepted, results.told.stories, versions, line.cell.catalog, why, order),
         versions=versions,
         operations=measured.operations,
         commits=measured.commits,

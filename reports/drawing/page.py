@@ -197,11 +197,12 @@ class FileText:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Blocks that are shown when one opens them; ``open``: one did already."""
+    """Blocks that are shown when one opens them; ``open``: one did already. A link to ``anchor`` opens them, too."""
 
     name: str
     blocks: Sequence[Block]
     open: bool = False
+    anchor: str = ""
     kind: ClassVar[str] = "fold"
 
 
@@ -391,6 +392,11 @@ def tag(name: str, text: str, mark: str = "", **attributes: object) -> Markup:
 def link(text: str, href: str | None, mark: str = "") -> str:
     """A link; the text alone if there is no address."""
     return text if href is None else tag("a", text, mark, href=href)
+
+
+def in_numbers(steps: Sequence[str]) -> str:
+    """One step as a text, several as a list with numbers; empty for none."""
+    return steps[0] if len(steps) == 1 else tag("ol", joined(tag("li", s) for s in steps)) if steps else ""
 
 
 def outside(text: str, href: str | None, mark: str = "") -> str:

@@ -100,8 +100,13 @@ def milliseconds(value_ms: float | None) -> str:
 
 
 def moment(value_ms: float) -> str:
-    """A time since the start of the run, in ms as in explanations."""
-    return f"{grouped(round(value_ms))} ms"
+    """A time since the start of the run, as in explanations: ``8.312 s``."""
+    return f"{moment_number(value_ms)} s"
+
+
+def moment_number(value_ms: float | None) -> str:
+    """A time since the start of the run, for a column of numbers: ``8.312``."""
+    return "–" if value_ms is None else f"{value_ms / 1000:,.3f}".replace(",", "\u202f")
 
 
 def when(instant: datetime | None) -> str | None:

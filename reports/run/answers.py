@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checkers.evidence.history import Operation
 from checkers.judge import repair, stories
@@ -12,14 +12,14 @@ from checkers.judge.stories import Story
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
 from reports.drawing import words
-from reports.drawing.page import Block, Pairs, Text, joined, link, outside, tag
-from reports.run import bands, faulted, stories_view
-from reports.run.card import CardSubject, with_code
+from reports.drawing.page import Block, Pairs, Text, in_numbers, joined, link, outside, tag
+from reports.run import bands, cards, faulted, stories_view
+from reports.run.card import CardSubject, repair_step, with_code
 from reports.run.stored import Stored
 from reports.run.stories_view import KnownLine, StoryView
 from workloads.operations.kinds import KINDS
 
-_NOT_KNOWN = "no: icequake has no scenario that shows it under these conditions"
+_NOT_KNOWN = "not to icequake: none of its scenarios shows it under these conditions"
 MOST_ANSWERS = 3
 """Answers that are told in full; of others a line."""
 MOST_PLACES = 8
@@ -29,12 +29,39 @@ MOST_IDS = 12
 """Ids of one table's rows."""
 
 
+MOST_STEPS = 12
+"""Steps of what to do now."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryPlace:
+    """Where a story is told: on card ``n``, or in a line ``below`` it."""
+
+    n: int
+    anchor: str
+    below: bool = False
+
+    @property
+    def link(self) -> str:
+        """``card 3``, ``below card 3``."""
+        return link(f"{'below ' if self.below else ''}card {self.n}", f"#{self.anchor}")
+
+
 @dataclass(frozen=True, slots=True)
 class RunAnswer:
-    """Stories of one kind, done by one; wrong metadata is one kind. ``cards``: number and anchor of those that tell them."""
+    """Stories of one kind, done by one, each with its place if it has one; wrong metadata is one kind."""
 
-    views: tuple[StoryView, ...]
-    cards: tuple[tuple[int, str], ...]
+    found: tuple[tuple[StoryView, StoryPlace | None], ...]
+
+    @property
+    def views(self) -> list[StoryView]:
+        """Its stories, as a page shows them."""
+        return [v for v, _ in self.found]
+
+    @property
+    def places(self) -> list[StoryPlace]:
+        """Where they are told."""
+        return [p for _, p in self.found if p is not None]
 
     @property
     def stories(self) -> list[Story]:
@@ -44,7 +71,7 @@ class RunAnswer:
     @property
     def headline(self) -> str:
         """What happened, in plain words."""
-        if len(self.views) == 1:
+        if len(self.found) == 1:
             return self.stories[0].headline
         return "; ".join(stories.headline(self.stories))
 
@@ -52,47 +79,50 @@ class RunAnswer:
 def answers(run: Stored, found: Sequence[CardSubject]) -> list[RunAnswer]:
     """What the stories of a run that the workload does not accept say, the gravest first."""
     told = stories_view.unmarked(run)
-    cards = {id(f.view.story): (f.n, f.anchor) for f in found if f.view is not None}
-    kinds: dict[tuple[object, ...], list[StoryView]] = {}
+    on_card = {id(f.view.story): StoryPlace(f.n, f.anchor) for f in found if f.view is not None}
+    kinds: dict[tuple[object, ...], list[tuple[StoryView, StoryPlace | None]]] = {}
     for shape in stories_view.shapes(run):
+        told_on = [p for v in shape.told if (p := on_card.get(id(v.story))) is not None]
+        below = StoryPlace(told_on[-1].n, cards.below(found, shape), below=True) if told_on else None
         for v in (*shape.told, *shape.more):
             s = v.story
             kind = s.harm if s.harm is Harm.METADATA else s.name
             if any(s is t for t in told):
-                kinds.setdefault((s.unreadable, kind, s.who), []).append(v)
-    return [
-        RunAnswer(tuple(views), tuple(cards[id(v.story)] for v in views if id(v.story) in cards))
-        for views in kinds.values()
-    ]
+                kinds.setdefault((s.unreadable, kind, s.who), []).append((v, on_card.get(id(s), below)))
+    return [RunAnswer(tuple(these)) for these in kinds.values()]
 
 
 def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
     """The answers; nothing for a run without stories."""
     every = answers(run, found)
+    steps = recipe(run, every)
     out: list[Block] = []
     for n, a in enumerate(every[:MOST_ANSWERS], 1):
         name = tag("b", f"{n}. {_capital(a.headline)}")  # a single one is the headline of the page
-        out += [Text([joined((name, " ", _cards(a)))], "answer")] if len(every) > 1 else []
-        cards = [("shown on", _cards(a))] if len(every) == 1 else []
-        out += [Pairs([(name, said) for name, said in (*_facts(run, a), *cards) if said], "about")]
+        out += [Text([joined((name, " ", _told_on(a.places)))], "answer")] if len(every) > 1 else []
+        shown = [("shown on", _told_on(a.places))] if len(every) == 1 else []
+        now = [("do now", in_numbers(steps))] if len(every) == 1 else []
+        facts = [*_facts(run, a), *now, ("avoid it", _remedy(a)), ("known", _known(run, a)), *shown]
+        out += [Pairs([(name, said) for name, said in facts if said], "about")]
     more = [
-        joined((a.headline, f", by {words.shorten(a.views[0].who, 120)}", " ", _cards(a))) for a in every[MOST_ANSWERS:]
+        joined((a.headline, f", by {words.shorten(a.views[0].who, 120)}", " ", _told_on(a.places)))
+        for a in every[MOST_ANSWERS:]
     ]
     out += [Text([joined(("besides: ", joined(more, "; ")))], "note")] if more else []
-    order = "Stop what did it, then mend in this order. " if len(every) > 1 else ""
-    return out + ([Text([f"{order}{words.OWN_TABLES}"], "note")] if every else [])
+    if len(every) > 1 and steps:
+        out += [Text([tag("b", "Do now, in this order")], "answer"), Text(steps, "steps")]
+    return out + ([Text([words.OWN_TABLES], "note")] if every else [])
 
 
-def _cards(a: RunAnswer) -> str:
-    """A link to its cards; empty if it has none."""
-    if not a.cards:
-        return ""
-    return link(_numbered([n for n, _ in a.cards]), f"#{a.cards[0][1]}")
-
-
-def _numbered(cards: Sequence[int]) -> str:
-    """``card 4``, ``cards 1–3``."""
-    return f"card {cards[0]}" if len(cards) == 1 else f"cards {_numbers(cards)}"
+def _told_on(places: Iterable[StoryPlace]) -> str:
+    """``card 4``, ``cards 1–3 and below card 3``, ``cards 1–7 and below them``, as links; empty for none."""
+    found = dict.fromkeys(places)
+    on, below = [p for p in found if not p.below], [p for p in found if p.below]
+    numbers = [p.n for p in on]
+    named = f"card {numbers[0]}" if len(on) == 1 else f"cards {_numbers(numbers)}" if on else ""
+    links = [link(named, f"#{on[0].anchor}")] if on else []
+    links += [below[0].link if len(below) == 1 else link("below them", f"#{below[0].anchor}")] if below else []
+    return joined(links, " and ")
 
 
 def _numbers(found: Sequence[int]) -> str:
@@ -102,24 +132,27 @@ def _numbers(found: Sequence[int]) -> str:
 
 
 def _facts(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
-    first = a.views[0]
-    remedies = dict.fromkeys(s.remedy for s in a.stories if s.remedy)
+    who = words.shorten(f"{_capital(stories_view.who_and_how(a.views[0]))}.", 600)
+    return [*_damage(run, a), ("who did it", who), ("provoked by", _provoked(run, a))]
+
+
+def _remedy(a: RunAnswer) -> str:
+    return with_code(next((s.remedy for s in a.stories if s.remedy), ""))
+
+
+def _known(run: Stored, a: RunAnswer) -> str:
     known = dict.fromkeys(k for v in a.views for k in v.known)
-    pairs = [
-        *_damage(run, a),
-        ("who did it", words.shorten(f"{_capital(stories_view.who_and_how(first))}.", 600)),
-        ("provoked by", _provoked(run, a)),
-        ("do now", _now(run, a)),
-        ("avoid it", with_code(next(iter(remedies), ""))),
-        ("known", joined(map(_known, known), "; ") or ("" if run.scenario else _NOT_KNOWN)),
-    ]
-    return [(name, said) for name, said in pairs if said]
+    if known or not run.scenario:
+        return joined(map(_known_defect, known), "; ") or _NOT_KNOWN
+    thread = run.scenario.get("link")
+    return outside(words.link_label(thread), words.safe(thread)) if isinstance(thread, str) else ""
 
 
-def _known(k: KnownLine) -> str:
-    """``an UPDATE reported as failed was committed: iceberg#10140; `icequake prove jdbc-unreadable` shows it``."""
+def _known_defect(k: KnownLine) -> str:
+    """``an UPDATE reported as failed was committed: iceberg#10140 (affected: 1.4 to 1.12); `icequake prove jdbc-unreadable` shows it``."""
     shows = joined((tag("code", k.command), " shows it"))
-    return joined((f"{k.headline}: " if k.headline else "", outside(k.label, k.href), "; ", shows))
+    of = f" (affected: {k.affected})" if k.affected else ""
+    return joined((f"{k.headline}: " if k.headline else "", outside(k.label, k.href), of, "; ", shows))
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
@@ -165,14 +198,14 @@ def _lost(run: Stored, a: RunAnswer) -> Iterator[str]:
         op for s in a.stories for op in s.ops[:1]
     }
     found = [o for o in run.operations if o.op in ops]
-    of_op = {op: card for v, card in zip(a.views, a.cards, strict=False) for s in v.story.repairs for op in s.ops}
+    of_op = {op: place for v, place in a.found if place is not None for s in v.story.repairs for op in s.ops}
     for o in found:
         asked = explain.arguments(o.value).removeprefix("of ")
         verb = f"{kind.verb.upper()} " if (kind := KINDS.get(o.f)) is not None and kind.changes_rows else ""
         where = [
             words.shorten(o.table or "", 60),
             asked,
-            link(f"card {of_op[o.op][0]}", f"#{of_op[o.op][1]}") if o.op in of_op else "",
+            of_op[o.op].link if o.op in of_op else "",
         ]
         yield joined((f"{verb}{words.shorten(o.op, 40)} (", joined(filter(None, where), ", "), ")"))
     yield from sorted(ops - {o.op for o in found})
@@ -235,21 +268,28 @@ def _provoked(run: Stored, a: RunAnswer) -> str:
 # --- what to do -------------------------------------------------------------------------------------------------------
 
 
-def _now(run: Stored, a: RunAnswer) -> str:
-    """What to do now for all its stories together; where they differ, that of the first."""
+def recipe(run: Stored, every: Sequence[RunAnswer]) -> list[str]:
+    """What to do now for all the answers together, in the order in which it is done."""
     order = {o.op: n for n, o in enumerate(run.operations)}
-    told = [s.repairs for s in a.stories]
-    first = a.stories[0]
-    alike = {step.text for step in first.repairs} == {step.text for steps in told for step in steps}
-    steps = repair.merged(step for steps in (told if alike else told[:1]) for step in steps)
-    cards = _numbered([n for n, _ in a.cards]) if a.cards else "the page"
-    more = len(a.stories) - len(a.cards)
-    where = f"{cards} and below {'it' if len(a.cards) == 1 else 'them'}" if more and alike else cards
-    said = [repair.in_order(step, order).words(where) for step in steps]
-    tables = {v.story.table: n for v, (n, _) in zip(a.views[1:], a.cards[1:], strict=False) if v.story.repairs}
-    others = [f"{words.shorten(t, 60)} see card {n}" for t, n in tables.items() if t]
-    said += [f"For {', for '.join(others)}."] if others and not alike else []
-    return with_code(" ".join(filter(None, said)))
+    told_on: dict[str, list[StoryPlace]] = {}
+    for v, place in (pair for a in every for pair in a.found):
+        for s in v.story.repairs:
+            told_on.setdefault(s.text, []).extend([place] if place is not None else [])
+    steps = repair.merged((s for a in every for story in a.stories for s in story.repairs), order)
+    blamed = explain.listing(dict.fromkeys(s.who for a in every for s in a.stories if _wrote_wrong(s)))
+    said = []
+    for step in steps[:MOST_STEPS]:
+        where = _told_on(told_on[step.text]) or "this page"
+        if blamed and step.does is repair.Repair.RUN_AGAIN:
+            step = replace(step, text=f"{step.text} Let another engine than {blamed} do that.")
+        said.append(repair_step(step, where))
+    more = len(steps) - MOST_STEPS
+    return said + ([f"and {words.plural(more, 'more step')}, on the cards"] if more > 0 else [])
+
+
+def _wrote_wrong(s: Story) -> bool:
+    """Whether an engine by itself, and not its catalog's client, made rows or metadata wrong."""
+    return bool(s.engine) and s.who == explain.title(s.engine) and s.harm in (Harm.ROWS, Harm.METADATA)
 
 
 def _capital(text: str) -> str:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.costs.figures import ms
+from checkers.evidence.change_requests import ChangeRequest
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.timeline.metrics import quantile
@@ -233,18 +234,23 @@ def table_figures(log: TableLog) -> TableFigures:
     )
 
 
-def clock_origin_ms(operations: Iterable[Operation], commits: Mapping[str, list[tuple[str, Commit]]]) -> float | None:
+def clock_origin_ms(
+    operations: Iterable[Operation],
+    commits: Mapping[str, list[tuple[str, Commit]]],
+    requests: Mapping[str, Sequence[ChangeRequest]],
+) -> float | None:
     """The writers' wall clock (epoch ms) at time 0 of the run, from the snapshots' own timestamps; None if there are none.
 
-    An acknowledged operation stamped its snapshot between its invocation and its completion, so each bounds the origin from both sides;
-    the result is the middle of the common range (of the tightest bounds, if clocks disagree).
+    An acknowledged operation stamped its snapshot between its invocation and the request of its commit, or its completion where no proxy saw
+    that; so each bounds the origin from both sides, and the result is the lower bound (a median, if clocks disagree).
     """
     low: list[float] = []
     high: list[float] = []
     for o in operations:
         if o.type == "ok" and o.end is not None:
             for _, c in commits.get(o.op, ()):
-                low.append(c.timestamp_ms - ms(o.end))
+                sent = max((r.time for r in requests.get(o.op, ())), default=o.end)
+                low.append(c.timestamp_ms - ms(min(sent, o.end)))
                 high.append(c.timestamp_ms - ms(o.start))
     if not low:
         return None

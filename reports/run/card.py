@@ -12,6 +12,7 @@ from markupsafe import Markup
 from checkers.evidence.change_requests import ChangeRequest
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
+from checkers.judge.repair import THIS_CARD, RepairStep
 from checkers.judge.stories import Story
 from checkers.names import Harm, Meaning, meaning
 from checkers.timeline import explain
@@ -27,6 +28,7 @@ from reports.drawing.page import (
     TableColumn,
     TableRow,
     Text,
+    in_numbers,
     joined,
     link,
     muted,
@@ -170,7 +172,7 @@ def _answer(found: CardSubject, involved: Sequence[Operation], means: Meaning | 
     )
     pairs = [
         ("who did it", who),
-        ("do now", with_code(story.repair if story is not None else "")),
+        ("do now", in_numbers([repair_step(s) for s in story.repairs] if story is not None else [])),
         ("avoid it", with_code(_remedy(story, means))),
     ]
     return [(name, said) for name, said in pairs if said]
@@ -297,6 +299,12 @@ def with_code(text: str) -> Markup:
     return joined(tag("code", part) if n % 2 else shortened(part) for n, part in enumerate(text.split("`")))
 
 
+def repair_step(s: RepairStep, card: str = THIS_CARD) -> Markup:
+    """A step of what to do now, its notes as a list below it; ``card``: where the statements are, with a link or without."""
+    notes = tag("ul", joined(tag("li", n) for n in s.notes)) if len(s.notes) > 1 else joined((" ", *s.notes))
+    return joined((with_code(s.sentence("{card}")).replace("{card}", card), notes if s.notes else ""))
+
+
 def _key(key: object) -> Markup:
     """A key, by which one may filter the timeline."""
     return tag("a", words.shorten(str(key), 40), href="#timeline", data_pick=f"k{words.shorten(str(key), 40)}")
@@ -316,7 +324,7 @@ _SNAPSHOTS = (
     TableColumn("operation", most=30),
     TableColumn("made by", mark="mono"),
     TableColumn("attempt", right=True),
-    TableColumn("created, ms", right=True, title="When the writer made it, before it asked for the commit"),
+    TableColumn("stamped, s", right=True, title="By the clock of its writer, before it asked for the commit"),
     TableColumn("files", mark="nowrap"),
 )
 
@@ -351,7 +359,7 @@ def _snapshot(shown: Shown, log: TableLog, c: Commit, keys: Sequence[int]) -> Ta
             c.operation,
             "–" if c.op is None else shown.link(c.op),
             words.grouped(c.attempt),
-            words.milliseconds(at),
+            words.moment_number(at),
             _files(c) or "–",
             _changes(c, keys, log.columns),
         ],
@@ -404,7 +412,7 @@ def _files(c: Commit) -> str:
 # --- requests, the minimal history, the trail -------------------------------------------------------------------------
 
 _REQUESTS = (
-    TableColumn("at, ms", right=True),
+    TableColumn("at, s", right=True),
     TableColumn("operation", mark="mono"),
     TableColumn("request"),
     TableColumn("from", mark="mono", most=60),
@@ -440,7 +448,7 @@ def _requests(shown: Shown, found: CardSubject) -> list[Block]:
 def _request(shown: Shown, r: ChangeRequest) -> TableRow:
     service = "" if r.service == "catalog" else f" ({words.shorten(r.service, 20)})"
     struck = joined(map(faulted.named, r.faults), ", ") if r.faults else "–"
-    at, took = words.milliseconds(r.time / 1e6), words.milliseconds(r.ms)
+    at, took = words.moment_number(r.time / 1e6), words.milliseconds(r.ms)
     kind = r.kind + service + (", held" if r.held else "")
     old, new = shortened(words.shorten(r.base, 60) or "–"), shortened(words.shorten(r.new, 60) or "–")
     return TableRow([at, shown.link(r.op), kind, old, new, faulted.reply(r), took, struck], of=r.op)

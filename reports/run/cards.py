@@ -13,6 +13,7 @@ from reports.run.anomalies import MOST_CARDS, choose
 from reports.run.card import CardSubject
 from reports.run.operations import Shown
 from reports.run.stored import Stored
+from reports.run.stories_view import ShapeView
 
 MOST_LINES = 100
 """Stories that have one line each below those of the same shape."""
@@ -55,9 +56,16 @@ def blocks(shown: Shown, cards: Sequence[CardSubject]) -> list[Block]:
             lines += [f"and {words.grouped(more)} more, in results.json"] if more > 0 else []
             again = [op for v in shape.more[:MOST_LINES] for step in v.story.repairs for op in step.ops]
             needed = [shown.operations[op] for op in dict.fromkeys(again) if op in shown.operations]
-            out.append(Fold(shape.alike, [Text(lines, "list"), *statements.blocks(run, needed, tables=False)]))
+            said = [Text(lines, "list"), *statements.blocks(run, needed, tables=False)]
+            out.append(Fold(shape.alike, said, anchor=below(cards, shape)))
     out.append(Cards([made(f) for f in cards if f.view is None]))
     return [*out, *_left_out(run, cards)]
+
+
+def below(cards: Sequence[CardSubject], shape: ShapeView) -> str:
+    """The anchor of the stories that stand in a line each below the cards of their shape; empty if it has no card."""
+    of_shape = [f.n for f in cards if f.view is not None and f.view in shape.told]
+    return f"alike-{of_shape[-1]}" if of_shape and shape.more else ""
 
 
 def involved(f: CardSubject, shown: Shown) -> list[Operation]:

@@ -21,8 +21,13 @@ _MOVED = re.compile(r"UPDATE (\d+)")
 
 
 def _pointer(said: str) -> str:
-    """The answer of a catalog's database in words: ``UPDATE 1: the pointer was moved``."""
-    return _MOVED.sub(lambda m: f"{m[0]}: the pointer was {'moved' if int(m[1]) else 'not moved'}", said)
+    """The answer of a catalog's database in words: ``UPDATE 1`` moved the pointer."""
+
+    def in_words(found: re.Match[str]) -> str:
+        rows = int(found[1])
+        return f"its database changed {words.plural(rows, 'row')}: the pointer was {'moved' if rows else 'not moved'}"
+
+    return _MOVED.sub(in_words, said)
 
 
 def reply(r: ChangeRequest) -> str:
@@ -41,7 +46,7 @@ def _reply(r: ChangeRequest) -> str:
 
 
 def happened(r: ChangeRequest) -> str:
-    """``a fault at 63 435 ms (cut of commit): the catalog carried out the commit of w2-30 (UPDATE 1), which the writer was not told``."""
+    """``a fault at 63.435 s (cut of commit): the catalog carried out the commit of w2-30 (200), which the writer was not told``."""
     faults = words.shorten(", ".join(r.faults), 100)
     asked = f"the {r.kind} of {words.shorten(r.op, 40)}"
     service = words.shorten(r.service, 20)

@@ -32,7 +32,7 @@ def errors(run: Stored) -> tuple[tuple[str, str], ...]:
     for label, end in (("failed", "fail"), ("unknown", "info")):
         ended = [o for o in run.operations if o.type == end]
         if ended:
-            found.append((label, _said(ended)))
+            found.append((label, _said(ended) + _all_the_same(run, ended)))
     return tuple(found)
 
 
@@ -55,6 +55,17 @@ def _said(ended: list[Operation]) -> str:
     if conflicts:
         parts.append(f"{words.grouped(conflicts.total())} refused because of a conflict ({_classes(conflicts)})")
     return "; ".join(parts)
+
+
+def _all_the_same(run: Stored, ended: list[Operation]) -> str:
+    """How many of them were committed, whatever their error says."""
+    false = {op for a in run.anomalies if a.name == "false-failure" for op in a.ops[:1]}
+    n = sum(o.op in false for o in ended)
+    return (
+        f"; {words.grouped(n)} of these {'was' if n == 1 else 'were'} committed all the same (false-failure)"
+        if n
+        else ""
+    )
 
 
 def _classes(conflicts: Counter[str]) -> str:

@@ -116,13 +116,13 @@ def _windows(bands: Sequence[Band], marks: Sequence[TimeMark]) -> Fold:
     names += [words.plural(len(marks), "phase or mark", "phases and marks")] if marks else []
     columns = [
         TableColumn("fault or mark", most=80),
-        TableColumn("from, ms", right=True),
-        TableColumn("to, ms", right=True),
+        TableColumn("from, s", right=True),
+        TableColumn("to, s", right=True),
     ]
     rows = [
-        (b.name, words.milliseconds(b.start * 1000), words.milliseconds(b.end * 1000)) for b in bands[:MOST_WINDOWS]
+        (b.name, words.moment_number(b.start * 1000), words.moment_number(b.end * 1000)) for b in bands[:MOST_WINDOWS]
     ]
-    rows += [(m.name, words.milliseconds(m.at * 1000), "–") for m in marks[:MOST_WINDOWS]]
+    rows += [(m.name, words.moment_number(m.at * 1000), "–") for m in marks[:MOST_WINDOWS]]
     few = max(len(bands), len(marks)) > MOST_WINDOWS
     more = [Text([f"The first {MOST_WINDOWS} of each."], "note")] if few else []
     return Fold(", ".join(names), [Table(columns, [TableRow(row) for row in rows], form="fit"), *more])

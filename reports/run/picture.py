@@ -230,7 +230,9 @@ class _Drawing:
         frame, x = self._frame, self._x
         for value in x.ticks():
             yield svg.line(x(value), frame.top, x(value), frame.y1, "grid")
-            yield svg.text(x(value), frame.y1 + 15, moment(value), "tick", "middle")
+            yield svg.text(
+                x(value), frame.y1 + 15, f"{value / 1000:.3f}".rstrip("0").rstrip(".") + " s", "tick", "middle"
+            )
         yield svg.line(LEFT, frame.y1, frame.x1, frame.y1, "axis")
         for (_, a), (b, _) in zip(x.pixels, x.pixels[1:], strict=False):
             yield svg.rect(a, frame.top - 4, b - a, frame.y1 - frame.top + 8, "cut")

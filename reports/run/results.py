@@ -12,7 +12,7 @@ from checkers.evidence.lenient import integer, integers, mapping, mappings, stri
 from checkers.judge.accepted import AcceptedAnomalies
 from checkers.judge.known import KnownDefect
 from checkers.judge.proof import PROOF_WORDS
-from checkers.judge.repair import RepairStep
+from checkers.judge.repair import Repair, RepairStep
 from checkers.judge.stories import Stories, Story, StoryStep
 from checkers.names import Harm
 from checkers.timeline.unreadable import UnreadableTable
@@ -86,12 +86,14 @@ def _story_step(r: Mapping[str, Any]) -> StoryStep:
 
 
 def _repair_step(r: Mapping[str, Any]) -> RepairStep:
+    does, keys = integer(r.get("does")), r.get("keys")
     return RepairStep(
         str(r.get("text") or ""),
+        Repair(does) if does is not None and does in {*Repair} else Repair.REWRITE,
         strings(r.get("ops")),
-        integers(r.get("keys")),
-        str(r.get("note") or ""),
-        strings(r.get("changed")),
+        tuple((str(k[0]), k[1]) for k in (keys if isinstance(keys, list) else ()) if _is_place(k)),
+        strings(r.get("tables")),
+        strings(r.get("notes")),
     )
 
 
@@ -103,6 +105,7 @@ def _known(value: object) -> tuple[KnownDefect, ...]:
             strings(k.get("anomalies")),
             str(k.get("remedy") or ""),
             str(k.get("headline") or ""),
+            str(k.get("affected") or ""),
         )
         for k in mappings(value)
     )

@@ -60,6 +60,7 @@ class KnownLine:
     href: str | None
     label: str
     headline: str = ""
+    affected: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,13 @@ def _struck(run: Stored, story: Story) -> list[str]:
 
 def _known(k: KnownDefect) -> KnownLine:
     command = f"icequake prove {words.shorten(k.scenario, 60)}"
-    return KnownLine(command, words.safe(k.link), words.link_label(k.link), words.shorten(k.headline, 200))
+    return KnownLine(
+        command,
+        words.safe(k.link),
+        words.link_label(k.link),
+        words.shorten(k.headline, 200),
+        words.shorten(k.affected, 200),
+    )
 
 
 # --- blocks of the page -----------------------------------------------------------------------------------------------
@@ -177,7 +184,9 @@ def blocks(run: Stored) -> list[Block]:
     """What a scenario is about, and what each engine did: for the page's first screen."""
     avoided = any(s.remedy for s in run.told.stories)  # the answer says it
     facts = [
-        (name, outside(text, href)) for name, text, href in scenario_facts(run) if not (avoided and name == "remedy")
+        (name, outside(text, href))
+        for name, text, href in scenario_facts(run)
+        if not (avoided and name in ("remedy", "discussion"))
     ]
     out: list[Block] = [Pairs(facts, "about")] if facts else []
     rows = by_engine(run)

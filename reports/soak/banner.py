@@ -17,6 +17,7 @@ from reports.drawing.page import (
     badge,
     joined,
     link,
+    outside,
     tag,
 )
 from reports.drawing.words import OWN_TABLES
@@ -25,9 +26,6 @@ from reports.soak import places
 from reports.soak.kinds import FailureKind, with_code
 from reports.soak.words import CLASSES, counted
 
-_SAME_TABLE = (
-    "The same table of the same run as above: restore it first, then run what was lost, on the table that you keep. "
-)
 TOLD_KINDS = 3
 """Kinds of failure of which the answer says what to do."""
 LISTED_KINDS = 10
@@ -62,7 +60,8 @@ def banner(night: Night) -> Banner:
         status, headline = "unknown", "Undecided: not every run has a verdict, and nothing new was found"
     elif found:
         status = "known"
-        headline = f"Passed, for nothing is new, but known defects broke {words.grouped(failed)} of {runs}: {lostkinds.lost(found)}"
+        headline = f"Known defects broke {words.grouped(failed)} of {runs}: {lostkinds.lost(found)}"
+        parts.insert(0, "Nothing is new, so the night passes.")
     if status != "invalid" and lostkinds.is_grave(found):
         status = "harmed"
     return Banner(status, headline, " ".join(parts))
@@ -92,29 +91,31 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tup
     gravest = min(found, key=lambda k: k.gravity)
     about = [*found[:TOLD_KINDS], *([gravest] if gravest not in found[:TOLD_KINDS] else [])]
     pairs: list[tuple[str, str]] = []
-    mended: set[tuple[str | None, str]] = set()
+    recipes = lostkinds.recipes(found)
     for k in about:
-        line, first = k.runs[0]
-        tables = {(line.folder, t) for t in first.tables}
-        same_table = _SAME_TABLE if tables & mended else ""
-        mended |= tables
-        now = [lostkinds.do_now(night, k)]
+        first, steps = k.first, recipes[found.index(k)]
+        now = [lostkinds.do_now(night, steps) if steps else lostkinds.SAME_TABLE]
         commands = lostkinds.commands(night, k, program)
         if k.showed == "new" and commands:
             does, command = commands[0]
             now.append(joined(("Then type ", tag("code", command), f": it {does}.")))
         pairs += [
-            (k.showed, joined((tag("b", f"{lostkinds.losses(k.harmed)}: "), first.did or first.who))),
-            ("provoked by", lostkinds.with_faults(k)),
-            ("do now", joined((same_table, joined((step for step in now if step), " ")))),
+            (k.showed, joined((tag("b", f"{lostkinds.losses(k.harmed)}: "), first.did or first.who, _thread(k)))),
+            ("provoked by", lostkinds.provoked(k)),
+            ("do now", joined((step for step in now if step), " ")),
             ("avoid it", with_code(first.remedy or lostkinds.NO_REMEDY)),
         ]
-    remaining = len(found) - len(about)
+    remaining = sum(bool(recipes[n]) and k not in about for n, k in enumerate(found))
     pairs.append(
         (
             "others",
-            f"what to do about {words.plural(remaining, 'more kind')} is on the cards below" if remaining > 0 else "",
+            f"what to do about {words.plural(remaining, 'more table')} is on the cards below" if remaining > 0 else "",
         )
     )
     pairs = [(name, text) for name, text in pairs if text]
     return pairs
+
+
+def _thread(k: FailureKind) -> str:
+    """Where a known defect is discussed, behind a space."""
+    return "" if k.link is None else joined((" (", outside(words.link_label(k.link), words.safe(k.link)), ")"))

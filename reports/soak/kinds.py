@@ -11,15 +11,30 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
-from checkers.judge.known import asks
+from checkers.judge.known import asks, needs_fault
+from checkers.judge.repair import RepairStep, merged
 from checkers.judge.stories import GRAVEST, UNREADABLE_STEP, counted
 from checkers.names import Harm, meaning
 from checkers.nights.happened import Happened, harm_of
 from checkers.nights.night import Night, Showed
 from checkers.nights.record import NightRun
 from reports.drawing import words
-from reports.drawing.page import Block, Card, Cards, FileText, Pairs, Text, badge, joined, link, outside, tag
+from reports.drawing.page import (
+    Block,
+    Card,
+    Cards,
+    FileText,
+    Pairs,
+    Text,
+    badge,
+    in_numbers,
+    joined,
+    link,
+    outside,
+    tag,
+)
 from reports.reproduction.exportable import form_of
+from reports.run.card import repair_step
 from reports.soak import places
 from reports.soak import words as soakwords
 from reports.soak.words import CLASSES
@@ -32,8 +47,10 @@ NEW_OR_KNOWN = (
     "A card for each kind of harm: the new ones first, of these the gravest first. New: no scenario of the library and no entry of the "
     "suite's file describes it; it fails the night. Known: one does; it does not fail the night."
 )
-OPEN = 3
+OPEN = 10
 """Kinds whose cards are open; those of new ones all are."""
+MOST_NOW = 3
+"""Runs of a kind of which is said what to do now."""
 MOST = 40
 """Kinds that have a card."""
 NO_REMEDY = "No remedy is known; keep the run, and make it small by the command on its card."
@@ -168,9 +185,10 @@ def blocks(night: Night, found: Sequence[FailureKind], program: str) -> list[Blo
     """A card for each kind of failure."""
     if not found:
         return [Text(["Nothing: every run that was judged kept all promises."], "muted")]
-    cards = Cards([_card(night, k, n, program) for n, k in enumerate(found[:MOST], 1)])
-    unlisted = len(found) - MOST
-    more = [Text([f"and {words.plural(unlisted, 'more kind')}, in soak.json"], "note")] if unlisted > 0 else []
+    now = recipes(found)
+    cards = Cards([_card(night, k, n, program, now[n - 1]) for n, k in enumerate(found[:MOST], 1)])
+    remaining = len(found) - MOST
+    more = [Text([f"and {words.plural(remaining, 'more kind')}, in soak.json"], "note")] if remaining > 0 else []
     return [Text([NEW_OR_KNOWN], "note"), cards, *more]
 
 
@@ -179,7 +197,7 @@ def anchor(n: int) -> str:
     return f"kind-{n}"
 
 
-def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
+def _card(night: Night, k: FailureKind, n: int, program: str, now: Recipe) -> Card:
     first = k.first
     places_ = _where(night, k)
     runs = f"{f'{places_[0]} · ' if len(places_) == 1 else ''}in {words.plural(len(k.runs), 'run')} of {words.grouped(len(night.runs))}"
@@ -194,9 +212,9 @@ def _card(night: Night, k: FailureKind, n: int, program: str) -> Card:
         ),
         ("how", words.shorten(first.steps, 600)),
         ("where", words.shorten("; ".join(places_), 400) if len(places_) > 1 else ""),
-        ("with faults", with_faults(k)),
+        ("provoked by", provoked(k)),
         ("known?", _known(night, k)),
-        ("do now", do_now(night, k)),
+        ("do now", do_now(night, now) if now else SAME_TABLE),
         ("avoid it", with_code(first.remedy or NO_REMEDY)),
         ("runs", joined(_runs(night, k), " · ") if len(k.runs) > 1 else ""),
     ]
@@ -229,16 +247,60 @@ def _consequence(k: FailureKind) -> str:
     return ((means.rows if means is not None else "") or harm.rows).format(of=extent)
 
 
-def do_now(night: Night, k: FailureKind) -> str:
-    """What to do with the table of the first run of a kind, with a link to that run's card."""
-    line, first = k.runs[0]
-    card = card_of(night, line, first)
-    if first.repair:
-        done = with_code(first.repair if len(k.runs) == 1 else f"{first.repair} (In the first of its runs.)")
+Recipe = Sequence[tuple[NightRun, Happened, Sequence[RepairStep]]]
+"""What to do now, run by run."""
+SAME_TABLE = "It is the same table of the same run as above, and mended by the steps there."
+
+
+def recipes(found: Sequence[FailureKind]) -> list[Recipe]:
+    """For each kind, its runs with all that mends their tables; without those whose tables a graver kind has harmed, too, and whose steps have
+    it."""
+    leads: dict[tuple[int, str], int] = {}
+    steps: dict[tuple[int, int], list[RepairStep]] = {}
+    for n, k in enumerate(found):
+        for line, h in k.runs:
+            tables = [(id(line), t) for t in h.tables]
+            lead = next((leads[t] for t in tables if t in leads), n)
+            leads |= {t: lead for t in tables if t not in leads}
+            steps.setdefault((lead, id(line)), []).extend(h.now)
+    return [
+        [(line, h, merged(steps[n, id(line)])) for line, h in k.runs if (n, id(line)) in steps]
+        for n, k in enumerate(found)
+    ]
+
+
+def do_now(night: Night, found: Recipe) -> str:
+    """What to do with the tables of some runs that harmed them alike, with a link to each run's card."""
+    if len(found) == 1:
+        return _in_run(night, *found[0])
+    told = [
+        tag("div", joined((f"In {_run_name(line)}: ", _in_run(night, line, h, steps))))
+        for line, h, steps in found[:MOST_NOW]
+    ]
+    more = len(found) - MOST_NOW
+    return joined((*told, *([f"and in {words.plural(more, 'more run')}"] if more > 0 else [])))
+
+
+def _in_run(night: Night, line: NightRun, h: Happened, steps: Sequence[RepairStep]) -> str:
+    card = card_of(night, line, h)
+    if steps:
+        done = in_numbers([repair_step(s, "the run's card") for s in steps])
         return done if card is None else joined((done, " ", link("Open the run's card", card), "."))
     if card is None:
         return ""
     return joined((link("Open the run's card", card), " for the statements and what the proxies saw of them."))
+
+
+def _run_name(line: NightRun) -> str:
+    return "the run" if line.seed is None else f"the run of seed {line.seed}"
+
+
+def provoked(k: FailureKind) -> str:
+    """What provoked it: the faults that icequake injected, or nothing but the operations if the known defect needs no fault."""
+    on = with_faults(k)
+    if k.first.scenarios and not any(map(needs_fault, k.first.scenarios)):
+        return f"operations at once, no fault is needed{f' (in these runs there were some: {on})' if on else ''}"
+    return on
 
 
 def with_faults(k: FailureKind) -> str:

@@ -209,7 +209,7 @@ def test_one_late_commit_is_one_anomaly_however_many_it_is_late_behind() -> None
     d.commit("late", add=[row(1, "late")])
     (a,) = verdict(COMMITS, d.evidence()).anomalies
     assert (a.name, a.ops, a.snapshots) == ("commit-order", ("late", "b0"), (1, 6))
-    assert a.evidence == {"pairs": 5} and "acknowledged at 1 ms, before the insert of id 2 (b0" in a.explanation
+    assert a.evidence == {"pairs": 5} and "acknowledged at 0.001 s, before the insert of id 2 (b0" in a.explanation
 
 
 # --- what only looks like one -------------------------------------------------------------------------------------------

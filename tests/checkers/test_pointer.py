@@ -271,7 +271,7 @@ def test_a_request_that_was_answered_and_is_in_no_version_is_lost_and_the_server
         in a.explanation
     )
     assert (
-        f"(answered 200 at {explain.ms(own.end)}), and made that one; it must refuse the other with 409."
+        f"(answered 200 at {explain.s(own.end)}), and made that one; it must refuse the other with 409."
         in a.explanation
     )
     assert a.evidence == {"lost": ["rival"], "answer": "204", "endpoint": "transactions"}
@@ -479,7 +479,7 @@ def test_a_lost_commit_says_which_request_was_not_carried_out() -> None:
     (story,) = result.told.stories
     assert [(s.name, s.text) for s in story.steps] == [
         ("lost-swap", "rival: the catalog server answered 204 and did not make the commit: no metadata version has it"),
-        ("lost-commit", "rival: acknowledged, but never in the table's history"),
+        ("lost-commit", "rival: acknowledged, but in no version of the table that was read"),
     ]
     assert [k.scenario for k in story.known] == ["rest-lost-transaction"], "whoever sent it"
 

@@ -9,7 +9,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, TableLog
 from checkers.formats.delta.tableformat import Delta
 from checkers.judge.check import check
-from checkers.judge.repair import RepairStep, in_order, last_readable, merged, repair, repair_words
+from checkers.judge.repair import Repair, RepairStep, last_readable, merged, repair, repair_words
 from checkers.judge.stories import tell
 from tests.checkers.test_commits import lost_by_a_commit_on_an_older_base, never_committed
 from tests.support.unreadable import broken
@@ -22,14 +22,21 @@ def a_lost_append() -> Evidence:
     return replace(e, logs={"t": replace(log, commits=commits)})
 
 
-RUN_AGAIN = "Once it cannot happen again (see “avoid it”), run {0} again: its statement is on this card, and none of its effects is there."
+RUN_AGAIN = (
+    "Run {0} again: its statement is on this card, and none of its effects is there. Leave out what others have written since "
+    "and is to stay."
+)
+NOBODY_KNOWS = " {0}: look at its rows first, for nobody knows who has written them since."
 
 
 def said(
     e: Evidence, op: str, log: TableLog | None = None, name: str = "lost-commit", keys: tuple[int, ...] = ()
 ) -> str:
     operations = {o.op: o for o in e.history.operations()}
-    return repair_words(tuple(repair(name, log or e.logs["t"], operations, [op], keys, unreadable=False)))
+    steps = repair(name, log or e.logs["t"], operations, [op], keys, unreadable=False)
+    stop = [s for s in steps if s.does is Repair.STOP]
+    assert stop == steps[:1] if any(s.does is not Repair.LEAVE for s in steps) else not stop
+    return repair_words(s for s in steps if s not in stop)
 
 
 def test_a_lost_append_whose_snapshot_is_listed_is_brought_back() -> None:
@@ -55,24 +62,28 @@ def test_what_cannot_be_brought_back_is_run_again(why: str) -> None:
         log = replace(log, metadata=(*log.metadata[:-1], replace(log.metadata[-1], snapshots=(1, 3))))
     else:
         log = replace(log, complete=False)
-    assert said(e, "b", log) == RUN_AGAIN.format("b")
+    assert said(e, "b", log) == (RUN_AGAIN + NOBODY_KNOWS).format("b")
 
 
 def test_a_commit_that_was_never_made_is_run_again() -> None:
     e = never_committed()
     op = e.history.operations()[0].op
-    assert said(e, op) == RUN_AGAIN.format(op)
+    assert said(e, op) == (RUN_AGAIN + NOBODY_KNOWS).format(op)
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
         ("false-failure", "Do not run b again: the table has its rows."),
-        ("undelete", "Run b again while nothing else writes (id 2): the deleted rows are still there."),
-        ("resurrected-row", "Delete the rows that came back (id 2); this card shows them whole."),
+        ("undelete", "Run b again while nothing else writes (t: id 2): the deleted rows are still there."),
+        (
+            "resurrected-row",
+            "Delete the rows that came back (t: id 2), by all their columns, for other rows may have these ids: this card shows them whole.",
+        ),
         (
             "summary-count",
-            "Copy the tables with an engine that follows the specification (in Spark `CREATE TABLE … AS SELECT`): old snapshots stay wrong.",
+            "Copy t with an engine that follows the specification: make a table of the same schema, partitions and properties, "
+            "`INSERT INTO … SELECT * FROM …`, compare the counts, swap the names. Do not go back to the old snapshots: they stay wrong.",
         ),
         ("stale-read", ""),
     ],
@@ -91,19 +102,27 @@ def test_an_unreadable_table_is_set_back_to_the_last_state_whose_files_are_there
     told = tell(b.evidence, check(b.evidence).verdicts, None)
     (story,) = [s for s in told.stories if s.table == b.table]
     catalog, _, name = log.identifier.partition(".")
+    rows = sum(len(x.added or ()) - len(x.removed or ()) for x in log.main() if x.snapshot_id != b.commit.snapshot_id)
     assert story.repair == (
-        f"The last readable state of {b.table} is snapshot {c.snapshot_id} ({c.label}): register that under a new name, "
-        f"`CALL {catalog}.system.register_table('{name}_saved', '{m.location}')`, and let writers and readers use it. Both names have the "
+        f"Stop the writers of {b.table}, and the maintenance, which could remove files that are needed here, until all is done and it "
+        "cannot happen again (see “avoid it”). If the store keeps versions, restore the files whose names are on this card: then leave out all "
+        "that is about going back; what was reported as failed is in the table. "
+        f"Go back to the last readable state of {b.table}, snapshot {c.snapshot_id} ({c.label}, which has {rows} rows): "
+        f"`CALL {catalog}.system.register_table('{name}_saved', '{m.location}')`. "
+        f"Point the writers and readers of {b.table} to what you registered. Both names have the "
         "same files: run no expiry or orphan removal until the old one is dropped, without PURGE; then rename the new one if the catalog can. "
-        "No acknowledged commit is lost by that. "
-        f"That state lacks {b.culprit.op}, which was not acknowledged: run it again there only if you still want its rows."
+        f"No acknowledged commit is lost by going back. {b.culprit.op}: not acknowledged, and not there once you have gone back; run it again "
+        "only if you still want its effect."
     )
     gone = replace(log, missing_files=(MissingFile("x", log.metadata[-1].snapshots),))
     assert last_readable(gone) is None
-    assert not [*repair("missing-file", gone, {}, [], (), unreadable=True)]
+    assert not repair("missing-file", gone, {}, [], (), unreadable=True)
     acknowledged = {b.culprit.op: replace(b.evidence.history.operations()[0], type="ok", op=b.culprit.op)}
     text = repair_words(tuple(repair("missing-file", log, acknowledged, [], (), unreadable=True)))
-    assert f"lacks {b.culprit.op}, which was acknowledged: run it again there; its statement is on this card." in text
+    assert (
+        f"What {b.culprit.op} did, acknowledged, is not in {b.table} then: run it again; its statement is on this card."
+        in text
+    )
     assert "No acknowledged commit is lost" not in text
 
 
@@ -113,29 +132,113 @@ def test_a_table_of_another_format_is_set_back_in_that_ones_words() -> None:
     assert Delta().brought_back(broken().commit, "t") is None  # type: ignore[arg-type]
 
 
-def test_who_runs_a_lost_write_again_reads_first_what_the_table_has_now() -> None:
+def test_who_runs_a_lost_write_again_reads_first_who_has_written_its_rows_since() -> None:
     e = lost_by_a_commit_on_an_older_base()
     log = e.logs["t"]
     at = log.columns.index("id")
     live = {x.row[at]: c.op for c in log.main() for x in c.added or ()}
-    (there, by), *_ = live.items()
-    assert said(e, "b", keys=(there,)).endswith(f"Look at id {there} first: the table has rows by {by} now.")
-    assert said(e, "b", keys=(999,)).endswith("No row of id 999 is there now.")
+    began = next(o for o in e.history.operations() if o.op == "b").start
+    since = {o.op for o in e.history.operations() if o.end is None or o.end > began}
+    for id_, by in live.items():
+        wrote = f"b: look at id {id_} first, for {by} wrote it since, and it would add a second row of it."
+        assert said(e, "b", keys=(id_,)).endswith(wrote if by in since else f"b: nobody has written id {id_} since.")
+    assert {by in since for by in live.values()} == {True, False}
+    assert said(e, "b", keys=(999,)).endswith("b: nobody has written id 999 since.")
     main = log.main()[-1].snapshot_id
     unread = replace(log, commits=tuple(replace(c, added=None) if c.snapshot_id == main else c for c in log.commits))
-    assert "now." not in said(e, "b", unread, keys=(there,)), "nobody knows its rows"
+    assert said(e, "b", unread, keys=(999,)).endswith(NOBODY_KNOWS.format("b")), "nobody knows its rows"
+
+
+@pytest.mark.parametrize(
+    ("f", "would"),
+    [
+        ("insert", "add a second row of it"),
+        ("delete", "delete it"),
+        ("merge-upsert", "overwrite it"),
+        ("rewrite-data-files", ""),
+    ],
+)
+def test_what_a_statement_would_do_to_a_row_that_is_there_depends_on_its_kind(f: str, would: str) -> None:
+    e = lost_by_a_commit_on_an_older_base()
+    log = e.logs["t"]
+    operations = {o.op: replace(o, f=f, invoked=replace(o.invoked, time=-1)) for o in e.history.operations()}
+    there = log.main()[-1].added or ()
+    id_ = there[0].row[log.columns.index("id")]
+    notes = [n for s in repair("lost-commit", log, operations, ["b"], (id_,), unreadable=False) for n in s.notes]
+    assert [n.partition("it would ")[2].removesuffix(".") for n in notes] == ([would] if would else [])
 
 
 def test_steps_of_one_text_are_one_step_in_the_order_of_the_history() -> None:
-    steps = [RepairStep("Run {ops} again: {statements} on {card}.", (op,), (n,), "note") for n, op in enumerate("ba")]
-    (one,) = merged(steps)
-    assert in_order(one, {"a": 0, "b": 1}).words("cards 1–2") == "Run a, b again: their statements are on cards 1–2."
-    assert steps[0].words() == "Run b again: its statement is on this card. note"
-    (looked,) = merged([replace(s, changed=s.ops) for s in steps])
-    assert looked.words("x").endswith(
-        "Check first, for rows of their ids were written later: to run them would overwrite, delete or double these."
+    text = "Run {ops} again: {statements} on {card}."
+    steps = [
+        RepairStep(text, Repair.RUN_AGAIN, (op,), (("t", n),), notes=(f"{op}: look.",)) for n, op in enumerate("ba")
+    ]
+    (one,) = merged(steps, {"a": 0, "b": 1})
+    assert one.words("cards 1–2") == "Run a, b again: their statements are on cards 1–2. a: look. b: look."
+    assert [s.words() for s in merged(steps[:1])] == ["Run b again: its statement is on this card. b: look."]
+
+
+def test_steps_mend_a_table_before_its_rows_and_remove_rows_before_statements_run_again() -> None:
+    rows = RepairStep("Delete them{ids}.", Repair.REMOVE, keys=(("t", 1), ("t", 2), ("u", 1)))
+    copy = RepairStep("Copy {tables}.", tables=("t", "u"))
+    again, back = RepairStep("Run {ops}.", Repair.RUN_AGAIN, ("a",)), RepairStep("Go back.", Repair.SET_BACK)
+    said = [s.words() for s in merged([copy, again, rows, back])]
+    assert said == ["Go back.", "Delete them (t: ids 1, 2; u: id 1).", "Run a.", "Copy t, u."]
+
+
+def test_a_file_that_only_older_snapshots_need_is_no_reason_to_go_back() -> None:
+    """A table that can be read was to be set back to the version that it had."""
+    e = lost_by_a_commit_on_an_older_base()
+    log = e.logs["t"]
+    old = next(c for c in log.main() if c.snapshot_id != log.metadata[-1].current)
+    gone = replace(log, missing_files=(MissingFile("x", (old.snapshot_id,)),))
+    said_ = said(e, "b", gone, name="missing-file")
+    assert said_.startswith(
+        "t can be read; only time travel to the snapshots on this card needs the files that are gone."
     )
-    (half,) = merged([replace(steps[0], changed=("b",)), steps[1]])
-    assert "Safe to run as it is: a. Check the others first, for rows of its ids were " in in_order(half, {}).words()
-    assert len(merged([*steps, RepairStep("Delete them{ids}.", (), (1, 2))])) == 2
-    assert RepairStep("Delete them{ids}.", (), (1, 2)).words() == "Delete them (ids 1, 2)."
+    assert "register_table" not in said_
+
+
+def test_what_came_after_the_state_to_which_a_table_is_set_back_is_not_brought_back_by_its_snapshot() -> None:
+    """The version that is registered does not list it."""
+    e = a_lost_append()
+    log = e.logs["t"]
+    assert "cherrypick" in said(e, "b")
+    newest = log.metadata[-1].current
+    assert newest is not None
+    unreadable = replace(log, missing_files=(MissingFile("x", (newest,)),))
+    assert "cherrypick" not in said(e, "b", unreadable)
+
+
+def test_a_commit_of_the_state_to_which_one_goes_back_is_not_run_again() -> None:
+    """It was lost by a later commit, and going back brings it."""
+    e = lost_by_a_commit_on_an_older_base()
+    log = e.logs["t"]
+    newest = log.metadata[-1].current
+    assert newest is not None
+    lost = next(c for c in log.commits if c.op == "b")
+    gone = replace(log, missing_files=(MissingFile("x", tuple(c.snapshot_id for c in log.commits if c is not lost)),))
+    found = last_readable(gone)
+    assert found is not None and found[0].op == "b"
+    assert (
+        said(e, "b", gone) == "b, which was lost, is in the state to which you go back: do not run it again if you do."
+    )
+
+
+def test_what_main_has_at_the_end_and_a_state_does_not_stand_on_is_named_when_one_goes_back() -> None:
+    """A commit that was main before that state, was set aside by it, and came back with what stands on it."""
+    b = broken()
+    log = b.evidence.logs[b.table]
+    *_, before, state, last = log.metadata
+    commits = log.by_snapshot()
+    aside, newest = commits[before.current or 0], commits[last.current or 0]
+    side = replace(commits[state.current or 0], parent_id=aside.parent_id)
+    back = replace(newest, parent_id=aside.snapshot_id)
+    moved = {side.snapshot_id: side, back.snapshot_id: back}
+    log = replace(log, commits=tuple(moved.get(c.snapshot_id, c) for c in log.commits))
+    gone = replace(log, missing_files=(MissingFile("x", (aside.snapshot_id, back.snapshot_id)),))
+    found = last_readable(gone)
+    assert found is not None and found[0].snapshot_id == side.snapshot_id
+    operations = {o.op: o for o in b.evidence.history.operations()}
+    named = [op for s in repair("missing-file", gone, operations, [], (), unreadable=True) for op in s.ops]
+    assert aside.op in named and back.op in named and side.op not in named

@@ -18,6 +18,7 @@ from checkers.judge import known
 from checkers.judge.causes import events
 from checkers.judge.check import ANOMALIES, check
 from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, asks, known_defects, unlike
+from checkers.judge.repair import repair_words
 from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, tell, who
 from checkers.names import Harm, meaning
 from checkers.nights.happened import happened
@@ -303,7 +304,7 @@ def test_a_change_of_metadata_that_is_lost_with_its_commit_is_no_second_defect()
 def test_the_statement_of_a_lost_swap_is_run_again_as_that_of_a_lost_commit() -> None:
     swapped = anomaly("lost-update", "w0-1", "w1-1", checker="pointer", table="orders", evidence={LOST_SWAPS: ["w0-1"]})
     (story,) = told_of(swapped)
-    assert [step.ops for step in story.repairs] == [("w0-1",)] and "run w0-1 again" in story.repair
+    assert [step.ops for step in story.repairs] == [(), ("w0-1",)] and "Run w0-1 again" in story.repair
 
 
 def test_a_single_anomaly_is_a_story_with_its_known_defect() -> None:
@@ -712,11 +713,11 @@ def test_how_a_row_came_back_is_read_in_the_commit_that_brought_it() -> None:
     [
         (
             [anomaly("false-failure", "w0-1", table="orders"), anomaly("missing-file", "w0-1", table="orders")],
-            "lost the answer to its commit, and reported it as failed though it was made, and deleted its files, which the table needs",
+            "did not learn that its commit was made, reported it as failed, and deleted its files, which snapshots of the table need",
         ),
         (
             [anomaly("false-failure", "w0-1", table="orders")],
-            "lost the answer to its commit, and reported it as failed though it was made",
+            "did not learn that its commit was made and reported it as failed",
         ),
         ([anomaly("duplicate-commit", "w0-1", table="orders")], "sent a commit again that was made already"),
         (
@@ -764,8 +765,7 @@ def test_files_of_a_commit_that_its_client_took_for_failed_were_deleted_by_that_
     (story,) = tell(e, [Verdict("metadata", False, (gone,))], RunFacts("mine", "rest", "1.12.0")).stories
     assert story.who == ("Spark's REST catalog client" if client else "Spark")
     assert (
-        story.how
-        == "believed that its commit had failed, though it was made, and deleted its files, which the table needs"
+        story.how == "did not learn that its commit was made, and deleted its files, which snapshots of the table need"
     ) is client
     assert story.remedy.startswith("Let no proxy answer") is client
 
@@ -795,7 +795,8 @@ def test_what_to_do_now_about_a_kind_of_failure_of_a_night_is_about_all_its_stor
     told = tell(e, [Verdict("commits", False, lost)], RunFacts("mine", "rest", "1.12.0")).stories
     (kind,) = happened(told, told, {}, "rest", lambda _: "new")
     assert len(told) == 2 and kind.counts == {"lost-commit": 2}
-    assert all(op in kind.repair for op in inserts) and kind.repair.count("brings its rows back") == 2
+    now = repair_words(kind.now)
+    assert all(op in now for op in inserts) and now.count("brings its rows back") == 2
 
 
 def test_a_change_of_metadata_that_is_lost_with_its_commit_is_one_story_of_the_one_who_lost_it() -> None:

@@ -21,20 +21,20 @@ DID, SAID = "the catalog carried out the commit of w2-30", "the catalog's answer
     [
         (
             "UPDATE 1, told 429 (nemesis)",
-            "UPDATE 1: the pointer was moved, and the writer was told 429",
-            f"{DID} (UPDATE 1: the pointer was moved), and the writer was told 429",
+            "its database changed 1 row: the pointer was moved, and the writer was told 429",
+            f"{DID} (its database changed 1 row: the pointer was moved), and the writer was told 429",
         ),
         ("200, told 502 (nemesis)", "200, and the writer was told 502", f"{DID} (200), and the writer was told 502"),
         (
             "UPDATE 1 (nemesis: not told)",
-            "UPDATE 1: the pointer was moved, which the writer was not told",
-            f"{DID} (UPDATE 1: the pointer was moved), which the writer was not told",
+            "its database changed 1 row: the pointer was moved, which the writer was not told",
+            f"{DID} (its database changed 1 row: the pointer was moved), which the writer was not told",
         ),
         ("200", "200", f"{DID} (200)"),
         (
             "UPDATE 0 (nemesis: not told)",
-            "UPDATE 0: the pointer was not moved, which the writer was not told",
-            f"{SAID} UPDATE 0: the pointer was not moved, which the writer was not told",
+            "its database changed 0 rows: the pointer was not moved, which the writer was not told",
+            f"{SAID} its database changed 0 rows: the pointer was not moved, which the writer was not told",
         ),
         ("503 (nemesis)", "none; the writer was told 503", f"{SAID} none; the writer was told 503"),
         ("409", "409", f"{SAID} 409"),
@@ -44,7 +44,7 @@ def test_the_answer_of_the_service_and_what_the_writer_was_told_are_both_said(
     status: str, says: str, happened: str
 ) -> None:
     assert faulted.reply(request(status)) == says
-    assert faulted.happened(request(status)) == f"a fault at 63\u202f435 ms (cut of commit): {happened}"
+    assert faulted.happened(request(status)) == f"a fault at 63.435 s (cut of commit): {happened}"
 
 
 @pytest.mark.parametrize(

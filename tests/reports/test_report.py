@@ -27,7 +27,7 @@ from checkers.evidence.tablelog import Capture, RowChange, TableLog
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
-from checkers.judge.repair import RepairStep
+from checkers.judge.repair import Repair, RepairStep
 from checkers.judge.stories import Stories, Story, StoryStep
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
@@ -687,7 +687,7 @@ def test_faults_become_bands(
 def test_commits_are_placed_within_their_operations(run: Path) -> None:
     """No clock is shared: the acknowledged operations around the snapshots' stamps say where time 0 was."""
     loaded = stored.load(run)
-    origin = measure.clock_origin_ms(loaded.operations, loaded.commits_by_op())
+    origin = measure.clock_origin_ms(loaded.operations, loaded.commits_by_op(), {})
     assert origin is not None and abs(origin - EPOCH_MS) <= 20
 
 
@@ -830,8 +830,8 @@ def test_the_picture_shows_what_each_operation_read_what_was_held_and_which_faul
     assert {op: [s.snapshot for s in found] for op, found in loaded.scans.items()} == {"w1-0": [100], "w1-2": [100]}
     html = page.render(loaded)
     read(html)
-    assert "w1-0 read snapshot 100 at 500\u202fms" in html or "w1-0 read snapshot 100 at 500 ms" in html
-    assert "its commit was held from 600 ms to 850 ms" in html and "was struck by drop-reply" in html
+    assert "w1-0 read snapshot 100 at 0.500 s" in html
+    assert "its commit was held from 0.600 s to 0.850 s" in html and "was struck by drop-reply" in html
     at = html.index('class="row" data-op="w1-0"')
     assert 'class="held"' in html[at : html.index("</g>", at)] and 'class="struck"' in html[at : html.index("</g>", at)]
     assert 'class="reads" data-op="w1-0"' in html and "partition: 0.5 to 2.5 s" in html
@@ -1097,14 +1097,21 @@ def first_screen(run: Path, *told: Story, **changes: Any) -> str:
 def again(n: int, table: str, **changes: Any) -> Story:
     """A lost commit whose statement is to run again."""
     text = "Run {ops} again: {statements} on {card}."
-    return replace(lost(n, table), repairs=(RepairStep(text, (f"w9-{n}",), note="A note."),), **changes)
+    return replace(
+        lost(n, table),
+        repairs=(RepairStep(text, Repair.RUN_AGAIN, (f"w9-{n}",), notes=(f"w9-{n}: look.",)),),
+        **changes,
+    )
 
 
 def test_the_first_screen_answers_for_all_stories_of_a_kind_together(run: Path) -> None:
     top = first_screen(run, again(1, "orders", how="lost it"), again(0, "people", how="lost it", remedy="Set `x`."))
     assert "<dt>lost</dt><dd>w9-0; w9-1</dd>" in top
     assert "<dt>who did it</dt><dd>DuckDB lost it.</dd>" in top
-    assert "<dt>do now</dt><dd>Run w9-1, w9-0 again: their statements are on cards 1–2.</dd>" in top
+    where = '<a href="#anomaly-1">cards 1–2</a>'
+    notes = "<ul><li>w9-1: look.</li><li>w9-0: look.</li></ul>"  # neither is in the history
+    otherwise = "Let another engine than DuckDB do that."
+    assert f"<dt>do now</dt><dd>Run w9-1, w9-0 again: their statements are on {where}. {otherwise}{notes}</dd>" in top
     assert "<dt>avoid it</dt><dd>Set <code>x</code>.</dd>" in top
     assert '<dt>shown on</dt><dd><a href="#anomaly-1">cards 1–2</a></dd>' in top
 
@@ -1116,7 +1123,7 @@ def test_the_first_screen_answers_for_each_kind_the_gravest_first(run: Path) -> 
     top = re.sub(
         "<[^>]+>", " ", first_screen(run, again(0, "orders"), replace(lost(1), name="undelete", headline="h"), metadata)
     )
-    at = [top.index(x) for x in ("1. INSERT w9-0 was acknowledged", "Run w9-0 again", "2. H", "3. Wrong", "Report it.")]
+    at = [top.index(x) for x in ("1. INSERT w9-0 was acknowledged", "2. H", "3. Wrong", "Report it.", "Run w9-0 again")]
     assert at == sorted(at)
     many = [
         replace(lost(n), name=name, headline=f"h{n}")
@@ -1125,12 +1132,26 @@ def test_the_first_screen_answers_for_each_kind_the_gravest_first(run: Path) -> 
     assert "besides: h3, by DuckDB" in re.sub("<[^>]+>", "", first_screen(run, *many))
 
 
-def test_what_to_do_that_differs_from_table_to_table_is_said_of_the_first(run: Path) -> None:
-    def set_back(n: int, table: str) -> Story:
-        return replace(lost(n, table), repairs=(RepairStep(f"Set {table} back."),))
+def test_what_to_do_is_an_ordered_list_for_all_tables(run: Path) -> None:
+    def mended(n: int, table: str) -> Story:
+        steps = (
+            RepairStep(f"Set {table} back.", Repair.SET_BACK),
+            RepairStep("Stop {tables}.", Repair.STOP, tables=(table,)),
+        )
+        return replace(lost(n, table), repairs=steps)
 
-    top = re.sub("<[^>]+>", "", first_screen(run, set_back(0, "orders"), set_back(1, "people")))
-    assert "Set orders back. For people see card 2." in top and "Set people" not in top
+    top = first_screen(run, mended(0, "orders"), mended(1, "people"))
+    assert "<ol><li>Stop orders, people.</li><li>Set orders back.</li><li>Set people back.</li></ol>" in top
+
+
+def test_an_engine_that_wrote_wrong_rows_does_not_run_statements_again(run: Path) -> None:
+    bad = replace(lost(1), name="resurrected-row", who="DuckDB", engine="duckdb", headline="h")
+    server = replace(again(0, "orders"), who="the catalog server", engine="")
+    assert "Let another engine than DuckDB do that." in first_screen(run, server, bad)
+    client = replace(bad, who="DuckDB's REST catalog client")
+    assert "Let another engine" not in first_screen(run, server, client), (
+        "that one must only look what became of its commit"
+    )
 
 
 def test_the_first_screen_names_what_an_operation_was_to_change_if_its_rows_are_not_known(run: Path) -> None:
@@ -1171,7 +1192,7 @@ def test_the_first_screen_says_whether_a_fault_provoked_it(run: Path) -> None:
 
 
 def test_what_is_told_in_a_line_has_its_statements_below(run: Path) -> None:
-    said = RepairStep("Run {ops} again.", ("w1-0",))
+    said = RepairStep("Run {ops} again.", Repair.RUN_AGAIN, ("w1-0",))
     told = (*(again(n, "orders") for n in range(3)), replace(lost(3, "orders"), repairs=(said,)))
     found = tuple(undelete(name="lost-commit", checker="commits", ops=s.ops[:1], keys=s.keys) for s in told)
     html = page.render(replace(stored.load(run), verdicts=(Verdict("commits", False, found),), told=Stories((), told)))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from checkers.costs.measures import BY_KEY
 from checkers.judge.accepted import NOTHING_ACCEPTED, AcceptedAnomalies
+from checkers.judge.repair import Repair, RepairStep
 from checkers.judge.runfolder import Results
 from checkers.nights import record, trend
 from checkers.nights.finds import Find
@@ -92,7 +93,7 @@ GIVEN_UP = {"given_up": {JDBC.stack: "the stack of jdbc 1.12.0 does not come up:
             {},
             True,
             0,
-            "Passed, for nothing is new, but known defects broke 1 of 2 runs: 1 acknowledged commit lost",
+            "Known defects broke 1 of 2 runs: 1 acknowledged commit lost",
         ),
         ([NEW, OLD], {}, False, 1, "Failed: new harm in 1 of 2 runs: 2 acknowledged commits lost"),
         (
@@ -163,7 +164,7 @@ LOST = Happened(
     ("orders",),
     "Use a catalog that looks first.",
     card=2,
-    repair="Run w0-1 again: its statement is on this card.",
+    now=(RepairStep("Run {ops} again: {statements} on {card}.", Repair.RUN_AGAIN, ("w0-1",)),),
     how="sent its commit again",
     steps="Insert w0-1: acknowledged, but never in the table's history.",
     by="Spark",
@@ -210,10 +211,10 @@ def test_a_table_that_is_lost_in_a_known_way_is_as_red_as_in_a_new_one_and_the_n
     night = a_night(tmp_path, SEEN_AGAIN, line(REST))
     said = banner(night)
     assert (said.status, night.code) == ("harmed", 0)
-    assert (
-        said.headline == "Passed, for nothing is new, but known defects broke 1 of 2 runs: 1 table that nobody can read"
+    assert said.headline == "Known defects broke 1 of 2 runs: 1 table that nobody can read"
+    assert said.sentence == (
+        "Nothing is new, so the night passes. Who did it: the catalog (jdbc) in 1 run. 2 runs of 2 of 8 combinations in 70 s."
     )
-    assert said.sentence == ("Who did it: the catalog (jdbc) in 1 run. 2 runs of 2 of 8 combinations in 70 s.")
 
 
 @pytest.mark.parametrize(
@@ -272,28 +273,29 @@ def test_what_to_do_is_said_of_the_first_kinds_and_of_the_gravest(tmp_path: Path
 
 
 def test_the_answer_has_all_steps_for_one_may_say_what_is_lost_by_the_first(tmp_path: Path) -> None:
-    long = replace(LOST, repair=f"Register the table under a new name. {'Run w0-1 again there. ' * 12}".rstrip())
+    long = replace(LOST, now=tuple(RepairStep(f"Run w0-{n} again.", Repair.RUN_AGAIN) for n in range(12)))
     made = page.of(a_night(tmp_path, replace(TOLD, happened=(long,))), AGAIN)
     said = dict(next(b for b in made.told if isinstance(b, Pairs)).rows)
-    assert said["do now"].count("Run w0-1 again there.") == 12
+    assert [said["do now"].count(f"<li>Run w0-{n} again.</li>") for n in range(12)] == [1] * 12
 
 
 def test_kinds_on_one_table_of_one_run_are_to_be_mended_at_once(tmp_path: Path) -> None:
-    second = replace(LOST, name="undelete", remedy="Set it.")
+    back = RepairStep("Go back.", Repair.SET_BACK)
+    second = replace(LOST, name="undelete", remedy="Set it.", now=(back,))
     made = page.of(a_night(tmp_path, replace(TOLD, happened=(LOST, second))), AGAIN)
     now = [said for name, said in next(b for b in made.told if isinstance(b, Pairs)).rows if name == "do now"]
-    assert [said.startswith("The same table of the same run as above: restore it first, ") for said in now] == [
-        False,
-        True,
-    ]
+    assert len(now) == 2 and now[1] == "It is the same table of the same run as above, and mended by the steps there."
+    assert now[0].startswith("<ol><li>Go back.</li><li>Run w0-1 again: "), "what must come first, comes first"
 
 
 def test_cards_of_new_kinds_are_open_and_come_first(tmp_path: Path) -> None:
-    known = [replace(UNREAD, remedy=f"Do {n}.") for n in range(4)]
-    new = [replace(LOST, remedy=f"Do {n}.") for n in range(4)]
+    known = [replace(UNREAD, remedy=f"Do {n}.") for n in range(8)]
+    new = [replace(LOST, remedy=f"Do {n}.") for n in range(8)]
     night = a_night(tmp_path, replace(SEEN_AGAIN, happened=tuple(known)), replace(TOLD, happened=tuple(new)))
     (cards,) = (b for b in kinds.blocks(night, kinds.kinds(night), "icequake") if isinstance(b, Cards))
-    assert [(">new<" in c.head, c.open) for c in cards.cards] == [(True, True)] * 4 + [(False, False)] * 4
+    assert [(">new<" in c.head, c.open) for c in cards.cards] == [(True, True)] * 8 + [(False, True)] * 2 + [
+        (False, False)
+    ] * 6
 
 
 def test_what_happened_in_several_runs_is_counted_together_with_what_to_do_about_it(tmp_path: Path) -> None:
@@ -314,7 +316,7 @@ def test_what_happened_in_several_runs_is_counted_together_with_what_to_do_about
         "<dt>who did it</dt><dd><b>Spark 4.1.4, Iceberg 1.12.0</b> sent its commit again</dd>",
         "<dt>how</dt><dd>Insert w0-1: acknowledged, but never in the table&#39;s history.</dd>",
         "Nobody can read orders any more.",
-        "<dt>do now</dt><dd>Run w0-1 again: its statement is on the run&#39;s card. (In the first of its runs.)",
+        "<div>In the run of seed 7: Run w0-1 again: its statement is on the run&#39;s card. <a",
         "Use a catalog that looks first.",
         "Let one writer alone commit.",
         "Spark 4.1.4, Iceberg 1.12.0",

@@ -20,10 +20,12 @@ class Delta(TableFormat[DeltaCommit, DeltaMetadata]):
     title = "Delta"
     records = DELTA_RECORDS
     decides = "the object store"
+    two_made = "looked whether the next version was free, and then wrote it: two commits found it free, and one took the place of the other"
     keeper = "the log store"  # it looks, and writes: the object store answers each request rightly
     guard = (
         "Use a log store that writes a version's file only if there is none, for all clients of the table: `spark.delta.logStore.s3a.impl` = "
-        "`io.delta.storage.S3DynamoDBLogStore`, which needs its jar and a table in DynamoDB, or one of docs/formats.md."
+        "`io.delta.storage.S3DynamoDBLogStore`, with the jar `io.delta:delta-storage-s3-dynamodb` and a table in DynamoDB, or one that sends "
+        "`If-None-Match` (docs/formats.md)."
     )
 
     def backoff(self, properties: Mapping[str, Any]) -> RetryLimits:

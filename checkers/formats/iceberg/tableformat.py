@@ -71,14 +71,15 @@ class Iceberg(TableFormat[IcebergCommit, IcebergMetadata]):
     def described(self, spec: Mapping[str, Any]) -> str:
         return f"format version {spec.get('format_version', 2)}"
 
+    set_back_note = (
+        "Point the writers and readers of {tables} to what you registered. Both names have the same files: run no expiry or orphan removal "
+        "until the old one is dropped, without PURGE; then rename the new one if the catalog can."
+    )
+
     def set_back(self, c: IcebergCommit, m: IcebergMetadata, table: str) -> str:
         """The catalog is told another metadata file: no list of the lost state is opened."""
         catalog, _, name = table.partition(".")
-        return (
-            f"register that under a new name, `CALL {catalog}.system.register_table('{name}_saved', '{m.location}')`, and let writers and "
-            "readers use it. Both names have the same files: run no expiry or orphan removal until the old one is dropped, without PURGE; "
-            "then rename the new one if the catalog can"
-        )
+        return f"`CALL {catalog}.system.register_table('{name}_saved', '{m.location}')`"
 
     def brought_back(self, c: IcebergCommit, table: str) -> str | None:
         """Only an append is applied again as it is; other snapshots must stand on the current one (``CherryPickOperation``)."""

@@ -67,7 +67,7 @@ class Acknowledged(Judging):
             self.seen.count("lost_changes")
             self.found(
                 "lost-metadata-change",
-                f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, yet "
+                f"the {explain.operation(o)} was invoked at {explain.s(o.start)} and {explain.outcome(o)}, yet "
                 + (
                     f"none of the {len(versions)} versions of the log has {what}."
                     if not showing

@@ -167,10 +167,10 @@ class Responsible:
                 f"{explain.listing(explain.operation(o) for o in likely)}, under way, explains most of what the version changes, but {does} no "
                 "such thing."
             )
-        end = explain.ms(step.latest) if step.latest < FOREVER else "the end of the run"
+        end = explain.s(step.latest) if step.latest < FOREVER else "the end of the run"
         under_way = explain.listing(o.op for o in self.at_work(step)) or "none"
         return (
-            f"No operation that {does} such a thing was under way between {explain.ms(step.earliest)} and {end}; under way were "
+            f"No operation that {does} such a thing was under way between {explain.s(step.earliest)} and {end}; under way were "
             f"{under_way}."
         )
 
