@@ -608,7 +608,7 @@ def test_a_server_that_answered_and_did_not_commit_is_to_blame() -> None:
     (a,) = verdict(Commits(), lost(accepted={"t": (sent,)}, proxied=True)).anomalies
     assert a.name == "lost-commit" and a.ops == ("x",)
     assert a.evidence == {"seen": False, "culprit": "server", "engine": "duckdb"}
-    assert "the catalog server answered 204 at 5 ms" in a.explanation and "DuckDB could not know" in a.explanation
+    assert "the catalog server answered 204 at 0.005 s" in a.explanation and "DuckDB could not know" in a.explanation
 
 
 def test_a_pointer_swap_that_the_catalog_accepted_is_its_own_as_well() -> None:

@@ -272,9 +272,9 @@ def test_a_stale_read_says_what_it_missed_and_since_when_that_was_certain() -> N
     (a,) = verdict(READS, stale()).anomalies
     assert a.ops == ("r", "b") and a.snapshots == (1, 2) and a.evidence["broken"] == ["stale-read"]
     for words in (
-        "the read (r, process 102), invoked at 4 ms",
+        "the read (r, process 102), invoked at 0.004 s",
         "as it was before snapshot 2 (sequence number 2) of the insert of id 2 (b, process 101)",
-        "That write was acknowledged at 3 ms, before the read was invoked.",
+        "That write was acknowledged at 0.003 s, before the read was invoked.",
     ):
         assert words in a.explanation
 

@@ -296,7 +296,7 @@ def test_an_undelete_says_who_changed_the_row_and_where_it_lives() -> None:
     assert a.ops == ("d", "u") and a.snapshots == (2, 3) and a.keys == (1,) and a.documented == ROW_DELTA
     assert (a.evidence["file"], a.evidence["position"]) == ("data/2.parquet", 0) and a.files[0] == "data/2.parquet"
     for words in (
-        "the delete of id 1 (d, process 101) was invoked at 2 ms and acknowledged at 5 ms",
+        "the delete of id 1 (d, process 101) was invoked at 0.002 s and acknowledged at 0.005 s",
         "snapshot 3 (sequence number 3), which it made, still contains (id 1, val 'u', cnt 0, log 'seed', part 1)",
         "in data/2.parquet position 0",
         "the update-register of id 1 (u, process 102)",
