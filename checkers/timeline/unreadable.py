@@ -14,7 +14,7 @@ snapshot was expired gets it, too. So a table counts as unreadable only if no op
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,8 +91,8 @@ class UnreadableTable:
 @dataclass
 class _Suspicion:
     since: int
-    file: str
     op: str
+    files: dict[str, None] = field(default_factory=dict)
     writers: set[str] = field(default_factory=set)
 
 
@@ -132,8 +132,8 @@ class Watch:
         file = missing_file(error)
         if file is None:
             return False
-        suspicion = self._suspicions.setdefault(table, _Suspicion(index, file, op))
-        suspicion.file = suspicion.file or file
+        suspicion = self._suspicions.setdefault(table, _Suspicion(index, op))
+        suspicion.files[file] = None
         if invoked >= suspicion.since:
             suspicion.writers.add(writer_of(op))
         return self.witnessed(table)
@@ -143,10 +143,10 @@ class Watch:
         suspicion = self._suspicions.get(table)
         return suspicion is not None and len(suspicion.writers) >= min(WITNESSES, self._writers)
 
-    def suspicion(self, table: str) -> tuple[int, str, str] | None:
-        """Since when, which file (empty: not named) and which operation, if a table may be unreadable now."""
+    def suspicion(self, table: str) -> tuple[int, tuple[str, ...], str] | None:
+        """Since when, which files (empty: one that is not named) and which operation, if a table may be unreadable now."""
         found = self._suspicions.get(table)
-        return None if found is None else (found.since, found.file, found.op)
+        return None if found is None else (found.since, tuple(found.files), found.op)
 
 
 def unreadable(evidence: Evidence) -> tuple[UnreadableTable, ...]:
@@ -168,13 +168,15 @@ def _certain(evidence: Evidence, operations: list[Operation], watch: Watch) -> I
         suspicion = watch.suspicion(table)
         if suspicion is None:
             continue
-        since, file, op = suspicion
+        since, files, op = suspicion
+        file = next(filter(None, files), "")
         log = evidence.logs.get(table)
         if log is not None and log.complete:
-            missing = _needed(log, file)
+            # A writer that failed may have deleted other files, too, which only its neighbours name: each error counts.
+            missing = _needed(log, files)
             if missing is None:
                 continue
-            file = file or missing
+            file = missing[0] or missing[1]
         elif not watch.witnessed(table):
             continue
         later = sum(table in tables_of(o) and o.start >= since and o.type != "ok" for o in operations)
@@ -197,14 +199,16 @@ def same_file(path: str, file: str) -> bool:
     return a == b or ("://" not in a and not a.startswith("/") and b.endswith("/" + a))
 
 
-def _needed(log: TableLog, file: str) -> str | None:
-    """The file (any if it has no name), as the log names it, if main's last snapshot or the pointer needs it and the store does not have it."""
+def _needed(log: TableLog, files: Sequence[str]) -> tuple[str, str] | None:
+    """The first of some files (empty: any) that main's last snapshot or the pointer needs and the store does not have, as the errors name it
+    and as the log does; None if there is none."""
     current = log.metadata[-1].current if log.metadata else None
     missing = [p.file for p in log.problems if p.code == "missing-metadata" and p.file is not None]
     missing += [f.path for f in log.missing_files if current in f.snapshots]
     problems = (p for c in log.commits if c.snapshot_id == current for p in c.problems)
     missing += [p.file for p in problems if p.code == "missing-file" and p.file is not None]
-    return next((path for path in missing if not file or same_file(path, file)), None)
+    named = ((file, path) for file in filter(None, files) for path in missing if same_file(path, file))
+    return next(named, ("", missing[0]) if missing and "" in files else None)
 
 
 def file_words(file: str) -> str:

@@ -432,8 +432,10 @@ class Phases:
         suspicion = self._watch.suspicion(table)
         if suspicion is None or any(text.startswith(f"{table}: ") for text in self._unreadable):
             return
-        since, file, _ = suspicion
-        self._unreadable.append(f"{table}: unreadable since {since / 1e9:.1f} s ({file_words(file)})")
+        since, files, _ = suspicion
+        self._unreadable.append(
+            f"{table}: unreadable since {since / 1e9:.1f} s ({file_words(next(filter(None, files), ''))})"
+        )
         self._run.say(self._unreadable[-1])
         if self._run.workload.stop_when == "unreadable" and not self._enough.is_set():
             self._enough.set()

@@ -7,7 +7,7 @@ import pytest
 from checkers.evidence.history import ErrorChain
 from checkers.evidence.replace import replace
 from checkers.selftest import recorded
-from checkers.timeline.unreadable import Watch, missing_file, unreadable
+from checkers.timeline.unreadable import NOT_THERE, Watch, missing_file, unreadable
 from tests.support.unreadable import NOT_FOUND, broken
 
 FILE = "s3://warehouse/iq/accounts/metadata/snap-7-1-x.avro"
@@ -71,7 +71,7 @@ def test_two_writers_must_fail_after_the_first_failure() -> None:
         "one writer may have an old snapshot in its cache"
     )
     assert watch.completed("t", "w2-1", 12, 16, "fail", GONE, reads=True)
-    assert watch.suspicion("t") == (10, FILE, "w0-1")
+    assert watch.suspicion("t") == (10, (FILE,), "w0-1")
 
 
 def test_any_success_takes_the_suspicion_back() -> None:
@@ -172,3 +172,18 @@ def test_a_table_is_unreadable_from_the_first_failed_read_on_whatever_is_inserte
     (after,) = unreadable(replace(b.evidence, history=replace(b.evidence.history, events=events)))
     assert (after.since, after.op) == (before.since, before.op)
     assert after.later == before.later - 1, "the append succeeded"
+
+
+def test_a_first_error_that_names_another_file_does_not_hide_the_one_that_main_needs() -> None:
+    """A client that believed in a failure deletes several files, and each reader names the one that it wanted, or none."""
+    b = broken(named=False)
+    (u,) = unreadable(b.evidence)
+    log = b.evidence.logs[b.table]
+    assert log.location
+    other = ((NOT_THERE[0], f"Location does not exist: {log.location}/metadata/other-m2.avro"),)
+    events = tuple(
+        replace(e, error=other) if e.op == u.op and e.type != "invoke" else e for e in b.evidence.history.events
+    )
+    misled = replace(b.evidence, history=replace(b.evidence.history, events=events))
+    (found,) = unreadable(misled)
+    assert (found.table, found.since, found.op, found.file) == (u.table, u.since, u.op, b.commit.manifest_list)
