@@ -14,7 +14,8 @@ from checkers.timeline import explain
 from reports.drawing import words
 from reports.drawing.page import Block, Pairs, Text, in_numbers, joined, link, outside, tag
 from reports.run import bands, cards, faulted, stories_view
-from reports.run.card import CardSubject, repair_step, with_code
+from reports.run.card import CardSubject
+from reports.run.repairs import repair_step, with_code
 from reports.run.stored import Stored
 from reports.run.stories_view import KnownLine, StoryView
 from workloads.operations.kinds import KINDS

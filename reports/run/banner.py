@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from checkers.evidence.lenient import mapping, strings
+from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.drawing.page import Banner
 from reports.run import load_view, stored, stories_view
@@ -57,17 +58,7 @@ def _banner(run: Stored) -> Banner:
         )
         return Banner("invalid", f"expected {', '.join(unmet)}, not seen{others}", sentence)
     if run.valid is False:
-        if not found:
-            failed = ", ".join(v.checker for v in run.verdicts if v.valid is False) or "the run"
-            return Banner("invalid", "Not valid", f"No anomaly is listed, yet this failed: {failed}.{early}")
-        documented = sum(a.documented is not None for a in found)
-        tail = ""
-        if documented:
-            which = "All of them are" if documented == len(found) else f"{words.grouped(documented)} of them are"
-            tail = f" {which} documented as possible." if len(found) > 1 else " It is documented as possible."
-        of = f"{words.plural(len(found), 'anomaly', 'anomalies')}: " if len(found) > 1 else ""
-        sentence = f"In {scope}, {checkers} found {of}{_listing(names)}.{tail}{early}"
-        return Banner("invalid", _first(happened), sentence)
+        return _broken(run, found, f"In {scope}, {checkers} found", happened, early)
     if not run.complete:
         checked = (
             "It was not checked."
@@ -78,12 +69,7 @@ def _banner(run: Stored) -> Banner:
     if run.results is None:
         return Banner("incomplete", "Not checked", f"There is no results.json yet; {scope} are recorded.")
     if run.valid == "unknown":
-        open_ = [v for v in run.verdicts if v.valid == "unknown"]
-        which = ", ".join(v.checker for v in open_)
-        which = f"the checker{'s' if len(open_) > 1 else ''} {which}" if open_ else "the checkers"
-        lead = ": " if len(open_) == 1 else f". {open_[0].checker}: " if open_ else ""
-        why = f"{lead}{words.shorten(open_[0].notes[0], 240)}" if open_ and open_[0].notes else "."
-        return Banner("unknown", "Unknown", f"No anomaly was proven, but {which} could not decide{why}")
+        return _undecided(run)
     if found:
         marks = {run.mark(a) for a in found}
         what = {
@@ -92,6 +78,30 @@ def _banner(run: Stored) -> Banner:
         }.get(frozenset(marks), "exactly what was expected")
         return Banner("valid", "Valid", f"{checkers} over {scope} found {what}: {_listing(names)}.{confirmation}")
     return Banner("valid", "Valid", f"{checkers} found no broken promise in {scope}.")
+
+
+def _broken(run: Stored, found: Sequence[Anomaly], lead: str, happened: Sequence[str], early: str) -> Banner:
+    """What was found, and how much of it is documented as possible."""
+    if not found:
+        failed = ", ".join(v.checker for v in run.verdicts if v.valid is False) or "the run"
+        return Banner("invalid", "Not valid", f"No anomaly is listed, yet this failed: {failed}.{early}")
+    documented = sum(a.documented is not None for a in found)
+    tail = ""
+    if documented:
+        which = "All of them are" if documented == len(found) else f"{words.grouped(documented)} of them are"
+        tail = f" {which} documented as possible." if len(found) > 1 else " It is documented as possible."
+    count = f"{words.plural(len(found), 'anomaly', 'anomalies')}: " if len(found) > 1 else ""
+    return Banner("invalid", _first(happened), f"{lead} {count}{_listing(stored.anomaly_names(found))}.{tail}{early}")
+
+
+def _undecided(run: Stored) -> Banner:
+    """Which checkers could not decide, and why the first could not."""
+    undecided = [v for v in run.verdicts if v.valid == "unknown"]
+    which = ", ".join(v.checker for v in undecided)
+    which = f"the checker{'s' if len(undecided) > 1 else ''} {which}" if undecided else "the checkers"
+    lead = ": " if len(undecided) == 1 else f". {undecided[0].checker}: " if undecided else ""
+    why = f"{lead}{words.shorten(undecided[0].notes[0], 240)}" if undecided and undecided[0].notes else "."
+    return Banner("unknown", "Unknown", f"No anomaly was proven, but {which} could not decide{why}")
 
 
 _SCENARIOS = {

@@ -12,7 +12,6 @@ from markupsafe import Markup
 from checkers.evidence.change_requests import ChangeRequest
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
-from checkers.judge.repair import THIS_CARD, RepairStep
 from checkers.judge.stories import Story
 from checkers.names import Harm, Meaning, meaning
 from checkers.timeline import explain
@@ -39,6 +38,7 @@ from reports.drawing.svg import element
 from reports.run import faulted, operations, picture, statements, stories_view, values
 from reports.run.bands import Band
 from reports.run.operations import Shown, shortened, snapshot
+from reports.run.repairs import repair_step, with_code
 from reports.run.stories_view import StoryView
 
 FULL_CARDS = 10
@@ -292,17 +292,6 @@ def _harm(story: Story | None, means: Meaning | None) -> str:
     harm = story.harm if story is not None else means.harm if means is not None else None
     harms = [Harm.UNREADABLE] if story is not None and story.unreadable else []
     return "; ".join(dict.fromkeys(map(str, [*harms, *([harm] if harm is not None else [])])))
-
-
-def with_code(text: str) -> Markup:
-    """A text with its words between backticks as code, and short ids of snapshots elsewhere."""
-    return joined(tag("code", part) if n % 2 else shortened(part) for n, part in enumerate(text.split("`")))
-
-
-def repair_step(s: RepairStep, card: str = THIS_CARD) -> Markup:
-    """A step of what to do now, its notes as a list below it; ``card``: where the statements are, with a link or without."""
-    notes = tag("ul", joined(tag("li", n) for n in s.notes)) if len(s.notes) > 1 else joined((" ", *s.notes))
-    return joined((with_code(s.sentence("{card}")).replace("{card}", card), notes if s.notes else ""))
 
 
 def _key(key: object) -> Markup:

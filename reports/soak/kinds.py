@@ -34,7 +34,7 @@ from reports.drawing.page import (
     tag,
 )
 from reports.reproduction.exportable import form_of
-from reports.run.card import repair_step
+from reports.run.repairs import repair_step
 from reports.soak import places
 from reports.soak import words as soakwords
 from reports.soak.words import CLASSES
