@@ -25,6 +25,7 @@ from typing import Any
 
 from checkers.clients import edn
 from checkers.clients.edn import EdnError, Keyword
+from checkers.clients.in_time import in_time
 from checkers.clients.jepsen import (
     CONCURRENT,
     GUESSED,
@@ -38,6 +39,7 @@ from checkers.clients.jepsen import (
 from checkers.evidence import history
 from checkers.evidence.history import FORMAT, History, HistoryError
 from checkers.evidence.record import RecordError, decoded, shown
+from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
 from workloads.file.opened import whole
 
@@ -105,29 +107,33 @@ def from_json_lines(text: str, file: str = "<json>") -> History:
     Raises:
         HistoryError: a line is no JSON, or it is not a history.
     """
-    number = 0
 
-    def where(column: int, message: str) -> HistoryError:
+    def where(number: int, message: str) -> HistoryError:
         return HistoryError(f"{file}:{number}: {message}")
 
     builder = HistoryBuilder(where)
-    events, keys = [], set[str]()
+    records, keys = [], set[str]()
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
                 record = decoded(line.encode("utf-8", "replace"))
             except RecordError as e:
-                raise where(0, str(e)) from None
+                raise where(number, str(e)) from None
             keys |= {*record}
-            events.append((number, record))
+            records.append((number, record))
     header: dict[str, Any] = {"format": FORMAT}
-    if not any(record.get("type") == "invoke" for _, record in events):
-        builder.alone = len(events)
+    if not any(record.get("type") == "invoke" for _, record in records):
+        builder.alone = len(records)
         header[CONCURRENT] = True
-    for number, record in events:  # noqa: B007 - ``where`` reads it
-        builder.add(0, **read_event(where, 0, _form(record)))
-    missing = [why for key, why in GUESSES.items() if key not in keys and not (key == "time" and builder.alone)]
-    return History(header | ({GUESSED: missing} if missing else {}), tuple(builder.all_events()))
+    events = [(number, read_event(where, number, _form(record))) for number, record in records]
+    notes = [why for key, why in GUESSES.items() if key not in keys and not (key == "time" and builder.alone)]
+    ordered = None if builder.alone else in_time(events, where)
+    if ordered is not None:
+        events, more = ordered
+        notes += more
+    for number, fields in events:
+        builder.add(number, **fields)
+    return History(header | ({GUESSED: notes} if notes else {}), tuple(builder.all_events()))
 
 
 def _form(value: Any) -> edn.Value:
@@ -156,7 +162,7 @@ def _load(path: Path) -> History:
         raise HistoryError(f"{path}: not UTF-8 text: byte {e.start + 1} is no part of a character") from None
     first = text.lstrip()
     if first.startswith("{") and re.match(r'\{\s*"', first):
-        return history.read(path) if _is_own(first) else from_json_lines(text, str(path))
+        return _own(history.read(path)) if _is_own(first) else from_json_lines(text, str(path))
     if not first:
         raise HistoryError(f"{path}:1:1: expected a history, found an empty file")
     if first[0] in "{[(;" or re.match(r"#[\w{_]", first):
@@ -168,6 +174,11 @@ def _load(path: Path) -> History:
         f"{path}:{line}:1: not EDN, JSON or a log: found {shown(first.partition(chr(10))[0])}; expected events such as "
         "{:type :invoke, :process 0, :f :read, :value nil}, one on a line; docs/history.md has the forms"
     )
+
+
+def _own(h: History) -> History:
+    """A history of icequake's; where events contradict its rules, they are problems of it."""
+    return replace(h, problems=(*h.problems, *h.contradictions))
 
 
 def _is_own(text: str) -> bool:

@@ -12,7 +12,8 @@ For every workload (register, cas-register, list-append, rw-register, bank, set,
 ``:process``              a number; ``:nemesis`` is ``"nemesis"``; 0 if absent (the example of Elle's paper)
 ``:f``                    the name; ``txn`` if absent
 ``:index``                renumbered from 0 if numbers are missing; the old one is kept as ``jepsen-index``
-``:time``                 ns; if absent, the event's index
+``:time``                 ns; if absent, the event's index. Where the lines are not in its order, it counts
+                          (:mod:`checkers.clients.in_time`)
 ``:value``                as JSON, see below
 ``:error``                ``[[name, text]]``; a list of pairs of strings stays as it is
 ``:op``                   the operation's id; if absent, ``<process>-<n>``
@@ -46,6 +47,7 @@ from typing import Any, get_args
 
 from checkers.clients import edn
 from checkers.clients.edn import EdnError, Keyword
+from checkers.clients.in_time import Placed, in_order, in_time
 from checkers.clients.scan import Scanner
 from checkers.evidence.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, History, HistoryError
 from checkers.evidence.record import RecordError, decoded, shown
@@ -143,6 +145,8 @@ class HistoryBuilder:
     """The number of events if all are completions."""
     invoked: list[Event] = field(default_factory=list)
     """Their invented invocations."""
+    latest: int | None = None
+    """The time of the event before, if it has one."""
 
     def all_events(self) -> list[Event]:
         """The events; if there are only completions, an invocation precedes each."""
@@ -163,8 +167,16 @@ class HistoryBuilder:
         index: int | None = None,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        """Append an event; ``offset`` is its offset in the text."""
+        """Append an event; ``offset`` is its offset in the text.
+
+        Raises:
+            HistoryError: it breaks a rule of histories, or it is not in the order of time (:func:`in_time` mends that).
+        """
         n = self.alone + len(self.events)
+        latest, self.latest = self.latest, time
+        early = time is None or latest is None or time < latest  # not so in most histories
+        if early and self.events and not (self.own or self.alone or in_order(latest, time)):
+            raise self.where(offset, "the events are not in the order of their times")
         extra = dict(extra or {})
         if self.own and index != n:
             raise self.where(offset, f"expected :index {n}, found {index}: events are missing or out of order")
@@ -214,6 +226,17 @@ class HistoryBuilder:
         return pending
 
 
+@dataclass(frozen=True, slots=True)
+class EventList:
+    """Collects events in the order of the text, whatever their times are."""
+
+    where: Callable[[int, str], HistoryError]
+    events: list[Placed] = field(default_factory=list)
+
+    def add(self, offset: int, **fields: Any) -> None:
+        self.events.append((offset, fields))
+
+
 def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
     """A Jepsen history, as one vector of maps or one map after the other.
 
@@ -238,22 +261,39 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
     def where(offset: int, message: str) -> HistoryError:
         return HistoryError(str(edn.error_at(text, file, offset, message)))
 
+    def read(into: HistoryBuilder | EventList) -> None:
+        if scan and (own or "invoke" in text):
+            _scan(into, text, file)
+        else:
+            for offset, form in events_of(edn.read_all(text, file)):
+                into.add(offset, **read_event(where, offset, form))
+
     builder = HistoryBuilder(where, own)
     try:
-        if scan and (own or "invoke" in text):
-            _scan(builder, text, file)
-        else:
-            forms: Iterable[tuple[int, edn.Value]] = events_of(edn.read_all(text, file))
-            if not own and "invoke" not in text:
-                forms = list(forms)
-                if _only_completions(form for _, form in forms):
-                    builder.alone = len(forms)
-                    header = {**header, CONCURRENT: True}
-            for offset, form in forms:
-                builder.add(offset, **read_event(where, offset, form))
+        if not own and "invoke" not in text:
+            forms = [form for _, form in events_of(edn.read_all(text, file))]
+            if _only_completions(forms):
+                builder.alone = len(forms)
+                header = {**header, CONCURRENT: True}
+        try:
+            read(builder)
+        except HistoryError:
+            if own or builder.alone:
+                raise
+            unordered = EventList(where)
+            read(unordered)
+            ordered = in_time(unordered.events, where)
+            if ordered is None:
+                raise
+            builder = HistoryBuilder(where)
+            events, notes = ordered
+            for offset, fields in events:
+                builder.add(offset, **fields)
+            header = {**header, GUESSED: list(notes)}
     except EdnError as e:
         raise HistoryError(str(e)) from None
-    return History(header, tuple(builder.all_events()))
+    history = History(header, tuple(builder.all_events()))
+    return History(header, history.events, history.contradictions) if own else history
 
 
 def _only_completions(forms: Iterable[edn.Value]) -> bool:
@@ -268,7 +308,7 @@ def _only_completions(forms: Iterable[edn.Value]) -> bool:
     return "ok" in types and "invoke" not in types
 
 
-def _scan(builder: HistoryBuilder, text: str, file: str) -> None:
+def _scan(builder: HistoryBuilder | EventList, text: str, file: str) -> None:
     """Add the events of a text: the scanner's as long as it knows them, and one form at a time of the reader's."""
     reader, scanner = edn.Reader(text, file), Scanner(text)
     offset = 0

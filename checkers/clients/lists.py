@@ -19,6 +19,7 @@ import numpy as np
 
 from checkers.clients import edn
 from checkers.clients.edn import EdnError
+from checkers.clients.in_time import in_order
 from checkers.clients.jepsen import events_of, read_event
 from checkers.clients.models import of_transactions, with_model
 from checkers.clients.scan import INT, INTS, Scanner
@@ -244,9 +245,13 @@ def _read(text: str, file: str) -> _Transactions:
     invoke, complete = out.invoke, out.complete
     reader, scanner = edn.Reader(text, file), Scanner(text)
     offset = event = 0
+    latest: int | None = None
     while True:
-        for _, end, type, process, f, words, _, _ in scanner.texts(offset):
+        for _, end, type, process, f, words, time, _ in scanner.texts(offset):
             offset = end
+            now = None if time is None else int(time)
+            _must(not event or in_order(latest, now))
+            latest = now
             if process != ":nemesis":
                 _must(f == "txn")
                 if type == "invoke":
@@ -259,7 +264,9 @@ def _read(text: str, file: str) -> _Transactions:
         form = next(reader.forms(offset), None)
         if form is None:
             break
-        for client, type in _odd(form):
+        for client, type, now in _odd(form):
+            _must(not event or in_order(latest, now))
+            latest = now
             if client is not None:
                 complete(client, type, "nil", event)
             event += 1
@@ -268,16 +275,16 @@ def _read(text: str, file: str) -> _Transactions:
     return out
 
 
-def _odd(form: tuple[int, edn.Value]) -> Iterator[tuple[str | None, str]]:
-    """Process and type of each failure or crash in a form of the reader; None for another process than a client."""
+def _odd(form: tuple[int, edn.Value]) -> Iterator[tuple[str | None, str, int | None]]:
+    """Process, type and time of each failure or crash in a form of the reader; None for another process than a client."""
     for offset, value in events_of((form,)):
         e = read_event(lambda _, message: HistoryError(message), offset, value)
         if e["process"] == NEMESIS:
-            yield None, e["type"]
+            yield None, e["type"], e["time"]
             continue
         _must(type(e["process"]) is int and e["type"] in ("fail", "info") and e["f"] == "txn")
         _must(e["op"] is None and e["table"] is None and "engine" not in e["extra"])
-        yield str(e["process"]), e["type"]
+        yield str(e["process"]), e["type"], e["time"]
 
 
 def _judged(t: _Transactions, model: str | None, level: str) -> Verdict:
