@@ -172,7 +172,8 @@ class ProveOptions(Options):
                     typer.echo("\n" + _wrapped(lead + paragraph))
                 folder = last[s.scenario].folder
                 page = "" if folder is None else f"  page    {folder}/report.html\n"
-                typer.echo(f"\n{page}  export  {export_command(s, _typed(path))}\n")
+                typed = _typed(path) if self.iceberg is None or folder is None else os.path.abspath(folder)
+                typer.echo(f"\n{page}  export  {export_command(s, typed, self._release.spark)}\n")
         if not self.quiet:
             typer.echo(f"Spark {found['spark']}, Iceberg {self._release.label}; the runs are in {self.store}")
         if (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from checkers.clients import derived, jepsen
 from checkers.clients.models import TABLES_KEY
 from checkers.evidence import history, runfolder
+from checkers.evidence.lenient import mapping, mappings
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import PLANNED
 from checkers.judge.runfolder import load_evidence
@@ -69,12 +71,28 @@ def reproduction(store: Path, what: Path | None, form: str) -> str:
         NotExportable: a script cannot show it.
         StoreError, WorkloadError: it does not exist, or cannot be read.
     """
-    versions = None
     if what is not None and is_scenario(what):
         (found,) = scenarios.find([str(what)])
-    else:
-        found, versions = _of_run(runfolder.find(run_in(store, what)))
-    return script(found) if form == SCRIPT else issue(found, versions)
+        return (
+            script(found)
+            if form == SCRIPT
+            else issue(found, typed=None if what.parent == scenarios.LIBRARY else str(what))
+        )
+    folder = runfolder.find(run_in(store, what))
+    found, versions = _of_run(folder)
+    if form == SCRIPT:
+        return script(found, versions)
+    return issue(found, versions, str(folder.path), _seen(folder))
+
+
+def _seen(folder: RunFolder) -> dict[str, str]:
+    """Name of an anomaly → the first explanation of it in a run's results; empty without them."""
+    try:
+        results = json.loads(folder.results.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    anomalies = [a for v in mappings(mapping(results).get("verdicts")) for a in mappings(v.get("anomalies"))]
+    return {str(a["name"]): str(a["explanation"]) for a in reversed(anomalies) if {"name", "explanation"} <= a.keys()}
 
 
 def is_scenario(what: Path) -> bool:
@@ -91,7 +109,12 @@ def _of_run(folder: RunFolder) -> tuple[Scenario, dict[str, str]]:
     return Scenario.model_validate(planned), dict(plan.versions or {})
 
 
-def export_command(scenario: Scenario, typed: str) -> str:
-    """The line that makes a script of a scenario, or the text for a tracker where it cannot be one; ``typed``: its name or file."""
-    form, ending = form_of(scenario)
+def export_command(scenario: Scenario, typed: str, spark: str = "") -> str:
+    """The line that makes a script of a scenario, or the text for a tracker where it cannot be one.
+
+    Args:
+        typed: its name or file, or the folder of a run of it, whose release the script then has.
+        spark: version of that run's Spark.
+    """
+    form, ending = form_of(scenario, spark)
     return shlex.join([anywhere(), "export", typed, "--as", form, "-o", f"{scenario.scenario}.{ending}"])

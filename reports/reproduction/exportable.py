@@ -34,13 +34,13 @@ _ENGINES = {
 }
 
 
-def form_of(scenario: Scenario) -> tuple[str, str]:
+def form_of(scenario: Scenario, spark: str = "") -> tuple[str, str]:
     """How a scenario is exported, and what its file's name ends in: as a script, or where it cannot be one as the text for a tracker."""
-    return ("script", "py") if why_not(scenario) is None else ("issue", "md")
+    return ("script", "py") if why_not(scenario, spark) is None else ("issue", "md")
 
 
-def why_not(scenario: Scenario) -> str | None:
-    """Why a scenario cannot be written as a script, as a clause; None if it can."""
+def why_not(scenario: Scenario, spark: str = "") -> str | None:
+    """Why a scenario cannot be written as a script, as a clause; None if it can. ``spark``: the version that the script would be for."""
     if scenario.catalog not in EXPORTABLE_CATALOGS:
         return _CATALOGS.get(scenario.catalog, "it needs a catalog of your own")
     if scenario.fixed is not None and tuple(map(int, scenario.fixed.split("."))) <= OLDEST:
@@ -52,7 +52,9 @@ def why_not(scenario: Scenario) -> str | None:
     for name in scenario.by_writer:
         if name not in EXPORTABLE_ENGINES:
             return _ENGINES.get(name, f"it needs a writer of {name}")
-    return next((why for s in scenario.operations if (why := _step(scenario, s)) is not None), None)
+    if (why := next((why for s in scenario.operations if (why := _step(scenario, s)) is not None), None)) is not None:
+        return why
+    return f"it needs Spark {spark}, which no script has been seen to work with" if spark.startswith("3.") else None
 
 
 def _step(scenario: Scenario, step: ScenarioStep) -> str | None:

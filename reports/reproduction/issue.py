@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import shlex
+import textwrap
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
+from checkers.names import Meaning, meaning
+from compose.install.releases import Release
 from reports.reproduction.expected import afterwards, ids_said
 from reports.reproduction.exportable import why_not
-from reports.reproduction.script import headline, pinned, release_for, statements_of, tables_of
+from reports.reproduction.script import OWN_JAR, headline, own_build, pinned, release_for, statements_of, tables_of
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.scenario import Scenario, ScenarioStep
 
+_NTH = {2: "second", 3: "third"}
 
-def issue(scenario: Scenario, versions: Mapping[str, str] | None = None) -> str:
+
+def issue(
+    scenario: Scenario,
+    versions: Mapping[str, str] | None = None,
+    typed: str | None = None,
+    seen: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """The text.
 
     Args:
         versions: what a run of it had; None: what a script of it pins.
+        typed: what `icequake export` makes the script of: the scenario's file or a run's folder; None: the scenario's name.
+        seen: name of an anomaly → what was seen of it in a run.
     """
-    release = release_for(scenario)
+    release = release_for(scenario, versions)
     versions = versions or {"iceberg": release.iceberg, "spark": release.spark}
     parts = [f"# {headline(scenario)}", scenario.description, "## Versions", _versions(scenario, versions)]
     parts += ["## Affected", f"{_affected(scenario)}. See {scenario.link}"]
     parts += ["## Steps", "\n".join(_steps(scenario))]
-    parts += ["## Expected", _expected(scenario), "## Actual", "\n".join(_actual(scenario))]
-    parts += ["## Work-around", scenario.remedy] if scenario.remedy else []
-    parts += ["## Reproduction", _reproduction(scenario)]
+    parts += ["## Expected", _expected(scenario), "## Actual", "\n".join(_actual(scenario, seen))]
+    remedy = scenario.remedy or " ".join(dict.fromkeys(m.remedy for _, m in _meanings(scenario)))
+    parts += ["## Work-around", remedy] if remedy else []
+    parts += ["## Reproduction", _reproduction(scenario, release, own_build(versions), typed or scenario.scenario)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -35,7 +50,9 @@ def _affected(scenario: Scenario) -> str:
 
 
 def _versions(scenario: Scenario, versions: Mapping[str, str]) -> str:
-    lines = [f"* Apache Iceberg {versions.get('iceberg', 'unknown')}, Apache Spark {versions.get('spark', 'unknown')}"]
+    own = own_build(versions)
+    iceberg = f"{versions.get('iceberg', 'unknown')}{f' ({own})' if own else ''}"
+    lines = [f"* Apache Iceberg {iceberg}, Apache Spark {versions.get('spark', 'unknown')}"]
     for name in sorted(set(scenario.by_writer) - {SPARK}):
         packages = [p for p in pinned(scenario) if p.startswith(name)]
         lines.append(f"* {getattr(ENGINES[name], 'title', name)}" + (f": {', '.join(packages)}" if packages else ""))
@@ -56,18 +73,19 @@ def _steps(scenario: Scenario) -> Iterator[str]:
 def _waits(step: ScenarioStep) -> str:
     """What a step waits for and what strikes it, in words that follow its name."""
     conditions = [f"begins when {_moments(step.after)}"] if step.after else []
-    which = {"commit": "its commit", "load": "its load of the table"}.get(step.at, f"its {step.at} request")
-    conditions += [f"{which} is held until {_moments(step.hold)}"] if step.hold else []
+    request = {"commit": "commit", "load": "load of the table"}.get(step.at, f"{step.at} request")
+    which = request if step.nth == 1 else f"{_NTH.get(step.nth, f'{step.nth}th')} {request}"
+    conditions += [f"its {which} is held until {_moments(step.hold)}"] if step.hold else []
     if step.fault is not None:
         verb, status = step.fault.verb, step.fault.status or 503
         conditions.append(
             {
-                "answer": f"the catalog applies the commit, and the writer is answered {status}",
-                "reject": f"the catalog never gets the commit, and the writer is answered {status}",
-                "late": f"the writer is answered {status}, and the catalog gets the commit afterwards",
-                "duplicate": "the commit is sent twice, and the writer gets the second answer",
-                "drop-reply": "the catalog applies the commit, and the connection breaks before the answer",
-                "drop-request": "the connection breaks before the catalog gets the commit",
+                "answer": f"the catalog applies the {which}, and the writer is answered {status}",
+                "reject": f"the catalog never gets the {which}, and the writer is answered {status}",
+                "late": f"the writer is answered {status}, and the catalog gets the {which} afterwards",
+                "duplicate": f"the {which} is sent twice, and the writer gets the second answer",
+                "drop-reply": f"the catalog applies the {which}, and the connection breaks before the answer",
+                "drop-request": f"the connection breaks before the catalog gets the {which}",
             }.get(verb, verb)
         )
     conditions += ["its process is killed then"] if step.kill else []
@@ -86,7 +104,13 @@ def _expected(scenario: Scenario) -> str:
     return f"{'; '.join(expectations)}: what the acknowledged operations leave, one after the other in any order."
 
 
-def _actual(scenario: Scenario) -> Iterator[str]:
+def _meanings(scenario: Scenario) -> list[tuple[str, Meaning]]:
+    """The anomalies that it shows, with what their names tell."""
+    names = dict.fromkeys(a.name for a in scenario.anomalies)
+    return [(n, m) for n in names if (m := meaning(n)) is not None]
+
+
+def _actual(scenario: Scenario, seen: Mapping[str, str]) -> Iterator[str]:
     for step in scenario.operations:
         if step.expect.type != "ok":
             what = f" with `{step.expect.error}`" if step.expect.error else ""
@@ -97,15 +121,16 @@ def _actual(scenario: Scenario) -> Iterator[str]:
             yield f"* nobody can read `{table}`"
         elif rows != "unchecked":
             yield f"* `{table}` has the ids {ids_said(rows)}"
-    if scenario.anomalies:
-        yield f"* found: {', '.join(f'`{a}`' for a in scenario.anomalies)}"
+    for name, told in _meanings(scenario):
+        yield f"* {told.sentence} (icequake's name: `{name}`)"
+        if name in seen:
+            yield textwrap.indent(f"\n{seen[name]}\n", "  ")
 
 
-def _reproduction(scenario: Scenario) -> str:
+def _reproduction(scenario: Scenario, release: Release, own: str, typed: str) -> str:
     name = scenario.scenario
-    if (why := why_not(scenario)) is not None:
+    if (why := why_not(scenario, release.spark)) is not None:
         return f"`icequake prove {name}` shows it. It is no script of its own: {why}."
-    made = (
-        f"The attached script, made by `icequake export {name} --as script`, exits with 0 if it came as written here:"
-    )
-    return f"{made}\n\n```\npip install {' '.join(pinned(scenario))}\npython -I {name}.py\n```"
+    made = f"The attached script, made by `icequake export {shlex.quote(typed)} --as script`, exits with 0 if it came as written here:"
+    jar = f"{OWN_JAR}=FILE " if own else ""
+    return f"{made}\n\n```\npip install {' '.join(pinned(scenario, release))}\n{jar}python -I {name}.py\n```"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -26,6 +27,8 @@ from workloads.operations.kind import ROWS, Statement, new_row, new_rows, row_va
 from workloads.operations.kinds import KINDS
 from workloads.tables import SQL_COLUMNS, TableSpec
 
+OWN_JAR = "ICEBERG_JAR"
+"""The variable that names a runtime jar of one's own for a script."""
 PLACE = "c.repro"
 """Catalog and namespace of every script's tables."""
 LINE_WIDTH = 110
@@ -39,17 +42,28 @@ class NotExportable(ValueError):
     """A scenario needs more than a script can bring with it; the message is one sentence that says what."""
 
 
-def script(scenario: Scenario) -> str:
+def script(scenario: Scenario, versions: Mapping[str, str] | None = None) -> str:
     """The text of the file.
+
+    Args:
+        versions: what a run of it had, whose release the script takes; None: the newest one that shows it.
 
     Raises:
         NotExportable: it cannot be one.
     """
-    if (why := why_not(scenario)) is not None:
+    release = release_for(scenario, versions)
+    if (why := why_not(scenario, release.spark)) is not None:
         raise NotExportable(f"{scenario.scenario} cannot be exported as a script: {why}")
     engines = set(scenario.by_writer)
     rest = scenario.catalog != JDBC
-    parts = [_about(scenario), _imports(engines, rest), _constants(scenario), _part("steps"), *_steps(scenario)]
+    own = own_build(versions or {})
+    parts = [
+        _about(scenario, release, own),
+        _imports(engines, rest),
+        _constants(scenario, release, own),
+        _part("steps"),
+        *_steps(scenario),
+    ]
     parts += [_part("equality")] if "equality_delete(" in "".join(parts) else []
     parts += [_part(name) for name in ("proxy",) if rest]
     parts += (
@@ -62,9 +76,25 @@ def script(scenario: Scenario) -> str:
     return "\n\n\n".join(p.strip("\n") for p in parts).replace("@ATTACH@", _attach(scenario)) + "\n"
 
 
-def release_for(scenario: Scenario) -> Release:
-    """The newest release that shows what the scenario says."""
-    return next((r for r in RELEASES if _shows(scenario, r)), DEFAULT)
+def release_for(scenario: Scenario, versions: Mapping[str, str] | None = None) -> Release:
+    """The release of the run that had these versions; else the newest one that shows what the scenario says.
+
+    Of a run on a build of one's own it has the build's number, and what is beside it.
+    """
+    ran = (versions or {}).get("iceberg", "")
+    if versions is not None and own_build(versions):
+        beside = [r for r in RELEASES if r.spark == versions.get("spark")] or [DEFAULT]
+        return replace(beside[0], iceberg=ran)
+    shown = next((r for r in RELEASES if _shows(scenario, r)), DEFAULT)
+    return next((r for r in RELEASES if r.iceberg == ran), shown)
+
+
+def own_build(versions: Mapping[str, str]) -> str:
+    """What is known of the build of one's own that a run had, in words; empty if it had a release."""
+    if "iceberg-jar" not in versions:
+        return ""
+    commit = versions.get("iceberg-commit")
+    return f"a build of one's own{f' of commit {commit}' if commit else ''}, jar {versions['iceberg-jar']}"
 
 
 def _shows(scenario: Scenario, release: Release) -> bool:
@@ -81,11 +111,11 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def pinned(scenario: Scenario) -> tuple[str, ...]:
-    """The packages that a script needs, with their versions."""
+def pinned(scenario: Scenario, release: Release | None = None) -> tuple[str, ...]:
+    """The packages that a script needs, with their versions; ``release``: if not the newest one that shows what the scenario says."""
     engines = set(scenario.by_writer)
     more = (PINNED if PYICEBERG in engines else ()) + (DUCKDBS if DUCKDB in engines else ())
-    return (f"pyspark=={release_for(scenario).spark}", *more)
+    return (f"pyspark=={(release or release_for(scenario)).spark}", *more)
 
 
 def _part(name: str) -> str:
@@ -101,15 +131,15 @@ def _server() -> Iterator[str]:
     yield next(j.coordinates for j in read_lock() if j.artifact == "sqlite-jdbc")
 
 
-def _runtime(scenario: Scenario) -> list[str]:
-    """The jars of Spark's driver."""
-    conf = release_for(scenario).conf
-    found = [j for j in read_lock() if conf in j.confs and j.artifact.startswith("iceberg-spark-runtime")]
-    found += [j for j in read_lock() if j.artifact == "sqlite-jdbc" and scenario.catalog == JDBC]
+def _runtime(scenario: Scenario, release: Release) -> list[str]:
+    """The jars of Spark's driver, the runtime first."""
+    conf = release.conf
+    runtime = next(j for j in read_lock() if conf in j.confs and j.artifact.startswith("iceberg-spark-runtime"))
+    found = [j for j in read_lock() if j.artifact == "sqlite-jdbc" and scenario.catalog == JDBC]
     found += [
         j for j in read_lock() if j.artifact == "iceberg-aws-bundle" and conf in j.confs and scenario.catalog == NESSIE
     ]
-    return [j.coordinates for j in found]
+    return [":".join((*runtime.coordinates.split(":")[:2], release.iceberg)), *(j.coordinates for j in found)]
 
 
 def headline(scenario: Scenario) -> str:
@@ -123,7 +153,7 @@ def headline(scenario: Scenario) -> str:
     return scenario.shows[:1].upper() + scenario.shows[1:]
 
 
-def _about(scenario: Scenario) -> str:
+def _about(scenario: Scenario, release: Release, own: str) -> str:
     after = scenario.final
     lines = [headline(scenario) + ".", scenario.description, f"Affected: {scenario.affected}.", scenario.link]
     lines += [f"Remedy: {scenario.remedy}"] if scenario.remedy else []
@@ -140,8 +170,11 @@ def _about(scenario: Scenario) -> str:
         else []
     )
     lines += [f"What comes:\n  {'; '.join(came)}"] if came else []
-    lines.append(f"    pip install {' '.join(map(_shell, pinned(scenario)))}\n    python -I {scenario.scenario}.py")
-    needs = f"Needs Java 17 or 21. Iceberg {release_for(scenario).iceberg} comes from Maven Central, or from the folder JARS if that is set"
+    packages, jar = " ".join(map(_shell, pinned(scenario, release))), f"{OWN_JAR}=FILE " if own else ""
+    lines.append(f"    pip install {packages}\n    {jar}python -I {scenario.scenario}.py")
+    comes = "comes from Maven Central, or from the folder JARS if that is set"
+    comes = f"is {own}: {OWN_JAR} names the file. What is beside it {comes}" if own else comes
+    needs = f"Needs Java 17 or 21. Iceberg {release.iceberg} {comes}"
     here = "; the catalog, SQLite and the files are in a temporary folder"
     lines.append(
         needs + (here if scenario.catalog in (REST, JDBC) else "") + ". Exit code 0 if it came as written here, else 1."
@@ -208,11 +241,15 @@ def _imports(engines: set[str], rest: bool) -> str:
     return "\n".join([*lines, "from pyspark import SparkContext", "from pyspark.sql import SparkSession"])
 
 
-def _constants(scenario: Scenario) -> str:
-    lines = [f"HEADLINE = {_quoted(scenario.shows)}", f'PYSPARK = "{release_for(scenario).spark}"']
-    lines += [f"RUNTIME = {_list(_runtime(scenario))}", f"WRITERS = {_list(scenario.by_writer)}", "TABLES = ["]
+def _constants(scenario: Scenario, release: Release, own: str) -> str:
+    lines = [f"HEADLINE = {_quoted(scenario.shows)}", f'PYSPARK = "{release.spark}"']
+    lines += [f"RUNTIME = {_list(_runtime(scenario, release))}", f"WRITERS = {_list(scenario.by_writer)}", "TABLES = ["]
     lines += [textwrap.indent(_quoted(sql) + ",", "    ") for sql in tables_of(scenario)]
-    return "\n".join([*lines, "]"])
+    must = [
+        f'if "{OWN_JAR}" not in os.environ:',
+        f"    sys.exit({_quoted(f'{OWN_JAR} must name the jar of Iceberg {release.iceberg}, {own}')})",
+    ]
+    return "\n".join([*lines, "]", *(must if own else [])])
 
 
 def tables_of(scenario: Scenario) -> Iterator[str]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import sys
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from harness.cli.exported import export_command
+from harness.cli.exported import export_command, reproduction
 from reports.reproduction.expected import afterwards
 from reports.reproduction.exportable import why_not
 from reports.reproduction.issue import issue
@@ -132,3 +137,83 @@ def test_the_line_that_exports_names_the_form_that_there_is() -> None:
     assert export_command(SCENARIOS["jdbc-lost-ack"], "/x y/jdbc.yaml").endswith(
         " export '/x y/jdbc.yaml' --as issue -o jdbc-lost-ack.md"
     )
+
+
+OWN_RUN = {
+    "iceberg": "1.13.0-SNAPSHOT",
+    "spark": "4.1.4",
+    "iceberg-commit": "0a1b2c (after apache-iceberg-1.12.0)",
+    "iceberg-jar": "sha256:feed",
+}
+
+
+def test_script_and_issue_of_a_run_name_its_release() -> None:
+    ran = {"iceberg": "1.11.0", "spark": "4.1.4"}
+    text = script(SCENARIOS["undelete"], ran)
+    assert "iceberg-spark-runtime-4.1_2.13:1.11.0" in text and "1.12.0" not in text
+    assert "Apache Iceberg 1.11.0, Apache Spark 4.1.4" in issue(SCENARIOS["undelete"], ran)
+    older = {"iceberg": "1.10.2", "spark": "4.0.5"}
+    assert "pip install pyspark==4.0.5" in issue(SCENARIOS["undelete"], older)
+    assert "pip install pyspark==4.0.5" in script(SCENARIOS["undelete"], older)
+    oldest = {"iceberg": "1.9.2", "spark": "3.5.9"}
+    with pytest.raises(NotExportable, match=r"it needs Spark 3\.5\.9"):
+        script(SCENARIOS["undelete"], oldest)
+    assert "it needs Spark 3.5.9" in issue(SCENARIOS["undelete"], oldest)
+
+
+def test_a_build_of_ones_own_is_named_and_the_script_wants_its_jar() -> None:
+    said = "a build of one's own of commit 0a1b2c (after apache-iceberg-1.12.0), jar sha256:feed"
+    text, told = script(SCENARIOS["undelete"], OWN_RUN), issue(SCENARIOS["undelete"], OWN_RUN)
+    ast.parse(text)
+    assert f"Apache Iceberg 1.13.0-SNAPSHOT ({said})" in told and "ICEBERG_JAR=FILE python -I undelete.py" in told
+    assert said in " ".join(text.split()) and "iceberg-spark-runtime-4.1_2.13:1.13.0-SNAPSHOT" in text
+    assert 'if "ICEBERG_JAR" not in os.environ:' in text
+    assert 'if "ICEBERG_JAR" not in os.environ:' not in script(SCENARIOS["undelete"])
+
+
+def test_a_jar_of_ones_own_takes_the_place_of_the_runtime_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = tmp_path / "my.jar", "org.xerial:sqlite-jdbc:3.1"
+    own.touch()
+    (tmp_path / "sqlite-jdbc-3.1.jar").touch()
+    monkeypatch.setenv("JARS", str(tmp_path))
+    monkeypatch.setenv("ICEBERG_JAR", str(own))
+    found: dict[str, Any] = {"os": os, "Path": Path, "sys": sys}
+    exec(resources.files("reports").joinpath("templates/reproduction/jars.txt").read_text(), found)
+    wanted = ["org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", other]
+    assert found["jars"](wanted) == [str(own), str(tmp_path / "sqlite-jdbc-3.1.jar")]
+    own.unlink()
+    with pytest.raises(SystemExit, match="is no file"):
+        found["jars"](wanted)
+
+
+def test_an_issue_says_what_a_name_means_what_was_seen_and_which_request_is_held() -> None:
+    text = issue(SCENARIOS["row-ids-renumbered"], seen={"kept-row-id": "row 3 had the id 3 and has 7"})
+    assert "A file that was kept got another first row id. (icequake's name: `kept-row-id`)\n\n  row 3 had" in text
+    first, *others = SCENARIOS["undelete"].operations
+    held = [o.model_copy(update={"nth": 2, "at": "load"}) if o.hold else o for o in (first, *others)]
+    second = SCENARIOS["undelete"].model_copy(update={"operations": tuple(held)})
+    assert "its second load of the table is held until" in issue(second)
+
+
+def test_an_issue_of_a_shrunk_scenario_names_its_file_and_a_work_around() -> None:
+    small = SCENARIOS["undelete"].model_copy(update={"scenario": "undelete-small", "remedy": ""})
+    text = issue(small, typed="shrunk/a b.yaml")
+    assert "`icequake export 'shrunk/a b.yaml' --as script`" in text
+    assert "## Work-around\n\nSet `write.{delete,update,merge}.isolation-level` to `serializable`" in text
+
+
+def test_the_export_of_a_run_has_its_release_and_what_was_seen(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    plan = {"workload": "undelete", "versions": {"iceberg": "1.11.0", "spark": "4.1.4"}}
+    planned = SCENARIOS["undelete"].model_dump(mode="json", exclude_defaults=True)
+    (folder / "plan.yaml").write_text(yaml.safe_dump({**plan, "scenario": planned}))
+    (folder / "run.json").write_text('{"state": "complete"}')
+    found = [{"name": "undelete", "explanation": "the delete of id 1"}, {"name": "undelete", "explanation": "another"}]
+    (folder / "results.json").write_text(json.dumps({"verdicts": [{"checker": "replay", "anomalies": found}]}))
+    told = reproduction(tmp_path, folder, "issue")
+    assert "Apache Iceberg 1.11.0" in told and "the delete of id 1" in told and "another" not in told
+    assert f"`icequake export {folder} --as script`" in told
+    assert ":1.11.0" in reproduction(tmp_path, folder, "script")
