@@ -293,6 +293,7 @@ class Section:
         anchor: by which the page links to it.
         short: its name in the list of sections; empty: the title.
         terminal: its head on the terminal. Empty: its texts stand there as paragraphs without a head; None: it is not shown there.
+        last: on the terminal it stands after the others, where the eye is when a command ends.
     """
 
     title: str
@@ -300,6 +301,7 @@ class Section:
     blocks: Sequence[Block]
     short: str = ""
     terminal: str | None = None
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

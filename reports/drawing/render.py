@@ -101,7 +101,7 @@ def terminal(page: Page, *, tables: bool = True) -> list[str | rich.Table]:
     """What a terminal shows, from top to bottom: the banner, then the sections that are for it. ``tables``: whether theirs are shown."""
     banner = page.banner
     out: list[str | rich.Table] = [*wrapped(f"{banner.headline}. {banner.sentence}".strip(), "", "")]
-    for section in page.sections:
+    for section in sorted(page.sections, key=lambda s: s.last):
         if section.terminal is not None:
             out += _section(section, section.terminal, tables)
     return [words.printable(line) if isinstance(line, str) else line for line in out]

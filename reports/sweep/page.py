@@ -150,6 +150,7 @@ def of(
         f"{workload}, swept",
         banner(c),
         [
+            Section("Which to choose", "choice", [Text(sentences.choice(c), "list")], terminal="", last=True),
             Section("At a glance", "glance", [blocks.glance(c)], terminal=""),
             Section("What it shows", "shows", [Text(sentences.findings(c, predicted), "list")], terminal=""),
             Section(along, "curves", _drawn(c, predicted, x), "Bars" if x is None else "Curves"),
@@ -160,7 +161,6 @@ def of(
             Section("Every number", "numbers", blocks.points(c)),
             *foretold,
             Section("What was not tested", "untested", [silent], "Not tested", terminal="Not tested:"),
-            Section("Which to choose", "choice", [Text(sentences.choice(c), "list")], terminal=""),
             comparing.runs_section(c, "point", lambda point: sentences.point(c, point)),
         ],
         to_json(c, predicted),

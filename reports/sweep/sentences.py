@@ -71,8 +71,10 @@ def findings(c: Comparison, predicted: Sequence[Predicted] = ()) -> list[str]:
 
 # --- which to choose ---------------------------------------------------------------------------------------------------
 
-DECIDING = {"commits_per_s": "commits a second", "aborted": "failed writes", "write_p95_ms": "the p95 of writes"}
-"""Figures by which a point is chosen: what gets done, what was in vain, how long the slowest wait."""
+FAILED = "aborted"
+DECIDING = {FAILED: "failed writes", "commits_per_s": "commits a second", "write_p95_ms": "the p95 of writes"}
+"""Figures by which a point is chosen: what was in vain, what gets done, how long the slowest wait. The first comes before the others: a fast
+failure is no good point."""
 LOAD = ("writers", "interval", "swap-latency")
 """Parameters that say how much is asked of a table. Nobody chooses among their values, only at one of them."""
 
@@ -93,21 +95,62 @@ def choice(c: Comparison) -> list[str]:
 
 
 def _choice(c: Comparison, found: Sequence[Contender]) -> str:
-    """The point that is best in one of :data:`DECIDING` and worse in none, each by more than noise."""
+    """The point to choose, and which are out: those with an anomaly, then those that fail more writes than another one, then those that are
+    worse than another one in what is left of :data:`DECIDING` and better in nothing; each by more than noise."""
     valid = [x for x in found if c.valid(x) is True]
+    out = [f"{_setting(x, found)} ({_why_invalid(c, x)})" for x in found if x not in valid]
     if len(valid) < 2:
-        return f"no choice: {'no point is valid' if not valid else f'only {_setting(valid[0], found)} is valid'}."
+        return f"no choice: {'no point is valid' if not valid else f'only {_setting(valid[0], found)} is valid'}.{_outs(out)}"
     if min(len(c.measured(x)) for x in valid) < FEWEST_RUNS:
-        return f"no choice: with fewer than {FEWEST_RUNS} runs of a point nothing can be told from noise."
-    best = {x: [name for k, name in DECIDING.items() if _beats(c, BY_KEY[k], x, valid)] for x in valid}
-    for x, names in best.items():
-        rivals = [y for y in valid if y is not x]
-        if names and not any(_beats(c, BY_KEY[k], y, [x, y]) for k in DECIDING for y in rivals):
-            return f"choose {_setting(x, found)}: best in {' and '.join(names)}, by more than noise, and worse in nothing that decides."
-    ahead = "; ".join(f"{_setting(x, found)} is best in {' and '.join(names)}" for x, names in best.items() if names)
-    if ahead:
-        return f"no choice: {ahead}, and worse in another figure."
-    return f"no choice: noise. In {', '.join(DECIDING.values())} no point is apart from all others."
+        return f"no choice: with fewer than {FEWEST_RUNS} runs of a point nothing can be told from noise.{_outs(out)}"
+    kept = [x for x in valid if not any(_better(c, FAILED, y, x) for y in valid)]
+    f = BY_KEY[FAILED]
+    out += [
+        f"{_setting(x, found)} (fails {spread(f, c.spreads[FAILED, x])} of its writes)" for x in valid if x not in kept
+    ]
+    others = [k for k in DECIDING if k != FAILED]
+    worse = {x: [(k, y) for y in kept for k in others if _better(c, k, y, x)] for x in kept}
+    beaten = {
+        x: [(k, y) for k, y in pairs if not any(_better(c, o, x, y) for o in others)] for x, pairs in worse.items()
+    }
+    left = [x for x in kept if not beaten[x]]
+    out += [f"{_setting(x, found)} ({_than(beaten[x], found)})" for x in kept if x not in left]
+    if len(left) == 1:
+        (x,) = left
+        best = [name for k, name in DECIDING.items() if all(_better(c, k, x, y) for y in valid if y is not x)]
+        why = f"best in {' and '.join(best)}, by more than noise" if best else "no point is better in all that decides"
+        slower = any(_better(c, k, y, x) for k in others for y in valid)
+        rest = "; failed writes come before the others" if slower else ", and worse in nothing that decides"
+        return f"choose {_setting(x, found)}: {why}{rest}.{_outs(out)}"
+    split = [f"{_setting(x, found)} is {_than(worse[x], found)} and better in another figure" for x in left if worse[x]]
+    if split:
+        return f"no choice: {'; '.join(split)}.{_outs(out)}"
+    names = ", ".join(_setting(x, found) for x in left)
+    return (
+        f"no choice: noise. In {', '.join(DECIDING.values())} the ranges of {names} overlap; more seeds only widen ranges, longer runs "
+        f"(--time) can narrow them.{_outs(out)}"
+    )
+
+
+def _outs(out: Sequence[str]) -> str:
+    return f" Out: {'; '.join(out)}." if out else ""
+
+
+def _why_invalid(c: Comparison, x: Contender) -> str:
+    found = ", ".join(f"{total} {name}" for name, (total, _) in c.anomalies(x).items())
+    return found or c.reason(x) or "not everything was decided"
+
+
+def _than(worse: Sequence[tuple[str, Contender]], found: Sequence[Contender]) -> str:
+    """In which figures a point is worse, and than which."""
+    return " and ".join(
+        f"worse than {_setting(y, found)} in {DECIDING[k]}" for k, y in {k: (k, y) for k, y in reversed(worse)}.values()
+    )
+
+
+def _better(c: Comparison, key: str, x: Contender, y: Contender) -> bool:
+    """Whether a point is better in a figure than another one, by more than noise."""
+    return x is not y and _beats(c, BY_KEY[key], x, [x, y])
 
 
 def _beats(c: Comparison, f: Figure, x: Contender, points: Sequence[Contender]) -> bool:
@@ -195,7 +238,8 @@ def _retries_along(c: Comparison, x: Axis) -> Iterable[str]:
         ends = dict.fromkeys((line.points[0], line.points[-1]))
         parts = [f"{x.parameter}={p.text}: {retries(c, p.contender)}" for p in ends]
         if parts:
-            yield f"Retries{f' ({line.label})' if line.label else ''}. {'; '.join(parts)}."
+            of_line = f", {line.label}" if line.label else ""
+            yield f"Retries, all runs together (the table has the median of the runs){of_line}. {'; '.join(parts)}."
 
 
 def retries(c: Comparison, x: Contender) -> str:

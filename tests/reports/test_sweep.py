@@ -333,11 +333,13 @@ def of_points(**points: tuple[float, ...]) -> Comparison:
     [
         (
             {"linear": (9.0, 9.5, 9.2), "none": (5.0, 5.5, 5.2)},
-            "Choose backoff=linear: best in commits a second, by more than noise, and worse in nothing that decides.",
+            "Choose backoff=linear: best in commits a second, by more than noise, and worse in nothing that decides. "
+            "Out: backoff=none (worse than backoff=linear in commits a second).",
         ),
         (
             {"linear": (9.0, 5.1, 9.2), "none": (5.0, 5.5, 5.2)},
-            "No choice: noise. In commits a second, failed writes, the p95 of writes no point is apart from all others.",
+            "No choice: noise. In failed writes, commits a second, the p95 of writes the ranges of backoff=linear, backoff=none overlap; "
+            "more seeds only widen ranges, longer runs (--time) can narrow them.",
         ),
         (
             {"linear": (9.0, 9.5), "none": (5.0, 5.5)},
@@ -353,6 +355,63 @@ def test_a_sweep_ends_with_the_point_to_choose_or_with_why_there_is_none(
     assert sentences.choice(c) == [says]
     told = [part for part in terminal(page.of(c)) if isinstance(part, str)]
     assert " ".join(" ".join(told).split()).endswith(says)
+    assert page.of(c).sections[0].title == "Which to choose"
+
+
+def test_numbers_of_all_runs_together_are_not_taken_for_the_tables_medians(race: Comparison) -> None:
+    said = [s for s in sentences.findings(race) if s.startswith("Retries")]
+    assert said and all(s.startswith("Retries, all runs together (the table has the median of the runs)") for s in said)
+
+
+def of_retries(**points: tuple[float, float, float]) -> Comparison:
+    """A sweep of retries: of each point the share of writes that failed, commits a second and the p95, of three runs that hardly differ."""
+    runs = []
+    for retries, (failed, commits, p95) in points.items():
+        for seed, share in enumerate((1.0, 1.01, 1.02)):
+            measured = simulated(1, 2, 4).run.measures()
+            found = {"commits_per_s": commits * share, "aborted": failed * share, "write_p95_ms": p95 * share}
+            varied = (("writers", "16"), ("num-retries", retries.removeprefix("r")))
+            runs.append(point(seed, replace(measured, figures={**measured.figures, **found}), *varied))
+    return swept(*runs)
+
+
+@pytest.mark.parametrize(
+    ("points", "says"),
+    [
+        (
+            {"r1": (0.5, 5.0, 900.0), "r4": (0.069, 5.0, 2800.0), "r8": (0.0, 5.0, 15000.0)},
+            "Choose num-retries=8: best in failed writes, by more than noise; failed writes come before the others. "
+            "Out: num-retries=1 (fails 50.5 % (50.0 % to 51.0 %) of its writes); num-retries=4 (fails 7.0 % (6.9 % to 7.0 %) of its writes).",
+        ),
+        (
+            {"r8": (0.0, 5.0, 900.0), "r16": (0.0, 5.0, 2800.0), "r32": (0.0, 5.0, 950.0)},
+            "Choose num-retries=8: best in the p95 of writes, by more than noise, and worse in nothing that decides. "
+            "Out: num-retries=16 (worse than num-retries=8 in the p95 of writes); "
+            "num-retries=32 (worse than num-retries=8 in the p95 of writes).",
+        ),
+        (
+            {"r8": (0.0, 5.0, 900.0), "r16": (0.0, 9.0, 2800.0)},
+            "No choice: num-retries=8 is worse than num-retries=16 in commits a second and better in another figure; "
+            "num-retries=16 is worse than num-retries=8 in the p95 of writes and better in another figure.",
+        ),
+    ],
+)
+def test_failed_writes_come_before_speed_and_a_point_that_is_out_says_why(
+    points: dict[str, tuple[float, float, float]], says: str
+) -> None:
+    assert sentences.choice(of_retries(**points)) == [says]
+
+
+def test_a_point_with_an_anomaly_is_out_whatever_else_it_does() -> None:
+    c = of_points(linear=(9.0, 9.5, 9.2), none=(5.0, 5.5, 5.2), wild=(50.0, 50.0, 50.0))
+    runs = [
+        replace(r, measures=replace(r.measures, valid=False, anomalies={"undelete": 1}))
+        if "wild" in str(r.contender)
+        else r
+        for r in c.runs
+    ]
+    (said,) = sentences.choice(replace(c, runs=tuple(runs)))
+    assert said.startswith("Choose backoff=linear: ") and "Out: backoff=wild (3 undelete); backoff=none (" in said
 
 
 def test_a_choice_is_made_at_each_load(race: Comparison) -> None:
