@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
-from checkers.clients.jepsen import CONCURRENT
+from checkers.clients.jepsen import CONCURRENT, TRANSACTIONS
 from checkers.clients.models import ClientStats
+from checkers.costs.figures import ms
 from checkers.evidence.history import History, Operation
 from checkers.evidence.replace import replace
+from checkers.names import meaning
 from checkers.verdict import Anomaly, Verdict
 from reports.drawing import words
 from reports.drawing.page import Banner, Block, FileText, Page, Pairs, Section, Table, TableColumn, TableRow, Text
@@ -19,46 +23,87 @@ MOST_CARDS = 20
 HEADLINES = {True: ("valid", "Valid"), False: ("invalid", "Anomalies found"), "unknown": ("unknown", "Unknown")}
 
 
-def of(name: str, verdict: Verdict, history: History | None) -> Page:
+def of(name: str, verdict: Verdict, history: History | None, path: Path | None = None) -> Page:
     """The page of a history.
 
     Args:
-        name: what the history is called: its file.
+        name: what the history is called.
         verdict: as :func:`checkers.clients.models.judge` returns it.
         history: None: it is too long to be drawn.
+        path: its file, if it has one.
     """
     stats = verdict.stats_as(ClientStats)
     status, headline = HEADLINES[verdict.valid]
     found = words.tally(stats.get("found") or {}) or "no contradiction"
-    summary = f"{words.plural(stats['operations'], 'operation')}, model {stats['model']}, {stats['level']}: {found}."
     operations = () if history is None else tuple(history.operations())
+    judged, recorded = stats["operations"], stats.get("recorded", stats["operations"])
+    rest = f" of {recorded} (the others failed, or are reads without an answer)" if recorded > judged else ""
+    summary = f"{words.plural(judged, 'operation')}{rest}, model {stats['model']}, {stats['level']}: {found}."
     timed = history is not None and not history.header.get(CONCURRENT)
-    sections = [_card(n, a, operations, timed) for n, a in enumerate(verdict.anomalies[:MOST_CARDS], 1)]
+    cards = _together(verdict.anomalies)
+    sections = [_card(n, own, operations, timed) for n, own in enumerate(cards[:MOST_CARDS], 1)]
     if not sections and timed and operations:
         sections = [Section("The beginning", "beginning", _picture(operations[: picture.MOST_BARS]))]
+    model, level = str(stats["model"]), str(stats["level"])
+    file = "" if path is None else str(path.resolve())
     facts = [
-        ("model", f"{stats['model']}{' (guessed)' if stats.get('guessed') else ''}"),
-        ("level", str(stats["level"])),
+        ("file", file),
+        ("command", shlex.join(["icequake", "check", file, "--model", model, "--level", level]) if file else ""),
+        ("model", f"{model}{' (guessed)' if stats.get('guessed') else ''}"),
+        ("level", level),
+        ("weakest violated", ", ".join(stats.get("weakest_violated") or ())),
+        ("strongest standing", ", ".join(stats.get("strongest_standing") or ())),
+        ("events", "numbered from 0, in the order of time"),
     ]
-    facts += [("weakest violated", ", ".join(stats.get("weakest_violated") or ()))]
-    facts += [("strongest standing", ", ".join(stats.get("strongest_standing") or ()))]
     about: list[Block] = [Pairs([(key, value) for key, value in facts if value])]
     about += [Text(verdict.notes, "list")] if verdict.notes else []
     sections.append(Section("How it was judged", "judged", about))
     return Page(FILE, name, Banner(status, headline, summary), sections, data=verdict.to_json())
 
 
-def _card(n: int, a: Anomaly, operations: Sequence[Operation], timed: bool) -> Section:
-    """An anomaly: why it is a contradiction, its operations among those that ran beside them, and what they asked and got."""
-    involved = [o for o in operations if o.op in a.ops]
-    blocks: list[Block] = [FileText(a.explanation)]
+def _together(anomalies: Iterable[Anomaly]) -> list[list[Anomaly]]:
+    """The anomalies by their operations: one event that has several names is one card."""
+    cards: dict[frozenset[str] | int, list[Anomaly]] = {}
+    for n, a in enumerate(anomalies):
+        cards.setdefault(frozenset(a.ops) or n, []).append(a)
+    return list(cards.values())
+
+
+def _card(n: int, own: Sequence[Anomaly], operations: Sequence[Operation], timed: bool) -> Section:
+    """What some operations contradict: in plain words, why, the operations among those that ran beside them, what they asked and got."""
+    involved = [o for o in operations if o.op in own[0].ops]
+    names = list(dict.fromkeys(a.name for a in own))
+    told = [f"{m.sentence} (icequake explain {name})" for name in names if (m := meaning(name)) is not None]
+    blocks: list[Block] = [Text(told), *(FileText(a.explanation) for a in own)]
     if involved and timed:
         blocks += _picture(_beside(involved, operations))
     if involved:
-        columns = [TableColumn(c) for c in ("operation", "process", "function", "asked", "answered", "outcome")]
-        rows = [(o.op, str(o.process), o.f, words.arguments(o.value), words.result(o.result), o.type) for o in involved]
-        blocks.append(Table(columns, [TableRow(row) for row in rows], form="wide"))
-    return Section(a.name, f"anomaly-{n}", blocks)
+        blocks.append(_table(involved, timed))
+    return Section(", ".join(names), f"anomaly-{n}", blocks)
+
+
+def _table(involved: Sequence[Operation], timed: bool) -> Table:
+    times = ("began", "ended") if timed else ()
+    columns = [
+        TableColumn(c) for c in ("operation", "process", "events", *times, "function", "asked", "answered", "outcome")
+    ]
+    ends = [o.completed.time for o in involved if o.completed is not None]
+    span = ms(max([*ends, *(o.start for o in involved)]) - min(o.start for o in involved))
+    rows = []
+    for o in involved:
+        began, ended = (
+            words.moment(ms(o.start), span),
+            "" if o.completed is None else words.moment(ms(o.completed.time), span),
+        )
+        when = (began, ended) if timed else ()
+        events = ", ".join(map(str, o.indices))
+        rows.append(TableRow((o.op, str(o.process), events, *when, o.f, words.arguments(o.value), _answer(o), o.type)))
+    return Table(columns, rows, form="wide")
+
+
+def _answer(o: Operation, most: int = 160) -> str:
+    """A transaction's answer is its micro-operations; other lists are rows."""
+    return words.arguments(o.result, most) if o.f in TRANSACTIONS else words.result(o.result, most)
 
 
 def _beside(involved: Sequence[Operation], operations: Sequence[Operation]) -> list[Operation]:
@@ -76,6 +121,6 @@ def _picture(operations: Sequence[Operation]) -> list[Block]:
 def _labelled(operations: Sequence[Operation]) -> Iterator[Operation]:
     """The operations with what they asked and got behind their function."""
     for o in operations:
-        asked, got = words.arguments(o.value, 30), words.result(o.result, 30)
+        asked, got = words.arguments(o.value, 30), _answer(o, 30)
         label = " ".join(part for part in (o.f, asked, f"→ {got}" if got and got != asked else "") if part)
         yield replace(o, f=label)

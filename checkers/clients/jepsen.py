@@ -201,7 +201,8 @@ class HistoryBuilder:
                 why = "ended in info" if process in self.ended else "has not ended"
                 raise self.where(
                     offset,
-                    f"process {process} invokes, but its operation {self.open[process]} {why}: after info a process must not go on",
+                    f"process {process} invokes, but its operation {self.open[process]} {why}: after info a process must not go on; "
+                    "give the client a new process number there",
                 )
             if op is None:
                 self.count[process] = self.count.get(process, -1) + 1

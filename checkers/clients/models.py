@@ -51,6 +51,11 @@ MOST_EXPLAINED_OF_A_NAME = 10
 
 _ONLY_INT = frozenset({int})
 _FUNCTIONS = {"r": "r", "read": "r", "w": "w", "write": "w", "append": "append"}
+OPERATION_NAMES = (
+    "of a register: read, write, cas; of a set or a counter: add, read; of a list: append, read; of a bank: transfer, read; "
+    "of transactions: txn"
+)
+"""Names of operations, by model, in words."""
 
 
 class ClientStats(TypedDict, total=False):
@@ -62,6 +67,8 @@ class ClientStats(TypedDict, total=False):
     """Whether the history's operations determined the model."""
     operations: int
     """Of the history; for a linearizable model of its keys, without those that failed and reads of unknown outcome."""
+    recorded: int
+    """Linearizable: operations of the history, with those."""
     found: dict[str, int]
     """Name of an anomaly → how many, those that the level allows among them."""
     allowed: dict[str, int]
@@ -198,7 +205,10 @@ def guess(operations: Sequence[Operation]) -> str:
             "give the run's folder, or a file that `icequake export RUN -o FILE` wrote"
         )
     words = ", ".join(sorted(functions)[:8]) or "no operations"
-    raise ModelError(f"cannot determine the kind of history ({words}): give --model, one of {', '.join(models())}")
+    raise ModelError(
+        f"cannot determine the kind of history ({words}): give --model, one of {', '.join(models())}; or name the operations as a model "
+        f"does, `f` {OPERATION_NAMES}"
+    )
 
 
 def _steps(o: Operation) -> Sequence[Any]:
@@ -403,6 +413,7 @@ def _linearizable(h: History, model: str) -> Verdict:
     stats: ClientStats = {
         "keys": result.stats["keys"],
         "operations": result.stats["operations"],
+        "recorded": len(events),
         "algorithms": result.stats["algorithms"],
         "found": {"nonlinearizable": len(anomalies)} if anomalies else {},
     }

@@ -89,7 +89,7 @@ class TransactionHistory(ABC):
             return kind, f"process {self.transactions[before].process} executed {{before}} before {{after}}"
         if kind == REALTIME:
             a, b = self.transactions[before], self.transactions[after]
-            return kind, f"{{before}} had ended at {a.end} when {{after}} began at {b.start}"
+            return kind, f"{{before}} had ended (event {a.end}) when {{after}} began (event {b.start})"
         return kind, self.why_data(before, after, kind, key)
 
 

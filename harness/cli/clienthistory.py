@@ -58,7 +58,7 @@ def show(
         from reports import clients
         from reports.drawing import render
 
-        page = render.write(clients.of(path.name, verdict, history), _folder(store, path))
+        page = render.write(clients.of(path.name, verdict, history, path), _folder(store, path, verdict))
         echo(f"\n  page  {page}")
     return exit_code(verdict.valid)
 
@@ -84,10 +84,11 @@ def judged(path: Path, model: str | None, level: str | None) -> tuple[Verdict, H
         raise HistoryError(f"{path}: {e}") from None
 
 
-def _folder(store: Path, path: Path) -> Path:
-    """Where the page of a history is: one folder for each file, as Jepsen calls every history the same."""
+def _folder(store: Path, path: Path, verdict: Verdict) -> Path:
+    """Where the page of a history is: one folder for each file, as Jepsen calls every history the same, and in it one for each level."""
     whole = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    into = store / "check" / f"{path.stem}-{whole}"
+    stats = verdict.stats_as(models.ClientStats)
+    into = store / "check" / f"{path.stem}-{whole}" / f"{stats['model']}-{stats['level']}"
     into.mkdir(parents=True, exist_ok=True)
     return into
 
@@ -100,7 +101,7 @@ def lines(path: Path, v: Verdict) -> list[str]:
     guessed = " (guessed from its operations; --model overrides it)" if stats.get("guessed") else ""
     out = [
         f"{mark} {path}: {word}",
-        f"  {stats['operations']} operations, model {stats['model']}{guessed}, {stats['level']}",
+        f"  {counted(stats)}, model {stats['model']}{guessed}, {stats['level']}",
     ]
     found = Counter(stats.get("found") or Counter(a.name for a in v.anomalies))
     allowed = stats.get("allowed") or {}
@@ -115,6 +116,13 @@ def lines(path: Path, v: Verdict) -> list[str]:
         out += ["", f"  and {sum(against.values()) - MOST_ON_TERMINAL} more; --json FILE writes them"]
     out += [line for n in v.notes for line in _wrapped(f"note: {n}", "  ", width)]
     return out
+
+
+def counted(stats: models.ClientStats) -> str:
+    """How many operations were judged."""
+    judged, recorded = stats["operations"], stats.get("recorded", stats["operations"])
+    rest = f" of {recorded} (the others failed, or are reads without an answer)" if recorded > judged else ""
+    return f"{judged} operations{rest}"
 
 
 def _levels(v: Verdict, stats: models.ClientStats) -> list[str]:

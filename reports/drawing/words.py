@@ -99,9 +99,11 @@ def milliseconds(value_ms: float | None) -> str:
     return grouped(round(value_ms, 1)) if value_ms < 10 else grouped(round(value_ms))
 
 
-def moment(value_ms: float) -> str:
-    """A time since the start of the run, as in explanations: ``8.312 s``."""
-    return f"{moment_number(value_ms)} s"
+def moment(value_ms: float, span_ms: float = 1000.0) -> str:
+    """A time since the start of the run, as in explanations: ``8.312 s``; in µs or ns where all that is shown spans less than 20 ms or µs."""
+    if span_ms >= 20:
+        return f"{moment_number(value_ms)} s"
+    return f"{grouped(round(1e3 * value_ms))} µs" if span_ms >= 0.02 else f"{grouped(round(1e6 * value_ms))} ns"
 
 
 def moment_number(value_ms: float | None) -> str:

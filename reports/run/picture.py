@@ -50,8 +50,8 @@ class BrokenScale:
                 merged[-1][1] = max(merged[-1][1], b + pad)
             else:
                 merged.append([a - pad, b + pad])
-        self.segments = [(a, max(b, a + 1e-3)) for a, b in merged]
-        total = sum(b - a for a, b in self.segments)
+        self.segments = [(a, b) for a, b in merged]
+        total = self.span = sum(b - a for a, b in self.segments)
         room = end - start - self.BREAK * (len(merged) - 1)
         self.pixels: list[tuple[float, float]] = []
         at = start
@@ -230,9 +230,9 @@ class _Drawing:
         frame, x = self._frame, self._x
         for value in x.ticks():
             yield svg.line(x(value), frame.top, x(value), frame.y1, "grid")
-            yield svg.text(
-                x(value), frame.y1 + 15, f"{value / 1000:.3f}".rstrip("0").rstrip(".") + " s", "tick", "middle"
-            )
+            seconds = f"{value / 1000:.3f}".rstrip("0").rstrip(".") + " s"
+            told = seconds if x.span >= 20 else moment(value, x.span)
+            yield svg.text(x(value), frame.y1 + 15, told, "tick", "middle")
         yield svg.line(LEFT, frame.y1, frame.x1, frame.y1, "axis")
         for (_, a), (b, _) in zip(x.pixels, x.pixels[1:], strict=False):
             yield svg.rect(a, frame.top - 4, b - a, frame.y1 - frame.top + 8, "cut")
@@ -263,10 +263,10 @@ class _Drawing:
 
     def _row(self, o: Operation, start: float, end: float) -> Markup:
         """The bar of an operation from invocation to completion, with its requests and commits."""
-        y, x0, x1 = self._y[o.op], self._x(start), self._x(end)
+        y, x0, x1, span = self._y[o.op], self._x(start), self._x(end), self._x.span
         right = self._frame.x1
         engine = f" {explain.engine(o)}" if o.mixed else ""
-        what = f"{o.op}{engine}: {o.f}, {o.type}, {moment(start)} to {moment(end) if o.completed else 'unknown'}"
+        what = f"{o.op}{engine}: {o.f}, {o.type}, {moment(start, span)} to {moment(end, span) if o.completed else 'unknown'}"
         parts: list[Markup] = [svg.title("\n".join([what, *self._told(o)]))]
         parts.append(svg.text(LEFT - 12, y + 4, shorten(f"process {o.process}", 14), "lane", "end"))
         parts.append(svg.line(LEFT, y, right, y, "grid"))

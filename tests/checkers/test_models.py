@@ -266,3 +266,64 @@ def test_completions_alone_have_no_order_in_time() -> None:
     alone = "\n".join(line for line in STALE_READ.splitlines() if ":ok" in line)
     verdict = judge(from_edn(alone))
     assert verdict.valid is True and "has an invocation" in verdict.notes[0]
+
+
+LOST_UPDATE = """
+{:time 10000, :type :invoke, :process 0, :f :txn, :value [[:r :x nil] [:w :x 1]]}
+{:time 20000, :type :invoke, :process 1, :f :txn, :value [[:r :x nil] [:w :x 2]]}
+{:time 30000, :type :ok, :process 0, :f :txn, :value [[:r :x nil] [:w :x 1]]}
+{:time 40000, :type :ok, :process 1, :f :txn, :value [[:r :x nil] [:w :x 2]]}
+"""
+
+
+def page_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, *more: str
+) -> tuple[str, str]:
+    """The text of a history's page, and what the terminal says."""
+    file = tmp_path / "own log.edn"
+    file.write_text(text)
+    icequake(monkeypatch, "check", file, *more)
+    out = capsys.readouterr().out
+    return Path(out.splitlines()[-1].removeprefix("  page  ")).read_text(), out
+
+
+def test_the_page_of_a_history_says_in_plain_words_what_happened_when_and_how_it_was_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, _ = page_of(tmp_path, capsys, monkeypatch, LOST_UPDATE)
+    assert "icequake explain lost-update" in page and "icequake explain G2-item" in page
+    assert page.count('id="anomaly-') == 1, "one event that has two names is one card"
+    assert "2 rows" not in page and "30 µs" in page and "0.000 s" not in page
+    assert "0, 2" in page, "the numbers of an operation's events"
+    assert str(tmp_path / "own log.edn") in page and "--level strict-serializable" in page
+
+
+def test_another_level_has_another_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page_of(tmp_path, capsys, monkeypatch, LOST_UPDATE)
+    page_of(tmp_path, capsys, monkeypatch, LOST_UPDATE, "--level", "serializable")
+    assert len(list((tmp_path / "store" / "check").rglob("report.html"))) == 2
+
+
+def test_operations_that_were_not_judged_are_counted_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = [("write", 1, "ok"), ("write", 2, "fail"), ("read", 7, "ok")]
+    text = "\n".join(
+        f"{{:type :{t}, :process {n}, :f :{f}, :value {v}}}"
+        for n, (f, v, end) in enumerate(events)
+        for t in ("invoke", end)
+    )
+    page, out = page_of(tmp_path, capsys, monkeypatch, text)
+    said = "2 operations of 3 (the others failed, or are reads without an answer)"
+    assert said in out and said in page
+    assert "No order of the operations explains what the clients saw." in page
+
+
+def test_an_unknown_operation_and_a_process_that_goes_on_get_a_remedy() -> None:
+    with pytest.raises(ModelError, match="of a register: read, write, cas"):
+        judge(from_edn("{:type :invoke :process 0 :f :set :value 1}{:type :ok :process 0 :f :set :value 1}"))
+    text = "{:type :invoke :process 0 :f :read}{:type :info :process 0 :f :read}{:type :invoke :process 0 :f :read}"
+    with pytest.raises(HistoryError, match="give the client a new process number"):
+        from_edn(text)
