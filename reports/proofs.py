@@ -10,6 +10,9 @@ from checkers.judge.proof import PROOF_WORDS, Proof
 from reports.drawing.page import Table, plain_table
 from workloads.file.scenario import Scenario
 
+MISSING = "expected-not-found"
+"""What a run says of a defect that it does not show."""
+
 
 def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[str, str, str, str]]:
     """The table at the end: scenario, what came of it, how often, and what must be seen or why it was not."""
@@ -32,10 +35,13 @@ def story(scenario: Scenario, proof: Proof) -> list[str]:
     """What a scenario is, what was done and what was found, in full: paragraphs."""
     out = [f"{scenario.headline}. {scenario.description}" if scenario.headline else scenario.description]
     out.append(f"Affected: {scenario.affected}. {scenario.link}")
-    out += [f"Remedy: {scenario.remedy}"] if scenario.remedy else []
+    mended = proof.state == "fixed"
+    if mended:
+        out.append(f"This version has the fix, which came with {scenario.fixed}: nothing to do.")
+    elif scenario.remedy:
+        out.append(f"Remedy: {scenario.remedy}")
     out += [f"Struck: {s}" for s in proof.struck]
-    out += [f"{name}: {text}" for name, text in proof.found.items()]
-    return out
+    return out + [f"{name}: {text}" for name, text in proof.found.items() if not (mended and name == MISSING)]
 
 
 def to_json(proofs: Sequence[Proof], found: dict[str, str]) -> str:

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from checkers.judge.proof import Proof
 from harness.cli.exported import export_command, reproduction
+from reports.proofs import story
 from reports.reproduction.expected import afterwards
 from reports.reproduction.exportable import why_not
 from reports.reproduction.issue import issue
@@ -217,3 +219,12 @@ def test_the_export_of_a_run_has_its_release_and_what_was_seen(tmp_path: Path) -
     assert "Apache Iceberg 1.11.0" in told and "the delete of id 1" in told and "another" not in told
     assert f"`icequake export {folder} --as script`" in told
     assert ":1.11.0" in reproduction(tmp_path, folder, "script")
+
+
+def test_a_fixed_defect_needs_no_remedy() -> None:
+    scenario = SCENARIOS["jdbc-no-rival"]
+    found = {"expected-not-found": "what it was written to show is no longer there"}
+    told = "\n".join(story(scenario, Proof(scenario.scenario, "fixed", found=found)))
+    assert "This version has the fix, which came with 1.10.2" in told
+    assert "Remedy" not in told and "no longer there" not in told
+    assert "Remedy: Upgrade" in "\n".join(story(scenario, Proof(scenario.scenario, "reproduced")))
