@@ -252,6 +252,10 @@ def say_own_jar(release: Any, say: Callable[[str], object]) -> None:
     built = f", commit {own.commit[:12]}" if own.commit else ""
     built += f" (after {own.tag})" if own.tag else ""
     say(f"Iceberg {own.iceberg}{built}: {own.path}, sha256 {own.sha256}")
+    if own.spark is None or own.scala is None:
+        say(
+            "  its name does not say for which Spark and Scala it was built, so those of the newest release are assumed"
+        )
     say(
         f"  on Spark {release.spark}, Scala {release.scala}; beside it iceberg-aws-bundle of {release.beside}; "
         "the catalog's server keeps its own Iceberg"

@@ -15,6 +15,7 @@ from compose.install import installation, jars, own_jar, releases
 from compose.install.cache import home
 from compose.install.own_jar import OwnJarError
 from compose.install.releases import DEFAULT, RELEASES
+from harness.cli.options import say_own_jar
 from harness.run.versions import versions
 from tests.compose.test_releases import cache  # noqa: F401 - a fixture
 from tests.support.runs import icequake, inside
@@ -54,6 +55,14 @@ def test_a_jar_says_its_version_its_commit_and_by_its_name_its_spark(tmp_path: P
     assert (jar.iceberg, jar.commit, jar.tag) == ("1.13.0-SNAPSHOT", "abc123def4567890", "apache-iceberg-1.12.0-rc2")
     assert (jar.spark, jar.scala, jar.sha256) == ("4.1", "2.13", jars.sha256(tmp_path / NAME))
     assert jar.label == f"1.13.0-SNAPSHOT@{jar.sha256[:8]}"
+
+
+def test_what_is_assumed_of_a_jar_whose_name_does_not_say_its_spark_is_said(tmp_path: Path) -> None:
+    said: dict[str, list[str]] = {name: [] for name in (NAME, "my-iceberg.jar")}
+    for name, lines in said.items():
+        say_own_jar(releases.of_jar(own_jar.read(a_jar(tmp_path / name))), lines.append)
+    assumed = "its name does not say for which Spark and Scala it was built, so those of the newest release are assumed"
+    assert assumed in said["my-iceberg.jar"][1] and not any("assumed" in line for line in said[NAME])
 
 
 def test_a_jar_without_build_properties_says_its_version_in_its_manifest_or_its_name(tmp_path: Path) -> None:
