@@ -44,8 +44,8 @@ LEGEND = (
     "error: it could not be asked, which is never a pass",
     "n/a: the server has not what it is about; the reason stands with it",
 )
-MOST_BODY = 2500
-"""Characters of a body on the page: a table's metadata with two snapshots; the JSON has all of it."""
+MOST_BODY = 4000
+"""Characters of a body on the page: a table's metadata with four snapshots, or the 200 properties of a namespace; the JSON has all of it."""
 
 
 def of(c: Certificate) -> Page:

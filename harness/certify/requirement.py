@@ -66,6 +66,16 @@ def first_failure(*found: Judgement | None) -> Judgement:
     return next((j for j in found if j is not None), passed())
 
 
+MOST_NAMED = 8
+"""Of many lost things so many are named: a line that a terminal shows whole."""
+
+
+def named(names: Sequence[object]) -> str:
+    """The first of some things by name, and how many more there are."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(map(str, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+
+
 def keeps_acknowledged(seen: Exchanges, label: str) -> Judgement:
     """Whether main is built on the snapshot of each acknowledged commit of a label.
 
@@ -84,7 +94,9 @@ def keeps_acknowledged(seen: Exchanges, label: str) -> Judgement:
     made = [e for e in sent if e.ok]
     lost = [e for e in made if snapshot(e)["snapshot-id"] not in main]
     if lost:
-        return failed("main is built on each acknowledged snapshot", f"not on {len(lost)} of {len(made)}", lost[0])
+        ids = named([snapshot(e)["snapshot-id"] for e in lost])
+        text = f"not on {len(lost)} of {len(made)}: {ids}"
+        return failed("main is built on each acknowledged snapshot", text, lost[0], seen["end"])
     if not made:
         return failed("some commits are made", "none was", *sent[:1])
     return passed(f"{len(made)} acknowledged commits are in the table")

@@ -22,9 +22,8 @@ def judge(seen: Exchanges) -> Judgement:
         made = [e for e in seen.all(f"round:{n}") if e.ok]
         snapshots = seen[f"end:{n}"].metadata.get("snapshots", [])
         if len(made) != 1 or len(snapshots) != 1:
-            return failed(
-                "one of the first commits is made", f"{len(made)} got 2xx, {len(snapshots)} are there", *made[:2]
-            )
+            text = f"{len(made)} got 2xx, {len(snapshots)} are there"
+            return failed("one of the first commits is made", text, *made[:2], seen[f"end:{n}"])
     return passed(f"not seen in {len(rounds)} rounds of {CLIENTS} clients")
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.certify import rest
 from harness.certify.kit import CLIENTS, Kit
-from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, named, passed
 
 
 def ask(kit: Kit) -> None:
@@ -24,7 +24,9 @@ def judge(seen: Exchanges) -> Judgement:
     kept = (seen["end"].body or {}).get("properties", {})
     lost = [e for e in made if not e.sent["updates"].keys() <= kept.keys()]
     if lost:
-        return failed("each acknowledged property is there", f"{len(lost)} of {len(made)} are not", lost[0])
+        names = named([name for e in lost for name in e.sent["updates"]])
+        text = f"{len(lost)} of {len(made)} are not: {names}"
+        return failed("each acknowledged property is there", text, lost[0], seen["end"])
     return passed(f"{len(made)} acknowledged properties are there")
 
 

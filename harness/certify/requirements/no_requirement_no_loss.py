@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.certify import rest
 from harness.certify.kit import CLIENTS, Kit
-from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
+from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, named, passed
 
 
 def ask(kit: Kit) -> None:
@@ -19,9 +19,10 @@ def ask(kit: Kit) -> None:
 def judge(seen: Exchanges) -> Judgement:
     kept = seen["end"].metadata.get("properties", {})
     made = [e for e in seen.all("set") if e.ok]
-    for e in made:
-        if not e.sent["updates"][0]["updates"].keys() <= kept.keys():
-            return failed("each acknowledged property is in the table", f"{e.sent['updates'][0]['updates']} is not", e)
+    lost = {name: e for e in made for name in e.sent["updates"][0]["updates"] if name not in kept}
+    if lost:
+        text = f"{len(lost)} of {len(made)} are not: {named(list(lost))}"
+        return failed("each acknowledged property is in the table", text, next(iter(lost.values())), seen["end"])
     return passed(f"{len(made)} acknowledged properties are there")
 
 

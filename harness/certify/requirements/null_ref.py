@@ -30,7 +30,7 @@ def judge(seen: Exchanges) -> Judgement:
     kept = seen["end"].metadata.get("properties", {})
     applied = [e for e in seen.all("there") if e.label.partition(":")[2] in kept]
     return first_failure(
-        *(failed("nothing is applied", f"{e.label}: the property is set", e) for e in applied[:1]),
+        *(failed("nothing is applied", f"{e.label}: the property is set", e, seen["end"]) for e in applied[:1]),
         *(expect(e, "the reference is new", 2) for e in seen.all("new")),
         *(expect(e, "the reference exists", 409) for e in seen.all("there")),
     )

@@ -17,11 +17,12 @@ def ask(kit: Kit) -> None:
 
 
 def judge(seen: Exchanges) -> Judgement:
-    applied = {s["snapshot-id"] for e in seen.all("load") for s in e.metadata.get("snapshots", [])}
+    applied = {s["snapshot-id"]: e for e in seen.all("load") for s in e.metadata.get("snapshots", [])}
     refused = [e for e in seen.all("round") if e.refused]
     for e in refused:
-        if e.sent["updates"][0]["snapshot"]["snapshot-id"] in applied:
-            return failed("a refused snapshot is in no version of the table", "it is", e)
+        made = e.sent["updates"][0]["snapshot"]["snapshot-id"]
+        if made in applied:
+            return failed("a refused snapshot is in no version of the table", f"{made} is", e, applied[made])
     return passed(f"{len(refused)} refused commits are in no version")
 
 

@@ -6,7 +6,17 @@ from functools import partial
 
 from harness.certify import rest
 from harness.certify.kit import Kit
-from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, misleads, passed
+from harness.certify.requirement import (
+    Exchange,
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    failed,
+    misleads,
+    passed,
+)
 
 
 def ask(kit: Kit) -> None:
@@ -29,6 +39,11 @@ def _rename(kit: Kit, label: str, space: str, old: str, new: str) -> None:
     kit.send(label, "POST", "tables/rename", body)
 
 
+def _name(e: Exchange) -> str:
+    """Of the table that it asks."""
+    return e.path.partition("?")[0].rpartition("/")[2]
+
+
 def judge(seen: Exchanges) -> Judgement:
     rounds = {e.label.split(":")[1] for e in seen.all("rename")}
     for n in rounds:
@@ -41,8 +56,13 @@ def judge(seen: Exchanges) -> Judgement:
         by_location = {e.metadata.get("location"): e for e in found}
         for commit in (e for e in (seen[f"commit-a:{n}"], seen[f"commit-b:{n}"]) if e.ok):
             kept = by_location.get(commit.metadata.get("location"))
-            if kept is None or "p" not in kept.metadata.get("properties", {}):
-                return failed("an acknowledged commit is in its table", "it is not", commit, *made)
+            expected = "an acknowledged commit is in its table"
+            if kept is None:
+                where = " and ".join(_name(e) for e in found)
+                return failed(expected, f"{_name(commit)}'s table is gone: {where} are others", commit, *made, *found)
+            if "p" not in kept.metadata.get("properties", {}):
+                text = f"the property p, set by a commit to {_name(commit)}, is not in {_name(kept)}"
+                return failed(expected, text, commit, *made, kept)
     return misleads([*seen.all("rename"), *seen.all("commit-a"), *seen.all("commit-b")]) or passed(
         f"not seen in {len(rounds)} rounds"
     )

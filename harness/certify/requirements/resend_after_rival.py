@@ -33,7 +33,7 @@ def judge(seen: Exchanges) -> Judgement:
     failure = (
         None
         if current == seen.notes["rival"]
-        else failed("the rival's snapshot is current", f"{current} is", seen["again"])
+        else failed("the rival's snapshot is current", f"{current} is", seen["again"], seen["end"])
     )
     return first_failure(expect(seen["rival"], "made", 2), failure, expect(seen["again"], "its base is gone", 409))
 

@@ -60,7 +60,7 @@ def judge(seen: Exchanges) -> Judgement:
             )
         if seen[f"{order}:append"].ok and end.get("current-snapshot-id") != made:
             return failed(
-                "the append is there", f"{order} first: it is not", seen[f"{order}:append"], seen[f"end:{order}"]
+                "the append is there", f"{order} first: {made} is not", seen[f"{order}:append"], seen[f"end:{order}"]
             )
     return first_failure(
         *(expect(e, "they do not conflict", 2) for order in ("append", "column") for e in seen.all(order))

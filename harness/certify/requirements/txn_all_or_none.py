@@ -37,7 +37,7 @@ def judge(seen: Exchanges) -> Judgement:
         half = {"p0", "p1", "p2"} & e.metadata.get("properties", {}).keys()
         if half:
             wrong = seen[f"transaction:{min(half)[1:]}"]
-            return failed("no change of a refused transaction is applied", f"{min(half)} is set at {e.path}", wrong)
+            return failed("no change of a refused transaction is applied", f"{min(half)} is set at {e.path}", wrong, e)
     return first_failure(*(expect(e, "one change fails", 409) for e in seen.all("transaction")))
 
 

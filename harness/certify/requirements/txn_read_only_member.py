@@ -29,7 +29,7 @@ def ask(kit: Kit) -> None:
 
 def judge(seen: Exchanges) -> Judgement:
     if "p" in seen["end"].metadata.get("properties", {}):
-        return failed("nothing is applied", "the other table is changed", seen["transaction"])
+        return failed("nothing is applied", "p is set in the other table", seen["transaction"], seen["end"])
     return first_failure(expect(seen["transaction"], "a requirement does not hold", 409))
 
 

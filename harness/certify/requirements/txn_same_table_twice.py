@@ -29,7 +29,9 @@ def judge(seen: Exchanges) -> Judgement:
     if sent.ok and len(made) < 2:
         return failed("both changes are made", f"{sent.status}, and only {sorted(made)} is set", sent, seen["end"])
     if sent.refused and made:
-        return failed("a refused transaction changes nothing", f"{sent.status}, and {sorted(made)} is set", sent)
+        return failed(
+            "a refused transaction changes nothing", f"{sent.status}, and {sorted(made)} is set", sent, seen["end"]
+        )
     return first_failure(expect(sent, "made, or refused", 2, 400, 409, 422))
 
 

@@ -26,7 +26,7 @@ def ask(kit: Kit) -> None:
 
 def judge(seen: Exchanges) -> Judgement:
     wrote = "p" in seen["end"].metadata.get("properties", {})
-    applied = failed("the new table is not changed", "it is", seen["old"]) if wrote else None
+    applied = failed("the new table is not changed", "p is set", seen["old"], seen["end"]) if wrote else None
     return first_failure(applied, expect(seen["drop"], "dropped", 2), expect(seen["old"], "another table", 409))
 
 

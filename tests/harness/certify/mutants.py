@@ -384,6 +384,20 @@ class TransactsByHalves(Catalog):
         return Reply(204)
 
 
+@breaks("txn-not-fractured")
+class TransactsOneAfterTheOther(Catalog):
+    """All tables of a transaction are changed, and others see the first one before the second."""
+
+    def transact(self, changes: list[Json]) -> Reply:
+        made = {key_of(c["identifier"]): self.changed(key_of(c["identifier"]), c) for c in changes}
+        if len(made) < len(changes):
+            return super().transact(changes)
+        for key, metadata in made.items():
+            self.put(key, metadata)
+            self.gap()
+        return Reply(204)
+
+
 @breaks("txn-read-only-member")
 class ForgetsReadMembers(Catalog):
     def transact(self, changes: list[Json]) -> Reply:
