@@ -53,7 +53,7 @@ def read(path: Path) -> Certificate:
 
 @dataclass
 class Certify:
-    """Asks requirements of catalogs, into a folder; what it has is not asked again.
+    """Asks requirements of catalogs, into a folder: those that it lacks; if it lacks none, all of them anew. Its other answers stay.
 
     Args:
         catalogs: how each is called → a name of the library, or the path of a file.
@@ -61,6 +61,10 @@ class Certify:
         repeat: how often each is asked; None: as each says.
         finished: hears each answer.
         serve: (name or path, folder of its logs, watcher) → its server.
+
+    Attributes:
+        answers: the last one of each requirement in the folder, also of those that are not asked now.
+        remaining: how many are to be asked.
     """
 
     catalogs: Mapping[str, str]
@@ -72,6 +76,7 @@ class Certify:
     finished: Callable[[RequirementResult], object] = lambda _: None
     serve: Callable[[str, Path, Watcher], AbstractContextManager[ServerDescription]] = serving
     answers: list[RequirementResult] = field(default_factory=list)
+    remaining: int = 0
     servers: dict[str, str] = field(default_factory=dict)
 
     def go(self) -> None:
@@ -93,9 +98,13 @@ class Certify:
         )
         with Journal(self.into / JOURNAL, FORM, header, also={"icequake": __version__}) as lines:
             self.answers = lines.lines
-            known = {(a.catalog, a.id) for a in lines.lines if a.conclusion is not Conclusion.ERROR}
+            jobs = [(name, r) for name in self.catalogs for r in self.asked]
+            decided = {key for key, a in self._last().items() if a.conclusion is not Conclusion.ERROR}
+            missing = {(name, r.id) for name, r in jobs} - decided
+            known = decided if missing else set()
+            self.remaining = len(missing) or len(jobs)
             Campaign(
-                [(name, r) for name in self.catalogs for r in self.asked],
+                jobs,
                 lines,
                 self._stacks,
                 self._ask,
@@ -104,16 +113,24 @@ class Certify:
                 name=lambda job: f"{job[0]} {job[1].id}",
                 made=lambda job: (job[0], job[1].id) in known,
                 unit="requirements",
-                finished=lambda answers: [self.finished(a) for a in answers],
+                finished=self._heard,
             ).go()
 
     def certificate(self, command: str) -> Certificate:
-        """What is known so far: the last answer of each requirement."""
-        given = {(a.catalog, a.id): a for a in self.answers}
-        answers = [given[key] for name in self.catalogs for r in self.asked if (key := (name, r.id)) in given]
+        """What the folder has: the last answer of each requirement."""
+        given = self._last()
+        answers = [given[key] for name in self.catalogs for r in requirements() if (key := (name, r.id)) in given]
         servers = {name: self.servers.get(name, "") for name in self.catalogs}
         made = datetime.now(UTC).isoformat(timespec="seconds")
         return Certificate(servers, [r.question for r in requirements()], answers, made, __version__, command)
+
+    def _last(self) -> dict[tuple[str, str], RequirementResult]:
+        return {(a.catalog, a.id): a for a in self.answers}
+
+    def _heard(self, answers: Sequence[RequirementResult]) -> None:
+        self.remaining -= len(answers)
+        for answer in answers:
+            self.finished(answer)
 
     def _ask(self, job: tuple[str, Requirement], attempt: JobAttempt) -> Done[RequirementResult] | CouldNotRun:
         name, requirement = job

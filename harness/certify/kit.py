@@ -76,7 +76,7 @@ class ServerDescription:
         query = {"warehouse": warehouse} if warehouse else None
         found = client("config", "GET", "/v1/config", query=query)
         if not found.ok or not isinstance(found.body, dict):
-            raise SetUpError(f"{uri}/v1/config: {found.words()}; is this the address of a REST catalog, before /v1?")
+            raise SetUpError(f"{uri}/v1/config: {found.words()}; {_remedy(found)}")
         moved = found.body.get("overrides", {}).get("uri")  # Nessie's default branch is asked below another address
         return cls(moved or uri, headers, warehouse, found.body)
 
@@ -96,6 +96,13 @@ class ServerDescription:
     def keys(self) -> bool:
         """Whether it honours ``Idempotency-Key``."""
         return self.config.get("idempotency-key-lifetime") is not None
+
+
+def _remedy(answer: Exchange) -> str:
+    if answer.status in (401, 403):
+        return "are the credentials right, and do they permit this?"
+    up = "" if answer.status else "is it up, and "
+    return f"{up}is this the address of a REST catalog, before /v1?"
 
 
 class Kit:

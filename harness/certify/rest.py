@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import requests
 
 from checkers.certificate import Exchange
+from compose.catalogs.probe import described
 
 TIMEOUT_S = 60.0
 """An answer that takes longer is none: to a client it is a server that hangs."""
@@ -60,7 +61,7 @@ class RestClient:
                 method, self.uri + whole, data=data, headers=given, timeout=TIMEOUT_S, allow_redirects=False
             )
         except requests.RequestException as e:
-            found = Exchange(label, method, whole, body if raw is None else raw, 0, text=str(e))
+            found = Exchange(label, method, whole, body if raw is None else raw, 0, text=described(e)[1])
         else:
             found = _exchange(label, method, whole, body if raw is None else raw, answer)
         self._heard(found)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import requests
 
 from compose.catalogs import user_file
+from compose.catalogs.probe import described
 from compose.catalogs.registry import CATALOGS
-from compose.external.external import External
+from compose.catalogs.user_file import UserCatalogFile
+from compose.external.external import External, external
+from compose.external.preflight import PreflightError
 from compose.install import ensure
+from compose.redaction import Redaction
 from harness.certify.kit import ServerDescription, SetUpError
 from harness.certify.library import SPOKEN, LibraryServer
 from harness.certify.rest import TIMEOUT_S
@@ -21,6 +26,50 @@ from harness.run.settings import Watcher
 NO_SPARK = "local[1]"
 """The master of a stack whose writers are never started: nothing of Spark runs."""
 HEADER = "header."
+MOST_OF_A_REFUSAL = 300
+"""Characters of the answer of a server of tokens: an error of OAuth2 is shorter."""
+
+
+def preflight(files: Iterable[str]) -> None:
+    """Reach what these files name, before anything is asked of any. Raises PreflightError: with a line for each that is not reached."""
+    problems = []
+    for file in files:
+        own = user_file.load(Path(file))
+        try:
+            of_properties(_of_file(own), own.name)
+        except SetUpError as e:
+            problems.append(Redaction(own.secrets).text(f"{e} ({own.file})"))
+    if problems:
+        raise PreflightError(problems)
+
+
+def _of_file(own: UserCatalogFile) -> dict[str, Any]:
+    """PyIceberg's properties of a user's catalog; of one without a server they say where tables are, because PyIceberg writes their files.
+
+    Raises:
+        SetUpError: the file does not say where.
+        ExternalError: its store cannot be used.
+    """
+    given = own.pyiceberg or {}
+    if given.get("type") not in SPOKEN:
+        return given
+    found, place = dict(given), own.warehouse or own.spark.get("warehouse")
+    if (store := external(own, None, None).store) is not None:
+        found = _store(store.endpoint, store.region, store.access_key, store.secret_key) | found
+        place = place or f"s3://{store.warehouse}"
+    if place:
+        return {"warehouse": place} | found
+    if found["type"] == "sql" and "warehouse" not in found:  # other catalogs know a place for each namespace
+        raise SetUpError(
+            f"catalog {own.name}: PyIceberg itself writes the metadata of its tables, and the file does not say where; "
+            "give warehouse: file:///…, or s3: http://host:9000/bucket"
+        )
+    return found
+
+
+def _store(endpoint: str, region: str, access_key: str, secret_key: str) -> dict[str, str]:
+    keys = {"s3.access-key-id": access_key, "s3.secret-access-key": secret_key}
+    return {"s3.endpoint": endpoint, "s3.region": region, **keys}
 
 
 @contextlib.contextmanager
@@ -33,15 +82,15 @@ def serving(name: str, logs: Path, watcher: Watcher) -> Iterator[ServerDescripti
         FileError: the file is wrong.
     """
     if user_file.is_file(name):
-        yield of_properties(user_file.load(Path(name)).pyiceberg or {}, name)
+        own = user_file.load(Path(name))
+        yield of_properties(_of_file(own), own.name)
         return
     with Bench(
         ensure.ensure(progress=None), 0, logs, watcher, catalog=name, external=External(master=NO_SPARK)
     ) as bench:
         found, e = CATALOGS[name].pyiceberg, bench.endpoints
-        store = {"s3.endpoint": e.s3, "s3.region": e.region}
-        keys = {"s3.access-key-id": e.access_key, "s3.secret-access-key": e.secret_key}
-        yield of_properties({} if found is None else {"warehouse": e.warehouse, **store, **keys, **found(e)}, name)
+        store = _store(e.s3, e.region, e.access_key, e.secret_key)
+        yield of_properties({} if found is None else {"warehouse": e.warehouse, **store, **found(e)}, name)
 
 
 def of_properties(given: Mapping[str, object], name: str) -> ServerDescription:
@@ -64,7 +113,10 @@ def of_properties(given: Mapping[str, object], name: str) -> ServerDescription:
     headers = {k.removeprefix(HEADER): v for k, v in values.items() if k.startswith(HEADER) and v}
     if token := values.get("token") or _token(values, name):
         headers["Authorization"] = f"Bearer {token}"
-    return ServerDescription.reached(values["uri"], headers, values.get("warehouse", ""))
+    try:
+        return ServerDescription.reached(values["uri"], headers, values.get("warehouse", ""))
+    except SetUpError as e:
+        raise SetUpError(f"catalog {name}: {e}") from None
 
 
 def _token(values: Mapping[str, str], name: str) -> str | None:
@@ -81,8 +133,10 @@ def _token(values: Mapping[str, str], name: str) -> str | None:
     }
     try:
         answer = requests.post(uri, data=form, timeout=TIMEOUT_S)
-        return str(answer.json()["access_token"])
-    except (requests.RequestException, ValueError, KeyError, TypeError) as e:
-        raise SetUpError(
-            f"catalog {name}: {uri} gives no token for its credential ({type(e).__name__}); is it right?"
-        ) from None
+    except requests.RequestException as e:
+        why = described(e)[1]
+    else:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return str(answer.json()["access_token"])
+        why = f"{answer.status_code} {' '.join(answer.text[:MOST_OF_A_REFUSAL].split())}".strip()
+    raise SetUpError(f"catalog {name}: {uri} gives no token for the credential: {why}; is the credential right?")

@@ -63,7 +63,10 @@ class CertifyOptions(Options):
         Path | None, typer.Option(help="An earlier certify.json: say what changed.", show_default=False), NEVER
     ] = None
     store: StoreOption = DEFAULT_STORE
-    into: Annotated[Path | None, typer.Option(help="Folder of the certificate; an unfinished one is continued.")] = None
+    into: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the certificate: it gets what it lacks; if it lacks nothing, new answers."),
+    ] = None
     output: Annotated[Path | None, typer.Option("--json", help="Another file for the certificate as JSON."), NEVER] = (
         None
     )
@@ -141,10 +144,13 @@ class CertifyOptions(Options):
 
     def _certify(self) -> int:
         from checkers.evidence import runfolder
+        from compose.catalogs import user_file
         from harness.certify.certify import Certify
+        from harness.certify.servers import preflight
         from harness.cli.terminal import Voice
         from reports import certify as page
 
+        preflight(n for n in self._catalogs.values() if user_file.is_file(n))
         into = self.into or runfolder.create(self.store / "certify", "-".join(self._catalogs)).path
         goes_on = self.again(into=into, store=self.store)
         with Voice(quiet=self.quiet) as voice, details_in(into):
@@ -156,17 +162,23 @@ class CertifyOptions(Options):
             try:
                 whole.go()
             except KeyboardInterrupt as e:
-                so_far = f"{len(whole.answers)} of {len(self._asked) * len(self._catalogs)} requirements are asked"
+                so_far = (
+                    f"{whole.remaining} of {len(self._asked) * len(self._catalogs)} requirements are still to be asked"
+                )
                 raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
-        return self._show(whole, into, goes_on)
+        return self._show(whole, into)
 
-    def _show(self, whole: Certify, into: Path, goes_on: str) -> int:
+    def _show(self, whole: Certify, into: Path) -> int:
         from checkers.certificate import changes
         from harness.cli.terminal import show
         from reports import certify as page
         from reports.drawing import render
 
-        certificate = whole.certificate(self.again())
+        beyond = {a.id for a in whole.answers} - {r.id for r in self._asked}
+        only = {"only": None} if beyond else {}  # what an earlier command asked into this folder is on the page, too
+        certificate = whole.certificate(
+            self.again(into=None, **only)
+        )  # a new folder, so nothing is taken from this one
         made = page.of(certificate)
         written = render.write(made, into)
         for name in self._catalogs:
@@ -175,7 +187,7 @@ class CertifyOptions(Options):
         if self.output is not None:
             write_output(self.output, render.data(made))
         typer.echo()
-        show(made, {"page": written, "json": written.with_suffix(".json"), "again": goes_on})
+        show(made, {"page": written, "json": written.with_suffix(".json"), "again": certificate.command})
         for line in () if self._before is None else changes(self._before, certificate):
             typer.echo(f"  changed {line}")
         return certificate.exit_code

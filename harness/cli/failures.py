@@ -59,6 +59,7 @@ def _bad_input() -> tuple[type[Exception], ...]:
     from checkers.nights.record import NightError
     from compose.external.external import ExternalError
     from compose.processes.ports import PortInUse
+    from harness.certify.certify import CertifyError
     from harness.experiments.compare import CompareError
     from harness.experiments.prove import ProveError
     from harness.experiments.shrink.log import ShrinkError
@@ -67,7 +68,7 @@ def _bad_input() -> tuple[type[Exception], ...]:
     from reports.timetofind import PageError
 
     given = ExternalError, StoreError, HistoryError, TableLogError, ModelError, LakeError, QueryError, PortInUse
-    return (*given, CompareError, MatrixError, NightError, ShrinkError, FindError, ProveError, PageError)
+    return (*given, CertifyError, CompareError, MatrixError, NightError, ShrinkError, FindError, ProveError, PageError)
 
 
 def _harness_failures() -> tuple[type[Exception], ...]:

@@ -14,6 +14,8 @@ from harness.certify.certify import concluded, read
 from harness.certify.requirement import Judgement, failed, passed
 from harness.certify.requirements import GROUPS, document, requirements
 from harness.cli.app import app
+from harness.cli.crash import Crash
+from harness.cli.failures import BAD_INPUT, explain
 from reports import certify as page
 from reports.drawing import render
 from tests.harness.certify import mutants
@@ -34,6 +36,20 @@ class Forgetful(Catalog):
 class Keyless(Catalog):
     def config(self) -> Json:
         return {k: v for k, v in super().config().items() if k != "idempotency-key-lifetime"}
+
+
+class Unable(Catalog):
+    """It has a configuration, and no room for a table."""
+
+    def create_table(self, space: str, body: Json) -> Reply:
+        return Reply(503)
+
+
+class Denying(Catalog):
+    def answer(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
+        if path == "/v1/oauth/tokens":
+            return Reply(400, {"error": "invalid_client"})
+        return super().answer(method, path, query, headers, data)
 
 
 @pytest.fixture
@@ -61,8 +77,53 @@ def test_a_foreign_server_is_certified_by_its_file_alone(own: Path, tmp_path: Pa
     assert 'failures="1"' in (into / "junit.xml").read_text()
     assert json.loads((into / "badge.json").read_text())["color"] == "red"
     assert "POST /v1/transactions/commit" in (into / "certify.html").read_text()
-    _, again = typed("--catalog", own, "--only", FAST, "--into", into)
-    assert "4 of 4 requirements are there already" in again
+
+
+def stored(into: Path) -> dict[str, str]:
+    return {a["id"]: a["conclusion"] for a in json.loads((into / "certify.json").read_text())["answers"]}
+
+
+def test_an_unfinished_certificate_gets_what_it_lacks(own: Path, tmp_path: Path) -> None:
+    typed("--catalog", own, "--only", "null-ref", "--into", tmp_path / "into", "--quiet")
+    _, out = typed("--catalog", own, "--only", FAST, "--into", tmp_path / "into")
+    assert "1 of 4 requirements are there already" in out and "null-ref: pass" not in out
+    assert stored(tmp_path / "into").keys() == set(FAST.split(","))
+
+
+def test_what_is_asked_of_a_finished_certificate_is_asked_anew_and_its_other_answers_stay(
+    own: Path, tmp_path: Path
+) -> None:
+    into, old = tmp_path / "into", tmp_path / "into" / "certify.json"
+    typed("--catalog", own, "--only", FAST, "--into", into, "--quiet")
+    before = stored(into)
+    with serving(Keyless()) as uri:
+        own.write_text(f"spark: {{type: rest, uri: '{uri}'}}\n")
+        words = "--catalog", own, "--only", "txn-same-table-twice", "--into", into
+        code, out = typed(*words, "--against", old)
+    assert "mine txn-same-table-twice: pass" in out, "it is asked"
+    assert before["txn-same-table-twice"] == "fail" and stored(into) == {**before, "txn-same-table-twice": "pass"}
+    assert code == 0 and out.count("changed ") == 1 and "txn-same-table-twice: fail → pass" in out
+    assert "--only" not in json.loads(old.read_text())["command"], (
+        "the page has more answers than this command asked for"
+    )
+
+
+def test_the_command_that_is_printed_asks_again(own: Path, tmp_path: Path) -> None:
+    words = "--catalog", own, "--only", FAST, "--store", tmp_path / "store", "--quiet"
+    _, out = typed(*words, "--into", tmp_path / "into")
+    (again,) = [x.partition("again")[2].strip(" :") for x in out.splitlines() if x.strip().startswith("again")]
+    assert again == json.loads((tmp_path / "into" / "certify.json").read_text())["command"]
+    assert "--only" in again and "--into" not in again, "a new folder has no answers"
+
+
+def test_a_folder_of_another_certificate_is_refused_in_one_line(own: Path, tmp_path: Path) -> None:
+    typed("--catalog", own, "--only", "null-ref", "--into", tmp_path, "--quiet")
+    result = CliRunner().invoke(
+        app, ["certify", "--catalog", str(own), "--only", "null-ref", "--repeat", "2", "--into", str(tmp_path)]
+    )
+    assert isinstance(result.exception, Crash)
+    assert explain(result.exception, "icequake certify --help") == BAD_INPUT
+    assert not list(tmp_path.glob("icequake-error-*"))
 
 
 def test_what_changed_since_another_certificate_is_said(own: Path, tmp_path: Path) -> None:
@@ -76,11 +137,31 @@ def test_what_changed_since_another_certificate_is_said(own: Path, tmp_path: Pat
     assert "null-ref:" not in out
 
 
-def test_a_server_that_is_away_is_never_certified(tmp_path: Path) -> None:
+def test_what_could_not_be_asked_is_never_certified(tmp_path: Path) -> None:
+    file = tmp_path / "full.yaml"
+    with serving(Unable()) as uri:
+        file.write_text(f"spark: {{type: rest, uri: '{uri}'}}\n")
+        code, out = typed("--catalog", file, "--only", "null-ref", "--into", tmp_path / "into", "--quiet")
+    assert code == 2 and "1 of 1 requirements could not be asked" in out
+
+
+def test_a_server_that_is_away_is_asked_nothing(own: Path, tmp_path: Path) -> None:
+    """One line before anything is asked, also of the catalogs that are there."""
     file = tmp_path / "away.yaml"
     file.write_text("spark: {type: rest, uri: 'http://127.0.0.1:1'}\n")
-    code, out = typed("--catalog", file, "--only", "null-ref", "--into", tmp_path / "into", "--quiet")
-    assert code == 2 and "1 of 1 requirements could not be asked" in out
+    code, out = typed("--catalog", f"{own},{file}", "--into", tmp_path / "into")
+    assert code == 254 and not (tmp_path / "into").exists()
+    assert out.count("catalog away: http://127.0.0.1:1/v1/config: no answer: connection refused; is it up") == 1
+    assert len(out.splitlines()) == 1 and "null-ref" not in out, out
+
+
+def test_a_wrong_credential_is_said_in_the_servers_words(tmp_path: Path) -> None:
+    file = tmp_path / "denied.yaml"
+    with serving(Denying()) as uri:
+        file.write_text(f"spark: {{type: rest, uri: '{uri}', credential: 'me:not-the-one'}}\n")
+        code, out = typed("--catalog", file, "--into", tmp_path / "into")
+    assert code == 254 and '400 {"error": "invalid_client"}; is the credential right?' in out
+    assert "not-the-one" not in out
 
 
 @pytest.mark.parametrize(

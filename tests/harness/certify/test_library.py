@@ -10,11 +10,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import CommitTableResponse, Table
 
 from checkers.certificate import Absent, Conclusion
+from compose.external.preflight import PreflightError
 from harness.certify.certify import asked_once
 from harness.certify.kit import ServerDescription, SetUpError
+from harness.certify.library import LibraryServer
 from harness.certify.requirement import NotApplicable, Requirement
 from harness.certify.requirements import requirements
-from harness.certify.servers import of_properties
+from harness.certify.servers import of_properties, preflight, serving
+from tests.support.runs import Silent
 
 BY_ID = {r.id: r for r in requirements()}
 ROUNDS = 2
@@ -69,6 +72,36 @@ def test_what_such_a_catalog_breaks_is_found(catalog: type[SqlCatalog], id: str,
 def test_a_catalog_that_is_not_reached_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetUpError, match="mine: PyIceberg does not reach it: OperationalError"):
         sql(tmp_path, type="sql", uri=f"sqlite:///{tmp_path / 'away' / 'c.sqlite'}")
+
+
+@pytest.mark.parametrize("place", ["warehouse: 'file://{}/files'", "pyiceberg: {{warehouse: 'file://{}/files'}}"])
+def test_a_jdbc_catalog_is_certified_by_its_file(place: str, tmp_path: Path) -> None:
+    """Which PyIceberg reaches by what follows from ``spark:``, and which says where its tables are."""
+    file = tmp_path / "mine.yaml"
+    uri = f"jdbc:sqlite:{tmp_path / 'c.sqlite'}"
+    file.write_text(f"spark: {{type: jdbc, uri: '{uri}'}}\n{place.format(tmp_path)}\n")
+    with serving(str(file), tmp_path, Silent()) as server:
+        assert asked_once(BY_ID["conflict-is-409"], server, ROUNDS).conclusion is Conclusion.PASS
+
+
+def test_a_jdbc_catalog_without_a_place_is_refused_before_it_is_asked(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"spark: {{type: jdbc, uri: 'jdbc:sqlite:{tmp_path / 'c.sqlite'}'}}\n")
+    with pytest.raises(PreflightError, match="does not say where; give warehouse: file:///"):
+        preflight([str(file)])
+
+
+def test_the_store_of_the_file_is_where_a_jdbc_catalog_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-mine")
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        f"spark: {{type: jdbc, uri: 'jdbc:sqlite:{tmp_path / 'c.sqlite'}'}}\ns3: http://minio:9000/lake/x\n"
+    )
+    with serving(str(file), tmp_path, Silent()) as server:
+        assert isinstance(server, LibraryServer)
+        assert server.properties["warehouse"] == "s3://lake/x"
+        assert server.properties["s3.endpoint"] == "http://minio:9000"
 
 
 def reason(requirement: Requirement, server: ServerDescription) -> Absent | None:
