@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from abc import abstractmethod
 from collections import Counter
@@ -42,6 +43,8 @@ SWEEP = "--sweep"
 CLIENT_SECONDS = 60
 REMOVAL_SECONDS = 30
 HTTP_CONFLICT = 409
+LONGEST_REASON = 400
+"""Characters of what an engine says: a refused image has its registry's name twice, and then why."""
 NEEDS_DOCKER = "start a Docker engine"
 
 
@@ -114,7 +117,10 @@ def _short(error: BaseException) -> str:
             return {"FileNotFoundError": "no socket", "PermissionError": "no permission to use its socket"}.get(
                 reason, "connection refused"
             )
-    return text[:200]
+    words = (
+        getattr(error, "explanation", None) or text
+    )  # an answer of the engine is behind the address that was asked for it
+    return textwrap.shorten(str(words), LONGEST_REASON, placeholder=" …")
 
 
 class KeptContainer(LocalProcess):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from compose.install import releases
 from compose.install.cache import SetupError, home
 from tests.support.runs import inside
 
-FOLDER = Path(__file__).parents[2] / "compose" / "k8s"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "compose" / "k8s"
 FILES = sorted(FOLDER.glob("*.yaml"))
 RELEASES = ("1.29", "1.37")
 """The oldest release of Kubernetes for which the manifests are checked, and the newest that the schemas have."""
@@ -50,7 +52,7 @@ def python() -> Path:
 def test_the_schemas_of_the_api_take_every_manifest(python: Path, release: str) -> None:
     done = validated(python, release, *FILES)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" passed for resource ") == len(documents()) == 8
+    assert done.stdout.count(" passed for resource ") == len(documents()) == 9
 
 
 def test_a_key_that_the_api_does_not_know_is_found(python: Path, tmp_path: Path) -> None:
@@ -67,7 +69,7 @@ def validated(python: Path, release: str, *files: Path) -> subprocess.CompletedP
 
 def test_no_pod_runs_as_root_or_gains_rights() -> None:
     found = list(pods(documents()))
-    assert len(found) == 3
+    assert len(found) == 4
     for pod in found:
         assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
         assert pod["restartPolicy"] == "Never"
@@ -100,6 +102,20 @@ def test_icequake_takes_the_commands(tmp_path: Path) -> None:
             told = inside(container["args"][0], "--help", cwd=tmp_path).stdout
             options = [word for word in container["args"] if word.startswith("--")]
             assert options and all(option in told for option in options), (container["args"], told)
+
+
+def test_the_executors_image_has_the_spark_of_the_drivers_everywhere() -> None:
+    places = [FOLDER / "spark.yaml", ROOT / "compose" / "docker" / "compose.yaml", ROOT / "docs" / "docker.md"]
+    for place in places:
+        found = set(re.findall(r"apache/spark:([\d.]+)-", place.read_text()))
+        assert found == {releases.DEFAULT.spark}, place
+
+
+def test_no_two_nights_have_one_name() -> None:
+    """Who applies the recipe of docs/ci, too, would replace the one by the other."""
+    others = yaml.safe_load_all((ROOT / "docs" / "ci" / "kubernetes.yaml").read_text())
+    named = [(one["kind"], one["metadata"]["name"]) for one in [*documents(), *others]]
+    assert len(set(named)) == len(named)
 
 
 def test_icequake_takes_the_catalog_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

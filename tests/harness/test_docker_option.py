@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from docker.errors import APIError, ImageNotFound
 
+from compose.processes import container
+from compose.processes.service import ServiceError
 from tests.support.runs import environment, inside
 
 NOWHERE = "unix:///nowhere/docker.sock"
@@ -24,6 +27,9 @@ DATABASE_FAULT = {
     "nemesis": {"interval": "1s", "faults": [{"verb": "refuse", "service": "database"}]},
 }
 
+UNREACHED = (
+    'Get "https://registry.example.org/v2/": dial tcp: lookup registry.example.org on 192.168.65.7:53: no such host'
+)
 SCRATCH = {"faults": [{"verb": "fill", "target": "spark-worker"}]}
 
 
@@ -104,3 +110,25 @@ def test_without_permission_one_line_says_so() -> None:
         )
     said = "docker: needs Docker, and no engine answers (no permission to use its socket); start a Docker engine"
     assert done.stdout.strip() == said, done.stderr
+
+
+class NoRegistry:
+    """An engine without any image, which reaches no registry."""
+
+    images: NoRegistry
+
+    def __init__(self) -> None:
+        self.images = self
+
+    def get(self, image: str) -> None:
+        raise ImageNotFound(image)
+
+    def pull(self, image: str) -> None:
+        address = f"http+docker://localhost/v1.47/images/create?tag=latest&fromImage={image}"
+        raise APIError(f"500 Server Error for {address}: Internal Server Error", explanation=UNREACHED)
+
+
+def test_why_an_image_cannot_be_pulled_is_said_whole() -> None:
+    with pytest.raises(ServiceError) as e:
+        container.have(NoRegistry(), "spark", "example/spark:4.1.4-scala2.13-java17-python3-ubuntu")
+    assert UNREACHED in str(e.value)
