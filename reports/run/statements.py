@@ -52,14 +52,23 @@ def _made(spec: TableSpec) -> str:
     return words.shorten(f"{head}\nTBLPROPERTIES (\n  {lines}" if found else text, 3 * MOST_CHARACTERS)
 
 
+def _here(sql: str) -> str:
+    """A statement for a session whose current catalog and namespace have the tables, as those that make them are."""
+    return sql.replace("{catalog}.{namespace}.", "").replace("{catalog}.", "")
+
+
 def _of(o: Operation, spec: TableSpec) -> list[str]:
     """The statements of an operation; none of a kind that is not known, or whose arguments have another form."""
     kind = KINDS.get(o.f)
     if kind is None or not isinstance(o.value, Mapping):
         return []
-    names = _Names(table=spec.name, identifier=spec.name)
+    bound = {
+        **o.invoked.extra,
+        **(o.result if isinstance(o.result, Mapping) else {}),
+    }  # what the run put in: a time, a snapshot
+    names = _Names({**bound, "table": spec.name, "identifier": spec.name})
     try:
         found = kind.statements(dict(o.value), o.op, spec)
-        return [words.shorten(s.sql.format_map(names), MOST_CHARACTERS) + ";" for s in found if s.sql]
+        return [words.shorten(_here(s.sql).format_map(names), MOST_CHARACTERS) + ";" for s in found if s.sql]
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         return []

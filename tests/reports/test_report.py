@@ -33,7 +33,19 @@ from checkers.names import Harm, meaning
 from checkers.timeline import explain
 from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
-from reports.run import anomalies, card, operations, page, picture, plots, stored, stories_view, timeline, values
+from reports.run import (
+    anomalies,
+    card,
+    operations,
+    page,
+    picture,
+    plots,
+    statements,
+    stored,
+    stories_view,
+    timeline,
+    values,
+)
 from reports.run import bands as measure
 from reports.run import banner as banner_module
 from reports.run.stored import Stored
@@ -902,6 +914,36 @@ def test_a_card_has_the_statements_the_meaning_of_its_name_and_who_executed_it(r
         '<span class="tag engine">Spark 4.1.4, Iceberg 1.12.0</span>',
     ):
         assert expected in card_of, expected
+
+
+@pytest.mark.parametrize(
+    ("f", "value", "bound", "result", "shown"),
+    [
+        (
+            "expire-snapshots",
+            {"retain_last": 2},
+            {"older_than": "2026-01-02 03:04:05.678"},
+            None,
+            "CALL system.expire_snapshots(table => 'orders', older_than => TIMESTAMP '2026-01-02 03:04:05.678', retain_last => 2);",
+        ),
+        (
+            "rollback",
+            {"back": 1},
+            {},
+            {"snapshot": 7953581547370397458, "rows": [[1, 2]]},
+            "CALL system.rollback_to_snapshot(table => 'orders', snapshot_id => 7953581547370397458);",
+        ),
+    ],
+)
+def test_a_statement_has_what_the_run_put_into_it(
+    run: Path, f: str, value: dict[str, int], bound: dict[str, str], result: Any, shown: str
+) -> None:
+    """So it can be run where the current catalog and namespace have the tables, as the statements above it are."""
+    begun = Event(0, 1, "invoke", 1, f, "orders", value, "w1-9", extra=bound)
+    made = Operation("w1-9", 1, f, "orders", "ok", value, result, None, begun, None)
+    (fold,) = statements.blocks(stored.load(run), [made], tables=False)
+    (file,) = fold.blocks  # type: ignore[union-attr]
+    assert shown in file.text.splitlines() and "{" not in file.text  # type: ignore[union-attr]
 
 
 def test_the_id_of_a_snapshot_is_short_and_all_of_it_is_there_to_copy() -> None:
