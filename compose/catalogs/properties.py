@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from compose.redaction import Redaction, forms, is_secret, secrets_of
+from workloads.file.meant import nearest
 from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, read_text, refuse, validated
 
 SUFFIXES = (".yaml", ".yml")
@@ -104,9 +105,11 @@ def load(
 
     def others(data: Any) -> list[Problem]:
         """What is wrong besides the keys and values that the model refuses: of the file without those, if it can be read so."""
-        if (rest := _without_errors(model, data)) is not None:
+        typed = _misspelled(model, data)
+        if (rest := _without_errors(model, {typed.get(k, k): v for k, v in data.items()})) is not None:
             make(rest, source)
-        return source.problems
+        as_typed: dict[Any, Any] = {right: wrong for wrong, right in typed.items()}
+        return [((as_typed.get(path[0], path[0]), *path[1:]), text) for path, text in source.problems]
 
     try:
         file, lines = validated(model, read_text(path), str(path), example=example, prepare=prepared, look_up=others)
@@ -117,18 +120,25 @@ def load(
         raise FileError(Redaction(source.secrets).text(str(e))) from None
 
 
+def _misspelled(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, str]:
+    """Key of the file that means nothing → the key that was probably meant, which is not there."""
+    absent = [key for key in model.model_fields if key not in data]
+    meant = {key: nearest(key, absent) for key in data if key not in model.model_fields}
+    return {wrong: right for wrong, right in meant.items() if right is not None}
+
+
 def _without_errors(model: type[Model], data: Any) -> Model | None:
-    """The file without the keys and values that are wrong; None if it cannot be one without them."""
-    try:
-        return model.model_validate(data)
-    except ValidationError as e:
-        rest = copy.deepcopy(data)
-        for error in e.errors():
-            _remove(rest, error["loc"])
-    try:
-        return model.model_validate(rest)
-    except ValidationError:
-        return None
+    """The file without the keys and values that are wrong, and without what lacks a key; None if it cannot be one without them."""
+    rest = copy.deepcopy(data)
+    while True:
+        try:
+            return model.model_validate(rest)
+        except ValidationError as e:
+            paths = [error["loc"][:-1] if error["type"] == "missing" else error["loc"] for error in e.errors()]
+        if not all(path and path[0] in rest for path in paths):
+            return None
+        for path in paths:
+            _remove(rest, path)
 
 
 def _remove(data: Any, path: KeyPath) -> None:
@@ -159,7 +169,7 @@ def _filled(value: Any, key_path: KeyPath, source: Source, known: Mapping[str, s
         if not _NAME.fullmatch(name):
             source.wrong(key_path, f"{key}: ${{{name}}} is not the name of an environment variable")
         elif name not in known:
-            source.wrong(key_path, f"{key}: the environment variable {name} is not set; export {name}=…")
+            source.wrong(key_path, f"{key}: the environment variable {name} is not set; export it")
         else:
             if is_secret(name, known[name]):
                 source.secrets.update(forms(name, known[name]))

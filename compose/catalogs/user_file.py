@@ -158,7 +158,6 @@ def _check(file: _File, source: Source) -> None:
         wrong(("spark",), f"spark: needs type ({', '.join(TYPES)}) or catalog-impl (a class)")
     elif (given := spark.get("type")) is not None and given not in TYPES:
         wrong(("spark", "type"), f"type: {unknown('type', given, TYPES)}, or catalog-impl: a class in place of type")
-        return
     if "s3.endpoint" in spark:
         wrong(
             ("spark", "s3.endpoint"),

@@ -98,6 +98,9 @@ def _store(store: Store) -> str | None:
             asked.ask({"store": question}, ANSWER_SECONDS, start=PROBE_SECONDS)
         except ProbeError as e:
             remedy = {"missing": f"make the bucket {store.bucket} first"} | _REMEDIES
+            remedy["denied"] += (
+                f" If {store.bucket} is a bucket of tables, it takes no other object: give another bucket"
+            )
             return (
                 f"store {store.shown}: a small object written, read and deleted: {e}; "
                 f"{remedy.get(e.kind, 'is this an S3 address?')}"

@@ -55,7 +55,8 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
     [
         (("spark:", "sparc:"), ":2: unknown key 'sparc' (did you mean spark?); allowed: spark, name, summary"),
         (("  type: rest\n", ""), ":2: spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl"),
-        (("MY_SECRET", "MY_SECRT"), ":5: credential: the environment variable MY_SECRT is not set; export MY_SECRT=…"),
+        (("MY_SECRET", "MY_SECRT"), ":5: credential: the environment variable MY_SECRT is not set; export it"),
+        (("MY_SECRET", "CREDENTIAL"), ":5: credential: the environment variable CREDENTIAL is not set; export it"),
         (("${MY_SECRET}", "${MY SECRET}"), ":5: credential: ${MY SECRET} is not the name of an environment variable"),
         (
             ("wire: http", "wire: smoke"),
@@ -89,6 +90,20 @@ def test_a_bad_file_names_file_line_key_and_remedy(change: tuple[str, str], says
     expected = says if "mine.jar" not in says else f":7: jars: {tmp_path / 'mine.jar'} is not there"
     assert expected in str(error.value) and str(tmp_path / "my.yaml") in str(error.value)
     assert "\n" not in str(error.value) and SECRET not in str(error.value)
+
+
+def test_what_stands_below_a_wrong_key_is_told_with_it(tmp_path: Path) -> None:
+    """A key that was misspelled is read as it was meant, and one value that is wrong hides no other."""
+    with pytest.raises(FileError) as error:
+        described(tmp_path, "sparc:\n  type: rset\ns4: http://h/b\ncommit: {wire: https}\njars: [a.jar]\n")
+    told = [line.removeprefix(f"{tmp_path}/my.yaml:") for line in str(error.value).splitlines()]
+    assert [line.replace(";", "").split(" ")[:4] for line in told] == [
+        ["1:", "unknown", "key", "'sparc'"],
+        ["2:", "type:", "unknown", "type"],
+        ["3:", "unknown", "key", "'s4'"],
+        ["4:", "wire:", "'https'", "is"],
+        ["5:", "jars:", f"{tmp_path / 'a.jar'}", "is"],
+    ]
 
 
 MANY = """\
@@ -474,7 +489,7 @@ def test_all_parts_are_asked_within_30_s() -> None:
             store_at,
             lambda: server(lambda *_: (403, S3_DENIED)),
             False,
-            "are the credentials right, and do they permit this?",
+            "do they permit this? If bucket is a bucket of tables, it takes no other object: give another bucket",
         ),
         (store_at, lambda: server(lambda *_: (500, b"")), False, "written, read and deleted"),
     ],
