@@ -66,14 +66,14 @@ def first_failure(*found: Judgement | None) -> Judgement:
     return next((j for j in found if j is not None), passed())
 
 
-MOST_NAMED = 8
+MOST_LOSSES_NAMED = 8
 """Of many lost things so many are named: a line that a terminal shows whole."""
 
 
 def named(names: Sequence[object]) -> str:
     """The first of some things by name, and how many more there are."""
-    more = len(names) - MOST_NAMED
-    return ", ".join(map(str, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MOST_LOSSES_NAMED
+    return ", ".join(map(str, names[:MOST_LOSSES_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def keeps_acknowledged(seen: Exchanges, label: str) -> Judgement:
