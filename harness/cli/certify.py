@@ -18,8 +18,10 @@ from harness.cli.crash import details_in
 from harness.cli.options import (
     CATALOGS,
     DEFAULT_STORE,
+    INTO,
     NEVER,
     BadArgument,
+    ForceOption,
     QuietOption,
     StoreOption,
     Value,
@@ -64,12 +66,14 @@ class CertifyOptions(Options):
     ] = None
     store: StoreOption = DEFAULT_STORE
     into: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the certificate: it gets what it lacks; if it lacks nothing, new answers."),
+        Path | None, typer.Option(help="Folder of the certificate; an unfinished one is continued."), INTO
     ] = None
-    output: Annotated[Path | None, typer.Option("--json", help="Another file for the certificate as JSON."), NEVER] = (
-        None
-    )
+    output: Annotated[
+        Path | None,
+        typer.Option("--json", help="Another file for the certificate as JSON."),
+        Value("never", written=("servers", "answers")),
+    ] = None
+    force: ForceOption = False
     quiet: QuietOption = False
 
     def prepare(self) -> None:

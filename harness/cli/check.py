@@ -20,6 +20,7 @@ from harness.cli.lake import LakeOption, place_of
 from harness.cli.options import (
     DEFAULT_STORE,
     BadArgument,
+    ForceOption,
     RunArgument,
     StoreOption,
     Value,
@@ -107,8 +108,11 @@ class CheckOptions(Options):
         str | None, typer.Option(help="Isolation level to check a history against: serializable, snapshot-isolation, …")
     ] = None
     output: Annotated[
-        Path | None, typer.Option("--json", help="File for the verdict of a history, or of many runs.")
+        Path | None,
+        typer.Option("--json", help="File for the verdict of a history, or of many runs."),
+        Value(written=("valid",)),
     ] = None
+    force: ForceOption = False
     engine: Annotated[
         str,
         typer.Option(
@@ -226,7 +230,10 @@ class ExportOptions(Options):
             show_default=False,
         ),
     ] = None
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")] = None
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output."), Value(written=())
+    ] = None
+    force: ForceOption = False
     store: StoreOption = DEFAULT_STORE
     form: Annotated[
         str | None,

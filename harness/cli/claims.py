@@ -23,6 +23,7 @@ from harness.cli.options import (
     DEFAULT_STORE,
     INTERRUPTED,
     BadArgument,
+    ForceOption,
     StoreOption,
     TyperError,
     Value,
@@ -87,8 +88,13 @@ class ClaimsOptions(Options):
         bool, typer.Option("--again", help="Measure these claims again, after a line that says how long it takes.")
     ] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show all claims in full; run nothing.")] = False
-    output: Annotated[Path | None, typer.Option("--json", help="File for the claims as JSON.")] = None
-    page: Annotated[Path | None, typer.Option(help="File for the page of all claims, as docs/claims.md.")] = None
+    output: Annotated[
+        Path | None, typer.Option("--json", help="File for the claims as JSON."), Value(written=("counts", "claims"))
+    ] = None
+    force: ForceOption = False
+    page: Annotated[
+        Path | None, typer.Option(help="File for the page of all claims, as docs/claims.md."), Value(written=())
+    ] = None
     store: StoreOption = DEFAULT_STORE
 
     def check(self) -> None:

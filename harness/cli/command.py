@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
@@ -113,12 +114,15 @@ class Options:
         """Raises BadArgument: some values cannot be what they are typed for (all of them), or options do not go together."""
         wrong = []
         for param, value, _ in self._fields():
-            for text in _each(getattr(self, param.name)):
-                if isinstance(text, str):
-                    try:
-                        value.check(self.typed_name() if param.param_type_name == "argument" else param.opts[0], text)
-                    except BadArgument as e:
-                        wrong.append(str(e))
+            name = self.typed_name() if param.param_type_name == "argument" else param.opts[0]
+            for given in _each(getattr(self, param.name)):
+                try:
+                    if isinstance(given, str):
+                        value.check(name, given)
+                    elif isinstance(given, Path):
+                        value.check_path(name, given, force=getattr(self, "force", False))
+                except BadArgument as e:
+                    wrong.append(str(e))
         if wrong:
             raise BadArgument("; ".join(wrong))
         self.check()

@@ -17,11 +17,12 @@ from harness.cli.options import (
     CATALOGS,
     DEFAULT_STORE,
     ENGINES,
+    INTO,
     LENGTH,
-    NEVER,
     PATH,
     BadArgument,
     ClusterOption,
+    ForceOption,
     NoNemesisOption,
     OperationsOption,
     QuietOption,
@@ -97,8 +98,15 @@ class CompareOptions(Options):
     )
     store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
-    into: Annotated[Path | None, typer.Option(help="Folder of the comparison; an unfinished one is continued.")] = None
-    output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON."), NEVER] = None
+    into: Annotated[
+        Path | None, typer.Option(help="Folder of the comparison; an unfinished one is continued."), INTO
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--json", help="Another file for the results as JSON."),
+        Value("never", written=("contenders", "differences")),
+    ] = None
+    force: ForceOption = False
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Runs at the same time.")] = 1
     quiet: QuietOption = False
 

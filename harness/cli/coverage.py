@@ -10,7 +10,15 @@ import typer
 
 from harness.cli import stopping
 from harness.cli.command import Options
-from harness.cli.options import DEFAULT_STORE, BadArgument, StoreOption, run_in, write_output
+from harness.cli.options import (
+    DEFAULT_STORE,
+    BadArgument,
+    ForceOption,
+    StoreOption,
+    Value,
+    run_in,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from checkers.coverage.coverage import Coverage
@@ -31,10 +39,16 @@ class CoverageOptions(Options):
             show_default=False,
         ),
     ] = None
-    output: Annotated[Path | None, typer.Option("--json", help="File for the pairs and figures as JSON.")] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--json", help="File for the pairs and figures as JSON."),
+        Value(written=("covered", "seen")),
+    ] = None
+    force: ForceOption = False
     page: Annotated[
         Path | None,
         typer.Option(help="File for the page; default: coverage.html in the folder, of several folders in the store."),
+        Value(written=()),
     ] = None
     store: StoreOption = DEFAULT_STORE
 
@@ -56,7 +70,6 @@ class CoverageOptions(Options):
         return self._show(union(found.values()), folders, unread)
 
     def _show(self, every: Coverage, folders: list[Path], unread: list[str]) -> int:
-        from checkers.evidence.runfolder import replace_file
         from harness.cli.terminal import show
         from reports.coverage import page as shown
         from reports.drawing import render
@@ -66,7 +79,7 @@ class CoverageOptions(Options):
         if self.output is not None:
             write_output(self.output, render.data(made))
         place = self.page or (folders[0] if len(folders) == 1 else self.store) / PAGE
-        replace_file(place, render.html(made))
+        write_output(place, render.html(made))
         show(made, {"page": place})
         return 0
 

@@ -20,15 +20,18 @@ from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     DEFAULT_STORE,
     ENGINES,
+    INTO,
     NEVER,
     OUR_CATALOG,
     PATH,
     BadArgument,
     ClusterOption,
+    ForceOption,
     IcebergOption,
     QuietOption,
     SessionOption,
     StoreOption,
+    Value,
     absolute,
     engine_names,
     listed,
@@ -61,10 +64,15 @@ class ProveOptions(Options):
     iceberg: IcebergOption = None
     session: SessionOption = None
     cluster: ClusterOption = None
-    output: Annotated[Path | None, typer.Option("--json", help="File for the results as JSON."), NEVER] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--json", help="File for the results as JSON."),
+        Value("never", written=("versions", "proofs")),
+    ] = None
+    force: ForceOption = False
     store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
-    into: Annotated[Path | None, typer.Option(help="Folder of the proofs; unfinished ones are continued.")] = None
+    into: Annotated[Path | None, typer.Option(help="Folder of the proofs; unfinished ones are continued."), INTO] = None
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only."), NEVER] = False
 
     def prepare(self) -> None:
@@ -222,6 +230,8 @@ class MatrixOptions(Options):
         typer.Option(
             help="Folder of the matrix; an unfinished one is continued. Default: store/matrix, with --engine store/engine-matrix."
         ),
+        INTO,
+        INTO,
     ] = None
     catalog: Annotated[str, typer.Option(help="A catalog of `icequake list catalogs`."), OUR_CATALOG] = "rest"
     iceberg: IcebergOption = None

@@ -16,7 +16,18 @@ import typer
 from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.failures import HARNESS_FAILED, report_failure
-from harness.cli.options import DEFAULT_STORE, PATH, BadArgument, StoreOption, Value, command, warn, write_output
+from harness.cli.options import (
+    DEFAULT_STORE,
+    INTO,
+    PATH,
+    BadArgument,
+    ForceOption,
+    StoreOption,
+    Value,
+    command,
+    warn,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from checkers.costs.trend import Trend
@@ -305,8 +316,11 @@ class TrendOptions(Options):
     ] = None
     suite: Annotated[str | None, typer.Option(help="Only runs of this suite.")] = None
     spark: SparkOption = "local[2]"
-    into: Annotated[Path | None, typer.Option(help="Folder of the page; default: STORE/trend.")] = None
-    output: Annotated[Path | None, typer.Option("--json", help="File for the numbers as JSON.")] = None
+    into: Annotated[Path | None, typer.Option(help="Folder of the page; default: STORE/trend."), INTO] = None
+    output: Annotated[
+        Path | None, typer.Option("--json", help="File for the numbers as JSON."), Value(written=("nights", "missing"))
+    ] = None
+    force: ForceOption = False
     fail_on_regression: Annotated[
         bool,
         typer.Option("--fail-on-regression", help="Exit code 1 if anything is worse than before, or without figures."),

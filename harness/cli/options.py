@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -35,6 +36,8 @@ class Value:
         choices: the words that are allowed, or what gives them if one was typed.
         what: what such a word is called: ``engine``.
         several: the text has several values, separated by commas.
+        folder: a path: of a folder that the command writes into.
+        written: a path: of a file that the command writes. The keys are those of the JSON that it writes, so that it knows its own.
     """
 
     repeat: Literal["path", "plain", "never"] = "plain"
@@ -42,6 +45,26 @@ class Value:
     choices: Iterable[str] | Callable[[], Iterable[str]] = ()
     what: str = "value"
     several: bool = False
+    folder: bool = False
+    written: tuple[str, ...] | None = None
+
+    def check_path(self, name: str, path: Path, *, force: bool) -> None:
+        """Raises BadArgument: the path that was typed for the option ``name`` cannot be written, or has what the command did not write.
+
+        Args:
+            force: the user wants it replaced, whatever it is.
+        """
+        if self.folder:
+            check_folder(name, path)
+        if self.written is None:
+            return
+        if path.is_dir():
+            raise BadArgument(f"{name} {path}: that is a folder; give the name of a file")
+        check_folder(name, path.parent)
+        if not force and path.is_file() and path.stat().st_size and not _is_json_with(path, self.written):
+            raise BadArgument(
+                f"{name} {path}: there is such a file, and it may not be of this command; give another name, or replace it with --force"
+            )
 
     def check(self, name: str, text: str) -> None:
         """Raises BadArgument: the text that was typed for the option ``name`` cannot be its value; FileError: its file has errors."""
@@ -59,6 +82,15 @@ class Value:
                 raise  # its lines name the file and say all
             except ValueError as e:
                 raise BadArgument(f"{name} {item}: {e}") from None
+
+
+def _is_json_with(path: Path, keys: tuple[str, ...]) -> bool:
+    """Whether a file is a JSON object that has these keys, one at least."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError):
+        return False
+    return bool(keys) and isinstance(found, dict) and all(key in found for key in keys)
 
 
 def length(text: str) -> float:
@@ -95,6 +127,7 @@ def catalog_name(name: str) -> str:
 
 
 PATH, NEVER, LENGTH = Value("path"), Value("never"), Value(unit=length)
+INTO = Value(folder=True)
 CATALOG, CATALOGS = Value("path", unit=catalog_name), Value("path", unit=catalog_name, several=True)
 OUR_CATALOG = Value(choices=catalog_names, what="catalog")
 ENGINE, ENGINES = Value(choices=engine_names, what="engine"), Value(choices=engine_names, what="engine", several=True)
@@ -168,6 +201,9 @@ GuardOption = Annotated[
 
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines."), NEVER]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Replace a file of a name that you give, whatever is in it."), NEVER
+]
 NoNemesisOption = Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")]
 
 
@@ -263,10 +299,11 @@ def say_own_jar(release: Any, say: Callable[[str], object]) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a file that the user named, as UTF-8; a pipe or a device, too. Raises OSError, which names it."""
+    """Write a file that the user named, as UTF-8, and make its folder; a pipe or a device, too. Raises OSError, which names it."""
     from checkers.evidence.runfolder import replace_file
 
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
         else:

@@ -18,11 +18,12 @@ from harness.cli.frame import RunningCommand, framed
 from harness.cli.options import (
     CATALOG,
     DEFAULT_STORE,
+    INTO,
     LENGTH,
-    NEVER,
     PATH,
     BadArgument,
     ClusterOption,
+    ForceOption,
     QuietOption,
     RunArgument,
     SessionOption,
@@ -33,6 +34,7 @@ from harness.cli.options import (
     release_of,
     run_in,
     say_own_jar,
+    write_output,
 )
 from harness.cli.publish import publish
 from harness.cli.run import RunOptions
@@ -93,8 +95,14 @@ class ShrinkOptions(Options):
     into: Annotated[
         Path | None,
         typer.Option(help="Folder of the shrink; an unfinished one is continued. Default: shrink/NAME of the store."),
+        INTO,
     ] = None
-    output: Annotated[Path | None, typer.Option("--json", help="Another file for the result as JSON."), NEVER] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--json", help="Another file for the result as JSON."),
+        Value("never", written=("anomaly", "minimal")),
+    ] = None
+    force: ForceOption = False
     keep_runs: Annotated[
         bool, typer.Option("--keep-runs", help="Keep every run, not only those that show the anomaly.")
     ] = False
@@ -224,7 +232,9 @@ class ShrinkOptions(Options):
         from workloads.file import scenario
 
         page = shown.of(result)
-        written = render.write(page, self._into, *([self.output] if self.output is not None else ()))
+        written = render.write(page, self._into)
+        if self.output is not None:
+            write_output(self.output, render.data(page))
         files = {"scenario": result.scenario, "recording": result.recording}
         kept = {name: self._into / file for name, file in files.items() if file is not None}
         export = {"export": export_command(scenario.load(file), str(file))} if (file := kept.get("scenario")) else {}

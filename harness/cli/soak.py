@@ -23,6 +23,7 @@ from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     DEFAULT_STORE,
+    INTO,
     LENGTH,
     NEVER,
     PATH,
@@ -140,7 +141,7 @@ class SoakOptions(Options):
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cells and run nothing."), NEVER] = False
     store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
-    into: Annotated[Path | None, typer.Option(help="Folder of the night; an unfinished one is continued.")] = None
+    into: Annotated[Path | None, typer.Option(help="Folder of the night; an unfinished one is continued."), INTO] = None
     quiet: QuietOption = False
 
     def prepare(self) -> None:

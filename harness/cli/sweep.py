@@ -19,17 +19,19 @@ from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     CATALOGS,
     DEFAULT_STORE,
+    INTO,
     LENGTH,
-    NEVER,
     PATH,
     BadArgument,
     ClusterOption,
+    ForceOption,
     IcebergOption,
     NoNemesisOption,
     OperationsOption,
     QuietOption,
     SessionOption,
     StoreOption,
+    Value,
     WritersOption,
     listed,
     release_of,
@@ -140,8 +142,13 @@ class SweepOptions(Options):
     ] = False
     store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
-    into: Annotated[Path | None, typer.Option(help="Folder of the sweep; an unfinished one is continued.")] = None
-    output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON."), NEVER] = None
+    into: Annotated[Path | None, typer.Option(help="Folder of the sweep; an unfinished one is continued."), INTO] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--json", help="Another file for the results as JSON."),
+        Value("never", written=("axis", "points")),
+    ] = None
+    force: ForceOption = False
     quiet: QuietOption = False
 
     def check(self) -> None:

@@ -16,11 +16,13 @@ from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     DEFAULT_STORE,
+    INTO,
     LENGTH,
     NEVER,
     PATH,
     BadArgument,
     ClusterOption,
+    ForceOption,
     QuietOption,
     SessionOption,
     StoreOption,
@@ -90,10 +92,17 @@ class TimeToFindOptions(Options):
         typer.Option(help="Markdown page that gets the tables, between its marks.", show_default=False),
         NEVER,
     ] = None
-    output: Annotated[Path | None, typer.Option("--json", help="Write all searches as JSON."), NEVER] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write all searches as JSON."),
+        Value("never", written=("budget", "searches")),
+    ] = None
+    force: ForceOption = False
     store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
-    into: Annotated[Path | None, typer.Option(help="Folder of the measurement; an unfinished one is continued.")] = None
+    into: Annotated[
+        Path | None, typer.Option(help="Folder of the measurement; an unfinished one is continued."), INTO
+    ] = None
     quiet: QuietOption = False
 
     def check(self) -> None:

@@ -79,7 +79,7 @@ def test_what_cannot_be_typed_is_no_command_of_a_claim(words: list[str], says: s
 
 
 def test_the_page_in_the_documents_is_that_of_the_claims() -> None:
-    """Write it again: icequake claims --page docs/claims.md."""
+    """Write it again: icequake claims --page docs/claims.md --force."""
     assert (ROOT / "docs" / "claims.md").read_text(encoding="utf-8") == shown.page(claims.load())
 
 

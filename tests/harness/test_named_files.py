@@ -1,0 +1,91 @@
+"""A file that the user names: it never replaces what the command did not write, and a path that cannot be written is one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.cli.app import COMMANDS
+from tests.support.runs import inside
+
+MINE = "workload: mine\n"
+WRITERS = [
+    ["export", "undelete", "--as", "script", "-o"],
+    ["export", "undelete", "--as", "issue", "-o"],
+    ["claims", "1", "--json"],
+    ["claims", "--page"],
+    ["coverage", "--json"],
+    ["coverage", "--page"],
+    ["check", "history.edn", "--json"],
+    ["prove", "undelete", "--json"],
+    ["compare", "quick", "--catalog", "rest,jdbc", "--json"],
+    ["sweep", "writers", "--json"],
+    ["certify", "--json"],
+    ["trend", "--json"],
+    ["shrink", "--json"],
+    ["time-to-find", "--json"],
+]
+INTO = [
+    ["certify", "--into"],
+    ["compare", "quick", "--catalog", "rest,jdbc", "--into"],
+    ["matrix", "--into"],
+    ["prove", "undelete", "--into"],
+    ["shrink", "--into"],
+    ["soak", "nightly", "--into"],
+    ["sweep", "writers", "--into"],
+    ["time-to-find", "--into"],
+    ["trend", "--into"],
+]
+
+
+@pytest.mark.parametrize("arguments", WRITERS, ids=" ".join)
+def test_a_file_of_somebody_else_stays_and_nothing_is_started(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(MINE)
+    done = inside(*arguments, "mine.yaml", cwd=tmp_path)
+    assert done.returncode == 254, done.stdout + done.stderr
+    assert f"{arguments[-1].replace('-o', '--output')} {tmp_path}/mine.yaml: there is such a file" in done.stderr
+    assert "--force" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.yaml"] and (tmp_path / "mine.yaml").read_text() == MINE
+
+
+def test_the_commands_own_json_is_replaced_and_that_of_others_is_not(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert inside("claims", "1", "--json", "out.json", cwd=tmp_path).returncode == 0
+    assert len(json.loads((tmp_path / "out.json").read_text())["claims"]) == 1
+    (tmp_path / "package.json").write_text('{"name": "mine"}')
+    assert inside("claims", "1", "--json", "package.json", cwd=tmp_path).returncode == 254
+    (tmp_path / "list.json").write_text("[]")
+    assert inside("claims", "1", "--json", "list.json", cwd=tmp_path).returncode == 254
+
+
+def test_what_the_user_forces_or_what_is_empty_is_replaced(tmp_path: Path) -> None:
+    for name, force in (("mine.yaml", ["--force"]), ("empty.py", [])):
+        (tmp_path / name).write_text(MINE if force else "")
+        done = inside("export", "undelete", "--as", "script", "-o", name, *force, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "undelete" in (tmp_path / name).read_text()
+
+
+def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+    assert inside("export", "undelete", "--as", "script", "-o", "a/b/u.py", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "a/b/u.py").is_file()
+    assert inside("claims", "1", "--json", "c/d.json", "--page", "e/f.md", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "c/d.json").is_file() and (tmp_path / "e/f.md").is_file()
+
+
+@pytest.mark.parametrize("arguments", [*WRITERS, *INTO], ids=" ".join)
+def test_a_path_that_cannot_be_written_is_one_line(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "shared.yaml").write_text(MINE)
+    place = "shared.yaml" if arguments in INTO else "shared.yaml/out.json"
+    done = inside(*arguments, place, cwd=tmp_path)
+    assert done.returncode == 254 and len(done.stderr.splitlines()) == 1, done.stdout + done.stderr
+    assert f"{tmp_path}/shared.yaml is no folder" in done.stderr
+
+
+def test_every_command_that_writes_a_named_file_can_be_forced() -> None:
+    for made in COMMANDS:
+        for param, value, _ in made._fields():
+            assert value.written is None or "force" in made._hints(), made
+            assert param.name not in ("into", "output") or value.folder or value.written is not None, made
