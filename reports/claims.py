@@ -92,8 +92,8 @@ def _page(claims: Claims) -> Iterator[str]:
         numbers = [c.number for c in claims.by_document[name]]
         yield f"* [{document.title}]({document.link}), {document.by}: claims {_ranges(numbers)}"
     yield ""
-    yield "`icequake claims --page docs/claims.md --force` writes this page from [workloads/claims](../workloads/claims). Figures of the conflict"
-    yield "matrix are of its 1,952 ordinary cells; a command with `--only` measures the part that decides the claim. Most runs had two"
+    yield "`icequake claims --page docs/claims.md --force` writes this page from [workloads/claims](../workloads/claims). Figures of the"
+    yield "conflict matrix are of its 1,952 ordinary cells; a command with `--only` measures the part that decides the claim. Most runs had two"
     yield "cores that were also busy with other work: speeds compare settings with each other and are no benchmark."
     yield ""
     yield "| claim | | verdict | measured by |"

@@ -61,11 +61,7 @@ class Explained:
             ", ".join(self.checkers) or "`icequake check` of a history of another system (isolation levels)",
         )
         if self.scenarios:
-            yield "shown by", f"icequake prove {' '.join(self.scenarios[:_MOST])}"
-
-
-_MOST = 4
-"""Scenarios that are named for one anomaly."""
+            yield "shown by", f"icequake prove {' '.join(self.scenarios)}"
 
 
 def names() -> list[str]:

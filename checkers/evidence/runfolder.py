@@ -329,6 +329,10 @@ def _link(link: Path, target: Path) -> None:
     new.replace(link)
 
 
+_RUNS_BELOW = ("*", "*/*", "runs/*/*")
+"""Where a workload's folder, a store and a night have runs."""
+
+
 def find(path: Path) -> RunFolder:
     """The run that ``path`` means: a run's folder, a file in it, or a ``latest`` link.
 
@@ -341,7 +345,17 @@ def find(path: Path) -> RunFolder:
     if not (folder / "history.jsonl").exists() and (folder / "latest").exists():
         folder = folder / "latest"
     if not (folder / "history.jsonl").exists() and not (folder / "plan.yaml").exists():
-        raise StoreError(f"{path}: not the folder of a run (no plan.yaml, no history.jsonl)")
+        below = next(
+            (
+                p.parent
+                for where in _RUNS_BELOW
+                for p in sorted(folder.glob(f"{where}/plan.yaml"))
+                if not p.parent.is_symlink()
+            ),
+            None,
+        )
+        more = "" if below is None else f"; it has runs in it: name one, such as {below}"
+        raise StoreError(f"{path}: not the folder of a run (no plan.yaml, no history.jsonl){more}")
     return RunFolder(folder.resolve())
 
 

@@ -78,7 +78,10 @@ def _make(final: Path, home: Path, progress: Progress) -> None:
     built = work / final.name
     build(go, source, built, environment, progress)
     built.replace(final)
-    shutil.rmtree(work, ignore_errors=True)
+    with progress.step(
+        "removing what the build of MinIO needed", None
+    ):  # 2 GB in small files: minutes on a busy machine
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _lock_file(home: Path) -> IO[str]:
@@ -98,7 +101,7 @@ def _locked(handle: IO[str]) -> bool:
 def _alone(handle: IO[str], home: Path, progress: Progress) -> Iterator[None]:
     """Hold the lock; while another process has it, show the last line that it wrote."""
     if not _locked(handle):
-        with progress.step("MinIO, which another process builds", None) as step:
+        with progress.step("MinIO, built in the background", None) as step:
             while not _locked(handle):
                 step.move_to(0, _last_words(minio_log(home)))
                 time.sleep(0.2)

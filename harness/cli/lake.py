@@ -119,7 +119,7 @@ class LakeOptions(Options):
         from harness.lake.lake import opened
 
         place, add = _place_of(self.where, self.store), self.action == "add"
-        folders = _folders(self.paths, self.store) if add else []
+        folders = _folders(self.paths, self.store, of_store=self.where is None) if add else []
         makes = self.action in ("init", "add")
         with details_in(self.store, place.secrets), opened(place, make=makes) as found:
             if add:
@@ -140,18 +140,27 @@ def _compact(found: Any) -> int:
     return HARNESS_FAILED if done.ended else 0
 
 
-def _folders(paths: list[Path] | None, store: Path) -> list[RunFolder]:
-    """The runs to add. They are looked for before the lake is made: a mistyped store gets none. Raises BadArgument, StoreError."""
+def _folders(paths: list[Path] | None, store: Path, *, of_store: bool) -> list[RunFolder]:
+    """The runs to add. They are looked for before the lake is made: a mistyped store gets none. Raises BadArgument, StoreError.
+
+    Args:
+        of_store: whether they go into the lake of the store.
+    """
     from harness.lake.folders import folders_in, is_night, left_of_night
 
-    if not paths and not store.is_dir():
-        raise BadArgument(f"there is no store {store}; name stores or folders of runs, or give --store")
+    if not store.is_dir() and (not paths or of_store):
+        way = "name stores or folders of runs, or give --store" if not paths else "`lake init --store DIR` makes one"
+        raise BadArgument(f"there is no store {store}; {way}")
     found = folders_in(paths or [store])
+    if paths and not found:
+        raise BadArgument(f"lake add: no run in {', '.join(map(str, paths))}")
     for night in filter(is_night, paths or []):
         remaining, ran = left_of_night(night)
         if remaining < ran:
             text = f"the folders of {ran - remaining} of its {ran} runs are gone, so the lake gets {remaining}"
-            warn(f"{night}: {text}; an older icequake, or --lake no, kept nothing of the others for a lake")
+            warn(
+                f"{night}: {text}; the night kept the others in a lake of its own, or was run with --lake no or by an older icequake"
+            )
     return found
 
 

@@ -65,12 +65,15 @@ class SetupOptions(Options):
 
     def prepare(self) -> None:
         from compose.install import ensure, flink, jars, releases
+        from workloads.engines.engines import ENGINES
         from workloads.file.meant import unknown
 
         others = {*ensure.CONFS, flink.JAR_CONF, *(r.conf for r in releases.RELEASES)}
         known = [c for c in dict.fromkeys(c for jar in jars.read_lock() for c in jar.confs) if c not in others]
         for name in self.catalogs or ():
             if name not in known:
+                if name in ENGINES:
+                    raise BadArgument(f"setup {name}: that is an engine; give --engine {name}")
                 raise BadArgument(f"setup {name}: {unknown('catalog with jars of its own', name, known)}")
         _ = self._release
 
@@ -161,9 +164,12 @@ class UpOptions(Options):
         typer.echo(
             f"{state}: catalog {has} at {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}"
         )
-        typer.echo(
-            f"{warm} warm writers; the next `{command()} run` on the catalog {has} uses them; logs in {record['logs']}"
+        uses = (
+            f"{warm} warm writers; the next `{command()} run` on the catalog {has} uses them"
+            if warm
+            else "no warm writers"
         )
+        typer.echo(f"{uses}; logs in {record['logs']}")
         typer.echo(f"`{command()} down` stops it")
         return 0
 

@@ -19,7 +19,8 @@ _LINEARIZABLE = "Each operation takes effect at one moment between its invocatio
 
 @dataclass(frozen=True)
 class ExplainOptions(Options):
-    """Explain a name: an anomaly, a fault or a package of faults, an operation kind, an isolation level, a checker, a catalog or an engine.
+    """Explain a name: an anomaly, a fault or a package of faults, an operation kind, an isolation level, a checker, a catalog, an engine, an
+    outcome such as unknown, or an error such as ValidationException.
 
     All anomalies are in docs/anomalies.md; `icequake list` lists operations, faults, packages, checks, catalogs and engines.
     """
@@ -119,6 +120,36 @@ def _engine(name: str) -> Iterator[str]:
         yield from _entry(f"{name}: an engine", _first(ENGINES[name]), [])
 
 
+_OUTCOMES = {
+    "ok": "The writer was told that the operation took effect.",
+    "failed": "The writer was told that the operation did not take effect, so the table must not show it.",
+    "unknown": "The writer was not told whether the operation took effect: a timeout, a broken connection, a killed writer. It may have or may "
+    "not have, so the checkers look for it in the table's files. An unknown outcome is no anomaly.",
+}
+"""What a run's last lines count."""
+_ERRORS = {
+    "ValidationException": "Iceberg's client read what was committed since it began, found that by the table's isolation level its change no "
+    "longer applies (another one changed the same row), and gave up. The operation has no effect; run it again.",
+    "CommitFailedException": "Another commit came first each time that Iceberg's client tried (commit.retry.num-retries), or the catalog "
+    "refused the commit. The operation has no effect; run it again, or give the table more retries.",
+    "CommitStateUnknownException": "The client does not know whether its commit took effect, because the catalog's answer got lost. Look at "
+    "the table before you run the operation again.",
+    "TransactionException": "DuckDB's error for a commit that the catalog refused because another one came first. DuckDB does not try again: "
+    "run the operation again.",
+}
+"""Errors of engines that a run's last lines name."""
+
+
+def _outcome(name: str) -> Iterator[str]:
+    if name in _OUTCOMES:
+        yield from _entry(f"{name}: an outcome of an operation", _OUTCOMES[name], [])
+
+
+def _error(name: str) -> Iterator[str]:
+    if name in _ERRORS:
+        yield from _entry(f"{name}: an error of a write", _ERRORS[name], [])
+
+
 def _first(thing: object) -> str:
     """The first paragraph of its documentation."""
     return (type(thing).__doc__ or "").strip().split("\n\n")[0]
@@ -133,6 +164,8 @@ _BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (
     _checker,
     _catalog,
     _engine,
+    _outcome,
+    _error,
 )
 """A name of several of them, such as ``read-your-writes``, is explained as each."""
 
@@ -149,7 +182,19 @@ def _known() -> Iterator[str]:
 
     checkers = (c.name for c in ALL)
     yield from dict.fromkeys(
-        [*names.names(), *levels.LEVELS, LINEARIZABLE, *VERBS, *PACKAGES, *KINDS, *checkers, *CATALOGS, *ENGINES]
+        [
+            *names.names(),
+            *levels.LEVELS,
+            LINEARIZABLE,
+            *VERBS,
+            *PACKAGES,
+            *KINDS,
+            *checkers,
+            *CATALOGS,
+            *ENGINES,
+            *_OUTCOMES,
+            *_ERRORS,
+        ]
     )
 
 

@@ -100,6 +100,16 @@ def length(text: str) -> float:
     return seconds(text)
 
 
+def spark_master(text: str) -> str:
+    """The address of a Spark master that a run may use. Raises ValueError."""
+    from compose.endpoints import is_local
+    from compose.external.external import masters
+
+    if not is_local(text) and not masters(text):
+        raise ValueError("no Spark master; give spark://host:7077, several separated by commas, or local[4]")
+    return text
+
+
 def catalog_names() -> Iterable[str]:
     """The catalogs that icequake knows."""
     from compose.catalogs.registry import CATALOGS
@@ -127,7 +137,7 @@ def catalog_name(name: str) -> str:
 
 
 PATH, NEVER, LENGTH = Value("path"), Value("never"), Value(unit=length)
-INTO = Value(folder=True)
+INTO, MASTER = Value(folder=True), Value(unit=spark_master)
 CATALOG, CATALOGS = Value("path", unit=catalog_name), Value("path", unit=catalog_name, several=True)
 OUR_CATALOG = Value(choices=catalog_names, what="catalog")
 ENGINE, ENGINES = Value(choices=engine_names, what="engine"), Value(choices=engine_names, what="engine", several=True)
@@ -337,8 +347,22 @@ def run_in(store: Path, run: Path | None) -> Path:
             raise BadArgument(
                 f"there is no store {store}; name a run's folder, or give the folder of the runs with --store"
             )
-        return store / "latest"
+        return _begun(store / "latest")
     return run if run.exists() or not (store / run).exists() else store / run
+
+
+def _begun(latest: Path) -> Path:
+    """A link to the latest run. Raises BadArgument: that run never began, though others did."""
+    from checkers.evidence import runfolder
+
+    if (latest / "plan.yaml").exists() and not (latest / "history.jsonl").exists():
+        began = [r.path for r in runfolder.runs(latest.parent) if (r.path / "history.jsonl").exists()]
+        if began:
+            last = max(began, key=lambda path: path.name)
+            raise BadArgument(
+                f"the latest run, {latest.resolve()}, never began; name another one: the last that did is {last}"
+            )
+    return latest
 
 
 def listed(option: str, text: str | None) -> list[str]:

@@ -21,6 +21,7 @@ from harness.cli.options import (
     CATALOG,
     DEFAULT_STORE,
     LENGTH,
+    MASTER,
     NEVER,
     PATH,
     BadArgument,
@@ -84,7 +85,9 @@ class RunOptions(Options):
         typer.Option(help="A catalog of `icequake list catalogs`, or your own, my.yaml; overrides the file."),
         CATALOG,
     ] = None
-    spark: Annotated[str | None, typer.Option(help="Your own Spark master: spark://host:7077, local[4].")] = None
+    spark: Annotated[str | None, typer.Option(help="Your own Spark master: spark://host:7077, local[4]."), MASTER] = (
+        None
+    )
     s3: Annotated[str | None, typer.Option(help="Your own object store: http://host:9000/bucket[/prefix].")] = None
     clean: Annotated[bool, typer.Option("--clean", help="Drop the tables at the end, even in your own catalog.")] = (
         False

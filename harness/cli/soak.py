@@ -335,6 +335,7 @@ def _show(file: SuiteFile, budget: float | None, runs: int | None) -> int:
     from compose.install.progress import clock
     from harness.cli.terminal import console
     from harness.experiments.soakstacks import sparks
+    from reports.drawing.words import plural
     from workloads.file.suite import DIMENSIONS
 
     table = Table(*DIMENSIONS, "Spark writers", box=None, pad_edge=False)
@@ -345,9 +346,10 @@ def _show(file: SuiteFile, budget: float | None, runs: int | None) -> int:
         typer.echo(f"left out: {cell.name}: {why}")
     stacks = len({c.stack for c in file.cells})
     load = len(file.cells) * file.suite.length
-    ends = f"{runs} runs" if runs is not None else f"{clock(budget or 0)} in all"
+    ends = plural(runs, "run") if runs is not None else f"{clock(budget or 0)} in all"
     typer.echo(
-        f"\n{len(file.cells)} cells on {stacks} stacks, {file.suite.length:g} s of load each: a round has {clock(load)} of load; {ends}"
+        f"\n{plural(len(file.cells), 'cell')} on {plural(stacks, 'stack')}, {file.suite.length:g} s of load each: "
+        f"a round has {clock(load)} of load; {ends}"
     )
     return 0
 

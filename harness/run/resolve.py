@@ -219,11 +219,9 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
     files, read, wrong = _workloads_of(suite, path, warn)
     own, wrong_catalogs = _catalogs_of(suite, path)
     wrong = [*suites.wrong_names(suite), *wrong, *wrong_catalogs]
-    for i, number in enumerate(suite.cells.iceberg):
-        try:
-            releases.find(number)
-        except (releases.UnknownRelease, OwnJarError) as e:
-            wrong.append((("cells", "iceberg", i), f"iceberg: {e}"))
+    wrong += [
+        p for i, number in enumerate(suite.cells.iceberg) for p in _wrong_release(("cells", "iceberg", i), number)
+    ]
     tables = sorted({t.name for file in read.values() for t in file.workload.tables})
     for i, known in enumerate(suite.known):
         for place, message in (
@@ -290,7 +288,7 @@ def _catalogs_of(suite: Suite, path: Path) -> tuple[dict[str, str], list[Problem
 
 
 def _nameless(path: Path, data: Any) -> Iterator[Problem]:
-    """Workloads and catalogs in the plain data of the suite file ``path`` that do not exist, whatever else is wrong with it."""
+    """Workloads, catalogs, releases and anomalies in the plain data of the suite file ``path`` that do not exist, whatever else is wrong."""
     for key, name in entries(data, "cells", "workloads", "*"):
         try:
             suites.workload_path(str(name), path)
@@ -299,6 +297,20 @@ def _nameless(path: Path, data: Any) -> Iterator[Problem]:
     for key, name in entries(data, "cells", "catalogs", "*"):
         if not user_file.is_file(str(name)) and name not in CATALOGS:
             yield key, f"catalogs: {unknown('catalog', name, CATALOGS)}{OR_OWN_FILE}"
+
+    for key, number in entries(data, "cells", "iceberg", "*"):
+        yield from _wrong_release(key, str(number))
+    for key, name in entries(data, "known", "*", "anomaly"):
+        with suppress(ValidationError):  # said with the other wrong values
+            named = entries_of(*(name if isinstance(name, list) else [name]))
+            yield from (((*key, *place[1:]), message) for place, message in unknown_entries("anomaly", named))
+
+
+def _wrong_release(key: KeyPath, number: str) -> Iterator[Problem]:
+    try:
+        releases.find(number)
+    except (releases.UnknownRelease, OwnJarError) as e:
+        yield key, f"iceberg: {e}"
 
 
 def _own_problems(path: Path) -> list[str]:

@@ -118,9 +118,9 @@ def banner(t: Trend) -> Banner:
 def changes(t: Trend) -> list[str]:
     """What is worse, then what is better, one sentence each."""
     names = _names(t)
+    since = ", in no earlier night" if len(t.nights) > 1 else ""
     out = [
-        f"{names[a.series]}: {words.tally({a.name: a.count})} in {words.plural(a.runs, 'run')}, in no earlier night"
-        for a in t.fresh
+        f"{names[a.series]}: {words.tally({a.name: a.count})} in {words.plural(a.runs, 'run')}{since}" for a in t.fresh
     ]
     out += [f"{names[m.series]}: {_without(m)}" for m in t.missing]
     for state in (*reversed(FAILURES), "better"):

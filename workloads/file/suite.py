@@ -450,6 +450,9 @@ def locate(name: str) -> Path:
     plain = path.name.removesuffix(".yaml")
     if path.parent in (Path(), Path("suites")) and (found := LIBRARY / f"{plain}.yaml").is_file():
         return found
+    for folder, what, verb in ((WORKLOADS / "scenarios", "a scenario", "prove"), (WORKLOADS, "a workload", "run")):
+        if (folder / f"{name}.yaml").is_file():
+            raise WorkloadError(f"{name} is {what}, not a suite; `icequake {verb} {name}` runs it")
     library = _library()
     raise WorkloadError(f"{name}: no such suite{suggest(plain, library)}; in the library: {', '.join(library)}")
 

@@ -341,4 +341,9 @@ def find(name: str) -> Path:
             f"{name} is an engine, not a workload; `icequake run quick --writers {writers}` lets it write"
         )
     library = sorted(p.stem for p in LIBRARY.glob("*.yaml"))
+    if path.is_dir():
+        raise WorkloadError(
+            f"{name} is a folder; give a workload file, or one of the library ({', '.join(library)}); "
+            f"`icequake check {name}` judges a stored run"
+        )
     raise WorkloadError(f"{name}: no such workload file{suggest(name, library)}; in the library: {', '.join(library)}")

@@ -203,7 +203,7 @@ def _problems(errors: list[ErrorDetails], root: type[BaseModel], lines: Lines) -
         inside = any(len(p) > len(place) and p[: len(place)] == place for p in everywhere)
         if place not in reported and not inside:
             reported.add(place)
-            is_key = bool(location) and location[-1] in _allowed_keys(location[:-1], root)
+            is_key = location in lines and location[-1:] != () and location[-1] in _allowed_keys(location[:-1], root)
             yield place, _message(e, location if is_key else place, root)
 
 
