@@ -412,6 +412,7 @@ def test_minio_is_built_by_the_process_that_began_it(slow_go: Path, home: Path) 
         assert child.wait() == 0
     assert built.read_text() == "the server\n"
     assert shown[:2] == ["MinIO, built in the background", "building MinIO ..."]
+    assert "removing what the build of MinIO needed" in bootstrap.minio_log(home).read_text()
 
 
 def test_a_build_of_minio_ends_with_the_process_that_began_it(slow_go: Path, home: Path) -> None:

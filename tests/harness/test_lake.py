@@ -761,6 +761,7 @@ def test_a_night_that_was_made_without_a_lake_is_added_and_what_it_kept_no_folde
         code, said = typed("lake", "add", str(night), "--store", str(tmp_path), "--quiet")
     assert (code, said.strip()) == (0, f"{tmp_path / 'lake'}: 1 added, 0 already there, 0 skipped")
     assert [w.partition(",")[0] for w in warned] == [f"{night}: the folders of 2 of its 3 runs are gone"]
+    assert "the night kept the others in a lake of its own, or " in warned[0]
 
 
 def test_a_night_is_added_whole_with_the_runs_whose_folders_it_removed(one_run: Path, tmp_path: Path) -> None:
@@ -771,6 +772,7 @@ def test_a_night_is_added_whole_with_the_runs_whose_folders_it_removed(one_run: 
     for folder in (here, gone, shrunk):
         publish = keeping(None, lambda folder, _: folder.path.name, said.append, night / "rows")
         assert publish(folder, load_evidence(folder.path)) == folder.path.name
+    typed("lake", "init", "--store", str(tmp_path / "direct"))
     typed("lake", "add", str(gone.path), "--store", str(tmp_path / "direct"), "--quiet")
     shutil.rmtree(gone.path)
     cell = Cell("quick", "rest", "none", "1.12.0", "2")

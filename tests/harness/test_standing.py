@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,10 +39,10 @@ def test_a_stack_that_another_is_starting_is_left_alone(tmp_path: Path, monkeypa
 ENDPOINTS = Endpoints("http://h:1", "a", "b", "r", "bucket", "rest", "http://h:2", "s3://bucket/w", "spark://h:3")
 
 
-def stands(home: Path, catalog: str = "rest") -> None:
+def stands(home: Path, catalog: str = "rest", sockets: Sequence[str] = ("w0.sock",)) -> None:
     """This process keeps a stack."""
     me = psutil.Process()
-    record = {"pid": me.pid, "pid_started": me.create_time(), "state": "up", "sockets": ["w0.sock"], "logs": "logs"}
+    record = {"pid": me.pid, "pid_started": me.create_time(), "state": "up", "sockets": [*sockets], "logs": "logs"}
     standing._write(standing._file(home), record | {"endpoints": replace(ENDPOINTS, catalog=catalog).to_json()})
 
 
@@ -127,6 +128,10 @@ def test_up_twice_says_what_is_up_and_another_catalog_is_told_the_way(
     assert first.startswith("up already: catalog rest at http://h:2")
     assert second.startswith("1 warm writers; the next `icequake run` on the catalog rest uses them")
     assert third == "`icequake down` stops it"
+    stands(tmp_path, sockets=[])
+    with (tmp_path / "stack.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert inside("up", cwd=tmp_path).stdout.splitlines()[1].startswith("no warm writers; logs in ")
     assert other.returncode == quicker.returncode == 254
     assert "the stack that is up has session: spark, cluster: standalone; `icequake down`, then" in quicker.stderr
     assert "icequake up --catalog rest --session fast`" in quicker.stderr

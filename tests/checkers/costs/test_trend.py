@@ -208,7 +208,12 @@ def test_the_first_night_has_nothing_to_compare_with_and_no_chart_of_it_is_worse
     found = page.banner(t)
     assert (found.status, found.headline) == ("unknown", "The first night: there is nothing to compare with")
     text = html(page.of(t))
-    assert "lost-commit ×3 in 1 run" in text and "anomalies, night by night" in text and ">worse<" not in text
+    assert (
+        "lost-commit ×3 in 1 run" in text
+        and "in no earlier night" not in text
+        and "anomalies, night by night" in text
+        and ">worse<" not in text
+    )
     assert t.worse
 
 
