@@ -66,7 +66,9 @@ class CertifyOptions(Options):
     ] = None
     store: StoreOption = DEFAULT_STORE
     into: Annotated[
-        Path | None, typer.Option(help="Folder of the certificate; an unfinished one is continued."), INTO
+        Path | None,
+        typer.Option(help="Folder of the certificate: it gets what it lacks; if it lacks nothing, new answers."),
+        INTO,
     ] = None
     output: Annotated[
         Path | None,
