@@ -19,7 +19,7 @@ from checkers.evidence.history import NEMESIS, HistoryError
 Placed = tuple[int, dict[str, Any]]
 """Where an event is in its file, and its fields."""
 
-SORTED = "the lines are not in the order of their times, so the events were sorted by time"
+BY_TIME = "the lines are not in the order of their times, so the events were sorted by time"
 
 
 def in_order(before: int | None, time: int | None) -> bool:
@@ -45,7 +45,7 @@ def in_time(
     if not timed or (early is None and not untimed):
         return None
     if not untimed:
-        return [*_sorted(events, fail)], (SORTED,)
+        return [*_sorted(events, fail)], (BY_TIME,)
     if early is not None:
         (before, _), (time, at) = early
         raise fail(

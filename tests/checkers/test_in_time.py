@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from checkers.clients import edn, jepsen
 from checkers.clients.edn import Keyword, Map
-from checkers.clients.in_time import SORTED
+from checkers.clients.in_time import BY_TIME
 from checkers.evidence.history import Event, HistoryError
 from checkers.verdict import Verdict
 from harness.cli.clienthistory import judged
@@ -113,7 +113,7 @@ def verdict_on(text: str, folder: Path, level: str | None = None) -> Verdict:
 
 
 def said(v: Verdict) -> tuple[Any, ...]:
-    return v.valid, [(a.name, a.explanation, a.ops, a.events) for a in v.anomalies], [n for n in v.notes if n != SORTED]
+    return v.valid, [(a.name, a.explanation, a.ops, a.events) for a in v.anomalies], [n for n in v.notes if n != BY_TIME]
 
 
 @pytest.mark.parametrize("write", [as_json, as_edn, as_plain_edn])
@@ -132,7 +132,7 @@ def test_the_lines_of_one_history_say_the_same_in_any_order(
         mixed = rng.sample(events, len(events))
         again = verdict_on(write(mixed), tmp_path)
         assert said(again) == said(told)
-        assert (SORTED in again.notes) == (mixed != events)
+        assert (BY_TIME in again.notes) == (mixed != events)
         seen.add(told.valid)
 
     holds()
@@ -150,7 +150,7 @@ LATE_WRITE = [
 @pytest.mark.parametrize("write", [as_json, as_edn, as_plain_edn])
 def test_a_read_before_a_write_is_no_stale_one_where_its_line_stands_after_it(write: Any, tmp_path: Path) -> None:
     v = verdict_on(write(LATE_WRITE), tmp_path)
-    assert v.valid is True and v.notes == (SORTED,)
+    assert v.valid is True and v.notes == (BY_TIME,)
     stale = [e | {"time": n} for n, e in enumerate(LATE_WRITE)]
     assert verdict_on(write(stale[2:] + stale[:2]), tmp_path).valid is False
 
