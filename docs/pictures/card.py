@@ -30,7 +30,8 @@ MARKS = {
 LOOK = """
 header, nav, .top, main > :not(#anomalies), #anomalies > :not(.card:first-of-type), #anomalies h2 { display: none !important }
 body, main { margin: 0 !important; padding: 6px 10px !important; background: white }
-.card ol, .card details, .card pre, .card .scroll:has(table) ~ .scroll, .card .scroll:has(table) ~ p { display: none !important }
+.card > .body ol:not(dd ol) { display: none !important }
+.card details, .card pre, .card .scroll:has(table) ~ .scroll, .card .scroll:has(table) ~ p { display: none !important }
 SHORT { display: none !important }
 body { padding-left: 28px !important }
 .mark { position: absolute; width: 20px; height: 20px; border-radius: 10px; background: #b3261e; color: white;

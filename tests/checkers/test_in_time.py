@@ -113,7 +113,11 @@ def verdict_on(text: str, folder: Path, level: str | None = None) -> Verdict:
 
 
 def said(v: Verdict) -> tuple[Any, ...]:
-    return v.valid, [(a.name, a.explanation, a.ops, a.events) for a in v.anomalies], [n for n in v.notes if n != BY_TIME]
+    return (
+        v.valid,
+        [(a.name, a.explanation, a.ops, a.events) for a in v.anomalies],
+        [n for n in v.notes if n != BY_TIME],
+    )
 
 
 @pytest.mark.parametrize("write", [as_json, as_edn, as_plain_edn])
