@@ -124,13 +124,15 @@ class DriverContainer(InHostNetwork, Driver):
 
     def reads(self) -> Iterable[Path]:
         paths = [self._conf[key].split(mark) for key, mark in _PATHS.items() if key in self._conf]
-        return (_ROOT / "harness", *(Path(path) for found in paths for path in found if path.startswith("/")))
+        return (*SESSION_PACKAGES, *(Path(path) for found in paths for path in found if path.startswith("/")))
 
     def writes(self) -> Iterable[Path]:
         return (self.folder.parent,)
 
 
 _ROOT = Path(__file__).parents[2]
+SESSION_PACKAGES = (_ROOT / "harness", _ROOT / "nemesis")
+"""The packages that a session imports from."""
 _PATHS = {
     "spark.driver.extraClassPath": os.pathsep,
     "spark.executor.extraClassPath": os.pathsep,

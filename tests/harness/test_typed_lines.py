@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 from checkers.certificate import Certificate
 from harness.cli.app import COMMANDS, app
@@ -208,8 +209,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "found/write-skew-kinds-v2-2.yaml",
         "store/shrink/undelete-snapshot-mor-…/scenario.yaml",
         "store/shrink/mine/scenario.yaml",
+        "night1/shrinks/…/scenario.yaml",
     ):
+        (here / own).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(scenario.LIBRARY / "undelete.yaml", here / own)
+    shown_again = here / "store/undelete/latest"
+    shutil.copytree(failed, shown_again)
+    planned = scenario.load(scenario.LIBRARY / "undelete.yaml").model_dump(mode="json", exclude_defaults=True)
+    plan = yaml.safe_load((shown_again / "plan.yaml").read_text())
+    versions = {"iceberg": "1.11.0", "spark": "4.1.4"}
+    (shown_again / "plan.yaml").write_text(yaml.safe_dump({**plan, "scenario": planned, "versions": versions}))
     (here / "docs/time-to-find.md").write_text("")
     (here / JARS[0]).rmdir()
     a_jar(here / JAR)
