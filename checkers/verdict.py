@@ -189,7 +189,7 @@ class Checker(Protocol):
         name: its name in verdicts and on the command line.
         names: names of all anomalies that it can report.
         reducible: whether its anomalies are reduced to a minimal history. It must find the anomaly again in a part of the history.
-        by_level: the names among them of what a table that promises snapshot isolation may show, and a serializable one may not.
+        by_level: names that snapshot isolation allows and serializable does not.
         second_opinion: whether it finds by other means what other checkers find, so that an anomaly of it can be ``same_as`` one of theirs.
         of_format: the only table format that it judges; a run without such a table has no verdict of it. None: of every format.
         stats_type: the ``TypedDict`` of its verdicts' ``stats``, with the meaning and the unit of each key; ``dict`` when it declares none.

@@ -31,7 +31,7 @@ NUM_RETRIES = "commit.retry.num-retries"
 
 
 @dataclass(frozen=True, slots=True)
-class Actor:
+class KindByEngine:
     """A kind of operation that writers of an engine do; ``own``: on keys that each writer has for itself; ``writers``: how many do it."""
 
     kind: Kind
@@ -69,7 +69,7 @@ def of_workload(workload: Workload) -> frozenset[Pair]:
     return possible(Plan.model_validate(fields))
 
 
-def _actors(phase: PlannedPhase, table: TableSpec, engines: Mapping[str, int]) -> Iterator[Actor]:
+def _actors(phase: PlannedPhase, table: TableSpec, engines: Mapping[str, int]) -> Iterator[KindByEngine]:
     for name, options in phase.operations.items():
         kind, only = KINDS.get(name), options.get("tables")
         if kind is None or not kind.commits or options.get("weight") == 0:
@@ -78,10 +78,10 @@ def _actors(phase: PlannedPhase, table: TableSpec, engines: Mapping[str, int]) -
             continue
         for engine, writers in engines.items():
             if engine_of(engine).can(name, table):
-                yield Actor(kind, engine, options.get("keys") == "own", writers)
+                yield KindByEngine(kind, engine, options.get("keys") == "own", writers)
 
 
-def of_table(table: TableSpec, actors: Collection[Actor]) -> frozenset[Pair]:
+def of_table(table: TableSpec, actors: Collection[KindByEngine]) -> frozenset[Pair]:
     """The pairs that these operations can make on a table."""
     make = Make.of(table)
     out = set()
@@ -93,19 +93,19 @@ def of_table(table: TableSpec, actors: Collection[Actor]) -> frozenset[Pair]:
     return frozenset(out)
 
 
-def phases(actor: Actor, table: TableSpec) -> tuple[Phase, ...]:
+def phases(actor: KindByEngine, table: TableSpec) -> tuple[Phase, ...]:
     """The phases that a write can be in."""
     return PHASES if _retries(actor, table) else tuple(p for p in PHASES if p not in ("refused", "retry"))
 
 
-def _retries(actor: Actor, table: TableSpec) -> bool:
+def _retries(actor: KindByEngine, table: TableSpec) -> bool:
     if actor.engine == SPARK:
         return actor.kind.verb != "alter" and table.properties.get(NUM_RETRIES) != "0"
     commit = engine_of(actor.engine).commits.get(actor.kind.name)
     return commit is None or commit.retries
 
 
-def placements(first: Actor, second: Actor, table: TableSpec) -> tuple[Placement, ...]:
+def placements(first: KindByEngine, second: KindByEngine, table: TableSpec) -> tuple[Placement, ...]:
     """Where the second can work, seen from the first."""
     both = (first.kind, second.kind)
     if not all(k.changes_rows or rewrites_files(k) for k in both):

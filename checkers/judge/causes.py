@@ -8,8 +8,8 @@ Each anomaly is in exactly one group. Anomalies of one table belong together if
 * the same file is missing; or
 * both are requests that the catalog server accepted and did not carry out.
 
-Others only join a group and connect none: what a lost commit made of its rows (it names its operation and one of its rows), and what says in
-other words what another checker found (``isolation`` and ``linearizable``: the same rows or first operation). If they
+Two sorts of anomalies join a group and never connect two: what a lost commit did to its rows (it names its operation and one of its rows), and
+a second opinion (``isolation`` and ``linearizable``: the same rows or first operation). If they
 find no group, they are one by their own operation.
 
 Who wrote a manifest or manifest list, its name says (``SnapshotProducer``: ``<commit UUID>-m0.avro`` and

@@ -56,7 +56,7 @@ class StoryStep:
     Attributes:
         checkers: that found it.
         count: number of anomalies.
-        most: number that a headline counts: of those that count, or of their rows (:data:`ROWS_COUNTED`); 0 if another step says the same.
+        most: the number in a headline: of those that count, or of their rows (:data:`ROWS_COUNTED`); 0 if another step says it already.
         ops: the operations at fault, at most four.
         text: one sentence without full stop.
     """

@@ -60,7 +60,7 @@ def wrong_count(p: CommitSite) -> Planted | None:
     return answers(p.w, p.o, *row) if any(row[:2]) else None
 
 
-def negative(w: World) -> Planted | None:
+def negative_count(w: World) -> Planted | None:
     """A procedure answers with a negative number."""
     o = w.choose(o for o in w.operations.values() if o.type == "ok" and (o.f in DONE or o.f == "expire-snapshots"))
     if o is None:
@@ -119,7 +119,7 @@ PROCEDURES: Plants = {
         told_and_lost, "lost-commit", where=commits(maintenance), seen=LOST_WRITE_SOURCE
     ),
     "procedure-that-counts-wrong": Plant(wrong_count, where=commits(maintenance, counts)),
-    "negative-count": Plant(negative, where=whole, seen="a 32-bit sum of sizes or counts that overflows"),
+    "negative-count": Plant(negative_count, where=whole, seen="a 32-bit sum of sizes or counts that overflows"),
     "answer-of-no-form": Plant(
         no_answer,
         "",

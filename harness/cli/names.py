@@ -102,7 +102,7 @@ def _checker(name: str) -> Iterator[str]:
 
     for c in ALL:
         if c.name == name:
-            facts = [("its anomalies", ", ".join(c.anomalies))] if hasattr(c, "anomalies") else []
+            facts = [("its anomalies", ", ".join(sorted(c.names)))]
             yield from _entry(f"{name}: a checker", _first(c), facts)
 
 

@@ -87,7 +87,7 @@ def firsts(kept: Iterable[Removable]) -> set[Path]:
 def surplus(kept: Sequence[Removable], total: int, bound: int) -> list[Removable]:
     """What to remove so that ``total`` bytes become at most ``bound``: the lowest rank and the oldest first, never one of :func:`firsts`.
 
-    It is all that may go, if even that is not enough.
+    Returns all that may go if even that is not enough.
     """
     stay = firsts(kept)
     out = []

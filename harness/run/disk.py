@@ -17,7 +17,8 @@ LEAST_BYTES = 1 << 20
 _SAYS = re.compile(
     r"No space left on device|Disk quota exceeded|database or disk is full|reached its minimum free drive threshold"
 )
-"""Of the kernel, of SQLite, and of MinIO, which stops when a hundredth of its disk is free. Faults that answer 507 say that they are one."""
+"""What the kernel, SQLite and MinIO say of a full disk; MinIO stops when a hundredth of it is free. Faults that answer
+507 say that they are one."""
 _WORDS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota of this user is used up",

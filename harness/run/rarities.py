@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from checkers.coverage.pair import Make, Pair, Phase, Placement
-from checkers.coverage.possible import Actor, placements
+from checkers.coverage.possible import KindByEngine, placements
 from workloads.generator import PlannedOperation
 from workloads.operations.keys import part_of
 from workloads.operations.kinds import KINDS
@@ -17,7 +17,7 @@ from workloads.tables import TableSpec
 class _Op(NamedTuple):
     """An operation as its arguments say: ids that it names, and partitions (None: any)."""
 
-    actor: Actor
+    actor: KindByEngine
     table: TableSpec
     ids: frozenset[int]
     parts: frozenset[int] | None
@@ -44,7 +44,7 @@ class Rarities:
         among = touched.among
         named = frozenset(part_of(i, table) for i in touched.named)
         self._ops[op] = _Op(
-            Actor(kind, engine), table, frozenset(touched.named), None if among is None else named | among
+            KindByEngine(kind, engine), table, frozenset(touched.named), None if among is None else named | among
         )
 
     def kind(self, op: str) -> str | None:

@@ -11,13 +11,13 @@ import pytest
 
 from checkers.coverage.coverage import Coverage
 from checkers.coverage.pair import PHASES, Make, Pair
-from checkers.coverage.possible import Actor, of_table
+from checkers.coverage.possible import KindByEngine, of_table
 from reports.coverage import page
 from reports.drawing.render import html, terminal
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
-EVERY = of_table(TableSpec(name="t"), [Actor(KINDS[k], "spark", writers=2) for k in ("insert", "delete")])
+EVERY = of_table(TableSpec(name="t"), [KindByEngine(KINDS[k], "spark", writers=2) for k in ("insert", "delete")])
 SEEN = Counter({p: 3 for p in EVERY if (p.first, p.second) == ("insert", "delete") and p.phase == "retry"})
 SOME = Coverage(SEEN, Counter({("delete", "delete"): 2}), EVERY, 4)
 

@@ -10,11 +10,13 @@ import pytest
 from checkers.coverage.coverage import Coverage, CoverageError, union
 from checkers.coverage.ledger import FILE, Ledger, name_of, read
 from checkers.coverage.pair import Pair
-from checkers.coverage.possible import Actor, of_table, rarity
+from checkers.coverage.possible import KindByEngine, of_table, rarity
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
-INSERTS, DELETES = (of_table(TableSpec(name="t"), [Actor(KINDS[k], "spark", writers=2)]) for k in ("insert", "delete"))
+INSERTS, DELETES = (
+    of_table(TableSpec(name="t"), [KindByEngine(KINDS[k], "spark", writers=2)]) for k in ("insert", "delete")
+)
 
 
 def coverage(pairs: frozenset[Pair], n: int) -> Coverage:

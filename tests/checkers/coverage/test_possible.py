@@ -10,7 +10,7 @@ import pytest
 
 from checkers.coverage.pair import PHASES, Pair, Placement
 from checkers.coverage.possible import (
-    Actor,
+    KindByEngine,
     of_table,
     of_workload,
     phases,
@@ -55,12 +55,12 @@ def plan(operations: dict[str, Any], **more: Any) -> Plan:
 def test_where_a_second_operation_can_work(
     first: str, second: str, table: TableSpec, where: tuple[Placement, ...]
 ) -> None:
-    x, y = (Actor(KINDS[name.split()[-1]], "spark", name.startswith("own "), 2) for name in (first, second))
+    x, y = (KindByEngine(KINDS[name.split()[-1]], "spark", name.startswith("own "), 2) for name in (first, second))
     assert placements(x, y, table) == where
 
 
 def test_who_does_not_retry_has_no_second_attempt() -> None:
-    insert, column = Actor(KINDS["insert"], "spark"), Actor(KINDS["add-column"], "spark")
+    insert, column = KindByEngine(KINDS["insert"], "spark"), KindByEngine(KINDS["add-column"], "spark")
     never = TableSpec(name="t", properties={"commit.retry.num-retries": "0"})
     once = tuple(p for p in PHASES if p not in ("refused", "retry"))
     assert phases(insert, TABLE) == PHASES
@@ -69,7 +69,7 @@ def test_who_does_not_retry_has_no_second_attempt() -> None:
     assert any(not c.retries for commits in said.values() for c in commits.values())
     for name, commits in said.items():
         for f, commit in commits.items():
-            assert phases(Actor(KINDS[f], name), TABLE) == (PHASES if commit.retries else once), (name, f)
+            assert phases(KindByEngine(KINDS[f], name), TABLE) == (PHASES if commit.retries else once), (name, f)
 
 
 def test_the_pairs_of_a_workload_are_its_kinds_with_each_other_on_each_make_of_table() -> None:
@@ -121,7 +121,7 @@ def test_a_phase_on_other_tables_adds_nothing() -> None:
 
 
 def test_a_cell_is_as_rare_as_its_pairs_on_average() -> None:
-    cell = of_table(TABLE, [Actor(KINDS["insert"], "spark", writers=2)])
+    cell = of_table(TABLE, [KindByEngine(KINDS["insert"], "spark", writers=2)])
     assert rarity(cell, Counter()) == 1.0
     assert rarity(cell, dict.fromkeys(cell, 1)) == 0.5
     one = min(cell)
@@ -131,8 +131,8 @@ def test_a_cell_is_as_rare_as_its_pairs_on_average() -> None:
 
 
 def test_what_was_seen_more_often_is_drawn_less() -> None:
-    often = of_table(TABLE, [Actor(KINDS["insert"], "spark", writers=2)])
-    never = of_table(TABLE, [Actor(KINDS["delete"], "spark", writers=2)])
+    often = of_table(TABLE, [KindByEngine(KINDS["insert"], "spark", writers=2)])
+    never = of_table(TABLE, [KindByEngine(KINDS["delete"], "spark", writers=2)])
     seen: Counter[Pair] = Counter(dict.fromkeys(often, 7))
     assert rarity(never, seen) > rarity(often | never, seen) > rarity(often, seen)
     assert rarity_of_kinds(often | never, seen) == {"delete": 1.0, "insert": 0.125}

@@ -31,7 +31,7 @@ from checkers.formats.iceberg.metadata.derived import (
     current_schema,
     dicts,
     meaning,
-    other_than,
+    schema_differences,
     signs,
 )
 from checkers.formats.iceberg.metadata.derived import properties as properties_of
@@ -300,7 +300,7 @@ class Contents(Judging):
     ) -> list[Complaint]:
         """The current schema is the one that is due, and no other is new. What breaks another rule, too, is told as that."""
         now = current_schema(step.after.raw)
-        wrong = other_than(due, now)
+        wrong = schema_differences(due, now)
         id = (now or {}).get("schema-id")
         beside = [f"schema {n}, which is new and not in use" for n in more if n != id]
         told_before = (SCHEMAS.key, before.n) in self.due

@@ -50,7 +50,7 @@ METADATA_PATH = "write.metadata.path"
 _SPECS, _ORDERS = LISTED_PARTS[1:]
 COMPARED_PARTS = (*(x.key for x in LISTED_PARTS), "properties", "location", FORMAT_VERSION)
 """The parts that ``metadata.contents`` compares, by its names."""
-Due = tuple[str, str]
+PartDifference = tuple[str, str]
 """A part or a counter that differs, and how, in words."""
 
 
@@ -63,7 +63,7 @@ class Creation(Judging):
     """The parts and counters that are wrong there."""
 
     def judge(self) -> dict[tuple[str, int], Any]:
-        """Judge it. What was due there of the parts that are wrong, as the next version says it, if that one is right."""
+        """Judge it. Returns the expected value of each wrong part, taken from the next version if that one is right."""
         steps = self.chain.steps
         if (
             self.spec is None
@@ -109,7 +109,7 @@ class Creation(Judging):
             - {x.key for x in LISTED_PARTS if _in_use(m, x) is None}
         )
 
-    def _wrong(self, m: Metadata, spec: TableSpec) -> Iterator[Due]:
+    def _wrong(self, m: Metadata, spec: TableSpec) -> Iterator[PartDifference]:
         planned = table_properties(spec)
         version = planned.get(FORMAT_VERSION, "")
         if version.isdecimal() and int(version) != m.format_version:
@@ -227,7 +227,7 @@ def _fields(fields: list[tuple[str, str, str]]) -> str:
     return ", ".join(f"{transform} of the column {column} as {name}" for transform, column, name in fields) or "nothing"
 
 
-def _wrong_location(m: Metadata, properties: Mapping[str, Any]) -> Iterator[Due]:
+def _wrong_location(m: Metadata, properties: Mapping[str, Any]) -> Iterator[PartDifference]:
     location, elsewhere = m.raw.get("location"), properties.get(METADATA_PATH)
     if not isinstance(location, str):
         return
@@ -236,7 +236,7 @@ def _wrong_location(m: Metadata, properties: Mapping[str, Any]) -> Iterator[Due]
         yield "location", f"its location is {location}, and the version's own file is not below {roots[0]}"
 
 
-def _wrong_counters(m: Metadata) -> Iterator[Due]:
+def _wrong_counters(m: Metadata) -> Iterator[PartDifference]:
     """Counters that stand higher than what was assigned; those that stand lower break a rule of any version."""
     schema = _schema(m)
     columns = (

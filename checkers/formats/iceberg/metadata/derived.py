@@ -183,7 +183,7 @@ def signs(m: Metadata) -> set[Any]:
     return comments.union(v for v in properties(m).values() if isinstance(v, str))
 
 
-def other_than(due: Mapping[str, Any], has: Mapping[str, Any] | None) -> list[str]:
+def schema_differences(due: Mapping[str, Any], has: Mapping[str, Any] | None) -> list[str]:
     """In what a schema is not the one that is due, in words; a comment that is missing is no difference, because some engines keep none."""
     meant, found = columns(due), columns(has)
     words: list[str] = []
