@@ -122,14 +122,14 @@ _FORMAT = (
 _LOG = "Report it to the maker of the engine that wrote the versions, and let another one write to the table until it is mended."
 _LOG_STORE = "Use a log store that lets one writer make a version (docs/formats.md), for every client of the table."
 _REPAIRS: Mapping[str, str] = {
-    _REBUILD: "Roll back to the last snapshot before it, or rewrite the rows; keep the old metadata files until that is done.",
+    _REBUILD: "Rewrite the rows that are wrong, which the card names; keep the old snapshots and metadata files until that is done.",
     _FILES: "Restore the file if the store keeps versions; else remove its entry.",
     _METADATA: "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them.",
     _FORMAT: (
         "Copy {tables} with an engine that follows the specification: make a table of the same schema, partitions and properties, "
         "`INSERT INTO … SELECT * FROM …`, compare the counts, swap the names. Do not go back to the old snapshots: they stay wrong."
     ),
-    _LOG: "Compare the versions that the card names; RESTORE the table to the last version before them.",
+    _LOG: "Compare the versions that the card names; set right what is wrong by a commit of another client.",
 }
 """What keeps it from happening again → what to do now with the table."""
 _ISOLATION = "The level that the cycle breaks is on the card: raise the level, or order these operations from outside."

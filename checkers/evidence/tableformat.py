@@ -109,13 +109,13 @@ class TableFormat(Generic[C, M]):
     decides: ClassVar[str] = ""
     """Who accepts a commit or refuses it; empty: the catalog."""
     keeper: ClassVar[str] = ""
+    """Who must let only one of two commits make a version, and is at fault if both are accepted; empty: the catalog."""
     two_made: ClassVar[str] = (
         "accepted two commits on the same version of the table, and one took the place of the other"
     )
     """What the keeper, or the catalog, did if two commits were made on one version."""
     set_back_note: ClassVar[str] = ""
     """What to do after :meth:`set_back`, with ``{tables}``; a sentence, or nothing."""
-    """Who must let only one of two commits make a version, and is at fault if both are accepted; empty: the catalog."""
     guard: ClassVar[str] = ""
     """What to do that no commit is lost; empty: what keeps a catalog's pointer."""
 

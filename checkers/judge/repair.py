@@ -5,6 +5,7 @@ Whether a file is there, the table log says: it was compared with the store when
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +27,10 @@ class Repair(IntEnum):
 
     Nobody may write meanwhile, nor make the harm again. A table's rows can be mended only where somebody can read it; a commit is brought back
     before statements run that build on it; rows that should not be there go before statements write them again; and what else is wrong is
-    rewritten with the right rows.
+    rewritten with the right rows. What going back loses is done again in the order of its commits (``REDO``), the rest in that of the history.
     """
 
-    STOP, RESTORE, SET_BACK, MOVE, BRING_BACK, REMOVE, LEAVE, RUN_AGAIN, REWRITE = range(9)
+    STOP, RESTORE, SET_BACK, MOVE, BRING_BACK, REMOVE, LEAVE, REDO, RUN_AGAIN, REWRITE = range(10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class RepairStep:
         """What to do."""
         one = len(self.ops) == 1
         stands = {
-            "{ops}": explain.listing(self.ops, _MOST),
+            "{ops}": explain.listing(self.ops, _MOST_AGAIN if self.does is Repair.REDO else _MOST),
             "{ids}": f" ({'; '.join(self._ids())})" if self.keys else "",
             "{tables}": explain.listing(self.tables, _MOST) or "the table",
             "{card}": card,
@@ -85,15 +86,15 @@ class RepairStep:
             yield f"{table}: {named}" if table else named
 
 
-_MOST = 12
-"""Operations or rows that a step names."""
+_MOST, _MOST_AGAIN = 12, 200
+"""Operations or rows that a step names; of those that going back loses nobody finds the others."""
 
 
 def merged(steps: Iterable[RepairStep], order: Mapping[str, int] | None = None) -> list[RepairStep]:
     """The steps of several stories in the order in which they mend, each text once.
 
     Args:
-        order: operation → its place in the history; None: the operations stay as they are.
+        order: operation → its place in the history, or when it began; None: the operations stay as they are.
     """
     found: dict[str, list[RepairStep]] = {}
     for s in sorted(steps, key=lambda s: s.does):
@@ -102,12 +103,13 @@ def merged(steps: Iterable[RepairStep], order: Mapping[str, int] | None = None) 
 
 
 def _together(these: Sequence[RepairStep], order: Mapping[str, int]) -> RepairStep:
-    def place(said: str) -> int:
-        return order.get(said.partition(":")[0], len(order))
+    def place(text: str) -> float:
+        return order.get(text.partition(":")[0], math.inf)
 
+    ops = dict.fromkeys(op for s in these for op in s.ops)
     return replace(
         these[0],
-        ops=tuple(sorted(dict.fromkeys(op for s in these for op in s.ops), key=place)),
+        ops=tuple(ops) if these[0].does is Repair.REDO else tuple(sorted(ops, key=place)),
         keys=tuple(dict.fromkeys(k for s in these for k in s.keys)),
         tables=tuple(dict.fromkeys(t for s in these for t in s.tables)),
         notes=tuple(sorted(dict.fromkeys(n for s in these for n in s.notes), key=place)),
@@ -171,13 +173,20 @@ def _steps(
         yield from _again(log, operations, {op: keys if keys_of is None else keys_of.get(op, ()) for op in ops})
     elif name == "false-failure" and not unreadable:
         yield RepairStep("Do not run {ops} again: the table has {its} rows.", Repair.LEAVE, tuple(ops))
+    elif name == "undelete" and log is not None and keys and _live(log, keys) == []:
+        return  # somebody has deleted them since
     elif name in _ROWS:
         text, does = _ROWS[name]
         otherwise = f", by another engine than {engine}" if engine else ""
-        yield RepairStep(text.replace("{otherwise}", otherwise), does, tuple(ops), rows)
+        looked = [_look_first(operations[op], log, keys, operations, apart=True) for op in ops if op in operations]
+        notes = tuple(filter(None, looked)) if does is Repair.RUN_AGAIN else ()
+        yield RepairStep(text.replace("{otherwise}", otherwise), does, tuple(ops), rows, notes=notes)
     elif name == "missing-file" and not unreadable and log is not None and (found := last_readable(log)) is not None:
         if found[1] is log.metadata[-1]:
-            yield RepairStep(_OLDER, tables=(log.table,))
+            refs: Mapping[str, int] = getattr(found[1], "refs", {})
+            named = [name for name, s in refs.items() if s in _gone(log)]
+            text = _OF_REFS.replace("{refs}", explain.listing(named)) if named else _OLDER
+            yield RepairStep(text, tables=(log.table,))
             yield from _not_there(log, operations, ops)
             return
         yield RepairStep(_RESTORE, Repair.RESTORE)
@@ -191,6 +200,10 @@ _RESTORE = (
     "If the store keeps versions, restore the files whose names are on {card}: then leave out all that is about going back; what was reported "
     "as failed is in the table."
 )
+_OF_REFS = (
+    "Main of {tables} can be read; {refs} (branches or tags) and time travel need the files that are gone, whose names are on {card}. Restore "
+    "them if the store keeps versions; else drop these references, and expire their snapshots."
+)
 _OLDER = (
     "{tables} can be read; only time travel to the snapshots on {card} needs the files that are gone. Restore them if the store keeps "
     "versions; else expire these snapshots."
@@ -198,7 +211,7 @@ _OLDER = (
 
 _ROWS: Mapping[str, tuple[str, Repair]] = {
     "undelete": (
-        "Run {ops} again while nothing else writes{ids}: the deleted rows are still there.",
+        "Run {ops} again while nothing else writes{ids}: its rows were still there when it had committed.",
         Repair.RUN_AGAIN,
     ),
     "resurrected-row": (
@@ -229,15 +242,30 @@ def _set_back(log: TableLog, operations: Mapping[str, Operation]) -> Iterator[Re
     yield RepairStep(f"Go back to {state}: {of.set_back(c, m, log.identifier)}.", Repair.SET_BACK)
     if of.set_back_note:
         yield RepairStep(of.set_back_note, Repair.MOVE, tables=(log.table,))
-    since = [x.op for x in _since(log, c) if x.op is not None]
-    kept = tuple(op for op in since if op in operations and operations[op].type == "ok")
-    others = tuple(op for op in since if op not in kept)
+    since = [*_since(log, c)]
+    began = operations[c.op].start if c.op is not None and c.op in operations else 0
+    altered = [
+        o.op
+        for o in operations.values()
+        if o.table == log.table and o.type == "ok" and o.f in KINDS and KINDS[o.f].verb == "alter"
+        if o.end is not None and o.end > began
+    ]
+    ops = [x.op for x in since if x.op is not None]
+    kept = tuple(op for op in ops if op in operations and operations[op].type == "ok")
+    others = tuple(op for op in ops if op not in kept)
+    if altered:
+        yield RepairStep(_ALTERED, Repair.REDO, tuple(altered), tables=(log.table,))
     if kept:
-        yield RepairStep(_KEPT, Repair.RUN_AGAIN, kept, tables=(log.table,))
+        yield RepairStep(_KEPT, Repair.REDO, kept, tables=(log.table,))
+    if unnamed := sum(x.op is None for x in since):
+        yield RepairStep(f"{_UNNAMED} ({log.table}: {explain.count(unnamed, 'commit')}).", Repair.REDO)
     if others:
-        yield RepairStep(_OTHERS if kept else _NONE_KEPT + _OTHERS, Repair.RUN_AGAIN, others, tables=(log.table,))
+        none_lost = "" if kept or altered or unnamed else _NONE_KEPT
+        yield RepairStep(none_lost + _OTHERS, Repair.REDO, others, tables=(log.table,))
 
 
+_ALTERED = "Look whether {tables} still has what {ops} changed in its schema or settings; {statements} on {card}."
+_UNNAMED = "Do again what writers did that icequake does not know"
 _KEPT = "What {ops} did, acknowledged, is not in {tables} then: run {it} again{order}; {statements} on {card}."
 _NONE_KEPT = "No acknowledged commit is lost by going back. "
 _OTHERS = "{ops}: not acknowledged, and not there once you have gone back; run {it} again only if you still want {its} effect."
@@ -285,7 +313,7 @@ def _not_there(log: TableLog, operations: Mapping[str, Operation], ops: Sequence
     there = {x.op for x in log.main()}
     missing = tuple(op for op in ops if op in operations and operations[op].type != "ok" and op not in there)
     if missing:
-        yield RepairStep(_OTHERS.replace(" once you have gone back", ""), Repair.RUN_AGAIN, missing)
+        yield RepairStep(_OTHERS.replace(" once you have gone back", ""), Repair.REDO, missing)
 
 
 def _again(
@@ -298,16 +326,20 @@ def _again(
     """
     run, back_to = [], _there_after_going_back(log)
     for op in lost:
-        back = None if log is None else _brought_back(log, op)
+        o, back = operations.get(op), None if log is None else _brought_back(log, op)
+        look = "" if o is None or o.f not in KINDS else _look_first(o, log, lost[op], operations)
         if back is not None:
-            yield RepairStep(f"The files of {op} are all there: {back}.", Repair.BRING_BACK, (op,))
+            text = f"The files of {op} are all there: {back}."
+            yield RepairStep(text, Repair.BRING_BACK, (op,), notes=(look,) if look else ())
         elif op in back_to:
             yield RepairStep(_BACK_AGAIN, Repair.LEAVE, (op,))
-        elif op in operations and operations[op].f in KINDS:
-            run.append(op)
+        elif o is not None and o.f in KINDS and KINDS[o.f].sets_back:
+            yield RepairStep(_SET_BACK_AGAIN, Repair.LEAVE, (op,))
+        elif o is not None and o.f in KINDS:
+            run.append((op, look))
     if run:
-        notes = (_look_first(operations[op], log, lost[op], operations) for op in run)
-        yield RepairStep(_RUN_AGAIN, Repair.RUN_AGAIN, tuple(run), notes=tuple(filter(None, notes)))
+        ops, notes = zip(*run, strict=True)
+        yield RepairStep(_RUN_AGAIN, Repair.RUN_AGAIN, ops, notes=tuple(filter(None, notes)))
 
 
 def _there_after_going_back(log: TableLog | None) -> set[str | None]:
@@ -323,39 +355,68 @@ _RUN_AGAIN = (
     "Run {ops} again{order}: {statements} on {card}, and none of {its} effects is there. "
     "Leave out what others have written since and is to stay."
 )
-_WOULD: Mapping[str, str] = {"insert": "add a second row of", "delete": "delete", "maintenance": ""}
-"""Verb of a kind → what it would do to a row that is there; without ``""``, and any other: it would overwrite."""
+_SET_BACK_AGAIN = "{ops} was to set the table back: look what was committed since, for to run {it} again undoes that."
+_WOULD: Mapping[str, str] = {"insert": "insert {} again", "delete": "delete {}"}
+"""Verb of a kind → what it would do to the rows if it ran again; any other one writes them."""
 
 
-def _look_first(o: Operation, log: TableLog | None, keys: Sequence[int], operations: Mapping[str, Operation]) -> str:
-    """Whether others have written the rows of a lost operation since, and what it would do to them; empty if it changes none."""
-    would = _WOULD.get(KINDS[o.f].verb, "overwrite")
-    if log is None or not would:
+def _look_first(
+    o: Operation,
+    log: TableLog | None,
+    keys: Sequence[int],
+    operations: Mapping[str, Operation],
+    *,
+    apart: bool = False,
+) -> str:
+    """Whether others have changed the rows of an operation since, and what it would do to them; empty if it changes none.
+
+    Args:
+        apart: only what began after it had ended counts.
+    """
+    if log is None or not KINDS[o.f].changes_rows:
         return ""
-    makers = _there_now(log, keys) if keys else None
-    if makers is None:
-        return f"{o.op}: look at its rows first, for nobody knows who has written them since."
+    changed = _changed(log, keys) if keys else None
+    if changed is None:
+        return "" if apart else f"{o.op}: look at its rows first, for nobody knows who has changed them since."
     ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(keys, _MOST)}"
-    since = [op for op in makers if op not in operations or (end := operations[op].end) is None or end > o.start]
+
+    def later(op: str) -> bool:
+        other = operations.get(op)
+        if other is None or other.end is None:
+            return True
+        return other.start > (o.end or o.start) if apart else other.end > o.start
+
+    since = [op for op in changed if op != o.op and later(op)]
     if not since:
-        return f"{o.op}: nobody has written {ids} since."
+        return "" if apart else f"{o.op}: nobody has changed {ids} since."
     these = "it" if len(keys) == 1 else "them"
-    return (
-        f"{o.op}: look at {ids} first, for {explain.listing(since)} wrote {these} since, and it would {would} {these}."
+    would = _WOULD.get(KINDS[o.f].verb, "write {} again").format(these)
+    return f"{o.op}: look at {ids} first, for {explain.listing(since)} changed {these} since, and it would {would}."
+
+
+def _changed(log: TableLog, keys: Sequence[int]) -> list[str] | None:
+    """Whose commits of main added or removed rows of some ids; None: nobody can say."""
+    if "id" not in log.columns or any(not c.readable for c in log.main()):
+        return None
+    at = log.columns.index("id")
+    return list(
+        dict.fromkeys(
+            c.op or "another writer"
+            for c in log.main()
+            if any(x.row[at] in keys for x in (*(c.added or ()), *(c.removed or ())))
+        )
     )
 
 
-def _there_now(log: TableLog, keys: Sequence[int]) -> list[str] | None:
-    """Whose rows of some ids the table has now, which who runs an INSERT again must know; None: nobody can say."""
+def _live(log: TableLog, keys: Sequence[int]) -> list[Row] | None:
+    """The rows of some ids that the table has; None: nobody can say."""
     if "id" not in log.columns or any(not c.readable for c in log.main()):
         return None
-    at, live, by = log.columns.index("id"), Counter[Row](), dict[Row, str | None]()
+    at, live = log.columns.index("id"), Counter[Row]()
     for c in log.main():
         live.subtract(x.row for x in c.removed or () if x.row[at] in keys)
-        added = [x.row for x in c.added or () if x.row[at] in keys]
-        live.update(added)
-        by.update(dict.fromkeys(added, c.op))
-    return list(dict.fromkeys(by[row] or "another writer" for row, n in live.items() if n > 0))
+        live.update(x.row for x in c.added or () if x.row[at] in keys)
+    return [row for row, n in live.items() if n > 0]
 
 
 def _brought_back(log: TableLog, op: str) -> str | None:
@@ -364,6 +425,6 @@ def _brought_back(log: TableLog, op: str) -> str | None:
     state = last_readable(log)
     listed = set(state[1].snapshots) if state is not None and state[1] is log.metadata[-1] else set()
     made = [c for c in log.commits if c.op == op]
-    if not made or made[-1].snapshot_id not in listed - _gone(log) or not log.complete:
+    if len(made) != 1 or made[-1].snapshot_id not in listed - _gone(log) or not log.complete:
         return None
     return format_of(log).brought_back(made[-1], log.identifier)

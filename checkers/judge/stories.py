@@ -10,6 +10,7 @@ Nothing here is a verdict: anomalies are judged as before.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -417,7 +418,8 @@ class _Teller:
         end: UnreadableTable | None,
         by: str,
     ) -> tuple[RepairStep, ...]:
-        losers = sorted({op for a in lead for op in facts.lost(a)})  # of a lost swap of the pointer, too
+        lost = {op for a in lead for op in facts.lost(a)}  # of a lost swap of the pointer, too
+        losers = sorted(lost, key=lambda op: (self.operations[op].start if op in self.operations else math.inf, op))
         ops = losers or list(dict.fromkeys(op for a in lead if (op := _first(a, facts)) is not None))
         log = self.evidence.logs.get(table or (end.table if end is not None else ""))
         of = "lost-commit" if losers else name

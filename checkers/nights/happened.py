@@ -22,7 +22,8 @@ class Happened:
         counts: what is counted → how often: ``{"false-failure": 2, "unreadable": 1}``.
         names: of all its anomalies.
         tables: on which it happened.
-        now: what to do with their tables; ``remedy``: what to do that it does not happen again.
+        now: what to do with their tables; ``starts``: operation of it → when it began, ns.
+        remedy: what to do that it does not happen again.
         scenarios: of the library, that show it; ``link``: where it is discussed. Both are empty if it is not known.
         card: number of its first card on the run's page, from 1; 0: it has none.
         how: what the one who did it did in the first of them, in a sentence that begins with a verb; empty if nobody knows.
@@ -40,6 +41,7 @@ class Happened:
     link: str | None = None
     card: int = 0
     now: tuple[RepairStep, ...] = ()
+    starts: Mapping[str, int] = field(default_factory=dict)
     how: str = ""
     steps: str = ""
     by: str = ""
@@ -98,7 +100,7 @@ def happened(
         versions: of its plan.
         catalog: its name.
         unlike: why a story is not known.
-        order: operation → its place in the history.
+        order: operation → when it began, ns.
     """
     cards = {id(s): n for n, s in enumerate((s for shape in shapes(every) for s in shape.told), 1)}
     kinds: dict[tuple[object, ...], list[Story]] = {}
@@ -115,7 +117,7 @@ def _kind(
     unlike: Callable[[Story], str],
     order: Mapping[str, int] | None,
 ) -> Happened:
-    first = these[0]
+    first, now = these[0], tuple(merged((step for s in these for step in s.repairs), order))
     return Happened(
         first.name,
         named(first.who, first.engine, versions, catalog),
@@ -126,7 +128,8 @@ def _kind(
         tuple(k.scenario for k in first.known),
         first.known[0].link if first.known else None,
         min((cards[id(s)] for s in these if id(s) in cards), default=0),
-        tuple(merged((step for s in these for step in s.repairs), order)),
+        now,
+        {op: (order or {})[op] for step in now for op in step.ops if op in (order or {})},
         first.how,
         _steps(these),
         named(first.who, "", {}, catalog),

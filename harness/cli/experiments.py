@@ -231,7 +231,6 @@ class MatrixOptions(Options):
             help="Folder of the matrix; an unfinished one is continued. Default: store/matrix, with --engine store/engine-matrix."
         ),
         INTO,
-        INTO,
     ] = None
     catalog: Annotated[str, typer.Option(help="A catalog of `icequake list catalogs`."), OUR_CATALOG] = "rest"
     iceberg: IcebergOption = None

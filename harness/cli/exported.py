@@ -91,7 +91,7 @@ def _seen(folder: RunFolder) -> dict[str, str]:
         results = json.loads(folder.results.read_bytes())
     except (OSError, ValueError):
         return {}
-    anomalies = [a for v in mappings(mapping(results).get("verdicts")) for a in mappings(v.get("anomalies"))]
+    anomalies = [a for v in mappings(mapping(results).get("checkers")) for a in mappings(v.get("anomalies"))]
     return {str(a["name"]): str(a["explanation"]) for a in reversed(anomalies) if {"name", "explanation"} <= a.keys()}
 
 

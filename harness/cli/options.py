@@ -60,6 +60,8 @@ class Value:
             return
         if path.is_dir():
             raise BadArgument(f"{name} {path}: that is a folder; give the name of a file")
+        if path.exists() and not path.is_file():
+            return  # a pipe or a device, which nothing replaces
         check_folder(name, path.parent)
         if not force and path.is_file() and path.stat().st_size and not _is_json_with(path, self.written):
             raise BadArgument(

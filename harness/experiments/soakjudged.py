@@ -29,7 +29,7 @@ from harness.run.judged import JudgedRun
 def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) -> NightRun:
     """The line with what the checkers say. A run that was cut short is an error, unless it certainly shows an anomaly."""
     results, evidence = judged.results, judged.evidence
-    order = {o.op: n for n, o in enumerate(evidence.history.operations())}
+    order = {o.op: o.start for o in evidence.history.operations()}
     ran = load_ran(folder.path)
     measured = measures.measure(evidence, results, measures.requests(folder.proxy))
     seen, versions = record.failing(results), dict(folder.read_plan().versions)

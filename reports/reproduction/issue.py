@@ -130,7 +130,7 @@ def _actual(scenario: Scenario, seen: Mapping[str, str]) -> Iterator[str]:
 def _reproduction(scenario: Scenario, release: Release, own: str, typed: str) -> str:
     name = scenario.scenario
     if (why := why_not(scenario, release.spark)) is not None:
-        return f"`icequake prove {name}` shows it. It is no script of its own: {why}."
+        return f"`icequake prove {shlex.quote(typed)}` shows it. It is no script of its own: {why}."
     made = f"The attached script, made by `icequake export {shlex.quote(typed)} --as script`, exits with 0 if it came as written here:"
     jar = f"{OWN_JAR}=FILE " if own else ""
     return f"{made}\n\n```\npip install {' '.join(pinned(scenario, release))}\n{jar}python -I {name}.py\n```"

@@ -89,7 +89,8 @@ def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
 def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tuple[str, str]]:
     """What to do today, and that it does not happen again: about the first kinds, and about the gravest of all."""
     gravest = min(found, key=lambda k: k.gravity)
-    about = [*found[:TOLD_KINDS], *([gravest] if gravest not in found[:TOLD_KINDS] else [])]
+    chosen = [*found[:TOLD_KINDS], gravest, *_mended_with(found, gravest)]
+    about = [k for k in found if k in chosen]
     pairs: list[tuple[str, str]] = []
     recipes = lostkinds.recipes(found)
     for k in about:
@@ -109,11 +110,18 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tup
     pairs.append(
         (
             "others",
-            f"what to do about {words.plural(remaining, 'more table')} is on the cards below" if remaining > 0 else "",
+            f"what to do about {words.plural(remaining, 'more kind')} is on the cards below" if remaining > 0 else "",
         )
     )
     pairs = [(name, text) for name, text in pairs if text]
     return pairs
+
+
+def _mended_with(found: Sequence[FailureKind], k: FailureKind) -> list[FailureKind]:
+    """The kinds before one that harmed the same tables of the same runs, whose steps mend its own."""
+    harmed = {(id(line), t) for line, h in k.runs for t in h.tables}
+    before = found[: found.index(k)]
+    return [x for x in before if any((id(line), t) in harmed for line, h in x.runs for t in h.tables)]
 
 
 def _thread(k: FailureKind) -> str:

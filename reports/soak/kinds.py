@@ -253,18 +253,20 @@ SAME_TABLE = "It is the same table of the same run as above, and mended by the s
 
 
 def recipes(found: Sequence[FailureKind]) -> list[Recipe]:
-    """For each kind, its runs with all that mends their tables; without those whose tables a graver kind has harmed, too, and whose steps have
-    it."""
+    """For each kind, its runs with all that mends their tables; without those whose tables a kind before it has harmed, too, and whose steps
+    have it."""
     leads: dict[tuple[int, str], int] = {}
     steps: dict[tuple[int, int], list[RepairStep]] = {}
+    starts: dict[int, dict[str, int]] = {}
     for n, k in enumerate(found):
         for line, h in k.runs:
             tables = [(id(line), t) for t in h.tables]
             lead = next((leads[t] for t in tables if t in leads), n)
             leads |= {t: lead for t in tables if t not in leads}
             steps.setdefault((lead, id(line)), []).extend(h.now)
+            starts.setdefault(id(line), {}).update(h.starts)
     return [
-        [(line, h, merged(steps[n, id(line)])) for line, h in k.runs if (n, id(line)) in steps]
+        [(line, h, merged(steps[n, id(line)], starts[id(line)])) for line, h in k.runs if (n, id(line)) in steps]
         for n, k in enumerate(found)
     ]
 

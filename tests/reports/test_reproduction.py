@@ -214,7 +214,7 @@ def test_the_export_of_a_run_has_its_release_and_what_was_seen(tmp_path: Path) -
     (folder / "plan.yaml").write_text(yaml.safe_dump({**plan, "scenario": planned}))
     (folder / "run.json").write_text('{"state": "complete"}')
     found = [{"name": "undelete", "explanation": "the delete of id 1"}, {"name": "undelete", "explanation": "another"}]
-    (folder / "results.json").write_text(json.dumps({"verdicts": [{"checker": "replay", "anomalies": found}]}))
+    (folder / "results.json").write_text(json.dumps({"checkers": [{"checker": "replay", "anomalies": found}]}))
     told = reproduction(tmp_path, folder, "issue")
     assert "Apache Iceberg 1.11.0" in told and "the delete of id 1" in told and "another" not in told
     assert f"`icequake export {folder} --as script`" in told

@@ -59,8 +59,9 @@ def of_way(name: str, way: Way, operations: Sequence[ModelOperation]) -> Found:
             lanes.append(Lane("catalog", own[0][0], own[-1][0] + 1, {}, did))
             continue
         o, last = operations[own[0][1].operation], own[-1][1].words
-        unknown, failed = "unknown" in last or "late" in last, "refused" in last
-        outcome = "info" if unknown else "fail" if failed else "ok"
+        failed, done = "refused" in last, any(word in last for word in ("acknowledged", "found", "nothing to do"))
+        unknown = "unknown" in last or "late" in last or not done  # one that stops on its way never ended
+        outcome = "fail" if failed else "info" if unknown else "ok"
         lanes.append(Lane(o.name, own[0][0], own[-1][0] + 1, _asks(o), did, outcome))
     return name, "; ".join(map(str, way)), lanes
 
