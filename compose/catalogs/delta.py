@@ -80,6 +80,8 @@ def session(endpoints: Endpoints, extensions: str) -> dict[str, str]:
         **s3a(endpoints),
         # A proxy reads the operation in a commit, so the body must come with the head.
         "spark.hadoop.fs.s3a.connection.expect.continue": "false",
+        # Longer than `prove` holds a request (60 s): the other INSERT once took 41 s, and after 30 s S3A had sent the held one again.
+        "spark.hadoop.fs.s3a.connection.timeout": "90s",
         "spark.sql.extensions": f"{extensions},{EXTENSION}",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": "1",
