@@ -736,6 +736,8 @@ def test_a_command_whose_output_nobody_reads_ends_quietly_with_the_code_of_a_clo
 ) -> None:
     with zipfile.ZipFile(Path(recorded.__file__).with_name("recorded") / "quick-120.zip") as stored:
         stored.extractall(tmp_path / "run")
+    if arguments[0] == "lake":
+        assert inside("lake", "init", cwd=tmp_path).returncode == 0
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as closed:

@@ -547,7 +547,7 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
         (["quick", "--catalog", "rest,jdbc", "--seeds", "0"], "must be at least 1"),
         (["quick", "--catalog", "rest,jdbc", "--time", "soon"], "must be a length of time"),
         (["nothing", "--catalog", "rest,jdbc"], "nothing"),
-        (["quick", "--catalog", "rest,jdbc", "--into", "file"], "cannot be made"),
+        (["quick", "--catalog", "rest,jdbc", "--into", "file"], "file is no folder; give a folder that can be written"),
     ],
 )
 def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp_path: Path) -> None:

@@ -74,11 +74,14 @@ def test_a_file_that_the_user_named_is_whole_or_as_it_was(small: Path, tmp_path:
     folder, out = run_on(small), small / "out.json"
     out.write_text("old")
     filling = fill(small)
-    done = inside("export", folder.path, "-o", out, cwd=tmp_path)
+    done = inside("export", folder.path, "-o", out, "--force", cwd=tmp_path)
     assert done.returncode == 255 and done.stderr.startswith(f"icequake: {out}: the disk is full")
     assert out.read_text() == "old" and len(done.stderr.splitlines()) == 1
     filling.unlink()
-    assert inside("export", folder.path, "-o", out, cwd=tmp_path).returncode == 0 and len(out.read_text()) > 1000
+    assert (
+        inside("export", folder.path, "-o", out, "--force", cwd=tmp_path).returncode == 0
+        and len(out.read_text()) > 1000
+    )
     assert inside("export", folder.path, "-o", "/dev/null", cwd=tmp_path).returncode == 0
 
 

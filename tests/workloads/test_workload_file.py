@@ -127,7 +127,7 @@ def test_a_driver_may_be_killed_where_the_tasks_run_in_it() -> None:
         (("length: {ops: 10}\n", ""), 1, "needs length"),
         (("insert: 2", "insrt: 2"), 7, "unknown operation 'insrt' (did you mean insert?); allowed: insert, "),
         (("insert: 2", "insert: lots"), 7, "insert: must be a mapping with the keys weight, keys, tables"),
-        (("insert: 2", "insert: -1"), 7, "weight: must be at least 0, not -1"),
+        (("insert: 2", "insert: -1"), 7, "insert: must be at least 0, not -1"),
         (("insert: 2", "insert: 0\n  insert-select: 0"), 6, None),
         (("weight: 1, keys: own", "weight: 1, keys: mine"), 8, "keys: 'mine' is not allowed; allowed: shared, own"),
         (("weight: 1, keys: own", "tables: [order]"), 8, "tables: unknown table 'order'; allowed: orders"),
