@@ -285,7 +285,7 @@ class Table:
         """Change the metadata.
 
         Raises:
-            Refused: there is no such column, or one already.
+            Refused: there is no such column, or one already; or there is such a tag.
         """
         schemas = self.raw["schemas"]
         fields = next(s["fields"] for s in schemas if s["schema-id"] == self.raw["current-schema-id"])
@@ -296,6 +296,11 @@ class Table:
             self.next_row_id = self.next_row_id or 0
         elif f == "set-property":
             self.raw["properties"] = {**self.raw["properties"], value["property"]: op}
+        elif f == "create-tag":
+            main = self.ancestry()
+            if value["tag"] in self.refs or not main:
+                raise Refused("the tag is there already, or main has no snapshot")
+            self.refs = {**self.refs, value["tag"]: main[min(value["back"], len(main) - 1)]}
         elif (value["column"] in names) == (f == "add-column") or value.get("to") in names:
             raise Refused("the column is there already, or is not")
         else:
