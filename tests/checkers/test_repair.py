@@ -284,7 +284,7 @@ def test_a_lost_operation_of_two_commits_is_not_brought_back_by_one_of_them() ->
     e = a_lost_append()
     log = e.logs["t"]
     lost = next(c for c in log.commits if c.op == "b")
-    twice = replace(log, commits=(*log.commits, replace(lost, snapshot_id=99)))
+    twice = replace(log, commits=(replace(lost, snapshot_id=99), *log.commits))  # the last one is listed
     assert "cherrypick" in said(e, "b") and "cherrypick" not in said(e, "b", twice)
 
 
