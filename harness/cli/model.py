@@ -15,9 +15,9 @@ from harness.cli.options import DEFAULT_STORE, PATH, BadArgument, StoreOption, c
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from checkers.formats.iceberg.model.explore import Bound, Explored, Log
     from checkers.formats.iceberg.model.faults import Faulty, Way, WaySearchResult
     from checkers.formats.iceberg.model.lanes import Found
+    from checkers.formats.iceberg.model.logtree import Bound, Explored, Log
     from workloads.file.modelled import Modelled
 
 
@@ -241,7 +241,7 @@ def _so_far(m: Modelled, states: int, depth: int, seconds: float) -> str:
 
 def _wrong_steps(m: Modelled, faulty: Faulty, found: WaySearchResult) -> list[str]:
     """What of a search step by step is not as the file expects, or did not happen at all."""
-    from checkers.formats.iceberg.model.explore import rules_of
+    from checkers.formats.iceberg.model.logtree import rules_of
 
     after = faulty.catalog.after
     wanted = [] if not m.faults else [f for f in after if faulty.only is None or f in faulty.only]
@@ -261,7 +261,7 @@ def _wrong_steps(m: Modelled, faulty: Faulty, found: WaySearchResult) -> list[st
 
 def bound_of(m: Modelled) -> Bound:
     """What a file asks to be explored."""
-    from checkers.formats.iceberg.model.explore import Bound
+    from checkers.formats.iceberg.model.logtree import Bound
     from workloads.file.modelled import modes_of
 
     return Bound(

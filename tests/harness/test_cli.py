@@ -19,7 +19,7 @@ import typer
 from typer.testing import CliRunner
 
 from checkers.evidence.runfolder import RunFolder
-from checkers.formats.iceberg.model import explore
+from checkers.formats.iceberg.model import search
 from checkers.judge.proof import Proof
 from checkers.selftest import recorded
 from compose.external.external import External
@@ -458,7 +458,7 @@ def test_a_folder_for_scenarios_that_cannot_be_made_is_said_before_the_search(
     folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(explore, "explore", lambda *_: pytest.fail("the search began"))
+    monkeypatch.setattr(search, "search", lambda *_: pytest.fail("the search began"))
     done = inside("model", "undelete", "--scenarios", folder, cwd=tmp_path)
     assert done.returncode == 254 and done.stderr.startswith(
         f"icequake: --scenarios {tmp_path / folder}: {tmp_path / 'file'} is no folder; give a folder that can be written"

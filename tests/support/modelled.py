@@ -16,7 +16,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Capture, RowChange
-from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry
+from checkers.formats.iceberg.model.logtree import Bound, Log, LogEntry
 from checkers.formats.iceberg.model.operations import Work, committed, work
 from checkers.formats.iceberg.model.scenario import argument, kind_of
 from checkers.formats.iceberg.model.table import DataFile, EqualityDeleteFile, PositionDeletes, seeded

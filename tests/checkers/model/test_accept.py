@@ -10,7 +10,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.model.accept import UNEXPLAINED, UNVALIDATED, AcceptedCommits
-from checkers.formats.iceberg.model.explore import Bound, LogEntry, logs
+from checkers.formats.iceberg.model.logtree import Bound, LogEntry, logs
 from checkers.formats.iceberg.model.operations import ModelOperation
 from checkers.judge.check import verdict_of
 from checkers.selftest import recorded, stalescans

@@ -9,8 +9,8 @@ from minicheck import Protocol, check_safety
 
 from checkers.formats.iceberg.model import catalogs
 from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS, Fault
-from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry, logs
 from checkers.formats.iceberg.model.faults import Faulty, ModelState, Repeats, WaySearch, search
+from checkers.formats.iceberg.model.logtree import Bound, Log, LogEntry, logs
 from checkers.formats.iceberg.model.scenario import of_way
 from tests.checkers.model.test_model import ALL, COW, MOR, TWO
 from workloads.file import modelled

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from checkers.conflicts.validations import Rule
-from checkers.formats.iceberg.model.explore import Bound, Log, logs
+from checkers.formats.iceberg.model.logtree import Bound, Log, logs
 from checkers.formats.iceberg.model.properties import DANGLING
 from checkers.formats.iceberg.model.scenario import steps_text
 from checkers.judge.check import verdict_of

@@ -9,9 +9,10 @@ import pytest
 
 from checkers.conflicts.validations import Rule, refusals, spark_rules
 from checkers.formats.iceberg.model.draw import draw
-from checkers.formats.iceberg.model.explore import Bound, Explored, Log, LogEntry, explore, logs, version_after
+from checkers.formats.iceberg.model.logtree import Bound, Explored, Log, LogEntry, logs, version_after
 from checkers.formats.iceberg.model.operations import ModelOperation, Work, attempt, committed, work
 from checkers.formats.iceberg.model.scenario import scenario
+from checkers.formats.iceberg.model.search import search
 from checkers.formats.iceberg.model.table import TableVersion, seeded
 from harness.cli import model as model_cli
 from workloads.file import modelled
@@ -33,14 +34,14 @@ EVERY = Bound(ALL, writes=3, compactions=1, keys=2)
 
 
 def test_two_writers_of_one_row_undelete_it_at_snapshot_isolation_and_not_at_serializable() -> None:
-    lax = explore(Bound(TWO, writes=3, serializable=False))
+    lax = search(Bound(TWO, writes=3, serializable=False))
     assert lax.found == {
         "undelete": (
             LogEntry(ModelOperation("update-register", 0, MOR), 0),
             LogEntry(ModelOperation("delete", 0, MOR), 0),
         )
     }
-    assert explore(Bound(TWO, writes=3)).found == {}
+    assert search(Bound(TWO, writes=3)).found == {}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_two_writers_of_one_row_undelete_it_at_snapshot_isolation_and_not_at_ser
     ],
 )
 def test_what_each_validation_is_for(version: int, without: Rule, shortest: dict[str, int]) -> None:
-    found = explore(replace(EVERY, format_version=version, without=frozenset({without}))).found
+    found = search(replace(EVERY, format_version=version, without=frozenset({without}))).found
     rows = {name: len(log) for name, log in found.items() if name != "dangling-dv"}
     assert rows == shortest, found
 
@@ -85,13 +86,13 @@ def test_what_each_validation_is_for(version: int, without: Rule, shortest: dict
 def test_what_two_validations_are_for_together(
     version: int, first: Rule, second: Rule, shortest: dict[str, int]
 ) -> None:
-    found = explore(replace(EVERY, format_version=version, without=frozenset({first, second}))).found
+    found = search(replace(EVERY, format_version=version, without=frozenset({first, second}))).found
     assert {name: len(log) for name, log in found.items() if name != "dangling-dv"} == shortest
 
 
 def test_every_validation_of_a_whole_exploration_fires() -> None:
     for version in (2, 3):
-        found = explore(replace(EVERY, format_version=version))
+        found = search(replace(EVERY, format_version=version))
         assert {*found.fired} == {
             "added data",
             "replaced files",
@@ -106,16 +107,16 @@ def test_every_validation_of_a_whole_exploration_fires() -> None:
 
 
 def test_a_vector_beside_a_delete_of_its_partition_dangles_and_harms_no_row() -> None:
-    assert {*explore(replace(EVERY, format_version=3)).found} == {"dangling-dv"}
+    assert {*search(replace(EVERY, format_version=3)).found} == {"dangling-dv"}
 
 
 def test_two_deletes_that_scanned_a_row_before_another_took_its_place_can_both_come_first() -> None:
     bound = Bound((("insert", ""), ("delete", MOR)), writes=4, serializable=False)
-    assert explore(bound).found == {}
+    assert search(bound).found == {}
 
 
 def by_writers(bound: Bound, writers: int) -> set[Log]:
-    """The logs that so many writers can make, step by step: scan, refresh and validate, compare and swap. Shares no search with ``explore``."""
+    """The logs that so many writers can make, step by step: scan, refresh and validate, compare and swap. Shares no search with ``search``."""
     start = (tuple[LogEntry, ...](), tuple[tuple[ModelOperation, int, int | None], ...]())
     seen, todo, found = {start}, [start], set[Log]()
     while todo:
@@ -252,7 +253,7 @@ def test_a_wrong_file_names_the_line_and_the_remedy(text: str, says: str) -> Non
 
 def test_a_merge_with_only_an_insert_duplicates_a_key_under_serializable_isolation() -> None:
     """And the shortest way of each mix is found, but no mix of which a part breaks the promise, too."""
-    found = explore(Bound((("delete", MOR), ("merge-insert", ""), ("insert", ""), ("overwrite-where", "")), writes=4))
+    found = search(Bound((("delete", MOR), ("merge-insert", ""), ("insert", ""), ("overwrite-where", "")), writes=4))
     mixes = {tuple(e.operation.kind for e in log) for _, log in found.each()}
     assert mixes == {
         ("delete", "merge-insert", "merge-insert"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.formats.iceberg.model.explore import Bound
+from checkers.formats.iceberg.model.logtree import Bound
 from checkers.formats.iceberg.model.search import SearchProgress, search
 from tests.checkers.model.test_model import EVERY
 from tests.checkers.model.test_upkeep import PARTITIONED

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from checkers.conflicts.validations import LACKING, METADATA_MESSAGES, Compares, Rule, lacking
-from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry
+from checkers.formats.iceberg.model.logtree import Bound, Log, LogEntry
 from checkers.formats.iceberg.model.operations import ModelOperation
 from checkers.formats.iceberg.model.scenario import scenario, steps_text
 from checkers.formats.iceberg.model.search import rules_of, search, table_after

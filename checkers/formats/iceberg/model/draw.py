@@ -11,7 +11,7 @@ from random import Random
 from checkers.conflicts.validations import OVERWRITING, KeyBounds, refusals
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.model import properties
-from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry
+from checkers.formats.iceberg.model.logtree import Bound, Log, LogEntry
 from checkers.formats.iceberg.model.operations import ModelOperation, Work, attempt, committed, work
 from checkers.formats.iceberg.model.table import TableVersion, seeded
 from workloads.engines.engine import Rule

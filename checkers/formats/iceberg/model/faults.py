@@ -28,7 +28,7 @@ from typing import Literal, NamedTuple
 from checkers.conflicts.validations import FileEffect, KeyBounds, refusals
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.model.catalogs import Fault, ModelCatalog
-from checkers.formats.iceberg.model.explore import Bound
+from checkers.formats.iceberg.model.logtree import Bound
 from checkers.formats.iceberg.model.operations import ModelOperation, Work, attempt, committed, work
 from checkers.formats.iceberg.model.table import TableVersion, seeded
 from workloads.engines.engine import Rule

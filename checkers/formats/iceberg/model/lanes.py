@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.history import Event, History
-from checkers.formats.iceberg.model.explore import Log
 from checkers.formats.iceberg.model.faults import BY_CATALOG, Way
+from checkers.formats.iceberg.model.logtree import Log
 from checkers.formats.iceberg.model.operations import ModelOperation
 from checkers.formats.iceberg.model.scenario import steps_text
 from checkers.verdict import Anomaly, Verdict

@@ -13,8 +13,8 @@ import yaml
 
 from checkers.conflicts.validations import MESSAGES, VALIDATED
 from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS, Fault
-from checkers.formats.iceberg.model.explore import Bound, Log, LogEntry
 from checkers.formats.iceberg.model.faults import BY_CATALOG, MISSING, Faulty, Way
+from checkers.formats.iceberg.model.logtree import Bound, Log, LogEntry
 from checkers.formats.iceberg.model.operations import ModelOperation
 from checkers.formats.iceberg.model.table import TableVersion
 from workloads.engines.engine import Rule

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 
-from checkers.formats.iceberg.model import explore as plain
-from checkers.formats.iceberg.model import upkeep
-from checkers.formats.iceberg.model.explore import Bound, Explored, Log
+from checkers.formats.iceberg.model import logtree, upkeep
+from checkers.formats.iceberg.model.logtree import Bound, Explored, Log
 from checkers.formats.iceberg.model.table import TableVersion
 from workloads.engines.engine import Rule
 
@@ -76,13 +75,13 @@ def search(bound: Bound, processes: int = 1, tell: Tell = lambda progress: None)
         out.seconds = time.process_time() - cpu
         return out
     top = list(logs(bound, out, deepest=SPLIT))
-    prefixes = [log for log, name in top if len(log) == SPLIT and plain.goes_on(name)]
+    prefixes = [log for log, name in top if len(log) == SPLIT and logtree.goes_on(name)]
     with ProcessPoolExecutor(processes, get_context("fork")) as pool:
         parts = pool.map(partial(_part, bound), prefixes)
         done = 0
         for log, name in top:
             out.count(log, name)
-            if len(log) == SPLIT and plain.goes_on(name):
+            if len(log) == SPLIT and logtree.goes_on(name):
                 out.merge(next(parts))
                 done += 1
                 tell(SearchProgress(out.logs, time.monotonic() - began, longest, (done, len(prefixes))))
@@ -101,15 +100,15 @@ def _part(bound: Bound, prefix: Log) -> Explored:
 
 def logs(bound: Bound, out: Explored, prefix: Log = (), deepest: int | None = None) -> Iterator[tuple[Log, str | None]]:
     """The logs within the bound that go on from a prefix, each with the promise that its last entry breaks."""
-    tree = upkeep.upkeep_logs if bound.upkeep else plain.logs
+    tree = upkeep.upkeep_logs if bound.upkeep else logtree.logs
     return tree(bound, out, prefix, deepest)
 
 
 def rules_of(bound: Bound) -> set[Rule]:
     """The validations that some operation within the bound meets."""
-    return upkeep.rules_with_upkeep(bound) if bound.upkeep else plain.rules_of(bound)
+    return upkeep.rules_with_upkeep(bound) if bound.upkeep else logtree.rules_of(bound)
 
 
 def table_after(bound: Bound, log: Log) -> TableVersion | None:
     """Main's table at the end of a log; None: there is no main any more."""
-    return upkeep.table_after(bound, log) if bound.upkeep else plain.version_after(bound, log)
+    return upkeep.table_after(bound, log) if bound.upkeep else logtree.version_after(bound, log)

@@ -38,7 +38,7 @@ from checkers.conflicts.validations import (
 )
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.model import properties
-from checkers.formats.iceberg.model.explore import Bound, Explored, Log, LogEntry, goes_on
+from checkers.formats.iceberg.model.logtree import Bound, Explored, Log, LogEntry, goes_on
 from checkers.formats.iceberg.model.operations import ModelOperation, Work, attempt, committed, rules_of_kind, work
 from checkers.formats.iceberg.model.table import TableVersion, seeded
 from workloads.engines.engine import Rule
@@ -489,7 +489,7 @@ def _start(bound: Bound, log: Log = (), deepest: int | None = None) -> UpkeepBra
 def upkeep_logs(
     bound: Bound, out: Explored | None = None, prefix: Log = (), deepest: int | None = None
 ) -> Iterator[tuple[Log, str | None]]:
-    """All logs within the bound that go on from a prefix, as ``checkers.formats.iceberg.model.explore.logs`` has them."""
+    """All logs within the bound that go on from a prefix, as ``checkers.formats.iceberg.model.logtree.logs`` has them."""
     branch = _start(bound, prefix, deepest)
     branch.out = out or branch.out
     compactions = sum(e.operation.kind in REWRITE_KINDS for e in prefix)

@@ -1,4 +1,4 @@
-"""The search: all logs of commits that the rules allow, for any number of writers.
+"""The tree of logs: all logs of commits that the rules allow, for any number of writers.
 
 The state is the log itself: which operations committed, in which order, and what each had scanned. Where the catalog compares before it swaps
 the pointer, no reply is lost, and a client retries until it is refused, an attempt from refresh to swap is one step: a swap that succeeds saw
@@ -12,7 +12,6 @@ holds for two keys; with three, a file's bounds tell the middle one.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -139,16 +138,6 @@ class Explored:
             (name, log) for name, mix, log in mixes if not any(name == other and part < mix for other, part, _ in mixes)
         ]
         return sorted(least, key=lambda x: (x[0], len(x[1])))
-
-
-def explore(bound: Bound) -> Explored:
-    """Search all logs within the bound. A log is not continued after wrong rows: what follows has the same cause."""
-    out = Explored()
-    began = time.process_time()
-    for log, name in logs(bound, out):
-        out.count(log, name)
-    out.seconds = time.process_time() - began
-    return out
 
 
 def goes_on(name: str | None) -> bool:
