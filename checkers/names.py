@@ -123,7 +123,10 @@ _LOG = "Report it to the maker of the engine that wrote the versions, and let an
 _LOG_STORE = "Use a log store that lets one writer make a version (docs/formats.md), for every client of the table."
 _REPAIRS: Mapping[str, str] = {
     _REBUILD: "Rewrite the rows that are wrong, which the card names; keep the old snapshots and metadata files until that is done.",
-    _FILES: "Restore the file if the store keeps versions; else remove its entry.",
+    _FILES: (
+        "If you have a backup (a store that keeps versions is one), restore the file; if you have none, go back to the last state all of whose "
+        "files are there."
+    ),
     _METADATA: "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them.",
     _FORMAT: (
         "Copy {tables} with an engine that follows the specification: make a table of the same schema, partitions and properties, "

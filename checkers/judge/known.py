@@ -170,6 +170,13 @@ def known_defects(
     return () if unexplained else tuple(chosen.values())[:MOST_SCENARIOS]
 
 
+def remedy_of_scenario(ran: RunFacts | None, found: Iterable[Anomaly]) -> str:
+    """The remedy of the scenario of the library that a run is, if it shows an anomaly of ``found``; else empty."""
+    s = _library(LIBRARY).get(ran.workload) if ran is not None else None
+    shown = s is not None and any(e.named(a) for e in entries_of(*(s.get("anomalies") or ())) for a in found)
+    return str(s.get("remedy", "")) if s is not None and shown else ""
+
+
 def _causes(found: Sequence[Anomaly]) -> list[Anomaly]:
     """The anomalies that a defect has to explain: without what follows from others of them, if there are others."""
     names = {a.name for a in found}

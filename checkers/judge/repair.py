@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import groupby
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tableformat import format_of
@@ -27,7 +28,8 @@ class Repair(IntEnum):
 
     Nobody may write meanwhile, nor make the harm again. A table's rows can be mended only where somebody can read it; a commit is brought back
     before statements run that build on it; rows that should not be there go before statements write them again; and what else is wrong is
-    rewritten with the right rows. What going back loses is done again in the order of its commits (``REDO``), the rest in that of the history.
+    rewritten with the right rows. What going back loses is done again in the order of its commits (``REDO``), before all of that; the rest in
+    the order of the history.
     """
 
     STOP, RESTORE, SET_BACK, MOVE, BRING_BACK, REMOVE, LEAVE, REDO, RUN_AGAIN, REWRITE = range(10)
@@ -45,6 +47,7 @@ class RepairStep:
         keys: rows, each with its table (empty: nobody knows it) and id.
         tables: names of the tables.
         notes: what to know before of each operation: its id, a colon, and a sentence.
+        back: only who has no backup of the files does it, and goes back to an older state of the table (:func:`branches`).
     """
 
     text: str
@@ -53,6 +56,7 @@ class RepairStep:
     keys: tuple[tuple[str, int], ...] = ()
     tables: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    back: bool = False
 
     def words(self, card: str = THIS_CARD) -> str:
         """What to do, with the notes."""
@@ -97,7 +101,7 @@ def merged(steps: Iterable[RepairStep], order: Mapping[str, int] | None = None) 
         order: operation → its place in the history, or when it began; None: the operations stay as they are.
     """
     found: dict[str, list[RepairStep]] = {}
-    for s in sorted(steps, key=lambda s: s.does):
+    for s in sorted(steps, key=lambda s: (s.does > Repair.RESTORE and not s.back, s.does)):
         found.setdefault(s.text, []).append(s)
     return [_together(these, order or {}) for these in found.values()]
 
@@ -116,9 +120,26 @@ def _together(these: Sequence[RepairStep], order: Mapping[str, int]) -> RepairSt
     )
 
 
+NO_BACKUP = "If you have none:"
+"""Before the steps of who goes back, behind that of who has a backup."""
+
+
+def branches(steps: Sequence[RepairStep]) -> Iterator[tuple[str, Sequence[RepairStep]]]:
+    """The steps, each alone but those of who goes back because there is no backup: they stand together, behind :data:`NO_BACKUP`."""
+    before: RepairStep | None = None
+    for back, these in groupby(steps, key=lambda s: s.back):
+        found = [*these]
+        if back and before is not None and before.does is Repair.RESTORE:
+            yield NO_BACKUP, found
+        else:
+            yield from (("", [s]) for s in found)
+        before = found[-1]
+
+
 def repair_words(steps: Iterable[RepairStep], card: str = THIS_CARD) -> str:
     """What to do, the steps behind each other; empty for none."""
-    return " ".join(s.words(card) for s in steps)
+    said = ((lead, " ".join(s.words(card) for s in these)) for lead, these in branches([*steps]))
+    return " ".join(f"{lead} {text}".lstrip() for lead, text in said)
 
 
 def repair(
@@ -131,6 +152,7 @@ def repair(
     unreadable: bool,
     engine: str = "",
     keys_of: Mapping[str, Sequence[int]] | None = None,
+    repeats: Sequence[str] = (),
 ) -> list[RepairStep]:
     """What to do now; nothing if the evidence does not say.
 
@@ -141,13 +163,26 @@ def repair(
         keys_of: operation → those that are its own; None: all are.
         unreadable: nobody can read the table any more.
         engine: that did it; empty for none.
+        repeats: files that repeat a table's log and say something else (:data:`REPEATS`).
     """
     steps = [*_steps(name, log, operations, ops, keys, unreadable=unreadable, engine=engine, keys_of=keys_of)]
+    if repeats and log is not None and log.metadata and log.metadata[0].n == 0:
+        steps = [] if name in REPEATS else steps
+        text = _REPEATED + (_LAST if any(".checkpoint" in f for f in repeats) else "")
+        files = explain.listing([f"`{f}`" for f in repeats], _MOST)
+        steps.append(RepairStep(text.replace("{files}", files), tables=(log.table,)))
     if any(s.does is not Repair.LEAVE for s in steps):
         steps.insert(0, RepairStep(_STOP, Repair.STOP, tables=(log.table,) if log is not None else ()))
     return steps
 
 
+REPEATS = frozenset({"checkpoint-unlike", "compacted-unlike", "checksum-unlike"})
+"""Anomalies of files that repeat what the versions of a table say; their own files are those."""
+_REPEATED = (
+    "Remove {files} from the log of {tables}: what such a file repeats is not what the versions say, and they are all there to be read "
+    "without it."
+)
+_LAST = " If `_last_checkpoint` names it, remove that, too."
 _STOP = (
     "Stop the writers of {tables}, and the maintenance, which could remove files that are needed here, until all is done and it cannot happen "
     "again (see “avoid it”)."
@@ -197,8 +232,8 @@ def _steps(
 
 
 _RESTORE = (
-    "If the store keeps versions, restore the files whose names are on {card}: then leave out all that is about going back; what was reported "
-    "as failed is in the table."
+    "If you have a backup (a store that keeps versions is one): restore the files whose names are on {card}, and do not go back. What was "
+    "reported as failed is in the table then: do not run it again."
 )
 _OF_REFS = (
     "Main of {tables} can be read; {refs} (branches or tags) and time travel need the files that are gone, whose names are on {card}. Restore "
@@ -239,9 +274,9 @@ def _set_back(log: TableLog, operations: Mapping[str, Operation]) -> Iterator[Re
     rows = _rows(log, c)
     has = f", which has {explain.count(rows, 'row')}" if rows is not None else ""
     state = f"the last readable state of {log.table}, snapshot {c.snapshot_id} ({c.label}{has})"
-    yield RepairStep(f"Go back to {state}: {of.set_back(c, m, log.identifier)}.", Repair.SET_BACK)
+    yield RepairStep(f"Go back to {state}: {of.set_back(c, m, log.identifier)}.", Repair.SET_BACK, back=True)
     if of.set_back_note:
-        yield RepairStep(of.set_back_note, Repair.MOVE, tables=(log.table,))
+        yield RepairStep(of.set_back_note, Repair.MOVE, tables=(log.table,), back=True)
     since = [*_since(log, c)]
     began = operations[c.op].start if c.op is not None and c.op in operations else 0
     altered = [
@@ -254,14 +289,14 @@ def _set_back(log: TableLog, operations: Mapping[str, Operation]) -> Iterator[Re
     kept = tuple(op for op in ops if op in operations and operations[op].type == "ok")
     others = tuple(op for op in ops if op not in kept)
     if altered:
-        yield RepairStep(_ALTERED, Repair.REDO, tuple(altered), tables=(log.table,))
+        yield RepairStep(_ALTERED, Repair.REDO, tuple(altered), tables=(log.table,), back=True)
     if kept:
-        yield RepairStep(_KEPT, Repair.REDO, kept, tables=(log.table,))
+        yield RepairStep(_KEPT, Repair.REDO, kept, tables=(log.table,), back=True)
     if unnamed := sum(x.op is None for x in since):
-        yield RepairStep(f"{_UNNAMED} ({log.table}: {explain.count(unnamed, 'commit')}).", Repair.REDO)
+        yield RepairStep(f"{_UNNAMED} ({log.table}: {explain.count(unnamed, 'commit')}).", Repair.REDO, back=True)
     if others:
         none_lost = "" if kept or altered or unnamed else _NONE_KEPT
-        yield RepairStep(none_lost + _OTHERS, Repair.REDO, others, tables=(log.table,))
+        yield RepairStep(none_lost + _OTHERS, Repair.REDO, others, tables=(log.table,), back=True)
 
 
 _ALTERED = "Look whether {tables} still has what {ops} changed in its schema or settings; {statements} on {card}."
@@ -332,7 +367,7 @@ def _again(
             text = f"The files of {op} are all there: {back}."
             yield RepairStep(text, Repair.BRING_BACK, (op,), notes=(look,) if look else ())
         elif op in back_to:
-            yield RepairStep(_BACK_AGAIN, Repair.LEAVE, (op,))
+            yield RepairStep(_BACK_AGAIN, Repair.LEAVE, (op,), back=True)
         elif o is not None and o.f in KINDS and KINDS[o.f].sets_back:
             yield RepairStep(_SET_BACK_AGAIN, Repair.LEAVE, (op,))
         elif o is not None and o.f in KINDS:
@@ -350,7 +385,7 @@ def _there_after_going_back(log: TableLog | None) -> set[str | None]:
     return {x.op for x in _ancestry(log, found[0].snapshot_id).values()}
 
 
-_BACK_AGAIN = "{ops}, which was lost, is in the state to which you go back: do not run {it} again if you do."
+_BACK_AGAIN = "{ops}, which {was} lost, {is} in the state to which you go back: run {it} again only if you restored the files instead."
 _RUN_AGAIN = (
     "Run {ops} again{order}: {statements} on {card}, and none of {its} effects is there. "
     "Leave out what others have written since and is to stay."

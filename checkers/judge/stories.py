@@ -25,8 +25,8 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
 from checkers.judge.culprits import NOBODY, SERVER, DoneBy, done_by
-from checkers.judge.known import KnownDefect, RunFacts, known_defects
-from checkers.judge.repair import RepairStep, repair, repair_words
+from checkers.judge.known import KnownDefect, RunFacts, known_defects, remedy_of_scenario
+from checkers.judge.repair import REPEATS, RepairStep, repair, repair_words
 from checkers.names import GUARD, REPLY, Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
@@ -94,8 +94,8 @@ class Story:
         known: the defects that they look like.
         instead: of each lost commit its operation, and the one whose commit took its place.
         repairs: what to do now with the table, as far as the evidence says (:mod:`checkers.judge.repair`).
-        remedy: what to do that it does not happen again: that of the known defects, else what the name says, unless the run shows that it
-            would not have helped.
+        remedy: what to do that it does not happen again: that of the scenario that the run is, or of the known defects, else what the name
+            says, unless the run shows that it would not have helped.
     """
 
     table: str | None
@@ -402,15 +402,16 @@ class _Teller:
             tuple(steps),
             places,
             known,
-            self._remedy(name, known, lead, done, of),
+            remedy_of_scenario(self.ran, group) or self._remedy(name, known, lead, done, of),
             instead,
-            self._repair(name, lead, facts, table, keys, end, done.who if done.engine else ""),
+            self._repair(name, group, lead, facts, table, keys, end, done.who if done.engine else ""),
             done.how,
         )
 
     def _repair(
         self,
         name: str,
+        group: Sequence[Anomaly],
         lead: Sequence[Anomaly],
         facts: Facts,
         table: str | None,
@@ -427,7 +428,11 @@ class _Teller:
         for a in lead:
             for op in facts.lost(a) or {facts.victim(a)}:
                 own[op or ""] = tuple(dict.fromkeys((*own.get(op or "", ()), *a.keys)))
-        return tuple(repair(of, log, self.operations, ops, keys, unreadable=end is not None, engine=by, keys_of=own))
+        repeats = sorted({f for a in group if a.name in REPEATS for f in a.files})
+        gone = end is not None
+        return tuple(
+            repair(of, log, self.operations, ops, keys, unreadable=gone, engine=by, keys_of=own, repeats=repeats)
+        )
 
     def _most(self, name: str, found: Sequence[Anomaly], *, lead: bool) -> int:
         """How often a headline counts the anomalies of a name; ``lead``: the story is named after them, so they count whoever says them."""

@@ -15,7 +15,7 @@ from reports.drawing import words
 from reports.drawing.page import Block, Pairs, Text, in_numbers, joined, link, outside, tag
 from reports.run import bands, cards, faulted, stories_view
 from reports.run.card import CardSubject
-from reports.run.repairs import repair_step, with_code
+from reports.run.repairs import repair_steps, with_code
 from reports.run.stored import Stored
 from reports.run.stories_view import KnownLine, StoryView
 from workloads.operations.kinds import KINDS
@@ -278,13 +278,10 @@ def recipe(run: Stored, every: Sequence[RunAnswer]) -> list[str]:
             told_on.setdefault(s.text, []).extend([place] if place is not None else [])
     steps = repair.merged((s for a in every for story in a.stories for s in story.repairs), order)
     blamed = explain.listing(dict.fromkeys(s.who for a in every for s in a.stories if _wrote_wrong(s)))
-    said = []
-    for step in steps[:MOST_STEPS]:
-        where = _told_on(told_on[step.text]) or "this page"
-        if blamed and step.does is repair.Repair.RUN_AGAIN:
-            step = replace(step, text=f"{step.text} Let another engine than {blamed} do that.")
-        said.append(repair_step(step, where))
+    by = f" Let another engine than {blamed} do that." if blamed else ""
     more = len(steps) - MOST_STEPS
+    few = [replace(s, text=s.text + by) if s.does is repair.Repair.RUN_AGAIN else s for s in steps[:MOST_STEPS]]
+    said = repair_steps(few, lambda s: _told_on(told_on[s.text.removesuffix(by)]) or "this page")
     return said + ([f"and {words.plural(more, 'more step')}, on the cards"] if more > 0 else [])
 
 

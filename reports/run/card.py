@@ -38,7 +38,7 @@ from reports.drawing.svg import element
 from reports.run import faulted, operations, picture, statements, stories_view, values
 from reports.run.bands import Band
 from reports.run.operations import Shown, shortened, snapshot
-from reports.run.repairs import repair_step, with_code
+from reports.run.repairs import repair_steps, with_code
 from reports.run.stories_view import StoryView
 
 FULL_CARDS = 10
@@ -172,7 +172,7 @@ def _answer(found: CardSubject, involved: Sequence[Operation], means: Meaning | 
     )
     pairs = [
         ("who did it", who),
-        ("do now", in_numbers([repair_step(s) for s in story.repairs] if story is not None else [])),
+        ("do now", in_numbers(repair_steps(story.repairs) if story is not None else [])),
         ("avoid it", with_code(_remedy(story, means))),
     ]
     return [(name, said) for name, said in pairs if said]

@@ -94,6 +94,7 @@ def _repair_step(r: Mapping[str, Any]) -> RepairStep:
         tuple((str(k[0]), k[1]) for k in (keys if isinstance(keys, list) else ()) if _is_place(k)),
         strings(r.get("tables")),
         strings(r.get("notes")),
+        r.get("back") is True,
     )
 
 

@@ -182,11 +182,9 @@ def _known(k: KnownDefect) -> KnownLine:
 
 def blocks(run: Stored) -> list[Block]:
     """What a scenario is about, and what each engine did: for the page's first screen."""
-    avoided = any(s.remedy for s in run.told.stories)  # the answer says it
+    told = any(s.remedy for s in run.told.stories)  # the answer says where it is discussed
     facts = [
-        (name, outside(text, href))
-        for name, text, href in scenario_facts(run)
-        if not (avoided and name in ("remedy", "discussion"))
+        (name, outside(text, href)) for name, text, href in scenario_facts(run) if not (told and name == "discussion")
     ]
     out: list[Block] = [Pairs(facts, "about")] if facts else []
     rows = by_engine(run)
@@ -259,8 +257,8 @@ def scenario_facts(run: Stored) -> list[tuple[str, str, str | None]]:
     out += [("this release", ", ".join(ran), None)] if ran else []
     if isinstance(told.get("link"), str):
         out += [("discussion", words.link_label(told["link"]), words.safe(told["link"]))]
-    without = "none known" if told.get("anomalies") else "none needed"
-    out += [("remedy", str(told.get("remedy") or without), None)]
+    if not any(s.remedy for s in run.told.stories):  # else they say it
+        out += [("remedy", str(told.get("remedy") or ("none known" if told.get("anomalies") else "none needed")), None)]
     return [(name, words.shorten(text, 400), href) for name, text, href in out]
 
 

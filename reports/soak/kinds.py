@@ -34,7 +34,7 @@ from reports.drawing.page import (
     tag,
 )
 from reports.reproduction.exportable import form_of
-from reports.run.repairs import repair_step
+from reports.run.repairs import repair_steps
 from reports.soak import places
 from reports.soak import words as soakwords
 from reports.soak.words import CLASSES
@@ -286,7 +286,7 @@ def do_now(night: Night, found: Recipe) -> str:
 def _in_run(night: Night, line: NightRun, h: Happened, steps: Sequence[RepairStep]) -> str:
     card = card_of(night, line, h)
     if steps:
-        done = in_numbers([repair_step(s, "the run's card") for s in steps])
+        done = in_numbers(repair_steps(steps, lambda _: "the run's card"))
         return done if card is None else joined((done, " ", link("Open the run's card", card), "."))
     if card is None:
         return ""

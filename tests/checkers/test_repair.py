@@ -9,7 +9,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, TableLog
 from checkers.formats.delta.tableformat import Delta
 from checkers.judge.check import check
-from checkers.judge.repair import Repair, RepairStep, last_readable, merged, repair, repair_words
+from checkers.judge.repair import NO_BACKUP, Repair, RepairStep, branches, last_readable, merged, repair, repair_words
 from checkers.judge.stories import tell
 from tests.checkers.test_commits import lost_by_a_commit_on_an_older_base, never_committed
 from tests.support.unreadable import broken
@@ -105,9 +105,9 @@ def test_an_unreadable_table_is_set_back_to_the_last_state_whose_files_are_there
     rows = sum(len(x.added or ()) - len(x.removed or ()) for x in log.main() if x.snapshot_id != b.commit.snapshot_id)
     assert story.repair == (
         f"Stop the writers of {b.table}, and the maintenance, which could remove files that are needed here, until all is done and it "
-        "cannot happen again (see “avoid it”). If the store keeps versions, restore the files whose names are on this card: then leave out all "
-        "that is about going back; what was reported as failed is in the table. "
-        f"Go back to the last readable state of {b.table}, snapshot {c.snapshot_id} ({c.label}, which has {rows} rows): "
+        "cannot happen again (see “avoid it”). If you have a backup (a store that keeps versions is one): restore the files whose names are on "
+        "this card, and do not go back. What was reported as failed is in the table then: do not run it again. "
+        f"If you have none: Go back to the last readable state of {b.table}, snapshot {c.snapshot_id} ({c.label}, which has {rows} rows): "
         f"`CALL {catalog}.system.register_table('{name}_saved', '{m.location}')`. "
         f"Point the writers and readers of {b.table} to what you registered. Both names have the "
         "same files: run no expiry or orphan removal until the old one is dropped, without PURGE; then rename the new one if the catalog can. "
@@ -186,6 +186,36 @@ def test_steps_mend_a_table_before_its_rows_and_remove_rows_before_statements_ru
     assert said == ["Go back.", "Delete them (t: ids 1, 2; u: id 1).", "Run a.", "Copy t, u."]
 
 
+def test_who_has_no_backup_goes_back_and_does_again_what_that_loses_before_all_else() -> None:
+    back, redo = RepairStep("Go back.", Repair.SET_BACK, back=True), RepairStep("Redo.", Repair.REDO, back=True)
+    rows, restore = RepairStep("Delete them.", Repair.REMOVE), RepairStep("Restore.", Repair.RESTORE)
+    steps = merged([redo, rows, restore, back])
+    assert [(lead, [s.text for s in these]) for lead, these in branches(steps)] == [
+        ("", ["Restore."]),
+        (NO_BACKUP, ["Go back.", "Redo."]),
+        ("", ["Delete them."]),
+    ]
+    assert repair_words(steps) == "Restore. If you have none: Go back. Redo. Delete them."
+    assert repair_words([redo]) == "Redo.", "nothing stands before it that one may have"
+
+
+def test_a_file_that_repeats_the_log_and_says_something_else_is_removed_if_the_log_is_whole() -> None:
+    e = lost_by_a_commit_on_an_older_base()
+    first, *later = e.logs["t"].metadata
+    whole = replace(e.logs["t"], metadata=(replace(first, n=0), *later))
+
+    def of(name: str, *files: str, log: TableLog = whole) -> list[str]:
+        return [s.words() for s in repair(name, log, {}, [], (), unreadable=False, repeats=files)][1:]
+
+    (checksum,) = of("checksum-unlike", "2.crc")
+    assert checksum.startswith("Remove `2.crc` from the log of t: ") and "_last_checkpoint" not in checksum
+    assert of("checksum-unlike", "2.checkpoint.parquet")[0].endswith(
+        "If `_last_checkpoint` names it, remove that, too."
+    )
+    assert of("lost-commit") == []
+    assert "Remove" not in str(of("checksum-unlike", "2.crc", log=replace(whole, metadata=tuple(later))))
+
+
 def test_a_file_that_only_older_snapshots_need_is_no_reason_to_go_back() -> None:
     """A table that can be read was to be set back to the version that it had."""
     e = lost_by_a_commit_on_an_older_base()
@@ -220,8 +250,8 @@ def test_a_commit_of_the_state_to_which_one_goes_back_is_not_run_again() -> None
     gone = replace(log, missing_files=(MissingFile("x", tuple(c.snapshot_id for c in log.commits if c is not lost)),))
     found = last_readable(gone)
     assert found is not None and found[0].op == "b"
-    assert (
-        said(e, "b", gone) == "b, which was lost, is in the state to which you go back: do not run it again if you do."
+    assert said(e, "b", gone) == (
+        "b, which was lost, is in the state to which you go back: run it again only if you restored the files instead."
     )
 
 

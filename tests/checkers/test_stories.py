@@ -30,6 +30,7 @@ from compose.endpoints import Endpoints
 from reports.run.results import told_from_json
 from tests.support.unreadable import broken
 from workloads.file import suite as suites
+from workloads.file.scenario import LIBRARY, load
 from workloads.operations.kinds import KINDS
 
 JDBC = RunFacts("mine", "jdbc", "1.12.0")
@@ -163,6 +164,14 @@ def test_a_defect_is_named_for_operations_of_its_engine_alone() -> None:
         for x in e.history.events
     )
     assert known_defects(ran, found, replace(e, history=replace(e.history, events=events))) == ()
+
+
+def test_a_scenario_and_the_stories_that_it_expects_have_one_remedy() -> None:
+    told = check(with_fault(broken().evidence, "drop-reply"), ran=RunFacts("jdbc-unreadable", "jdbc", "1.12.0")).told
+    remedy = load(LIBRARY / "jdbc-unreadable.yaml").remedy
+    assert remedy and {s.remedy for s in told.stories if s.name in ("false-failure", "missing-file")} == {remedy}
+    other = check(with_fault(broken().evidence, "drop-reply"), ran=RunFacts("undelete", "jdbc", "1.12.0")).told
+    assert remedy not in {s.remedy for s in other.stories}
 
 
 def test_a_story_that_no_defect_explains_whole_is_not_known() -> None:

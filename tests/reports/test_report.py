@@ -1186,6 +1186,13 @@ def test_what_to_do_is_an_ordered_list_for_all_tables(run: Path) -> None:
     assert "<ol><li>Stop orders, people.</li><li>Set orders back.</li><li>Set people back.</li></ol>" in top
 
 
+def test_who_has_no_backup_reads_the_steps_of_going_back_below_that(run: Path) -> None:
+    back = [RepairStep("Go back.", Repair.SET_BACK, back=True), RepairStep("Move.", Repair.MOVE, back=True)]
+    top = first_screen(run, replace(lost(0, "orders"), repairs=(RepairStep("Restore.", Repair.RESTORE), *back)))
+    branch = '<li>If you have none:<ol type="a"><li>Go back.</li><li>Move.</li></ol></li>'
+    assert f"<ol><li>Restore.</li>{branch}</ol>" in top
+
+
 def test_an_engine_that_wrote_wrong_rows_does_not_run_statements_again(run: Path) -> None:
     bad = replace(lost(1), name="resurrected-row", who="DuckDB", engine="duckdb", headline="h")
     server = replace(again(0, "orders"), who="the catalog server", engine="")
