@@ -12,7 +12,7 @@ from bench import columns as made
 from checkers.columns import dataset
 from harness.run import cluster, many
 from harness.run.cluster import Cluster, MasterError, SparkError, grouped, reason
-from tests.checkers.test_check import SPECS, stored
+from tests.checkers.judge.test_check import SPECS, stored
 from tests.support.runs import inside
 from tests.support.simulator import Defects, simulate
 

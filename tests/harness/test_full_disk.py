@@ -30,8 +30,8 @@ from harness.run import disk
 from harness.run.errors import RunError
 from nemesis.proxy.board import Board
 from reports.serve.server import StoreServer
-from tests.checkers.test_check import stored
-from tests.checkers.test_dataset import SPECS
+from tests.checkers.columns.test_dataset import SPECS
+from tests.checkers.judge.test_check import stored
 from tests.harness.test_stop_when import executed
 from tests.support.files import disk_of, files_of_at_most, fill
 from tests.support.lakes import copied

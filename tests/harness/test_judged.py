@@ -17,8 +17,8 @@ from harness.cli.publish import publish
 from harness.run import judged as judging
 from harness.run.judged import judge_run, results_of
 from reports.run import junit, page, stored, summary
-from tests.checkers.test_check import SPECS
-from tests.checkers.test_check import stored as stored_run
+from tests.checkers.judge.test_check import SPECS
+from tests.checkers.judge.test_check import stored as stored_run
 from tests.support.simulator import Defects, simulate
 
 

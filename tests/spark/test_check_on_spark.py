@@ -23,8 +23,8 @@ from checkers.judge.runfolder import load_evidence, load_promises, load_ran
 from checkers.timeline.timelines import timelines
 from compose.install.installation import Installation
 from harness.run.many import one_by_one, runs_below
-from tests.checkers.test_check import stored
-from tests.checkers.test_dataset import SPECS
+from tests.checkers.columns.test_dataset import SPECS
+from tests.checkers.judge.test_check import stored
 from tests.support.bugs import broken_runs
 from tests.support.runs import environment
 from tests.support.simulator import Defects, simulate

@@ -11,7 +11,7 @@ from checkers.evidence.tablelog import TableLogError
 from checkers.judge.runfolder import load_evidence
 from checkers.selftest import PLANT_TABLES, recorded
 from checkers.selftest.world import World
-from tests.checkers.test_check import stored
+from tests.checkers.judge.test_check import stored
 
 
 def broken_runs(folder: Path, *, each: int = 1) -> Iterator[tuple[Path, Evidence]]:
