@@ -141,3 +141,9 @@ def test_a_file_name_stands_in_three_folders_at_most() -> None:
     roles = {"__init__.py", "page.py", "checker.py"}
     paths = [p for folder in FOLDERS for p in (ROOT / folder).rglob("*.py") if p.name not in roles]
     assert {name: n for name, n in Counter(p.name for p in paths).items() if n > 3} == {}
+
+
+def test_the_folders_of_tests_are_the_folders_of_the_product() -> None:
+    """A folder of tests is named as what it tests, so both are found by one name (``CONTRIBUTING.md``)."""
+    tests = [f.parent.relative_to(ROOT / "tests") for x in FOLDERS for f in (ROOT / "tests" / x).rglob("test_*.py")]
+    assert [str(x) for x in sorted({*tests}) if not (ROOT / x).is_dir()] == []

@@ -13,7 +13,7 @@ from harness.experiments.shrink.log import journal_of, trials
 from harness.experiments.shrink.shrink import Shrink, failed
 from harness.experiments.shrink.trials import RUNS, Budget, TrialBench, Trials
 from harness.run.bench import Bench
-from tests.harness.shrink.failedrun import failed_run
+from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.runs import Silent
 from workloads.file.anomalies import entries_of
 

@@ -35,7 +35,7 @@ from harness.experiments.shrink.trials import Budget, CandidateRun, Runner, Tria
 from harness.experiments.soakfinds import Job
 from harness.run.resolve import read_defect, read_scenario
 from harness.run.settings import Settings, Watcher
-from tests.harness.shrink.byrule import ByRule, needs_both
+from tests.harness.experiments.shrink.byrule import ByRule, needs_both
 from tests.support import soaks
 from tests.support.runs import Silent
 from tests.support.soaks import judged_once, page_alone, put, spoil

@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 
 from compose.processes.watchdog import RUN_VARIABLE
-from tests.harness.shrink.failedrun import failed_run
+from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.campaigns import KINDS, OF_SCENARIOS, PREFIX, recorded_in
 
 GONE_S = 60.0

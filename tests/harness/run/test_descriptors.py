@@ -18,7 +18,7 @@ from compose.external.external import External
 from compose.install.installation import Installation
 from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack
-from tests.harness.test_cli import SMALL
+from tests.harness.cli.test_cli import SMALL
 from tests.support.runs import Silent
 from workloads.file import workload_text
 

@@ -180,7 +180,7 @@ def test_a_bad_selection_is_told_what_is_allowed(word: str, says: str) -> None:
 
 
 def test_the_page_of_the_matrix_says_how_many_cells_there_are() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "matrix.md").read_text(encoding="utf-8")
     further = list(plan.further())
     numbers = {
         "held": sum(c.held != "commit" for c in further),
@@ -199,7 +199,7 @@ def test_the_page_of_the_matrix_says_how_many_cells_there_are() -> None:
 
 
 def test_the_commands_of_the_page_select_as_many_cells_as_it_says() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "matrix.md").read_text(encoding="utf-8")
     commands = re.findall(r"^(icequake matrix .*--into store/matrix) +(\d+)$", page, re.MULTILINE)
     found: set[MatrixCell] = set()
     for command, number in commands:

@@ -20,7 +20,7 @@ from harness.experiments.shrink.translate import (
 from harness.experiments.shrink.waits import waits
 from nemesis.faults.fault import Fault
 from nemesis.order.moment import Moment
-from tests.harness.shrink.made import Machine, about, conflicting, recording, recordings
+from tests.harness.experiments.shrink.made import Machine, about, conflicting, recording, recordings
 from workloads.file import scenario
 from workloads.file.anomalies import entries_of
 from workloads.file.recording import RecordedFault, Recording

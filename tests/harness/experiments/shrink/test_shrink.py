@@ -34,8 +34,8 @@ from harness.experiments.shrink.trials import MOST_FAILURES, MOST_TRIES, Budget,
 from harness.run.errors import RunError
 from reports import shrunk as shown
 from reports.drawing import render
-from tests.harness.shrink.byrule import ByRule, needs_both
-from tests.harness.shrink.failedrun import failed_run
+from tests.harness.experiments.shrink.byrule import ByRule, needs_both
+from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.runs import Silent
 from workloads.file import scenario
 from workloads.file.anomalies import entries_of

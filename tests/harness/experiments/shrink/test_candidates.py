@@ -13,7 +13,7 @@ from harness.experiments.shrink.candidates import PASSES, key, plain, size
 from harness.experiments.shrink.reduction import Tries, reduced
 from nemesis.faults.fault import Fault
 from nemesis.order.moment import Moment
-from tests.harness.shrink.made import recording, recordings
+from tests.harness.experiments.shrink.made import recording, recordings
 from workloads.file.recording import RecordedFault, Recording
 from workloads.file.workload import Nemesis, Phase
 from workloads.file.workload_text import parse

@@ -33,8 +33,8 @@ from reports.drawing.render import html, junit
 from reports.shrunk import PAGE as SHRUNK
 from reports.soak import page
 from reports.soak.words import find_of
-from tests.harness.shrink.byrule import ByRule, needs_both
-from tests.harness.shrink.failedrun import failed_run
+from tests.harness.experiments.shrink.byrule import ByRule, needs_both
+from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.soaks import QUICKLY, Heard, Recorded, soak, suite_file
 from workloads.file import scenario
 from workloads.file.recording import Recording

@@ -32,7 +32,7 @@ from nemesis.proxy.board import Board
 from reports.serve.server import StoreServer
 from tests.checkers.columns.test_dataset import SPECS
 from tests.checkers.judge.test_check import stored
-from tests.harness.test_stop_when import executed
+from tests.harness.run.test_stop_when import executed
 from tests.support.files import disk_of, files_of_at_most, fill
 from tests.support.lakes import copied
 from tests.support.runs import environment, icequake, inside

@@ -21,7 +21,7 @@ from compose.processes.service import ServiceError
 from harness.campaign.errors import DETAILS
 from harness.experiments import compare, matrix, prove, sweep, timetofind
 from harness.run.resolve import read_scenario
-from tests.harness.shrink.failedrun import failed_run
+from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.campaigns import (
     JDBC,
     REST,

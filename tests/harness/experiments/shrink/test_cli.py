@@ -15,7 +15,7 @@ from harness.cli import shrink
 from harness.cli.options import BadArgument
 from harness.experiments.shrink.log import ShrinkError
 from harness.experiments.shrink.shrink import failed
-from tests.harness.shrink.failedrun import failed_run
+from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.runs import inside
 from workloads.file.yamlfile import HIDDEN
 

@@ -28,7 +28,7 @@ from harness.run.plan import catalog_of_plan
 from harness.run.resolve import read_workload
 from reports.compare import page, words
 from reports.drawing.render import NARROWEST, html, terminal, write
-from tests.harness.test_cli import last_line
+from tests.harness.cli.test_cli import last_line
 from tests.reports.test_report import HOSTILE, commit, log_of
 from tests.support.runs import ROOT, Silent, inside
 from workloads.file.workload import LIBRARY, OperationSpec, Workload

@@ -34,7 +34,7 @@ from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack
 from reports.run import page
 from tests.compose.test_user_catalog import nobody
-from tests.harness.test_cli import SMALL, last_line
+from tests.harness.cli.test_cli import SMALL, last_line
 from tests.support.files import disk_of, files_of_at_most, fill
 from tests.support.planted import forms_in, planted
 from tests.support.runs import ROOT, Silent, environment, icequake

@@ -17,7 +17,7 @@ from harness.run.context import RunContext, context_of
 from harness.run.phases import PhaseProgress, Phases
 from harness.run.settings import Settings
 from harness.tablefiles.follower import Follower
-from tests.harness.test_stop_when import Heard, slots
+from tests.harness.run.test_stop_when import Heard, slots
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import workload_text
 from workloads.file.workload import Phase, Workload

@@ -18,7 +18,7 @@ from checkers.certificate import Certificate
 from harness.cli.app import COMMANDS, app
 from harness.cli.command import Options
 from tests.compose.test_own_jar import a_jar
-from tests.harness.shrink.failedrun import failed_run
+from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.runs import ROOT, inside
 from workloads.file import scenario
 
