@@ -30,9 +30,10 @@ LEFT_OUT = and not nightly
 PLAIN = -m "not spark and not docker $(LEFT_OUT)" -n $(JOBS) --dist worksteal --durations=20
 
 # Those on Spark: one process with the tests that share a bench, one with those that share a session, and each also runs others. One process
-# more than there are cores: tests wait for drivers that start, and for faults that end.
+# more than there are cores: tests wait for drivers that start, and for faults that end. Each process imports all files that it is
+# given, so it gets the folders that have such tests.
 SPARK_JOBS ?= 3
-ON_SPARK = -m "spark $(LEFT_OUT)" -n $(SPARK_JOBS) --dist loadgroup --durations=20
+ON_SPARK = -m "spark $(LEFT_OUT)" tests/spark tests/compose -n $(SPARK_JOBS) --dist loadgroup --durations=20
 
 # Skipped in one line where no engine can be had. One process: they count what the engine has.
 IN_CONTAINERS = $(BOOTSTRAP) python -m compose.docker.local test -m "docker $(LEFT_OUT)" tests/docker tests/compose/test_container.py --durations=10

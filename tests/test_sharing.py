@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.sharing import LONGEST, ROOT, SHARED, arguments, fixtures, group, longest
@@ -40,3 +42,11 @@ def test_the_longest_group_starts_first_and_every_one_that_is_named_exists() -> 
     assert longest(["tests/spark/test_lake.py", "tests/spark/test_up.py", "stack"]) == "stack"
     assert longest(["tests/spark/test_lake.py", "tests/spark/test_compare.py"]) == "tests/spark/test_lake.py"
     assert all(name in SHARED.values() or (ROOT / name).is_file() for name in LONGEST)
+
+
+def test_make_looks_for_tests_on_spark_in_every_folder_that_has_one() -> None:
+    (given,) = re.findall(
+        r'^ON_SPARK = -m "spark [^"]*" (.*?) -n ', (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    files = [path for path in (ROOT / "tests").rglob("*.py") if "mark." + "spark" in path.read_text(encoding="utf-8")]
+    assert {"/".join(path.relative_to(ROOT).parts[:2]) for path in files} == {*given.split()}
