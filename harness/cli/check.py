@@ -110,7 +110,7 @@ class CheckOptions(Options):
     output: Annotated[
         Path | None,
         typer.Option("--json", help="File for the verdict of a history, or of many runs."),
-        Value(written=("valid",)),
+        Value(written=("written_by=icequake check", "valid")),
     ] = None
     force: ForceOption = False
     engine: Annotated[

@@ -15,7 +15,7 @@ import typer
 from checkers.columns import dataset
 from checkers.verdict import Validity
 from harness.cli import stopping
-from harness.cli.options import BadArgument, command, warn, write_output
+from harness.cli.options import WRITTEN_BY, BadArgument, command, warn, write_output
 from harness.cli.publish import publish
 from harness.run import many
 from harness.run.many import RunResult
@@ -56,7 +56,7 @@ def show(
     for line in summary(found, time.monotonic() - began):
         typer.echo(line)
     if output is not None:
-        fields = {"valid": worst(found), "runs": [t.to_json() for t in found]}
+        fields = {**WRITTEN_BY, "valid": worst(found), "runs": [t.to_json() for t in found]}
         write_output(output, json.dumps(fields, indent=1, ensure_ascii=False) + "\n")
     return many.worst_code(found)
 

@@ -14,7 +14,7 @@ from typing import Any
 from checkers.clients import history_files, lists, models
 from checkers.evidence.history import History, HistoryError
 from checkers.verdict import Verdict, exit_code
-from harness.cli.options import write_output
+from harness.cli.options import WRITTEN_BY, write_output
 
 MOST_ON_TERMINAL = 3
 """How many anomalies are explained on the terminal; all are in the JSON."""
@@ -50,7 +50,9 @@ def show(
     if history is None and path.stat().st_size <= DRAWN:
         history = history_files.load(path)
     if output is not None:
-        text = json.dumps(verdict.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
+        text = json.dumps(
+            {**WRITTEN_BY, **verdict.to_json()}, indent=1, sort_keys=True, ensure_ascii=False, default=str
+        )
         write_output(output, text + "\n")
     for line in lines(path, verdict):
         echo(line)

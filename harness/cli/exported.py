@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from checkers.clients import derived, jepsen
 from checkers.clients.models import TABLES_KEY
@@ -14,7 +15,9 @@ from checkers.evidence.lenient import mapping, mappings
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import PLANNED
 from checkers.judge.runfolder import load_evidence
-from harness.cli.options import BadArgument, anywhere, run_in
+from checkers.verdict import Verdict, own_findings
+from harness.cli.options import BadArgument, anywhere, command, run_in
+from harness.experiments.shrink.shrink import ANOTHER
 from reports.drawing.words import plural
 from reports.reproduction.exportable import form_of
 from reports.reproduction.issue import issue
@@ -87,12 +90,16 @@ def reproduction(store: Path, what: Path | None, form: str) -> str:
 
 def _seen(folder: RunFolder) -> dict[str, str]:
     """Name of an anomaly → the first explanation of it in a run's results; empty without them."""
+    anomalies = [a for v in mappings(_results(folder).get("checkers")) for a in mappings(v.get("anomalies"))]
+    return {str(a["name"]): str(a["explanation"]) for a in reversed(anomalies) if {"name", "explanation"} <= a.keys()}
+
+
+def _results(folder: RunFolder) -> dict[str, Any]:
+    """A run's results; empty without them."""
     try:
-        results = json.loads(folder.results.read_bytes())
+        return mapping(json.loads(folder.results.read_bytes()))
     except (OSError, ValueError):
         return {}
-    anomalies = [a for v in mappings(mapping(results).get("checkers")) for a in mappings(v.get("anomalies"))]
-    return {str(a["name"]): str(a["explanation"]) for a in reversed(anomalies) if {"name", "explanation"} <= a.keys()}
 
 
 def is_scenario(what: Path) -> bool:
@@ -104,9 +111,22 @@ def _of_run(folder: RunFolder) -> tuple[Scenario, dict[str, str]]:
     plan = folder.read_plan()
     planned = (plan.model_extra or {}).get(PLANNED)
     if planned is None:
-        way = f"reduce it to one with: icequake shrink {folder.path}"
-        raise BadArgument(f"{folder.path} is the run of a workload, and a script shows a scenario; {way}")
+        raise BadArgument(f"{folder.path} is the run of a workload, and a script shows a scenario; {_way(folder)}")
     return Scenario.model_validate(planned), dict(plan.versions or {})
+
+
+def _way(folder: RunFolder) -> str:
+    """What to do with the run of a workload, so that there is a script."""
+    shrunk = f"reduce it to one with: {command()} shrink {folder.path}"
+    results = _results(folder)
+    if results.get("valid") is not True:
+        return shrunk
+    verdicts = map(Verdict.from_json, mappings(results.get("checkers")))
+    if allowed := own_findings([a for v in verdicts for a in v.anomalies]):
+        return f"{shrunk} --anomaly {allowed[0].name}"
+    return (
+        f"the run is valid, so there is nothing to reproduce: {ANOTHER}; or name a scenario (icequake list scenarios)"
+    )
 
 
 def export_command(scenario: Scenario, typed: str, spark: str = "") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Options
-from harness.cli.options import DEFAULT_STORE, PATH, BadArgument, StoreOption, check_folder, write_output
+from harness.cli.options import DEFAULT_STORE, PATH, BadArgument, ForceOption, StoreOption, check_folder, write_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
 REPLAYED_WITH = {"iceberg-1.8": "1.8.1", "iceberg-1.10": "1.10.1"}
 """Rule set of a model → the release with which its counterexamples are replayed; the newest one otherwise."""
+
+
+_KEPT = 10
+"""Letters of a model's name that stay in the name of a scenario, which is cut."""
+
+
+def _ours(path: Path) -> bool:
+    """Whether a file is empty or a scenario that the model wrote."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "a folder"
+    return not text or any(f"\ndescription: 'A {what} of the model: " in text for what in ("log", "way"))
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,7 @@ class ModelOptions(Options):
         bool, typer.Option("--page", help="Also draw each counterexample on a page, as lanes, in the store.")
     ] = False
     store: StoreOption = DEFAULT_STORE
+    force: ForceOption = False
 
     accept: Annotated[
         list[Path] | None,
@@ -91,6 +102,12 @@ class ModelOptions(Options):
             raise BadArgument(f"{option} says which logs become scenarios: add --scenarios FOLDER or --replay")
         if self._folder is not None:
             check_folder("--store" if self.scenarios is None else "--scenarios", self._folder)
+            for path in () if self.force else sorted(self._folder.glob("*.yaml")):
+                if any(m.model[:_KEPT] in path.stem for m in self._models) and not _ours(path):
+                    raise BadArgument(
+                        f"--scenarios {self._folder}: {path} may get the name of a counterexample, and the model did not write it; "
+                        "give another folder, or replace it with --force"
+                    )
         _ = self._models
 
     @cached_property

@@ -199,13 +199,37 @@ def _known() -> Iterator[str]:
 
 
 def _entry(title: str, sentence: str, facts: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A title, a sentence, and facts with their headings on the left."""
+    """A title, a sentence, and facts with their headings on the left. Names and commands stay whole, so that they can be copied."""
     yield title
     if sentence:
-        yield textwrap.fill(_plain(sentence), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+        yield _filled(_whole(sentence), "  ", "  ")
     for heading, text in facts:
         if text:
-            yield textwrap.fill(_plain(text), _WIDTH, initial_indent=f"  {heading:<17} ", subsequent_indent=" " * 20)
+            yield _filled(_plain(text) if heading in _LISTS else _whole(text), f"  {heading:<17} ", " " * 20)
+
+
+_LISTS = (
+    "found by",
+    "shown by",
+    "forbids",
+    "implies",
+    "compare",
+    "its options",
+    "in the packages",
+    "its faults",
+    "its anomalies",
+)
+"""Facts that are names; the others are sentences."""
+
+
+def _filled(text: str, first: str, then: str) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
+
+
+def _whole(text: str) -> str:
+    """A sentence with its full stop."""
+    plain = _plain(text)
+    return plain if plain.endswith((".", "?")) else f"{plain}."
 
 
 def _plain(text: str) -> str:

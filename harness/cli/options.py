@@ -37,7 +37,8 @@ class Value:
         what: what such a word is called: ``engine``.
         several: the text has several values, separated by commas.
         folder: a path: of a folder that the command writes into.
-        written: a path: of a file that the command writes. The keys are those of the JSON that it writes, so that it knows its own.
+        written: a path: of a file that the command writes. The keys are those of the JSON that it writes, so that it knows its own;
+            ``key=text`` is a key with its value.
     """
 
     repeat: Literal["path", "plain", "never"] = "plain"
@@ -86,13 +87,19 @@ class Value:
                 raise BadArgument(f"{name} {item}: {e}") from None
 
 
+WRITTEN_BY = {"written_by": "icequake check"}
+"""By what ``check`` knows its own JSON: other programs write ``valid``, too."""
+
+
 def _is_json_with(path: Path, keys: tuple[str, ...]) -> bool:
-    """Whether a file is a JSON object that has these keys, one at least."""
+    """Whether a file is a JSON object that has these keys, one at least; of ``key=text`` with this value."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError):
         return False
-    return bool(keys) and isinstance(found, dict) and all(key in found for key in keys)
+    pairs = [key.partition("=") for key in keys]
+    own = isinstance(found, dict) and all(k in found and (not equals or found[k] == v) for k, equals, v in pairs)
+    return bool(keys) and own
 
 
 def length(text: str) -> float:

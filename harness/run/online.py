@@ -34,12 +34,14 @@ RATE_S = 10.0
 
 
 def live_line(seconds: float, rate: float, c: Counts) -> str:
-    """How far a run is: ``1:20  14.2 op/s  310 commits  12 % retried  2 faults on  0 anomalies (310 commits judged)``."""
+    """How far a run is: ``1:20  14.2 op/s  310 commits  12 % retried  2 faults on  0 anomalies (310 commits checked)``."""
     retried = f"  {100 * c.retried / c.commits:.0f} % retried" if c.commits else ""
     faults = f"  {count(c.faults, 'fault')} on" if c.faults else ""
     unjudged = sum(c.not_judged.values())
-    judged = f"{c.judged} commits judged" + (f", {unjudged} not online" if unjudged else "")
-    judged += f", {count(len(c.closed), 'table')} closed" if c.closed else ""
+    left = [count(unjudged, "operation")] if unjudged else []
+    left += [count(len(c.closed), "whole table")] if c.closed else []
+    judged = count(c.judged, "commit") + " checked"
+    judged += f"; left to the check at the end: {', '.join(left)}" if left else ""
     anomalies = count(c.anomalies, "anomaly", "anomalies")
     return f"{clock(seconds)}  {rate:.1f} op/s  {count(c.commits, 'commit')}{retried}{faults}  {anomalies} ({judged})"
 
@@ -186,10 +188,12 @@ class OnlineCheck:
             if why == NAMELESS and self._nameless:
                 continue  # with such an engine it comes to most tables, and the live line counts them
             self._nameless |= why == NAMELESS
-            tables = listing(t for t, reason in closed.items() if reason == why)
+            named = [t for t, reason in closed.items() if reason == why]
+            which = f"table {named[0]} is" if len(named) == 1 else f"tables {listing(named)} are"
+            them = "it" if len(named) == 1 else "them"
             further = "; further such tables are only counted" if why == NAMELESS else ""
             self._settings.news(
-                f"closed: table {tables}: {why}; what comes now is left to the check of the whole run{further}"
+                f"{which} no longer checked while the run goes on: {why}; the check at the end judges all of {them}{further}"
             )
         if new and self._settings.stop and self._end_load is not None:
             self._end_load(f"stop-on-anomaly: {new[0].name} on table {new[0].table}")

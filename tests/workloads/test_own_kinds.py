@@ -102,6 +102,16 @@ BASE = "from workloads.operations.kind import Kind\nfrom workloads.operations.up
         ),
         (
             "own:Such",
+            "class Such(UpdateCounter):\n told = True",
+            "states told, which nothing reads; it is called by_facts",
+        ),
+        (
+            "own:Such",
+            "class Such(UpdateCounter):\n write = False",
+            "states write, which nothing reads; it is called writes",
+        ),
+        (
+            "own:Such",
             "class Such(UpdateCounter):\n name = 'delete'",
             "has the name delete, which is taken; give it another name",
         ),
@@ -118,6 +128,12 @@ def test_what_is_no_kind_is_refused_with_file_line_and_reason(
         load(path)
     assert str(error.value).startswith(f"{path}:6: {key}: ") and message in str(error.value)
     assert set(KINDS) == before
+
+
+def test_what_a_kind_has_for_itself_alone_is_no_mistake(tmp_path: Path) -> None:
+    own = "class Such(UpdateCounter):\n name = 'such'\n _told = 1\n factor = 3\n def helper(self) -> None: ..."
+    (tmp_path / "own.py").write_text(BASE + own)
+    load(written(tmp_path, WORKLOAD.replace("my_kind:Multiply: {weight: 2, factor: 3, rows: 2}", "'own:Such': 1")))
 
 
 def test_two_kinds_of_one_file_have_two_names(tmp_path: Path) -> None:

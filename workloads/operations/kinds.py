@@ -7,6 +7,7 @@ elsewhere is named by module and class, as ``my_module:MyKind`` (``workloads.fil
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from inspect import isabstract
 from pkgutil import iter_modules
@@ -33,9 +34,29 @@ def made(kind: object) -> Kind:
     lacking = [a for a in ("name", "verb") if not isinstance(getattr(kind, a, None), str)]
     if lacking:
         raise KindError(f'lacks {" and ".join(lacking)}, such as {lacking[0]} = "update"')
+    if wrong := _misnamed(kind):
+        raise KindError(wrong)
     if kind.verb not in VERBS:
         raise KindError(f"has the verb {kind.verb!r}; allowed: {', '.join(VERBS)}")
     return kind()
+
+
+RENAMED = {"told": "by_facts", "part": "seen_from"}
+"""The old name of something that a kind states → its name."""
+ALMOST = 0.85
+"""Likeness from which a name is taken for a mistyped one: that of ``write`` and ``writes``, but not of ``change`` and ``changes_rows``."""
+
+
+def _misnamed(kind: type[Kind]) -> str | None:
+    """What a class from elsewhere states under a name that nothing reads; what is its own alone begins with ``_`` or is like no such name."""
+    ours = [c for c in kind.__mro__ if c.__module__.startswith(f"{operations.__name__}.")]
+    read = {n for c in ours for n in vars(c) if not n.startswith("_")}
+    for c in kind.__mro__:
+        for name in () if c in ours else (n for n in vars(c) if not n.startswith("_") and n not in read):
+            meant = next(iter([*filter(None, [RENAMED.get(name)]), *get_close_matches(name, read, 1, ALMOST)]), None)
+            if meant is not None:
+                return f"states {name}, which nothing reads; it is called {meant} (an own name begins with _)"
+    return None
 
 
 def _of_this_folder() -> Iterator[Kind]:

@@ -55,6 +55,10 @@ NOT_AGAIN = "no part of the run showed it again when it was replayed"
 TOO_SHORT = "the time ended before anything smaller showed it"
 
 
+ANOTHER = "run the workload again, with another seed or for longer, or take a run that failed (icequake list runs)"
+"""What to do with a run in which nothing was broken."""
+
+
 class NothingToShrink(ValueError):
     """The run does not show what is to be shrunk; one line with what it shows."""
 
@@ -84,10 +88,6 @@ def failed(folder: RunFolder, name: str | None) -> Failed:
         NothingToShrink: it found nothing of that name, or nothing at all.
         StoreError, HistoryError, TableLogError, RunError: a file of the run cannot be read, or its order or a secret of it is not known.
     """
-    if not folder.proxy.exists():
-        raise RunError(
-            f"{folder.path}: the run has no proxy log, so the order of its requests is not known; make it again with --order free"
-        )
     evidence = load_evidence(folder.path)
     results = check(evidence, ALL, load_promises(folder.path), ran=load_ran(folder.path))
     found = own_findings([a for v in results.verdicts for a in v.anomalies if v.checker not in ("expect", "assert")])
@@ -95,15 +95,20 @@ def failed(folder: RunFolder, name: str | None) -> Failed:
     if name is None:
         surprising = [a.name for a in found if not results.accepted.mark(a)]
         if not surprising:
-            more = f"; it found {', '.join(names)}, which its workload allows: name it with --anomaly" if names else ""
+            more = f"; it found {', '.join(names)}, which its workload allows: name it with --anomaly"
+            none = f"; no promise was broken, so there is nothing to reproduce either: {ANOTHER}"
             raise NothingToShrink(
-                f"{folder.path}: nothing to shrink, no checker found an anomaly that may not be{more}"
+                f"{folder.path}: nothing to shrink, no checker found an anomaly that may not be{more if names else none}"
             )
         name = surprising[0]
     own = tuple(a for a in found if a.name == name)
     if not own:
         has = f"it found {', '.join(names)}" if names else "it found no anomaly"
         raise NothingToShrink(f"{folder.path}: nothing to shrink, it did not find {name}; {has}")
+    if not folder.proxy.exists():
+        raise RunError(
+            f"{folder.path}: the run has no proxy log, so the order of its requests is not known; make it again with --order free"
+        )
     recording = recording_of(folder)
     revealed(recording.workload.catalog_properties, str(folder.plan))
     return Failed(folder, evidence, results, name, own, recording, folder.read_plan().versions)

@@ -24,7 +24,7 @@ from checkers.judge.proof import Proof
 from checkers.selftest import recorded
 from compose.external.external import External
 from harness import __version__
-from harness.cli import options, services
+from harness.cli import names, options, services
 from harness.cli.app import app
 from harness.cli.experiments import ProveOptions
 from harness.cli.lists import ListOptions
@@ -419,6 +419,34 @@ def test_a_name_is_explained_as_all_that_it_is(name: str, says: list[str], tmp_p
     done = inside("explain", name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [s for s in says if s not in done.stdout] == []
+
+
+def test_every_explanation_is_whole_sentences_and_names_that_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> dict[str, list[str]]:
+        return {name: [line for book in names._BOOKS for line in book(name)] for name in names._known()}
+
+    narrow = told()
+    monkeypatch.setattr(names, "_WIDTH", 100_000)
+    for name, lines in told().items():
+        assert lines, name
+        for line in lines:
+            if line.startswith("  ") and line[2:19].strip() not in names._LISTS:
+                assert line.endswith((".", "?")) and not line.endswith(".."), f"{name}: {line}"
+                assert "…." not in line and "  " not in line[22:], f"{name}: {line}"
+        assert " ".join("\n".join(narrow[name]).split()) == " ".join("\n".join(lines).split()), name
+
+
+def test_a_model_does_not_replace_a_file_of_somebody_else(tmp_path: Path) -> None:
+    mine = tmp_path / "found/undelete-undelete.yaml"
+    mine.parent.mkdir()
+    (tmp_path / "found/theirs.yaml").write_text("mine\n")
+    mine.write_text("mine\n")
+    done = inside("model", "undelete", "--scenarios", "found", cwd=tmp_path)
+    assert done.returncode == 254 and mine.read_text() == "mine\n", done.stdout
+    assert str(mine) in done.stderr and "--force" in done.stderr and "theirs" not in done.stderr
+    for force in (["--force"], []):  # what the model wrote is replaced
+        assert inside("model", "undelete", "--scenarios", "found", *force, cwd=tmp_path).returncode == 0
+        assert scenario.load(mine).anomalies
 
 
 def test_a_model_that_finds_what_its_file_expects_is_0_and_its_counterexample_a_scenario(tmp_path: Path) -> None:

@@ -60,6 +60,13 @@ def test_the_commands_own_json_is_replaced_and_that_of_others_is_not(tmp_path: P
     assert inside("claims", "1", "--json", "list.json", cwd=tmp_path).returncode == 254
 
 
+def test_check_knows_its_own_json_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "h.jsonl").write_text("")
+    (tmp_path / "theirs.json").write_text('{"valid": true, "checker": "theirs", "runs": []}')
+    done = inside("check", "h.jsonl", "--json", "theirs.json", cwd=tmp_path)
+    assert done.returncode == 254 and "theirs.json: there is such a file" in done.stderr and "--force" in done.stderr
+
+
 def test_what_the_user_forces_or_what_is_empty_is_replaced(tmp_path: Path) -> None:
     for name, force in (("mine.yaml", ["--force"]), ("empty.py", [])):
         (tmp_path / name).write_text(MINE if force else "")

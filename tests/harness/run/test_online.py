@@ -70,7 +70,7 @@ def test_an_anomaly_is_told_while_the_run_goes_on_with_operation_snapshot_and_ke
     commit = e.logs["t"].commits[1].snapshot_id
     assert [t.partition(": it was")[0] for t in heard.told] == [
         f"anomaly: lost-commit: table t, b, snapshot {commit}, id 2",
-        "closed: table t: main was set back; what comes now is left to the check of the whole run",
+        "table t is no longer checked while the run goes on: main was set back; the check at the end judges all of it",
     ]
     found = check.finish()
     assert found["closed"] == {"t": "main was set back"}
@@ -102,7 +102,9 @@ def test_tables_that_are_closed_for_one_reason_are_told_in_one_line_and_once() -
         feed(check, long_run(60))
     why = "rollbacks (rollback)"
     assert check.finish()["closed"] == {"t": why, "u": why}
-    assert heard.told == [f"closed: table t, u: {why}; what comes now is left to the check of the whole run"]
+    assert heard.told == [
+        f"tables t, u are no longer checked while the run goes on: {why}; the check at the end judges all of them"
+    ]
 
 
 def test_tables_that_an_engine_without_marks_writes_are_told_once_and_then_counted() -> None:
@@ -112,7 +114,9 @@ def test_tables_that_an_engine_without_marks_writes_are_told_once_and_then_count
         check._online.counts.closed[table] = NAMELESS
         check._tell()
     (line,) = heard.told
-    assert line.startswith(f"closed: table t: {NAMELESS}; ") and line.endswith("; further such tables are only counted")
+    assert line.startswith(f"table t is no longer checked while the run goes on: {NAMELESS}; ") and line.endswith(
+        "; further such tables are only counted"
+    )
 
 
 def test_what_is_left_in_the_queue_is_judged_when_the_run_ends() -> None:
@@ -153,14 +157,21 @@ def test_a_defect_of_the_check_is_told_once_and_the_run_goes_on() -> None:
             80,
             14.21,
             Counts(1000, 310, 37, 310, 99, 2, 0),
-            "1:20  14.2 op/s  310 commits  12 % retried  2 faults on  0 anomalies (310 commits judged)",
+            "1:20  14.2 op/s  310 commits  12 % retried  2 faults on  0 anomalies (310 commits checked)",
         ),
-        (0, 0, Counts(0, 0, 0, 0, 0, 0, 0), "0:00  0.0 op/s  0 commits  0 anomalies (0 commits judged)"),
+        (0, 0, Counts(0, 0, 0, 0, 0, 0, 0), "0:00  0.0 op/s  0 commits  0 anomalies (0 commits checked)"),
+        (
+            1,
+            1.0,
+            Counts(2, 1, 0, 1, 0, 0, 0, Counter({"time travel": 1})),
+            "0:01  1.0 op/s  1 commit  0 % retried  0 anomalies (1 commit checked; left to the check at the end: 1 operation)",
+        ),
         (
             3700,
             1.0,
             Counts(9, 1, 0, 0, 0, 1, 1, Counter({"rollbacks": 3, "time travel": 2}), {"t": "rollbacks"}),
-            "1:01:40  1.0 op/s  1 commit  0 % retried  1 fault on  1 anomaly (0 commits judged, 5 not online, 1 table closed)",
+            "1:01:40  1.0 op/s  1 commit  0 % retried  1 fault on  1 anomaly "
+            "(0 commits checked; left to the check at the end: 5 operations, 1 whole table)",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +89,27 @@ def test_a_valid_run_has_nothing_to_shrink(tmp_path: Path) -> None:
     done = inside("shrink", failed_run(tmp_path, allow=["undelete"]), cwd=tmp_path)
     assert done.returncode == 254
     assert "nothing to shrink, no checker found an anomaly that may not be; it found undelete" in done.stderr
+
+
+@pytest.mark.parametrize("recorded_run", ["quick-100"], indirect=True)
+def test_the_answers_of_shrink_and_export_to_a_valid_run_do_not_lead_to_each_other(
+    recorded_run: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(recorded_run, tmp_path / "run")
+    assert inside("check", run, cwd=tmp_path).returncode == 0
+    for typed in (["shrink", run], ["export", run, "--as", "script"]):
+        done = inside(*typed, cwd=tmp_path)
+        assert done.returncode == 254 and len(done.stderr.splitlines()) == 1, done.stderr
+        assert "there is nothing to reproduce" in done.stderr, done.stderr
+        assert "run the workload again, with another seed or for longer, or take a run that failed" in done.stderr
+        assert "shrink /" not in done.stderr
+
+
+def test_a_valid_run_that_shows_what_it_may_is_exported_by_way_of_that_anomaly(tmp_path: Path) -> None:
+    run = failed_run(tmp_path, allow=["undelete"])
+    assert inside("check", run, cwd=tmp_path).returncode == 0
+    done = inside("export", run, "--as", "script", cwd=tmp_path)
+    assert f"icequake shrink {run} --anomaly undelete" in done.stderr
 
 
 def test_a_run_with_a_hidden_property_is_refused_and_the_variable_is_named(tmp_path: Path) -> None:
