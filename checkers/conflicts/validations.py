@@ -293,6 +293,7 @@ _OF_METADATA: Mapping[str, Mapping[Compares, tuple[Rule, ...]]] = {
     "publish": {"requirements": ("not published", "target snapshot"), "location": ("not published", "target snapshot")},
     "expire-snapshots": {"requirements": (), "location": ("retained refs",)},
     "stage": {"requirements": (), "location": ()},
+    "restart-stream": {"requirements": (), "location": ()},
     "upgrade": {"requirements": (), "location": ()},
     "remove-orphan-files": {"requirements": (), "location": ()},
 }

@@ -140,9 +140,10 @@ class ModelledTable(Table):
         new = [
             *(self._data(name, f, snapshot, sequence) for name, f in after.files.items() if name not in base.files),
             *(self._delete(name, d, after, snapshot) for name, d in after.deletes.items() if name not in base.deletes),
-            *(self._equality(n, e, snapshot) for e in after.equality[len(base.equality) :]),
+            *(self._equality(n, e, snapshot) for e in after.equality if e not in base.equality),
         ]
         gone = [name for name in (*base.files, *base.deletes) if name not in after.files and name not in after.deletes]
+        gone += [f"{e.sequence - 1}-equality" for e in base.equality if e not in after.equality]
         old = [self.entries[name] for name in gone]
         plus, minus = _measures(new), _measures(old)
         totals = Counter(self.totals[self.current])
@@ -196,8 +197,9 @@ class ModelledTable(Table):
         return self.entries[name]
 
     def _equality(self, n: int, e: EqualityDeleteFile, snapshot: int) -> FileEntry:
-        path = f"data/{n}-equality.parquet"
-        return self._entry(path, "equality-deletes", 1, e.part, e.sequence, snapshot)
+        name = f"{n}-equality"
+        self.entries[name] = self._entry(f"data/{name}.parquet", "equality-deletes", 1, e.part, e.sequence, snapshot)
+        return self.entries[name]
 
     def _changed(self, base: Version, after: Version, n: int) -> tuple[tuple[RowChange, ...], tuple[RowChange, ...]]:
         """Net: equal rows that come and go did neither."""

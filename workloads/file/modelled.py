@@ -52,6 +52,8 @@ VALIDATED_OVERWRITES = ("overwrite-partitions-validated", "overwrite-where-valid
 UPSERT = "upsert"
 """Flink's kind: an equality delete and a new row, on the base of its commit. Spark has no statement for it."""
 COMPACTION = "rewrite-data-files"
+OWN_SEQUENCE = "own-sequence-number"
+"""Mode of a compaction whose files get a sequence number of their own (``use-starting-sequence-number`` is false)."""
 REWRITE_KINDS = (COMPACTION, "rewrite-position-delete-files", "rewrite-manifests")
 """Kinds that change no row, and work on the whole table."""
 ONE_WAY = (*AT_COMMIT, *VALIDATED_OVERWRITES, *REWRITE_KINDS, "merge-insert")
@@ -72,11 +74,15 @@ UPKEEP = (
     "create-tag",
     "stage",
     "publish",
+    "restart-stream",
     "add-column",
     "upgrade",
     "remove-orphan-files",
 )
-"""Kinds that change a table's metadata or its store; ``stage`` is an INSERT that is not to be seen before it is published."""
+"""Kinds that change a table's metadata or its store; ``stage`` is an INSERT that is not to be seen before it is published, ``restart-stream``
+an INSERT that a streaming writer does again because it was killed before it wrote down that the epoch is committed."""
+OF_A_KEY = ("stage", "restart-stream")
+"""Those of them that write a row."""
 BESIDE_UPKEEP = ("insert", "delete-partition", COMPACTION, "update-register", "delete", "merge-upsert")
 """Those that a model with such kinds knows beside them."""
 STEP_BY_STEP = ("insert", "delete-partition", COMPACTION)
@@ -156,8 +162,11 @@ def problems(m: Modelled) -> Iterator[Problem]:
         elif kind not in known:
             what = "the model does not know it" if kind in KINDS else f"no such operation{suggest(kind, known)}"
             yield (("kinds", kind), f"kinds: {kind}: {what}; it knows {', '.join(known)}")
+        elif kind == COMPACTION and not {*modes} - {OWN_SEQUENCE}:
+            continue
         elif kind in (*ONE_WAY, *UPKEEP) and modes:
-            yield (("kinds", kind), f"kinds: {kind} writes in one way only; write []")
+            other = f", or [{OWN_SEQUENCE}]" if kind == COMPACTION else ""
+            yield (("kinds", kind), f"kinds: {kind} writes in one way only; write []{other}")
         elif kind in BOTH_WAYS and (not modes or {*modes} - {*MODES}):
             yield (("kinds", kind), f"kinds: {kind}: write the modes in which it writes, of {', '.join(MODES)}")
 

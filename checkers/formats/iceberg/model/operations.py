@@ -29,6 +29,8 @@ from workloads.file.modelled import (
     AT_COMMIT,
     BOTH_WAYS,
     COMPACTION,
+    OF_A_KEY,
+    OWN_SEQUENCE,
     REWRITE_KINDS,
     UPKEEP,
     UPSERT,
@@ -80,7 +82,7 @@ class ModelOperation:
     @property
     def whole(self) -> bool:
         """Whether it is of the whole table, so that its key says nothing."""
-        return self.kind in REWRITE_KINDS or (self.kind in UPKEEP and self.kind != "stage")
+        return self.kind in REWRITE_KINDS or (self.kind in UPKEEP and self.kind not in OF_A_KEY)
 
     def __str__(self) -> str:
         mode = f" ({self.mode})" if self.mode else ""
@@ -202,8 +204,10 @@ def _equality_delete(o: ModelOperation, table: TableVersion, n: int, part: int) 
 
 
 def _compact(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
-    """Rewrites each partition with more than one file, or with deletes, into one file that keeps the sequence number of the scan."""
+    """Rewrites each partition with more than one file, or with deletes, into one file, which has the sequence number of the scan, or its
+    own one (``use-starting-sequence-number``)."""
     added, removed = {}, set[str]()
+    sequence = n + 1 if o.mode == OWN_SEQUENCE else table.sequence
     for p in sorted({f.part for f in table.files.values()}):
         names = [name for name, f in table.files.items() if f.part == p]
         rows = [row for name in names for _, row in sorted(table.live[name].items())]
@@ -211,7 +215,7 @@ def _compact(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work 
             continue
         removed.update(names)
         if rows:
-            added[f"{n}-{p}"] = DataFile(p, tuple(rows), table.sequence)
+            added[f"{n}-{p}"] = DataFile(p, tuple(rows), sequence)
     if not removed:
         return None
     bounds = tuple(f.bounds for f in added.values())
@@ -269,6 +273,7 @@ def rules_of_kind(
         serializable=serializable,
         format_version=format_version,
         again=again,
+        starting_sequence=o.mode != OWN_SEQUENCE,
     )
 
 
@@ -289,14 +294,26 @@ def attempt(
         again: whether it was refused before, so that it also requires what its first attempt found to drop.
     """
     rules = rules_of_kind(o, serializable=serializable, format_version=format_version, again=again)
-    selects = RowFilter(key=None if o.kind == "merge-upsert" else o.key)
+    selects = RowFilter(key=None if o.kind in ("merge-upsert", *REWRITE_KINDS) else o.key)
     if o.kind in OVERWRITING:
         selects = RowFilter(part=o.key % partitions)
     return PendingCommit(done.effect, selects, tuple(r for r in rules if r not in without))
 
 
 def committed(table: TableVersion, done: Work) -> TableVersion:
-    """The next version."""
-    files = {name: f for name, f in table.files.items() if name not in done.effect.removed} | dict(done.added)
+    """The next version. Who removes data files or replaces delete files looks through the delete manifests, and drops from them what is older
+    than every data file that it leaves; its own new files do not count (``MergingSnapshotProducer.apply``: ``dropDeleteFilesOlderThan``,
+    ``ManifestFilterManager.canContainDroppedFiles``)."""
+    left = {name: f for name, f in table.files.items() if name not in done.effect.removed}
+    equality = table.equality
+    if done.effect.removed or done.dropped:
+        least = min((table.sequence, *(f.sequence for f in left.values())))
+        looked = {
+            table.files[d.data_file].part
+            for n, d in table.deletes.items()
+            if n in done.dropped and d.data_file in table.files
+        }
+        equality = tuple(e for e in equality if e.sequence >= least or (done.dropped and e.part not in looked))
+    files = left | dict(done.added)
     deletes = {name: d for name, d in table.deletes.items() if name not in done.dropped} | dict(done.deletes)
-    return TableVersion(files, deletes, (*table.equality, *done.equality), table.sequence + 1)
+    return TableVersion(files, deletes, (*equality, *done.equality), table.sequence + 1)

@@ -19,7 +19,7 @@ from checkers.formats.iceberg.model.operations import ModelOperation
 from checkers.formats.iceberg.model.table import TableVersion
 from workloads.engines.engine import Rule
 from workloads.engines.engines import SPARK
-from workloads.file.modelled import COMPACTION, REWRITE_KINDS
+from workloads.file.modelled import COMPACTION, OWN_SEQUENCE, REWRITE_KINDS
 from workloads.operations.kinds import KINDS
 
 MERGE_ON_READ = "merge-on-read"
@@ -47,7 +47,7 @@ def scenario(
     if len(every) > MOST_WRITERS:
         return "", f"it needs {len(every)} writers, a scenario has at most {MOST_WRITERS}"
     operations = [e.operation for e in every]
-    modes = {(_MODE_OF[o.kind], o.mode) for o in operations if o.mode and o.asks_mode}
+    modes = {(_MODE_OF[o.kind], o.mode) for o in operations if o.kind in _MODE_OF and o.mode and o.asks_mode}
     if len({kind for kind, _ in modes}) < len(modes):
         return "", "a kind of operation writes in both modes, a table has one for each"
     unsaid = sorted({o.kind for o in operations if kind_of(o) not in KINDS})
@@ -160,7 +160,7 @@ def of_way(faulty: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, st
     if (reason := _unheld(runs)) is not None:
         return "", reason
     operations = [every[r.operation] for r in runs]
-    modes = {(_MODE_OF[o.kind], o.mode) for o in operations if o.mode}
+    modes = {(_MODE_OF[o.kind], o.mode) for o in operations if o.kind in _MODE_OF and o.mode}
     if len({kind for kind, _ in modes}) < len(modes):
         return "", "a kind of operation writes in both modes, a table has one for each"
     names = {r.n: f"{o.kind}-{r.n + 1}" for o, r in zip(operations, runs, strict=True)}
@@ -286,7 +286,8 @@ def argument(o: ModelOperation, partitions: int) -> dict[str, Any]:
         return dict(_UPKEEP_ARGUMENTS[o.kind])
     if o.kind in REWRITE_KINDS:
         # Not all files, but as the model: those of a partition with two, and those with deletes.
-        return {"strategy": "binpack", "all": False} if o.kind == COMPACTION else {}
+        own = {"starting_sequence": False} if o.mode == OWN_SEQUENCE else {}
+        return {"strategy": "binpack", "all": False} | own if o.kind == COMPACTION else {}
     value: dict[str, Any] = {} if o.kind == "delete-partition" else {"ids": [o.key]}
     if o.kind.startswith(("delete-partition", "overwrite-where")):
         value["part"] = o.key % partitions

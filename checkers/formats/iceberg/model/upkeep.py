@@ -15,6 +15,8 @@ What is real and what is left out:
 * Every commit but an append drops the delete files that are older than all data files which it leaves
   (``dropDeleteFilesOlderThan``). A DELETE of a partition remembers which manifests it has filtered (``ManifestFilterManager``): what its
   first attempt dropped its second one drops, too, though a rollback may have made it needed.
+* A streaming writer that starts again looks for its epoch in main's history, back to the first snapshot that is not listed any more
+  (``SparkWrite.findLastCommittedEpochId``), and commits it again if it does not find it.
 * A publish has read the staged snapshot, and asks at each attempt whether it is still there (``WapUtil.validateWapPublish``). A catalog
   that compares requirements compares main, and does not refuse it if the snapshot goes after that.
 """
@@ -47,6 +49,7 @@ from workloads.file.modelled import COMPACTION, REWRITE_KINDS, UPKEEP
 LOST_COMMIT, LOST_TAG, MISSING = "lost-commit", "lost-tag", "missing-file"
 OLD_DELETES = "position-deletes-in-v3"
 UNPUBLISHED = "unpublished-row"
+COMMITTED_TWICE = "duplicate-commit"
 ORPHANS = "remove-orphan-files"
 NOTHING = FileEffect("none")
 
@@ -131,7 +134,7 @@ class UpkeepBranch:
 
     def _scans(self, o: ModelOperation) -> list[int]:
         base = len(self.entries)
-        if o.kind in ("upgrade", "stage", ORPHANS):
+        if o.kind in ("upgrade", "stage", "restart-stream", ORPHANS):
             return [base]  # made anew at each attempt, and the rest of it does not depend on what was there
         before = {"insert": ORPHANS, "delete-partition": "rollback"}.get(o.kind)
         if before is not None:  # it has no scan, but files, and remembers what it has filtered
@@ -273,13 +276,15 @@ class UpkeepBranch:
         return self._rows(state)
 
     def _publishing(self, state: MetadataState) -> str | None:
-        """Staged rows are on main by a publish, and once."""
+        """Staged rows are on main by a publish, and once; an epoch of a stream is there once."""
         kinds = [e.operation.kind for e in self.entries]
         of_main = Counter(self.made[s].number for s in self.chain(state.main))
         staged = {n: count for n, count in of_main.items() if n and kinds[n - 1] == "stage"}
         if staged and "publish" not in kinds:
             return UNPUBLISHED
-        return "duplicate-row" if any(count > 1 for count in staged.values()) else None
+        if any(count > 1 for count in staged.values()):
+            return "duplicate-row"
+        return COMMITTED_TWICE if any(count > 1 for count in of_main.values()) else None
 
     def _without_position_deletes(self, table: TableVersion) -> TableVersion:
         """Of version 2, which are no vectors, if there are any."""
@@ -414,6 +419,26 @@ def _stage(b: UpkeepBranch, o: ModelOperation, now: MetadataState, then: Metadat
     return Candidate(now._replace(snapshots=now.snapshots | {n}), made=made)
 
 
+def _restart(
+    b: UpkeepBranch, o: ModelOperation, now: MetadataState, then: MetadataState, scan: int
+) -> Candidate | None:
+    """The last INSERT of its key was its epoch."""
+    epochs = [n for n, e in enumerate(b.entries, 1) if (e.operation.kind, e.operation.key) == ("insert", o.key)]
+    if not epochs:
+        return None
+    snapshot = now.main
+    while snapshot is not None and snapshot in now.snapshots:
+        if b.made[snapshot].number == epochs[-1]:
+            return None
+        snapshot = b.made[snapshot].parent
+    assert now.main is not None
+    n, table, insert = len(b.entries) + 1, b.made[now.main].table, ModelOperation("insert", o.key, again=True)
+    done = work(insert, table, n, b.bound.partitions)
+    assert done is not None, "it does not ask whether its row is there"
+    made = ModelSnapshot(now.main, committed(table, done), done, insert, now.main, epochs[-1])
+    return Candidate(now._replace(main=n, snapshots=now.snapshots | {n}), made=made)
+
+
 def _publish(
     b: UpkeepBranch, o: ModelOperation, now: MetadataState, then: MetadataState, scan: int
 ) -> Candidate | None:
@@ -466,6 +491,7 @@ _UPKEEP = {
     "create-tag": _tag,
     "stage": _stage,
     "publish": _publish,
+    "restart-stream": _restart,
     "add-column": _add_column,
     "upgrade": _upgrade,
     ORPHANS: _remove_orphans,

@@ -12,6 +12,7 @@ from checkers.judge.check import verdict_of
 from tests.checkers.formats.iceberg.model.test_model import COW, EVERY, MOR
 from tests.support.judging import UNREDUCED
 from tests.support.modelled import evidence
+from workloads.file.modelled import COMPACTION, OWN_SEQUENCE
 
 JUDGES = tuple(c for c in UNREDUCED if c.name in ("commits", "replay", "isolation", "metadata", "reads"))
 SAME = {
@@ -117,3 +118,12 @@ def test_they_agree_in_a_table_of_two_partitions() -> None:
     total, _, differ = disagreements(replace(EVERY, writes=2, partitions=2))
     assert not differ
     assert total > 100
+
+
+@pytest.mark.parametrize("without", [(), ("deletes of replaced files",)])
+@pytest.mark.parametrize("mode", ["", OWN_SEQUENCE])
+def test_they_agree_on_compactions_beside_equality_deletes(mode: str, without: tuple[Rule, ...]) -> None:
+    kinds = (("insert", ""), ("equality-delete", ""), (COMPACTION, mode))
+    total, broken, differ = disagreements(replace(EVERY, kinds=kinds, without=frozenset(without)))
+    assert not differ
+    assert total > 50 and bool(broken) == (not mode or bool(without))

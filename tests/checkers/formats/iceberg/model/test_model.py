@@ -16,7 +16,7 @@ from checkers.formats.iceberg.model.search import search
 from checkers.formats.iceberg.model.table import TableVersion, seeded
 from harness.cli import model as model_cli
 from workloads.file import modelled
-from workloads.file.modelled import COMPACTION
+from workloads.file.modelled import COMPACTION, OWN_SEQUENCE
 from workloads.file.scenario import parse
 
 COW, MOR = "copy-on-write", "merge-on-read"
@@ -317,3 +317,21 @@ def test_a_scenario_names_the_engine_of_each_writer() -> None:
     made = parse(text)
     assert [made.engines.get(n) for n in range(2)] == ["flink", "pyiceberg"]
     assert [s.hold for s in made.operations] == [None, {"upsert-1": "completed"}]
+
+
+def test_a_compaction_drops_an_equality_delete_that_came_meanwhile_and_one_with_its_own_sequence_number_is_refused() -> (
+    None
+):
+    kinds = (("insert", ""), ("equality-delete", ""))
+    kept = search(Bound((*kinds, (COMPACTION, "")), writes=3, compactions=1, keys=2))
+    assert [f"{e.operation} {e.scan}" for e in kept.found["compaction-changed-rows"]] == [
+        "equality-delete of key 0 0",
+        "equality-delete of key 1 1",
+        "insert of key 0 2",  # newer than the delete before it, so that is dropped
+        "rewrite-data-files 1",
+    ]
+    assert len(kept.found) == 1 and not kept.fired
+    own = Bound((*kinds, (COMPACTION, OWN_SEQUENCE)), writes=3, compactions=1, keys=2)
+    refused = search(own)
+    assert not refused.found and {*refused.fired} == {"deletes of replaced files"}
+    assert {*search(replace(own, without=frozenset(refused.fired))).found} == {"compaction-changed-rows"}

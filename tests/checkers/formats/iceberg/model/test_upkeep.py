@@ -35,6 +35,17 @@ def shortest(bound: Bound) -> dict[str, str]:
     return {name: "; ".join(steps_text(log)) for name, log in search(bound).found.items()}
 
 
+def test_a_stream_that_starts_again_finds_its_epoch_unless_it_expired() -> None:
+    kinds = (INSERT, ("delete", COW), ("restart-stream", ""))
+    assert shortest(Bound((*kinds, EXPIRE), writes=3, upkeep=2)) == {
+        "duplicate-commit": "1. delete (copy-on-write) of key 0; 2. insert of key 0; 3. delete (copy-on-write) of key 0; "
+        "4. expire-snapshots; 5. restart-stream of key 0"
+    }
+    # The epoch that a rollback took out of the history is committed again, rightly, and once.
+    unexpired = search(Bound((*kinds, ROLLBACK), writes=3, upkeep=2))
+    assert not unexpired.found and unexpired.committed["restart-stream"]
+
+
 @pytest.mark.parametrize(
     ("bound", "compares", "found"),
     [
