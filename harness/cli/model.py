@@ -221,13 +221,15 @@ def _accept(paths: list[Path]) -> int:
 
 def _step_by_step(m: Modelled) -> tuple[Faulty, WaySearchResult, list[str], bool]:
     """Search with a catalog and its faults, and say what was found. The search, its result, that in lines, and whether it is as expected."""
+    from checkers.formats.iceberg.model import faults, transactions
     from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS
-    from checkers.formats.iceberg.model.faults import Faulty, search
+    from checkers.formats.iceberg.model.faults import Faulty
     from harness.cli.terminal import Voice
 
     assert m.catalog is not None
     catalog = MODEL_CATALOGS[m.catalog]
     only = frozenset(m.only) or None
+    search = faults.search if catalog.together is None else transactions.search
     faulty = Faulty(bound_of(m), catalog, m.writers, m.retries, m.faults, only, m.repeats)
     with Voice(unit="states") as voice:
         found = search(
@@ -260,6 +262,7 @@ def _wrong_steps(m: Modelled, faulty: Faulty, found: WaySearchResult) -> list[st
     """What of a search step by step is not as the file expects, or did not happen at all."""
     from checkers.formats.iceberg.model.logtree import rules_of
 
+    transactions = faulty.catalog.together is not None
     after = faulty.catalog.after
     wanted = [] if not m.faults else [f for f in after if faulty.only is None or f in faulty.only]
     wrong = [f"NOT EXPECTED: {name}" for name in sorted({*found.found} - {*m.expect})]
@@ -267,7 +270,7 @@ def _wrong_steps(m: Modelled, faulty: Faulty, found: WaySearchResult) -> list[st
     idle: list[str] = [f for f in wanted if not found.faults[f]]
     wrong += [f"NEVER CAME: {f}: the answer says nothing of it; raise the bound, or leave it out of only" for f in idle]
     wrong += [f"NO FAULT OF THIS CATALOG: {f}" for f in m.only if f not in after]
-    rules = [r for r in rules_of(faulty.bound) if r not in (*found.refused, *m.never)]
+    rules = [r for r in (() if transactions else rules_of(faulty.bound)) if r not in (*found.refused, *m.never)]
     wrong += [
         f"NEVER FIRED: {r}: the answer says nothing of it; raise the bound, or list it under never" for r in rules
     ]
@@ -337,9 +340,12 @@ def _written(m: Modelled, bound: Bound, found: Explored, folder: Path, every: bo
 def _ways_written(m: Modelled, faulty: Faulty, found: WaySearchResult, folder: Path, every: bool) -> list[Path]:
     """The same of a search step by step."""
     from checkers.formats.iceberg.model.scenario import of_way
+    from checkers.formats.iceberg.model.transactions import of_transfers
+
+    text_of = of_way if faulty.catalog.together is None else of_transfers
 
     def text(name: str, way: Way) -> Callable[[str], tuple[str, str]]:
-        return lambda called: of_way(faulty, called, name, way)
+        return lambda called: text_of(faulty, called, name, way)
 
     ways = [(name, way) for name, _, way in found.mixes] if every else sorted(found.found.items())
     return _files(m, [(name, "; ".join(map(str, way)), text(name, way)) for name, way in ways], folder, every)

@@ -40,9 +40,20 @@ from workloads.tables import TableSpec
 LIBRARY = WORKLOADS / "models"
 """The folder of the models that come with icequake."""
 CatalogName = Literal[
-    "ideal", "none", "jdbc", "jdbc-mended", "rest", "rest-mended", "hive", "hive-cas", "glue-blind", "glue"
+    "ideal",
+    "none",
+    "jdbc",
+    "jdbc-mended",
+    "rest",
+    "rest-mended",
+    "hive",
+    "hive-cas",
+    "glue-blind",
+    "glue",
+    "rest-transactions",
+    "ideal-transactions",
 ]
-Fault = Literal["reply lost", "503 after it was applied", "sent twice", "late", "lock expired"]
+Fault = Literal["reply lost", "503 after it was applied", "sent twice", "late", "lock expired", "statement refused"]
 RuleSet = Literal["iceberg-1.8", "iceberg-1.10", "iceberg-1.12", "specification"]
 MODES = ("copy-on-write", "merge-on-read")
 AT_COMMIT = ("insert", "delete-partition", "equality-delete", "overwrite-partitions", "overwrite-where")
@@ -85,6 +96,8 @@ OF_A_KEY = ("stage", "restart-stream")
 """Those of them that write a row."""
 BESIDE_UPKEEP = ("insert", "delete-partition", COMPACTION, "update-register", "delete", "merge-upsert")
 """Those that a model with such kinds knows beside them."""
+TRANSFER = "transfer"
+"""The kind that changes two tables in one transaction; a model of it has a catalog with transactions, and inserts beside it."""
 STEP_BY_STEP = ("insert", "delete-partition", COMPACTION)
 """Those of one way that a model with a catalog knows, too."""
 
@@ -145,6 +158,14 @@ def problems(m: Modelled) -> Iterator[Problem]:
                 (key,),
                 f"{key}: without a catalog no step of a writer is told apart; write catalog:, or leave it out",
             )
+    transactions = m.catalog is not None and m.catalog.endswith("-transactions")
+    if transactions and {*m.kinds} != {TRANSFER, "insert"}:
+        yield (
+            ("kinds",),
+            f"kinds: with catalog: {m.catalog} the model knows transfer and insert; write both, and no other",
+        )
+    if transactions and m.keys != 2:
+        yield ("keys",), f"keys: with catalog: {m.catalog} a key is a table, and there are two; write 2"
     for kind in m.kinds:
         if m.catalog is not None and kind in ONE_WAY and kind not in STEP_BY_STEP:
             yield ("kinds", kind), f"kinds: {kind}: a model with a catalog does not know it; leave it out"
@@ -159,6 +180,12 @@ def problems(m: Modelled) -> Iterator[Problem]:
         engine, _, name = kind.rpartition(" ")
         if engine:
             yield from _of_engine(kind, engine, name, modes, m)
+        elif kind == TRANSFER:
+            if modes or not transactions:
+                yield (
+                    ("kinds", kind),
+                    "kinds: transfer: write [], and a catalog: with transactions, such as rest-transactions",
+                )
         elif kind not in known:
             what = "the model does not know it" if kind in KINDS else f"no such operation{suggest(kind, known)}"
             yield (("kinds", kind), f"kinds: {kind}: {what}; it knows {', '.join(known)}")

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Fault = Literal["reply lost", "503 after it was applied", "sent twice", "late", "lock expired"]
+Fault = Literal["reply lost", "503 after it was applied", "sent twice", "late", "lock expired", "statement refused"]
 """What can go wrong once with a request:
 
 * ``reply lost``: the server did what was asked, and the client gets an error of the connection.
 * ``503 after it was applied``: the same, and it gets 503 with ``Retry-After``, or 429, as from a proxy.
 * ``sent twice``: the server gets it twice, and the client the second answer.
 * ``late``: the client gets an error at once, and the server gets the request at any time later.
+* ``statement refused``: the server's database refuses a statement of a transaction.
 * ``lock expired``: the lock is given to others while its holder stands between its check and its request.
 """
 Reaction = Literal["answer", "resend", "unknown", "check", "resend, check"]
@@ -40,6 +41,7 @@ class ModelCatalog:
         locks: whether it holds a lock from its check to its request.
         after: fault → what the client makes of it. Faults that are not there cannot be, or change nothing.
         source: where it is written.
+        together: whether it commits the tables of a transaction in one step; None: it is asked for no transactions.
     """
 
     compares: bool
@@ -47,6 +49,7 @@ class ModelCatalog:
     checks: bool = False
     locks: bool = False
     after: Mapping[Fault, Reaction] = field(default_factory=dict)
+    together: bool | None = None
 
 
 MODEL_CATALOGS: Mapping[str, ModelCatalog] = {
@@ -112,6 +115,19 @@ MODEL_CATALOGS: Mapping[str, ModelCatalog] = {
         ":169-174: refused after that, it looks whether its own file is in the history",
         checks=True,
         after={"reply lost": "resend, check", "late": "check"},
+    ),
+    "rest-transactions": ModelCatalog(
+        True,
+        "core/src/test/…/rest/RESTCatalogAdapter.java:554-577: checks every table, then commits one after the other; "
+        "BaseTransaction.java:350-372, applyUpdates: a table that has moved gets the transaction's own updates again, of which there are none",
+        after={"statement refused": "unknown"},
+        together=False,
+    ),
+    "ideal-transactions": ModelCatalog(
+        True,
+        "compares and commits all tables of a transaction in one step",
+        after={"statement refused": "unknown"},
+        together=True,
     ),
 }
 """Name → catalog. What ends with ``-mended`` is not in Iceberg's code."""

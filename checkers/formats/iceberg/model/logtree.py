@@ -22,7 +22,7 @@ from checkers.formats.iceberg.model.operations import ModelOperation, Work, atte
 from checkers.formats.iceberg.model.table import TableVersion, seeded
 from workloads.engines.engine import Rule
 from workloads.engines.engines import SPARK
-from workloads.file.modelled import OF_A_KEY, REWRITE_KINDS, UPKEEP
+from workloads.file.modelled import OF_A_KEY, REWRITE_KINDS, TRANSFER, UPKEEP
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Bound:
         out = []
         for name, mode in self.kinds:
             engine, _, kind = name.rpartition(" ")
-            whole = kind in REWRITE_KINDS or (kind in UPKEEP and kind not in OF_A_KEY)
+            whole = kind in (*REWRITE_KINDS, TRANSFER) or (kind in UPKEEP and kind not in OF_A_KEY)
             keys = 1 if whole else self.partitions if kind == "delete-partition" else self.keys
             out += [ModelOperation(kind, key, mode, engine or SPARK) for key in range(keys)]
         return out

@@ -32,6 +32,7 @@ from workloads.file.modelled import (
     OF_A_KEY,
     OWN_SEQUENCE,
     REWRITE_KINDS,
+    TRANSFER,
     UPKEEP,
     UPSERT,
     VALIDATED_OVERWRITES,
@@ -82,7 +83,7 @@ class ModelOperation:
     @property
     def whole(self) -> bool:
         """Whether it is of the whole table, so that its key says nothing."""
-        return self.kind in REWRITE_KINDS or (self.kind in UPKEEP and self.kind not in OF_A_KEY)
+        return self.kind in (*REWRITE_KINDS, TRANSFER) or (self.kind in UPKEEP and self.kind not in OF_A_KEY)
 
     def __str__(self) -> str:
         mode = f" ({self.mode})" if self.mode else ""
