@@ -33,7 +33,7 @@ INSERTED = 20
 Outcome = Literal["running", "acknowledged", "refused", "unknown"]
 
 
-class Transfer(NamedTuple):
+class ModelTransfer(NamedTuple):
     """A transfer: its number, how many commits each table had when its client read it, the table that is next, and how it ended."""
 
     op: int
@@ -46,7 +46,7 @@ class BankState(NamedTuple):
     """All that there is. ``tables``: the numbers of the operations that each has, in order; ``writes``: how many operations have begun."""
 
     tables: tuple[tuple[int, ...], ...] = ((),) * len(TABLES)
-    transfers: tuple[Transfer, ...] = ()
+    transfers: tuple[ModelTransfer, ...] = ()
     writes: int = 0
     faults: int = 0
 
@@ -106,7 +106,7 @@ def _steps(faulty: Faulty, names: list[str], s: BankState) -> Iterator[tuple[Way
         for k, name in enumerate(names):
             if name == "transfer":
                 step = WayStep(s.writes, k, "scan of both tables")
-                yield step, begun._replace(transfers=(*s.transfers, Transfer(s.writes, bases)))
+                yield step, begun._replace(transfers=(*s.transfers, ModelTransfer(s.writes, bases)))
                 continue
             table = faulty.operations()[k].key
             words = f"scan of {TABLES[table]}, applied, acknowledged"
@@ -119,10 +119,10 @@ def _steps(faulty: Faulty, names: list[str], s: BankState) -> Iterator[tuple[Way
                 yield step, ended._replace(faults=s.faults - (fault is not None))
 
 
-_Served = tuple[str, tuple[tuple[int, ...], ...], Transfer, Literal["statement refused"] | None]
+_Served = tuple[str, tuple[tuple[int, ...], ...], ModelTransfer, Literal["statement refused"] | None]
 
 
-def _serves(faulty: Faulty, s: BankState, t: Transfer) -> Iterator[_Served]:
+def _serves(faulty: Faulty, s: BankState, t: ModelTransfer) -> Iterator[_Served]:
     """What the server does next for a transfer: in words, the tables, the transfer, and the fault that it met."""
     if t.table is None:
         if t.bases != tuple(map(len, s.tables)):
