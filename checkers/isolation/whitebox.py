@@ -262,7 +262,7 @@ class TableGraph:
             removed, added = Counter(want.removed), Counter(want.added)
         except (TypeError, AttributeError, KeyError, ValueError):
             return None
-        return removed - added, added - removed
+        return (removed, added) if removed.keys().isdisjoint(added) else (removed - added, added - removed)
 
     # --- reads
 

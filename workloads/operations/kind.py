@@ -349,5 +349,8 @@ def whole_numbers(result: Any, *, least: int) -> tuple[int, ...] | None:
 
 
 def net(removed: Iterable[Row], added: Iterable[Row]) -> WriteSet:
+    removed, added = list(removed), list(added)
+    if set(removed).isdisjoint(added):  # nearly always, and counting takes longer than all the rest
+        return WriteSet(sorted(removed), sorted(added))
     out, plus = Counter(removed), Counter(added)
     return WriteSet(sorted((out - plus).elements()), sorted((plus - out).elements()))
