@@ -118,6 +118,7 @@ class KnownDefect:
         remedy: what a user can do about it; empty if nothing is known.
         headline: what happens in it, in plain words.
         affected: releases that have it.
+        state: what has become of it since, in words; empty: the library does not say.
     """
 
     scenario: str
@@ -126,6 +127,7 @@ class KnownDefect:
     remedy: str = ""
     headline: str = ""
     affected: str = ""
+    state: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -152,15 +154,7 @@ def known_defects(
     for name, s in library.items():
         shown, rest = _shown(s, found, beside)
         if shown and not rest and next(_unmet(s, ran, happened), None) is None:
-            known = KnownDefect(
-                name,
-                s["link"],
-                tuple(sorted(_names_of(s))),
-                s.get("remedy", ""),
-                s.get("headline", ""),
-                s.get("affected", ""),
-            )
-            fits.append((-len(shown), happened.ends_otherwise(s), name, known))
+            fits.append((-len(shown), happened.ends_otherwise(s), name, _defect(name, s)))
     best = sorted(fits, key=lambda f: f[:3])
     unexplained, chosen = {a.name for a in causes}, dict[tuple[str, tuple[str, ...]], KnownDefect]()
     for fit in best:
@@ -170,11 +164,16 @@ def known_defects(
     return () if unexplained else tuple(chosen.values())[:MOST_SCENARIOS]
 
 
-def remedy_of_scenario(ran: RunFacts | None, found: Iterable[Anomaly]) -> str:
-    """The remedy of the scenario of the library that a run is, if it shows an anomaly of ``found``; else empty."""
-    s = _library(LIBRARY).get(ran.workload) if ran is not None else None
-    shown = s is not None and any(e.named(a) for e in entries_of(*(s.get("anomalies") or ())) for a in found)
-    return str(s.get("remedy", "")) if s is not None and shown else ""
+def of_scenario(name: str) -> KnownDefect | None:
+    """The defect that a scenario of the library shows; None if the library does not have it."""
+    s = _library(LIBRARY).get(name)
+    return None if s is None else _defect(name, s)
+
+
+def _defect(name: str, s: Mapping[str, Any]) -> KnownDefect:
+    said = {key: str(s.get(key, "")) for key in ("remedy", "headline", "affected")}
+    fixed = f"fixed in {s['fixed']}" if s.get("fixed") else ""
+    return KnownDefect(name, s["link"], tuple(sorted(_names_of(s))), **said, state=s.get("state") or fixed)
 
 
 def _causes(found: Sequence[Anomaly]) -> list[Anomaly]:

@@ -170,7 +170,7 @@ def repair(
         steps = [] if name in REPEATS else steps
         text = _REPEATED + (_LAST if any(".checkpoint" in f for f in repeats) else "")
         files = explain.listing([f"`{f}`" for f in repeats], _MOST)
-        steps.append(RepairStep(text.replace("{files}", files), tables=(log.table,)))
+        steps.insert(0, RepairStep(text.replace("{files}", files), Repair.REMOVE, tables=(log.table,)))
     if any(s.does is not Repair.LEAVE for s in steps):
         steps.insert(0, RepairStep(_STOP, Repair.STOP, tables=(log.table,) if log is not None else ()))
     return steps
@@ -179,8 +179,8 @@ def repair(
 REPEATS = frozenset({"checkpoint-unlike", "compacted-unlike", "checksum-unlike"})
 """Anomalies of files that repeat what the versions of a table say; their own files are those."""
 _REPEATED = (
-    "Remove {files} from the log of {tables}: what such a file repeats is not what the versions say, and they are all there to be read "
-    "without it."
+    "Remove {files} from the log of {tables}, before anybody writes on: what such a file repeats is not what the versions say, and they are "
+    "all there to be read without it."
 )
 _LAST = " If `_last_checkpoint` names it, remove that, too."
 _STOP = (

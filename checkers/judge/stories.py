@@ -25,8 +25,8 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
 from checkers.judge.culprits import NOBODY, SERVER, DoneBy, done_by
-from checkers.judge.known import KnownDefect, RunFacts, known_defects, remedy_of_scenario
-from checkers.judge.repair import REPEATS, RepairStep, repair, repair_words
+from checkers.judge.known import KnownDefect, RunFacts, known_defects, of_scenario
+from checkers.judge.repair import REPEATS, Repair, RepairStep, repair, repair_words
 from checkers.names import GUARD, REPLY, Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
@@ -46,6 +46,8 @@ MOST_KEYS_NAMED = 24
 """Ids of its rows that are kept."""
 MOST_OPS_NAMED = 8
 """Operations of a story that are named."""
+_OF_LOST = (Repair.BRING_BACK, Repair.LEAVE, Repair.RUN_AGAIN)
+"""What one does with a lost commit."""
 ALIKE = 3
 """Stories of one shape that are told in full."""
 
@@ -121,6 +123,12 @@ class Story:
     def repair(self) -> str:
         """What to do now, in the words of its card; empty if the evidence does not say."""
         return repair_words(self.repairs)
+
+    @property
+    def concerned(self) -> tuple[str, ...]:
+        """The operations whose statements say what it is about: those that are lost, else the first one at fault."""
+        mended = (op for s in self.repairs if s.does in _OF_LOST for op in s.ops) if self.name == "lost-commit" else ()
+        return tuple(dict.fromkeys(mended)) or self.ops[:1]
 
     @property
     def unreadable(self) -> bool:
@@ -402,7 +410,7 @@ class _Teller:
             tuple(steps),
             places,
             known,
-            remedy_of_scenario(self.ran, group) or self._remedy(name, known, lead, done, of),
+            self._remedy(name, known or self._shown_by_scenario(group), lead, done, of),
             instead,
             self._repair(name, group, lead, facts, table, keys, end, done.who if done.engine else ""),
             done.how,
@@ -478,6 +486,11 @@ class _Teller:
         if len(these) < 2:
             return True
         return any(o.end is None or o.end >= later.start for o, later in pairwise(these))
+
+    def _shown_by_scenario(self, group: Sequence[Anomaly]) -> tuple[KnownDefect, ...]:
+        """The defect of the scenario that the run is, if it is one of the library and shows an anomaly of a group."""
+        own = of_scenario(self.ran.workload) if self.ran is not None else None
+        return (own,) if own is not None and {a.name for a in group} & {*own.anomalies} else ()
 
     def _defects(self, group: Sequence[Anomaly], ops: Sequence[str], done: DoneBy) -> tuple[KnownDefect, ...]:
         """The defects that they look like; looked up once for stories that look the same."""

@@ -119,6 +119,11 @@ def when(instant: datetime | None) -> str | None:
 _ISSUE = re.compile(r"https?://github\.com/[^/]+/([^/]+)/(?:issues|pull)/(\d+)")
 
 
+def is_thread(url: str) -> bool:
+    """Whether people discuss something there: an issue or a pull request, which has a state."""
+    return _ISSUE.match(url) is not None or "/jira/browse/" in url
+
+
 def link_label(url: str) -> str:
     """A link as a person says it: ``iceberg#10720``, ``HIVE-26882``, ``iceberg.apache.org: rollback to snapshot``."""
     if (issue := _ISSUE.match(url)) is not None:

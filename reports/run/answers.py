@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from checkers.evidence.history import Operation
 from checkers.judge import repair, stories
+from checkers.judge.known import of_scenario
 from checkers.judge.stories import Story
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
+from checkers.timeline.sql import sql_of
 from reports.drawing import words
 from reports.drawing.page import Block, Pairs, Text, in_numbers, joined, link, outside, tag
 from reports.run import bands, cards, faulted, stories_view
 from reports.run.card import CardSubject
 from reports.run.repairs import repair_steps, with_code
+from reports.run.statements import statement
 from reports.run.stored import Stored
 from reports.run.stories_view import KnownLine, StoryView
 from workloads.operations.kinds import KINDS
@@ -28,8 +32,8 @@ MOST_PLACES = 8
 _ROWS_STAND = "No row is wrong by this yet; who trusts the metadata (a planner, expiry, another engine) may lose some."
 MOST_IDS = 12
 """Ids of one table's rows."""
-
-
+MOST_STATEMENTS = 3
+"""Operations whose statements stand on the first screen."""
 MOST_STEPS = 12
 """Steps of what to do now."""
 
@@ -99,11 +103,12 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
     steps = recipe(run, every)
     out: list[Block] = []
     for n, a in enumerate(every[:MOST_ANSWERS], 1):
-        name = tag("b", f"{n}. {_capital(a.headline)}")  # a single one is the headline of the page
-        out += [Text([joined((name, " ", _told_on(a.places)))], "answer")] if len(every) > 1 else []
-        shown = [("shown on", _told_on(a.places))] if len(every) == 1 else []
-        now = [("do now", in_numbers(steps))] if len(every) == 1 else []
-        facts = [*_facts(run, a), *now, ("avoid it", _remedy(a)), ("known", _known(run, a)), *shown]
+        facts = [*_facts(run, a), ("known", _known(run, a))]
+        if len(every) > 1:  # a single one is the headline of the page
+            out += [Text([joined((tag("b", f"{n}. {_capital(a.headline)}"), " ", _shown(a)))], "answer")]
+        else:
+            known = facts.pop()
+            facts += [("do now", in_numbers(steps)), ("avoid it", _remedy(a)), known, ("shown on", _shown(a))]
         out += [Pairs([(name, said) for name, said in facts if said], "about")]
     more = [
         joined((a.headline, f", by {words.shorten(a.views[0].who, 120)}", " ", _told_on(a.places)))
@@ -112,7 +117,17 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
     out += [Text([joined(("besides: ", joined(more, "; ")))], "note")] if more else []
     if len(every) > 1 and steps:
         out += [Text([tag("b", "Do now, in this order")], "answer"), Text(steps, "steps")]
+    if len(every) > 1 and any(avoided := [_remedy(a) for a in every[:MOST_ANSWERS]]):
+        out += [Text([tag("b", "Avoid it")], "answer")]
+        out += [Pairs([(f"{n}.", said) for n, said in enumerate(avoided, 1) if said], "about")]
     return out + ([Text([words.OWN_TABLES], "note")] if every else [])
+
+
+def _shown(a: RunAnswer) -> str:
+    """``cards 1–3, found by 2 checkers: commits, linearizable``."""
+    by = dict.fromkeys(checker for s in a.stories for step in s.steps for checker in step.checkers)
+    found = f"found by {f'{len(by)} checkers: ' if len(by) > 1 else ''}{explain.listing(by, len(by))}" if by else ""
+    return joined(filter(None, (_told_on(a.places), found)), ", ")
 
 
 def _told_on(places: Iterable[StoryPlace]) -> str:
@@ -143,17 +158,26 @@ def _remedy(a: RunAnswer) -> str:
 
 def _known(run: Stored, a: RunAnswer) -> str:
     known = dict.fromkeys(k for v in a.views for k in v.known)
+    has = stories_view.release(a.views[0].who)
     if known or not run.scenario:
-        return joined(map(_known_defect, known), "; ") or _NOT_KNOWN
+        return joined((_known_defect(k, has) for k in known), " ") or _NOT_KNOWN
+    own = of_scenario(run.workload)
     thread = run.scenario.get("link")
+    if own is not None:
+        return _known_defect(replace(stories_view.known_line(own), headline="", command=""), has)
     return outside(words.link_label(thread), words.safe(thread)) if isinstance(thread, str) else ""
 
 
-def _known_defect(k: KnownLine) -> str:
-    """``an UPDATE reported as failed was committed: iceberg#10140 (affected: 1.4 to 1.12); `icequake prove jdbc-unreadable` shows it``."""
-    shows = joined((tag("code", k.command), " shows it"))
-    of = f" (affected: {k.affected})" if k.affected else ""
-    return joined((f"{k.headline}: " if k.headline else "", outside(k.label, k.href), of, "; ", shows))
+def _known_defect(k: KnownLine, has: str) -> str:
+    """``a row came back: iceberg#10720 (open). Affected: all; Iceberg 1.12.0, which ran here, is. `icequake prove undelete` shows it.``
+
+    Args:
+        has: the release that has it here; empty: nobody knows it.
+    """
+    lead = f"{k.headline}: " if k.headline else ""
+    affected = f" Affected: {k.affected}{f'; {has}, which ran here, is' if has else ''}." if k.affected else ""
+    shows = joined((" ", tag("code", k.command), " shows it.")) if k.command else ""
+    return joined((lead, outside(k.label, k.href), f" ({k.state})." if k.state else ".", affected, shows))
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
@@ -162,20 +186,14 @@ def _known_defect(k: KnownLine) -> str:
 def _damage(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
     """What is damaged: tables that nobody can read, lost statements, rows, or what is wrong in the metadata of which tables."""
     first, tables = a.stories[0], dict.fromkeys(s.table for s in a.stories if s.table)
+    asked = ("statement", _statements(run, a))
     if first.unreadable:
-        return [("unreadable", _few(_gone(run, t) for t in tables))]
+        return [("unreadable", _few(_gone(run, t) for t in tables)), asked]
     if first.name == "lost-commit":
-        return [("lost", _few(_lost(run, a)))]
+        return [("lost", _statements(run, a))]
     if first.harm is Harm.METADATA:
-        return [
-            ("wrong", _few(_ways(run, a))),
-            ("tables", _few(tables)),
-            (
-                "rows",
-                _ROWS_STAND,
-            ),
-        ]
-    return [("rows" if first.harm is Harm.ROWS else "tables", _few(_rows(run, a)))]
+        return [("wrong", _few(_ways(run, a))), ("tables", f"{'; '.join(tables)}. {_ROWS_STAND}")]
+    return [("rows" if first.harm is Harm.ROWS else "tables", _few(_rows(run, a))), asked]
 
 
 def _few(items: Iterable[str]) -> str:
@@ -193,23 +211,32 @@ def _gone(run: Stored, table: str) -> str:
     return words.shorten(table, 60) + (f" from {end.since / 1e9:.1f} s on{later}" if end is not None else "")
 
 
-def _lost(run: Stored, a: RunAnswer) -> Iterator[str]:
-    """``INSERT w2-190 (orders, id 1, card 1)``, in the order of the history."""
-    ops = {op for s in a.stories for step in s.repairs for op in step.ops} or {
-        op for s in a.stories for op in s.ops[:1]
-    }
-    found = [o for o in run.operations if o.op in ops]
-    of_op = {op: place for v, place in a.found if place is not None for s in v.story.repairs for op in s.ops}
-    for o in found:
-        asked = explain.arguments(o.value).removeprefix("of ")
-        verb = f"{kind.verb.upper()} " if (kind := KINDS.get(o.f)) is not None and kind.changes_rows else ""
-        where = [
-            words.shorten(o.table or "", 60),
-            asked,
-            of_op[o.op].link if o.op in of_op else "",
-        ]
-        yield joined((f"{verb}{words.shorten(o.op, 40)} (", joined(filter(None, where), ", "), ")"))
-    yield from sorted(ops - {o.op for o in found})
+def _statements(run: Stored, a: RunAnswer) -> str:
+    """What its operations were asked, in the order of the history: some with their statements, the others named."""
+    place = {op: p for v, p in a.found if p is not None for op in v.story.concerned}
+    order = {o.op: n for n, o in enumerate(run.operations)}
+    ops = sorted(
+        dict.fromkeys(op for s in a.stories for op in s.concerned), key=lambda op: (order.get(op, math.inf), op)
+    )
+    named = {op: _operation(run.operations[order[op]] if op in order else None, op, place.get(op)) for op in ops}
+    tables = {t.name: t for t in run.plan.tables or ()}
+    said = []
+    for op in ops[:MOST_STATEMENTS]:
+        whole = "; ".join(sql_of(run.operations[order[op]], tables)) if op in order else ""
+        said.append(joined((named[op], ": ", statement(whole))) if whole else named[op])
+    others = [named[op] for op in ops[MOST_STATEMENTS:]]
+    said += [joined((f"and {words.grouped(len(others))} more: ", _few(others)))] if others else []
+    return tag("ul", joined(tag("li", x) for x in said)) if len(said) > 1 else joined(said)
+
+
+def _operation(o: Operation | None, op: str, place: StoryPlace | None) -> str:
+    """``INSERT w2-190 (orders, id 1, card 1)``."""
+    if o is None:
+        return op
+    verb = f"{kind.verb.upper()} " if (kind := KINDS.get(o.f)) is not None and kind.changes_rows else ""
+    asked = explain.arguments(o.value).removeprefix("of ")
+    where = [words.shorten(o.table or "", 60), asked, place.link if place is not None else ""]
+    return joined((f"{verb}{words.shorten(o.op, 40)} (", joined(filter(None, where), ", "), ")"))
 
 
 def _ways(run: Stored, a: RunAnswer) -> Iterator[str]:

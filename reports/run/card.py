@@ -130,7 +130,12 @@ def card(
     beside: list[Block] = [Pairs(_about(shown, found, few, means, related), "about"), *_name(found.name, means)]
     beside += [] if view is None else stories_view.known_defects(view)
     # The statement to run again stands first: the box shows some fifty lines, and scrolls.
-    beside += statements.blocks(shown.run, sorted(_stated(shown, found, few), key=lambda o: parts.get(o.op) != LOST))
+    again = [o for o in stated(shown, found) if o not in few]
+    stands = sorted([*few, *again[:MOST_OPS]], key=lambda o: parts.get(o.op) != LOST)
+    beside += statements.blocks(shown.run, stands)
+    beside += _more(
+        len(again) - MOST_OPS, "statement", joined((", in ", link("all statements", f"#{STATEMENTS}"), "."))
+    )
     sentence = view.story.consequence if view is not None else means.sentence if means is not None else ""
     consequence: list[Block] = [Text([shortened(sentence)], "consequence")] if sentence else []
     consequence += [Pairs(_answer(found, few, means), "about")]
@@ -139,19 +144,14 @@ def card(
     return page.Card(_head(shown, found, few), blocks, found.anchor, mark, found.n <= OPEN_CARDS)
 
 
-def _stated(shown: Shown, found: CardSubject, involved: Sequence[Operation]) -> list[Operation]:
-    """The operations whose statements a person needs: those involved, and those to run again."""
-    again = [op for s in found.view.story.repairs for op in s.ops[:MOST_OPS]] if found.view is not None else []
-    return [
-        *involved,
-        *(
-            shown.operations[op]
-            for op in dict.fromkeys(again)
-            if op in shown.operations and all(o.op != op for o in involved)
-        ),
-    ]
+def stated(shown: Shown, found: CardSubject) -> list[Operation]:
+    """The operations of what to do now, whose statements a person needs."""
+    again = (op for s in found.view.story.repairs for op in s.ops) if found.view is not None else ()
+    return [shown.operations[op] for op in dict.fromkeys(again) if op in shown.operations]
 
 
+STATEMENTS = "statements"
+"""The anchor of the statements of all cards, if one has not room for its own."""
 LOST, INSTEAD = "lost", "took its place"
 """What became of the commits of a race."""
 
@@ -247,7 +247,7 @@ def _name(name: str, means: Meaning | None) -> list[Block]:
 
 
 def _more(count: int, what: str, end: str = ".") -> list[Block]:
-    return [Text([f"and {words.plural(count, f'more {what}')}{end}"], "note")] if count > 0 else []
+    return [Text([joined((f"and {words.plural(count, f'more {what}')}", end))], "note")] if count > 0 else []
 
 
 def _about(

@@ -17,6 +17,8 @@ from reports.run.stories_view import ShapeView
 
 MOST_LINES = 100
 """Stories that have one line each below those of the same shape."""
+MOST_STATED = 1000
+"""Statements of what to do now on all cards together."""
 MOST_RELATED = 8
 
 
@@ -59,6 +61,13 @@ def blocks(shown: Shown, cards: Sequence[CardSubject]) -> list[Block]:
             said = [Text(lines, "list"), *statements.blocks(run, needed, tables=False)]
             out.append(Fold(shape.alike, said, anchor=below(cards, shape)))
     out.append(Cards([made(f) for f in cards if f.view is None]))
+    stated = {f.n: card.stated(shown, f) for f in cards}
+    if any(len(these) > card.MOST_OPS for these in stated.values()):
+        every = list({o.op: o for these in stated.values() for o in these}.values())
+        said = statements.blocks(run, every[:MOST_STATED], tables=False)
+        more = len(every) - MOST_STATED
+        said += [Text([f"and {words.grouped(more)} more, in history.jsonl"], "note")] if more > 0 else []
+        out.append(Fold("All statements of what to do now", said, anchor=card.STATEMENTS))
     return [*out, *_left_out(run, cards)]
 
 

@@ -107,6 +107,7 @@ def _known(value: object) -> tuple[KnownDefect, ...]:
             str(k.get("remedy") or ""),
             str(k.get("headline") or ""),
             str(k.get("affected") or ""),
+            str(k.get("state") or ""),
         )
         for k in mappings(value)
     )

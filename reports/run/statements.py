@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+
+from markupsafe import Markup
 
 from checkers.evidence.history import Operation
 from checkers.timeline import explain
+from checkers.timeline.sql import Names, sql_of
 from reports.drawing import words
-from reports.drawing.page import Block, FileText, Fold
+from reports.drawing.page import Block, FileText, Fold, tag
 from reports.run.stored import Stored
 from workloads.ddl import definition
 from workloads.engines.engines import SPARK
-from workloads.operations.kinds import KINDS
 from workloads.tables import SQL_COLUMNS, TableSpec
 
-MOST_CHARACTERS = 700
+MOST_CHARACTERS = 2000
 """Characters of a statement."""
+IN_A_SENTENCE = 90
+"""The same, within other words."""
 
 
-class _Names(dict[str, str]):
-    """What stands for the names in a statement; one that only the run knew stays as it is."""
-
-    def __missing__(self, key: str) -> str:
-        return f"{{{key}}}"
+def statement(whole: str) -> Markup:
+    """A statement in a sentence: its beginning; who points at it reads it whole."""
+    return tag("code", words.shorten(whole, IN_A_SENTENCE), title=whole)
 
 
 def blocks(run: Stored, operations: Iterable[Operation], *, tables: bool = True) -> list[Block]:
@@ -35,7 +37,7 @@ def blocks(run: Stored, operations: Iterable[Operation], *, tables: bool = True)
         if spec is None:
             continue
         used[spec.name] = spec
-        found = _of(o, spec)
+        found = [f"{words.shorten(text, MOST_CHARACTERS)};" for text in sql_of(o, specs)]
         by = "" if o.engine == SPARK else f" ({explain.engine(o)} does the same in its own way)"
         lines += [f"-- {words.shorten(o.op, 60)}{by}", *found, ""] if found else []
     if not lines:
@@ -46,29 +48,7 @@ def blocks(run: Stored, operations: Iterable[Operation], *, tables: bool = True)
 
 def _made(spec: TableSpec) -> str:
     """The statement that makes a table, a property on each line."""
-    text = f"CREATE TABLE {spec.name} ({SQL_COLUMNS}) {definition(spec).format_map(_Names())};"
+    text = f"CREATE TABLE {spec.name} ({SQL_COLUMNS}) {definition(spec).format_map(Names())};"
     head, found, properties = text.partition(" TBLPROPERTIES (")
     lines = properties.replace("', '", "',\n  '") if found else ""
-    return words.shorten(f"{head}\nTBLPROPERTIES (\n  {lines}" if found else text, 3 * MOST_CHARACTERS)
-
-
-def _here(sql: str) -> str:
-    """A statement for a session whose current catalog and namespace have the tables, as those that make them are."""
-    return sql.replace("{catalog}.{namespace}.", "").replace("{catalog}.", "")
-
-
-def _of(o: Operation, spec: TableSpec) -> list[str]:
-    """The statements of an operation; none of a kind that is not known, or whose arguments have another form."""
-    kind = KINDS.get(o.f)
-    if kind is None or not isinstance(o.value, Mapping):
-        return []
-    bound = {
-        **o.invoked.extra,
-        **(o.result if isinstance(o.result, Mapping) else {}),
-    }  # what the run put in: a time, a snapshot
-    names = _Names({**bound, "table": spec.name, "identifier": spec.name})
-    try:
-        found = kind.statements(dict(o.value), o.op, spec)
-        return [words.shorten(_here(s.sql).format_map(names), MOST_CHARACTERS) + ";" for s in found if s.sql]
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-        return []
+    return words.shorten(f"{head}\nTBLPROPERTIES (\n  {lines}" if found else text, MOST_CHARACTERS)

@@ -61,6 +61,7 @@ class KnownLine:
     label: str
     headline: str = ""
     affected: str = ""
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +98,19 @@ def shapes(run: Stored) -> list[ShapeView]:
             mark(run, s),
             tuple(_struck(run, s)),
             tuple(_line(s.table or "", step) for step in s.steps),
-            tuple(map(_known, s.known)),
+            tuple(map(known_line, s.known)),
         )
 
     return [
         ShapeView(tuple(map(view, shape.told)), tuple(map(view, shape.more)), shape.alike)
         for shape in stories.shapes(run.told.stories)
     ]
+
+
+def release(who: str) -> str:
+    """The release of the one who did it, of ``Spark's client (Spark 4.1.4, Iceberg 1.12.0)`` or ``DuckDB 1.5.5``; empty if it is not said."""
+    within = who.partition(" (")[2].removesuffix(")")
+    return within or (who if any(c.isdigit() for c in who) else "")
 
 
 def who_and_how(view: StoryView) -> str:
@@ -166,7 +173,8 @@ def _struck(run: Stored, story: Story) -> list[str]:
     return [faulted.happened(r) for r in sorted(found, key=lambda r: r.time)[:MOST_STRUCK]]
 
 
-def _known(k: KnownDefect) -> KnownLine:
+def known_line(k: KnownDefect) -> KnownLine:
+    """A known defect, for page and terminal."""
     command = f"icequake prove {words.shorten(k.scenario, 60)}"
     return KnownLine(
         command,
@@ -174,6 +182,7 @@ def _known(k: KnownDefect) -> KnownLine:
         words.link_label(k.link),
         words.shorten(k.headline, 200),
         words.shorten(k.affected, 200),
+        words.shorten(k.state or ("state not recorded" if words.is_thread(k.link) else ""), 200),
     )
 
 

@@ -216,7 +216,7 @@ def _shape(shape: stories_view.ShapeView, to: _Terminal) -> list[str]:
 
 
 def _known(k: stories_view.KnownLine, indent: str) -> list[str]:
-    return [f"{indent}known: {k.command}" + (f", {k.href}" if k.href else "")]
+    return [f"{indent}known: {k.command}" + (f", {k.href}" if k.href else "") + (f" ({k.state})" if k.state else "")]
 
 
 def _printable(line: str) -> str:

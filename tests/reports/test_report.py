@@ -23,10 +23,12 @@ from checkers.evidence.change_requests import ChangeRequest
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.plan import Plan
 from checkers.evidence.recorder import Recorder
+from checkers.evidence.replace import replace as altered
 from checkers.evidence.tablelog import Capture, RowChange, TableLog
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.judge.known import KnownDefect
 from checkers.judge.repair import Repair, RepairStep
 from checkers.judge.stories import Stories, Story, StoryStep
 from checkers.names import Harm, meaning
@@ -1148,14 +1150,14 @@ def again(n: int, table: str, **changes: Any) -> Story:
 
 def test_the_first_screen_answers_for_all_stories_of_a_kind_together(run: Path) -> None:
     top = first_screen(run, again(1, "orders", how="lost it"), again(0, "people", how="lost it", remedy="Set `x`."))
-    assert "<dt>lost</dt><dd>w9-0; w9-1</dd>" in top
+    assert "<dt>lost</dt><dd><ul><li>w9-0</li><li>w9-1</li></ul></dd>" in top
     assert "<dt>who did it</dt><dd>DuckDB lost it.</dd>" in top
     where = '<a href="#anomaly-1">cards 1–2</a>'
     notes = "<ul><li>w9-1: look.</li><li>w9-0: look.</li></ul>"  # neither is in the history
     otherwise = "Let another engine than DuckDB do that."
     assert f"<dt>do now</dt><dd>Run w9-1, w9-0 again: their statements are on {where}. {otherwise}{notes}</dd>" in top
     assert "<dt>avoid it</dt><dd>Set <code>x</code>.</dd>" in top
-    assert '<dt>shown on</dt><dd><a href="#anomaly-1">cards 1–2</a></dd>' in top
+    assert '<dt>shown on</dt><dd><a href="#anomaly-1">cards 1–2</a>, found by commits</dd>' in top
 
 
 def test_the_first_screen_answers_for_each_kind_the_gravest_first(run: Path) -> None:
@@ -1165,7 +1167,7 @@ def test_the_first_screen_answers_for_each_kind_the_gravest_first(run: Path) -> 
     top = re.sub(
         "<[^>]+>", " ", first_screen(run, again(0, "orders"), replace(lost(1), name="undelete", headline="h"), metadata)
     )
-    at = [top.index(x) for x in ("1. INSERT w9-0 was acknowledged", "2. H", "3. Wrong", "Report it.", "Run w9-0 again")]
+    at = [top.index(x) for x in ("1. INSERT w9-0 was acknowledged", "2. H", "3. Wrong", "Run w9-0 again", "Report it.")]
     assert at == sorted(at)
     many = [
         replace(lost(n), name=name, headline=f"h{n}")
@@ -1184,6 +1186,52 @@ def test_what_to_do_is_an_ordered_list_for_all_tables(run: Path) -> None:
 
     top = first_screen(run, mended(0, "orders"), mended(1, "people"))
     assert "<ol><li>Stop orders, people.</li><li>Set orders back.</li><li>Set people back.</li></ol>" in top
+
+
+@pytest.mark.parametrize(
+    ("link", "state", "says"),
+    [
+        ("https://github.com/apache/iceberg/issues/10720", "open", "iceberg#10720</a> (open). Affected: all"),
+        ("https://github.com/apache/iceberg/issues/10720", "", "iceberg#10720</a> (state not recorded). Affected: "),
+        ("https://iceberg.apache.org/spec/", "", "iceberg.apache.org: spec</a>. Affected: "),
+    ],
+)
+def test_a_known_defect_says_what_has_become_of_it_and_that_this_release_has_it(
+    run: Path, link: str, state: str, says: str
+) -> None:
+    """A state that nobody recorded is not invented; the page of a specification has none."""
+    known = KnownDefect("undelete", link, ("undelete",), affected="all", state=state)
+    said = first_screen(run, replace(lost(0), who="the log store", engine="", known=(known,)))
+    assert says in said.partition("<dt>known</dt>")[2].partition("</dd>")[0]
+    named = replace(lost(0), who="DuckDB 1.5.5", engine="", known=(known,))
+    assert "Affected: all; DuckDB 1.5.5, which ran here, is." in first_screen(run, named)
+
+
+def deletes(run: Path, count: int) -> list[Operation]:
+    """The run's delete, so many times by other names."""
+    o = next(o for o in stored.load(run).operations if o.op == "w1-0")
+    return [altered(o, op=f"w8-{n}") for n in range(count)]
+
+
+def test_the_first_screen_has_the_statements_of_three_lost_operations_and_names_the_others(run: Path) -> None:
+    ops = deletes(run, 5)
+    told = [replace(lost(n, "orders"), ops=(o.op,)) for n, o in enumerate(ops)]
+    said = first_screen(run, *told, operations=tuple(ops)).partition("<dt>lost</dt>")[2].partition("</dd>")[0]
+    assert said.count("DELETE FROM orders WHERE id = 7</code>") == 3 and said.count("<li>") == 4
+    assert all(o.op in said for o in ops) and "<li>and 2 more: " in said
+
+
+def test_all_statements_of_what_to_do_now_are_on_the_page_if_a_card_has_no_room_for_them(run: Path) -> None:
+    ops = deletes(run, card.MOST_OPS + 3)
+    redo = RepairStep("Run {ops} again.", Repair.REDO, tuple(o.op for o in ops))
+    story = replace(lost(0), ops=(), anomalies=(("commits", 0),), repairs=(redo,))
+    found = undelete(name="lost-commit", checker="commits", ops=(), keys=())
+    loaded = replace(stored.load(run), verdicts=(Verdict("commits", False, (found,)),), told=Stories((), (story,)))
+    html = page.render(replace(loaded, operations=tuple(ops)))
+    read(html)
+    assert 'and 3 more statements, in <a href="#statements">all statements</a>.' in html
+    folded = html.partition('id="statements"')[2].partition("</pre>")[0]
+    assert all(f"-- {o.op}\n" in folded for o in ops)
 
 
 def test_who_has_no_backup_reads_the_steps_of_going_back_below_that(run: Path) -> None:
@@ -1207,7 +1255,9 @@ def test_the_first_screen_names_what_an_operation_was_to_change_if_its_rows_are_
     o = next(o for o in stored.load(run).operations if o.op == "w1-0")
     told = replace(lost(0, "orders"), ops=("w1-0",), keys=())
     asked = explain.arguments(o.value)
-    assert "DELETE w1-0 (orders, id 7)" in first_screen(run, told)
+    asks, place = "DELETE FROM orders WHERE id = 7", '<a href="#anomaly-1">card 1</a>'
+    stands = f'DELETE w1-0 (orders, id 7, {place}): <code title="{asks}">{asks}</code>'
+    assert f"<dt>lost</dt><dd>{stands}</dd>" in first_screen(run, told)
     assert f"orders: what w1-0 was to change, {asked}" in first_screen(run, replace(told, name="undelete"))
 
 

@@ -233,7 +233,10 @@ def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> N
     assert lines[at + 1].startswith("false-failure: insert w0-1: reported as failed")
     assert lines[at + 2].startswith("missing-file ×2: insert w0-1: the client that believed")
     assert lines[at + 3] == "t: unreadable since 9.0 s (file metadata/a.avro); 565 later operations say nothing"
-    assert lines[at + 4] == "known: icequake prove jdbc-unreadable, https://github.com/apache/iceberg/pull/10140"
+    assert (
+        lines[at + 4]
+        == "known: icequake prove jdbc-unreadable, https://github.com/apache/iceberg/pull/10140 (state not recorded)"
+    )
     assert "false-failure, the first one:" in lines, "the cause is explained first"
     assert lines[-1] == "who         Spark 2"
     xml = ET.fromstring(junit.render(folder))

@@ -118,6 +118,7 @@ class Scenario(_Model):
 
     Attributes:
         headline: what it shows, as one short sentence of plain words that can follow “Reproduced:”; see :attr:`shows`.
+        state: what has become of the defect since, in a few words, such as ``open``; None: nobody looked, or ``fixed`` says it.
         remedy: what a user can do about the defect, one sentence; empty if nothing is known, or nothing is needed.
         anomalies: that must be found; ``allow``: that may be found, too.
         catalog: the catalog that it is about.
@@ -138,6 +139,7 @@ class Scenario(_Model):
     description: Annotated[str, Field(min_length=1)]
     link: Annotated[str, Field(pattern=r"^https://\S+$")]
     affected: Annotated[str, Field(min_length=1)]
+    state: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     remedy: str = ""
     catalog: str = "rest"
     catalog_properties: dict[str, str] = {}

@@ -208,7 +208,10 @@ def test_a_file_that_repeats_the_log_and_says_something_else_is_removed_if_the_l
         return [s.words() for s in repair(name, log, {}, [], (), unreadable=False, repeats=files)][1:]
 
     (checksum,) = of("checksum-unlike", "2.crc")
-    assert checksum.startswith("Remove `2.crc` from the log of t: ") and "_last_checkpoint" not in checksum
+    assert (
+        checksum.startswith("Remove `2.crc` from the log of t, before anybody writes on: ")
+        and "_last_checkpoint" not in checksum
+    )
     assert of("checksum-unlike", "2.checkpoint.parquet")[0].endswith(
         "If `_last_checkpoint` names it, remove that, too."
     )

@@ -17,7 +17,7 @@ from checkers.evidence.tablelog import Commit
 from checkers.judge import known
 from checkers.judge.causes import events
 from checkers.judge.check import ANOMALIES, check
-from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, asks, known_defects, unlike
+from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, asks, known_defects, of_scenario, unlike
 from checkers.judge.repair import repair_words
 from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, tell, who
 from checkers.names import Harm, meaning
@@ -164,6 +164,12 @@ def test_a_defect_is_named_for_operations_of_its_engine_alone() -> None:
         for x in e.history.events
     )
     assert known_defects(ran, found, replace(e, history=replace(e.history, events=events))) == ()
+
+
+def test_the_state_of_a_known_defect_is_that_of_its_scenario_or_the_release_that_fixed_it() -> None:
+    states = {name: k.state for name in ("undelete", "jdbc-no-rival", "expire-reader") if (k := of_scenario(name))}
+    assert states == {"undelete": "closed as stale, not fixed", "jdbc-no-rival": "fixed in 1.10.2", "expire-reader": ""}
+    assert of_scenario("nobody-wrote-it") is None
 
 
 def test_a_scenario_and_the_stories_that_it_expects_have_one_remedy() -> None:
