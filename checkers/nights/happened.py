@@ -25,7 +25,8 @@ class Happened:
         now: what to do with their tables; ``starts``: operation of it → when it began, ns.
         remedy: what to do that it does not happen again.
         scenarios: of the library, that show it; ``link``: where it is discussed. Both are empty if it is not known.
-        card: number of its first card on the run's page, from 1; 0: it has none.
+        card: number of its card on the run's page, from 1; 0: it has several, or none.
+        statements: its first operations (``Story.concerned``), each with its SQL; ``concerned``: how many there are.
         how: what the one who did it did in the first of them, in a sentence that begins with a verb; empty if nobody knows.
         steps: what happened in them, step by step, as the run's page says it; of some more only how many there are.
         unlike: why the first of them is not known; empty if it is.
@@ -46,6 +47,8 @@ class Happened:
     steps: str = ""
     by: str = ""
     unlike: str = ""
+    statements: tuple[tuple[str, str], ...] = ()
+    concerned: int = 0
 
     @property
     def unreadable(self) -> bool:
@@ -91,6 +94,7 @@ def happened(
     catalog: str,
     unlike: Callable[[Story], str],
     order: Mapping[str, int] | None = None,
+    asked: Callable[[str], str] = lambda _: "",
 ) -> tuple[Happened, ...]:
     """The kinds of a run's stories, the gravest first.
 
@@ -101,12 +105,13 @@ def happened(
         catalog: its name.
         unlike: why a story is not known.
         order: operation → when it began, ns.
+        asked: the SQL of an operation; empty if it is not known.
     """
     cards = {id(s): n for n, s in enumerate((s for shape in shapes(every) for s in shape.told), 1)}
     kinds: dict[tuple[object, ...], list[Story]] = {}
     for s in countable(stories):
         kinds.setdefault((s.name, s.who, s.remedy, s.known, s.unreadable), []).append(s)
-    return tuple(_kind(these, cards, versions, catalog, unlike, order) for these in kinds.values())
+    return tuple(_kind(these, cards, versions, catalog, unlike, order, asked) for these in kinds.values())
 
 
 def _kind(
@@ -116,7 +121,9 @@ def _kind(
     catalog: str,
     unlike: Callable[[Story], str],
     order: Mapping[str, int] | None,
+    asked: Callable[[str], str],
 ) -> Happened:
+    ops = list(dict.fromkeys(op for s in these for op in s.concerned))
     first, now = these[0], tuple(merged((step for s in these for step in s.repairs), order))
     return Happened(
         first.name,
@@ -127,18 +134,22 @@ def _kind(
         first.remedy,
         tuple(k.scenario for k in first.known),
         first.known[0].link if first.known else None,
-        min((cards[id(s)] for s in these if id(s) in cards), default=0),
+        cards.get(id(first), 0) if len(these) == 1 else 0,
         now,
         {op: (order or {})[op] for step in now for op in step.ops if op in (order or {})},
         first.how,
         _steps(these),
         named(first.who, "", {}, catalog),
         "" if first.known else unlike(first),
+        tuple((op, asked(op)[:MOST_CHARACTERS]) for op in ops[:MOST_TOLD]),
+        len(ops),
     )
 
 
 MOST_TOLD = 3
-"""Stories of a kind whose steps are told."""
+"""Stories of a kind whose steps are told, and operations whose statements are."""
+MOST_CHARACTERS = 1000
+"""Characters of the statements of an operation."""
 
 
 def _steps(these: Sequence[Story]) -> str:

@@ -21,6 +21,7 @@ from checkers.judge.runfolder import load_ran
 from checkers.nights import record
 from checkers.nights.happened import happened
 from checkers.nights.record import Ended, NightRun
+from checkers.timeline.sql import sql_of
 from checkers.timeline.timelines import timelines
 from harness.campaign.errors import dispensable
 from harness.run.judged import JudgedRun
@@ -29,7 +30,8 @@ from harness.run.judged import JudgedRun
 def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) -> NightRun:
     """The line with what the checkers say. A run that was cut short is an error, unless it certainly shows an anomaly."""
     results, evidence = judged.results, judged.evidence
-    order = {o.op: o.start for o in evidence.history.operations()}
+    operations = {o.op: o for o in evidence.history.operations()}
+    order = {op: o.start for op, o in operations.items()}
     ran = load_ran(folder.path)
     measured = measures.measure(evidence, results, measures.requests(folder.proxy))
     seen, versions = record.failing(results), dict(folder.read_plan().versions)
@@ -37,6 +39,9 @@ def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) ->
     def why(story: stories.Story) -> str:
         beside = [a for v in results.verdicts for a in v.anomalies if a.table == story.table]
         return unlike(ran, stories.anomalies_of(story, results.verdicts), evidence, beside)
+
+    def asked(op: str) -> str:
+        return "; ".join(sql_of(operations[op], evidence.tables)) if op in operations else ""
 
     unaccepted = stories.unaccepted(results.told.stories, results.verdicts, results.accepted.mark)
     ended: Ended = "unknown" if results.valid == "unknown" else "valid" if results.valid else "invalid"
@@ -57,7 +62,7 @@ def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) ->
         seen=seen,
         headline=stories.headline(unaccepted),
         who=stories.who_words(unaccepted),
-        happened=happened(unaccepted, results.told.stories, versions, line.cell.catalog, why, order),
+        happened=happened(unaccepted, results.told.stories, versions, line.cell.catalog, why, order, asked),
         versions=versions,
         operations=measured.operations,
         commits=measured.commits,

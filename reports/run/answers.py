@@ -21,7 +21,7 @@ from reports.run.card import CardSubject
 from reports.run.repairs import repair_steps, with_code
 from reports.run.statements import statement
 from reports.run.stored import Stored
-from reports.run.stories_view import KnownLine, StoryView
+from reports.run.stories_view import StoryView
 from workloads.operations.kinds import KINDS
 
 _NOT_KNOWN = "not to icequake: none of its scenarios shows it under these conditions"
@@ -160,24 +160,12 @@ def _known(run: Stored, a: RunAnswer) -> str:
     known = dict.fromkeys(k for v in a.views for k in v.known)
     has = stories_view.release(a.views[0].who)
     if known or not run.scenario:
-        return joined((_known_defect(k, has) for k in known), " ") or _NOT_KNOWN
+        return joined((stories_view.known_words(k, has) for k in known), " ") or _NOT_KNOWN
     own = of_scenario(run.workload)
     thread = run.scenario.get("link")
     if own is not None:
-        return _known_defect(replace(stories_view.known_line(own), headline="", command=""), has)
+        return stories_view.known_words(replace(stories_view.known_line(own), headline="", command=""), has)
     return outside(words.link_label(thread), words.safe(thread)) if isinstance(thread, str) else ""
-
-
-def _known_defect(k: KnownLine, has: str) -> str:
-    """``a row came back: iceberg#10720 (open). Affected: all; Iceberg 1.12.0, which ran here, is. `icequake prove undelete` shows it.``
-
-    Args:
-        has: the release that has it here; empty: nobody knows it.
-    """
-    lead = f"{k.headline}: " if k.headline else ""
-    affected = f" Affected: {k.affected}{f'; {has}, which ran here, is' if has else ''}." if k.affected else ""
-    shows = joined((" ", tag("code", k.command), " shows it.")) if k.command else ""
-    return joined((lead, outside(k.label, k.href), f" ({k.state})." if k.state else ".", affected, shows))
 
 
 # --- where ------------------------------------------------------------------------------------------------------------

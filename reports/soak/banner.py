@@ -17,7 +17,6 @@ from reports.drawing.page import (
     badge,
     joined,
     link,
-    outside,
     tag,
 )
 from reports.drawing.words import OWN_TABLES
@@ -71,19 +70,30 @@ def answer(night: Night, found: Sequence[FailureKind], program: str) -> list[Blo
     """Below the first sentences: each kind of failure on a line, and what to do about the first; nothing if nothing failed."""
     if not found:
         return []
-    columns = [TableColumn(""), TableColumn("what is lost", mark="wrap"), TableColumn("who did it", mark="wrap whole")]
+    columns = [
+        TableColumn("", mark="nowrap"),
+        TableColumn("what is lost", mark="wrap"),
+        TableColumn("who did it", mark="wrap whole"),
+    ]
     columns += [TableColumn("where", mark="wrap whole"), TableColumn("runs", right=True)]
     rows = [_kind(night, k, n) for n, k in enumerate(found[:LISTED_KINDS], 1)]
     unlisted = len(found) - LISTED_KINDS
     more = [Text([f"and {words.plural(unlisted, 'more kind')}, below"], "note")] if unlisted > 0 else []
-    return [Table(columns, rows), *more, Pairs(_to_do(night, found, program), "about"), Text([OWN_TABLES], "note")]
+    order = Text([tag("b", "Do now, in this order")], "answer")
+    return [
+        Table(columns, rows),
+        *more,
+        order,
+        Pairs(_to_do(night, found, program), "about"),
+        Text([OWN_TABLES], "note"),
+    ]
 
 
 def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
     where = dict.fromkeys(places.of(night, line.cell) for line, _ in k.runs)
     what = link(lostkinds.losses(k.harmed), f"#{lostkinds.anchor(n)}")
     facts = (what, k.first.by or k.first.who or "nobody knows who", words.shorten("; ".join(where), 200))
-    return TableRow([badge(CLASSES[k.showed], k.showed), *facts, words.grouped(len(k.runs))])
+    return TableRow([joined((f"{n}. ", badge(CLASSES[k.showed], k.showed))), *facts, words.grouped(len(k.runs))])
 
 
 def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tuple[str, str]]:
@@ -93,18 +103,22 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tup
     about = [k for k in found if k in chosen]
     pairs: list[tuple[str, str]] = []
     recipes = lostkinds.recipes(found)
-    for k in about:
-        first, steps = k.first, recipes[found.index(k)]
-        now = [lostkinds.do_now(night, steps) if steps else lostkinds.SAME_TABLE]
+    for n, k in enumerate(found, 1):
+        if k not in about:
+            continue
+        first, steps = k.first, recipes[n - 1]
+        now = [lostkinds.do_now(night, steps, 1, f"#{lostkinds.anchor(n)}") if steps else lostkinds.SAME_TABLE]
         commands = lostkinds.commands(night, k, program)
         if k.showed == "new" and commands:
             does, command = commands[0]
             now.append(joined(("Then type ", tag("code", command), f": it {does}.")))
         pairs += [
-            (k.showed, joined((tag("b", f"{lostkinds.losses(k.harmed)}: "), first.did or first.who, _thread(k)))),
+            (f"{n}.", joined((tag("b", f"{lostkinds.losses(k.harmed)}: "), first.did or first.who))),
+            ("statement", lostkinds.stated(k)),
             ("provoked by", lostkinds.provoked(k)),
             ("do now", joined((step for step in now if step), " ")),
             ("avoid it", with_code(first.remedy or lostkinds.NO_REMEDY)),
+            ("known", lostkinds.known_words(k)),
         ]
     remaining = sum(bool(recipes[n]) and k not in about for n, k in enumerate(found))
     pairs.append(
@@ -122,8 +136,3 @@ def _mended_with(found: Sequence[FailureKind], k: FailureKind) -> list[FailureKi
     harmed = {(id(line), t) for line, h in k.runs for t in h.tables}
     before = found[: found.index(k)]
     return [x for x in before if any((id(line), t) in harmed for line, h in x.runs for t in h.tables)]
-
-
-def _thread(k: FailureKind) -> str:
-    """Where a known defect is discussed, behind a space."""
-    return "" if k.link is None else joined((" (", outside(words.link_label(k.link), words.safe(k.link)), ")"))

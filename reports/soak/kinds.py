@@ -6,12 +6,12 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
-from checkers.judge.known import asks, needs_fault
+from checkers.judge.known import KnownDefect, asks, needs_fault, of_scenario
 from checkers.judge.repair import RepairStep, merged
 from checkers.judge.stories import GRAVEST, UNREADABLE_STEP, counted
 from checkers.names import Harm, meaning
@@ -34,7 +34,9 @@ from reports.drawing.page import (
     tag,
 )
 from reports.reproduction.exportable import form_of
+from reports.run import stories_view
 from reports.run.repairs import repair_steps
+from reports.run.statements import statement
 from reports.soak import places
 from reports.soak import words as soakwords
 from reports.soak.words import CLASSES
@@ -210,6 +212,7 @@ def _card(night: Night, k: FailureKind, n: int, program: str, now: Recipe) -> Ca
             "who did it",
             joined((tag("b", words.shorten(first.who, 200)), words.shorten(first.how, 400)), " " * bool(first.how)),
         ),
+        ("statement", stated(k)),
         ("how", words.shorten(first.steps, 600)),
         ("where", words.shorten("; ".join(places_), 400) if len(places_) > 1 else ""),
         ("provoked by", provoked(k)),
@@ -271,26 +274,51 @@ def recipes(found: Sequence[FailureKind]) -> list[Recipe]:
     ]
 
 
-def do_now(night: Night, found: Recipe) -> str:
-    """What to do with the tables of some runs that harmed them alike, with a link to each run's card."""
+def stated(k: FailureKind) -> str:
+    """The statements of the first operations that are lost, or did it, in its first run, and how many more there are in all its runs."""
+    line, first = k.runs[0]
+    said: list[str] = [joined((f"{op}: ", statement(sql))) for op, sql in first.statements if sql]
+    more = sum(h.concerned for _, h in k.runs) - len(said)
+    if said and len(k.runs) > 1:
+        said[-1] = joined((said[-1], f" (in {_run_name(line)})"))
+    said += [f"and {words.grouped(more)} more, on the run's cards"] if said and more > 0 else []
+    return tag("ul", joined(tag("li", x) for x in said)) if len(said) > 1 else joined(said)
+
+
+def known_words(k: FailureKind) -> str:
+    """Where a known defect is discussed, what has become of it, and which releases have it; empty if nobody knows it."""
+    if k.link is None:
+        return ""
+    own = next((d for name in k.first.scenarios if (d := of_scenario(name)) is not None and d.link == k.link), None)
+    line = replace(stories_view.known_line(own or KnownDefect("", k.link, ())), headline="", command="")
+    return stories_view.known_words(line, stories_view.release(k.first.who))
+
+
+def do_now(night: Night, found: Recipe, most: int = MOST_NOW, rest: str | None = None) -> str:
+    """What to do with the tables of some runs that harmed them alike, with a link to each run's cards.
+
+    Args:
+        most: runs of which it is said.
+        rest: the link to where it is said of more.
+    """
     if len(found) == 1:
         return _in_run(night, *found[0])
     told = [
         tag("div", joined((f"In {_run_name(line)}: ", _in_run(night, line, h, steps))))
-        for line, h, steps in found[:MOST_NOW]
+        for line, h, steps in found[:most]
     ]
-    more = len(found) - MOST_NOW
-    return joined((*told, *([f"and in {words.plural(more, 'more run')}"] if more > 0 else [])))
+    more = len(found) - most
+    return joined((*told, *([link(f"and in {words.plural(more, 'more run')}", rest)] if more > 0 else [])))
 
 
 def _in_run(night: Night, line: NightRun, h: Happened, steps: Sequence[RepairStep]) -> str:
-    card = card_of(night, line, h)
+    card, name = card_of(night, line, h), "card" if h.card else "cards"
     if steps:
-        done = in_numbers(repair_steps(steps, lambda _: "the run's card"))
-        return done if card is None else joined((done, " ", link("Open the run's card", card), "."))
+        done = in_numbers(repair_steps(steps, lambda _: f"the run's {name}"))
+        return done if card is None else joined((done, " ", link(f"Open the run's {name}", card), "."))
     if card is None:
         return ""
-    return joined((link("Open the run's card", card), " for the statements and what the proxies saw of them."))
+    return joined((link(f"Open the run's {name}", card), " for the statements and what the proxies saw of them."))
 
 
 def _run_name(line: NightRun) -> str:
@@ -360,9 +388,9 @@ def _runs(night: Night, k: FailureKind) -> list[str]:
 
 
 def card_of(night: Night, line: NightRun, h: Happened) -> str | None:
-    """The link to a card of a run's page; None if the page is gone."""
+    """The link to the card of a run's page, or to all of them if it has several; None if the page is gone."""
     page = href_of(night, line)
-    return None if page is None else f"{page}#anomaly-{h.card}" if h.card else page
+    return None if page is None else f"{page}#anomaly-{h.card}" if h.card else f"{page}#anomalies"
 
 
 def href_of(night: Night, line: NightRun) -> str | None:

@@ -246,8 +246,8 @@ def test_the_answer_lists_each_kind_with_its_card_the_new_ones_first(tmp_path: P
     table = next(b for b in told if isinstance(b, Table))
     rows = [[re.sub("<[^>]*>", "", str(c)) for c in row.cells] for row in table.rows]
     assert rows == [
-        ["new", "2 acknowledged commits lost", "Spark", "quick on rest, lost-acks", "1"],
-        ["known", "1 table that nobody can read", "the catalog (jdbc)", "quick on jdbc, lost-acks", "1"],
+        ["1. new", "2 acknowledged commits lost", "Spark", "quick on rest, lost-acks", "1"],
+        ["2. known", "1 table that nobody can read", "the catalog (jdbc)", "quick on jdbc, lost-acks", "1"],
     ]
     assert ['href="#kind-1"' in str(row.cells[1]) for row in table.rows] == [True, False]
 
@@ -256,10 +256,37 @@ def test_what_to_do_now_is_apart_from_what_avoids_it_and_names_the_one_who_did_i
     kept(tmp_path, TOLD)
     told = page.of(a_night(tmp_path, TOLD), AGAIN, program="/opt/icequake").told
     said = dict(next(b for b in told if isinstance(b, Pairs)).rows)
-    assert said["new"] == "<b>2 acknowledged commits lost: </b>Spark sent its commit again."
+    assert said["1."] == "<b>2 acknowledged commits lost: </b>Spark sent its commit again."
     assert said["do now"].startswith("Run w0-1 again: its statement is on the run&#39;s card.")
     assert 'href="runs/1/report.html#anomaly-2"' in said["do now"] and "shrink" in said["do now"]
     assert said["avoid it"] == "Use a catalog that looks first."
+
+
+def test_the_answer_of_a_night_has_statements_and_what_has_become_of_a_known_defect(tmp_path: Path) -> None:
+    some = (("w0-1", "INSERT INTO orders VALUES (7)"), ("w0-2", ""))
+    twice = [replace(x, happened=(replace(LOST, statements=some, concerned=4),)) for x in (TOLD, replace(TOLD, seed=8))]
+    pairs = next(b for b in page.of(a_night(tmp_path, *twice, SEEN_AGAIN), AGAIN).told if isinstance(b, Pairs)).rows
+    said = [text for name, text in pairs if name == "statement"]
+    whole = "INSERT INTO orders VALUES (7)"
+    more = "(in the run of seed 7)</li><li>and 7 more, on the run&#39;s cards</li></ul>"
+    assert said == [f'<ul><li>w0-1: <code title="{whole}">{whole}</code> {more}']
+    (known,) = (text for name, text in pairs if name == "known")
+    assert "iceberg#10140</a> (merged; it brought the retry in, and no report of this was found). Affected: " in known
+
+
+def test_the_answer_tells_one_run_of_a_kind_and_leads_to_the_others(tmp_path: Path) -> None:
+    """What several stories of a run say is on all of its cards."""
+    kept(tmp_path, TOLD)
+    several = replace(TOLD, happened=(replace(LOST, card=0),))
+    (now,) = (
+        x
+        for n, x in next(
+            b for b in page.of(a_night(tmp_path, several, replace(several, seed=8)), AGAIN).told if isinstance(b, Pairs)
+        ).rows
+        if n == "do now"
+    )
+    assert 'href="runs/1/report.html#anomalies">Open the run&#39;s cards</a>' in now and "seed 7" in now
+    assert "seed 8" not in now and '<a href="#kind-1">and in 1 more run</a>' in now
 
 
 def test_what_to_do_is_said_of_the_first_kinds_and_of_the_gravest(tmp_path: Path) -> None:
@@ -556,7 +583,7 @@ def test_the_page_shows_cells_failures_known_anomalies_time_memory_and_disk(tmp_
     gone = replace(NEW, folder="runs/quick/y", used=130.0)
     night = a_night(tmp_path, kept, gone, OLD, line(REST, used=190.0, number=2), STACK, stopped="the disk is full")
     text = html(page.of(night, AGAIN))
-    assert text.count('href="runs/quick/x/report.html"') == 6, (
+    assert text.count('href="runs/quick/x/report.html') == 6, (
         "in the answer, twice on its card, twice in the table and in the drawing"
     )
     assert "its folder was removed to make room" in text and "runs/quick/y/report.html" not in text

@@ -808,8 +808,10 @@ def test_what_to_do_now_about_a_kind_of_failure_of_a_night_is_about_all_its_stor
     inserts = [o.op for o in e.history.operations() if o.table == "orders" and o.f == "insert"][:2]
     lost = tuple(anomaly("lost-commit", op, table="orders", evidence={"seen": False}) for op in inserts)
     told = tell(e, [Verdict("commits", False, lost)], RunFacts("mine", "rest", "1.12.0")).stories
-    (kind,) = happened(told, told, {}, "rest", lambda _: "new")
+    (kind,) = happened(told, told, {}, "rest", lambda _: "new", None, lambda op: f"SELECT '{op}'")
     assert len(told) == 2 and kind.counts == {"lost-commit": 2}
+    assert kind.statements == tuple((op, f"SELECT '{op}'") for op in inserts) and kind.concerned == 2
+    assert kind.card == 0 and happened(told[:1], told, {}, "rest", lambda _: "new")[0].card == 1
     now = repair_words(kind.now)
     assert all(op in now for op in inserts) and now.count("brings its rows back") == 2
 
