@@ -25,7 +25,7 @@ from reports.soak import places
 from reports.soak.kinds import FailureKind, with_code
 from reports.soak.words import CLASSES, counted
 
-TOLD_KINDS = 3
+TOLD_KINDS = 6
 """Kinds of failure of which the answer says what to do."""
 LISTED_KINDS = 10
 """Kinds of failure that the answer lists."""
@@ -75,7 +75,11 @@ def answer(night: Night, found: Sequence[FailureKind], program: str) -> list[Blo
         TableColumn("what is lost", mark="wrap"),
         TableColumn("who did it", mark="wrap whole"),
     ]
-    columns += [TableColumn("where", mark="wrap whole"), TableColumn("runs", right=True)]
+    columns += [
+        TableColumn("where", mark="wrap whole"),
+        TableColumn("table", mark="wrap"),
+        TableColumn("runs", right=True),
+    ]
     rows = [_kind(night, k, n) for n, k in enumerate(found[:LISTED_KINDS], 1)]
     unlisted = len(found) - LISTED_KINDS
     more = [Text([f"and {words.plural(unlisted, 'more kind')}, below"], "note")] if unlisted > 0 else []
@@ -91,44 +95,40 @@ def answer(night: Night, found: Sequence[FailureKind], program: str) -> list[Blo
 
 def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
     where = dict.fromkeys(places.of(night, line.cell) for line, _ in k.runs)
+    tables = words.shorten(", ".join(dict.fromkeys(t for _, h in k.runs for t in h.tables)), 120)
     what = link(lostkinds.losses(k.harmed), f"#{lostkinds.anchor(n)}")
-    facts = (what, k.first.by or k.first.who or "nobody knows who", words.shorten("; ".join(where), 200))
+    facts = (what, k.first.by or k.first.who or "nobody knows who", words.shorten("; ".join(where), 200), tables)
     return TableRow([joined((f"{n}. ", badge(CLASSES[k.showed], k.showed))), *facts, words.grouped(len(k.runs))])
 
 
 def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tuple[str, str]]:
-    """What to do today, and that it does not happen again: about the first kinds, and about the gravest of all."""
+    """What to do today, and that it does not happen again: the steps of the first kind, of the gravest, and of what is mended with it; of
+    other kinds their statements, and the way to their steps."""
     gravest = min(found, key=lambda k: k.gravity)
-    chosen = [*found[:TOLD_KINDS], gravest, *_mended_with(found, gravest)]
-    about = [k for k in found if k in chosen]
+    whole = [found[0], gravest, *_mended_with(found, gravest)]
     pairs: list[tuple[str, str]] = []
     recipes = lostkinds.recipes(found)
-    for n, k in enumerate(found, 1):
-        if k not in about:
+    told = [n for n, k in enumerate(found) if n < TOLD_KINDS or k in whole]
+    for n in told:
+        k, first, steps, card = found[n], found[n].first, recipes[n], f"#{lostkinds.anchor(n + 1)}"
+        did = joined((tag("b", f"{lostkinds.losses(k.harmed)}: "), first.did or first.who))
+        pairs += [(f"{n + 1}.", did), ("statement", lostkinds.stated(k))]
+        now = lostkinds.do_now(night, steps, 1, card) if steps else lostkinds.SAME_TABLE
+        if k not in whole:
+            now = link("the steps on its card", card) if any(these for *_, these in steps) else now
+            pairs += [("do now", now), ("avoid it", with_code(first.remedy or lostkinds.NO_REMEDY))]
             continue
-        first, steps = k.first, recipes[n - 1]
-        now = [lostkinds.do_now(night, steps, 1, f"#{lostkinds.anchor(n)}") if steps else lostkinds.SAME_TABLE]
-        commands = lostkinds.commands(night, k, program)
-        if k.showed == "new" and commands:
-            does, command = commands[0]
-            now.append(joined(("Then type ", tag("code", command), f": it {does}.")))
+        commands = lostkinds.commands(night, k, program)[:1] if k.showed == "new" else []
+        then = [joined((" Then type ", tag("code", command), f": it {does}.")) for does, command in commands]
         pairs += [
-            (f"{n}.", joined((tag("b", f"{lostkinds.losses(k.harmed)}: "), first.did or first.who))),
-            ("statement", lostkinds.stated(k)),
             ("provoked by", lostkinds.provoked(k)),
-            ("do now", joined((step for step in now if step), " ")),
+            ("do now", joined((now, *then))),
             ("avoid it", with_code(first.remedy or lostkinds.NO_REMEDY)),
             ("known", lostkinds.known_words(k)),
         ]
-    remaining = sum(bool(recipes[n]) and k not in about for n, k in enumerate(found))
-    pairs.append(
-        (
-            "others",
-            f"what to do about {words.plural(remaining, 'more kind')} is on the cards below" if remaining > 0 else "",
-        )
-    )
-    pairs = [(name, text) for name, text in pairs if text]
-    return pairs
+    remaining = sum(map(bool, recipes)) - sum(bool(recipes[n]) for n in told)
+    more = f"what to do about {words.plural(remaining, 'more kind')} is on the cards below" if remaining > 0 else ""
+    return [(name, text) for name, text in (*pairs, ("others", more)) if text]
 
 
 def _mended_with(found: Sequence[FailureKind], k: FailureKind) -> list[FailureKind]:

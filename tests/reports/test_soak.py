@@ -246,8 +246,8 @@ def test_the_answer_lists_each_kind_with_its_card_the_new_ones_first(tmp_path: P
     table = next(b for b in told if isinstance(b, Table))
     rows = [[re.sub("<[^>]*>", "", str(c)) for c in row.cells] for row in table.rows]
     assert rows == [
-        ["1. new", "2 acknowledged commits lost", "Spark", "quick on rest, lost-acks", "1"],
-        ["2. known", "1 table that nobody can read", "the catalog (jdbc)", "quick on jdbc, lost-acks", "1"],
+        ["1. new", "2 acknowledged commits lost", "Spark", "quick on rest, lost-acks", "orders", "1"],
+        ["2. known", "1 table that nobody can read", "the catalog (jdbc)", "quick on jdbc, lost-acks", "orders", "1"],
     ]
     assert ['href="#kind-1"' in str(row.cells[1]) for row in table.rows] == [True, False]
 
@@ -297,6 +297,17 @@ def test_what_to_do_is_said_of_the_first_kinds_and_of_the_gravest(tmp_path: Path
         "No remedy is known; keep the run, and make it small by the command on its card.",
         "Let one writer alone commit.",
     ]
+
+
+def test_the_answer_has_the_steps_of_the_first_kind_and_of_the_gravest_and_leads_to_those_of_others(
+    tmp_path: Path,
+) -> None:
+    mild = replace(STALE, link=None, now=LOST.now, tables=("people",))
+    told = page.of(a_night(tmp_path, SEEN_AGAIN, replace(TOLD, happened=(LOST, mild))), AGAIN).told
+    pairs = next(b for b in told if isinstance(b, Pairs)).rows
+    now = [said for name, said in pairs if name == "do now"]
+    assert [x.startswith("Run w0-1 again: ") for x in now] == [True, False]
+    assert now[1] == '<a href="#kind-2">the steps on its card</a>'
 
 
 def test_the_answer_has_all_steps_for_one_may_say_what_is_lost_by_the_first(tmp_path: Path) -> None:
