@@ -113,7 +113,10 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tup
         k, first, steps, card = found[n], found[n].first, recipes[n], f"#{lostkinds.anchor(n + 1)}"
         did = joined((tag("b", f"{lostkinds.losses(k.harmed)}: "), first.did or first.who))
         pairs += [(f"{n + 1}.", did), ("statement", lostkinds.stated(k))]
-        now = lostkinds.do_now(night, steps, 1, card) if steps else lostkinds.SAME_TABLE
+        now = lostkinds.do_now(night, steps, 1, card)
+        if not steps:
+            first_of = found.index(_mended_with(found, k)[0]) + 1
+            now = lostkinds.SAME_TABLE.replace("above", f"number {first_of}")
         if k not in whole:
             now = link("the steps on its card", card) if any(these for *_, these in steps) else now
             pairs += [("do now", now), ("avoid it", with_code(first.remedy or lostkinds.NO_REMEDY))]

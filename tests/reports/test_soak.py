@@ -322,7 +322,9 @@ def test_kinds_on_one_table_of_one_run_are_to_be_mended_at_once(tmp_path: Path) 
     second = replace(LOST, name="undelete", remedy="Set it.", now=(back,))
     made = page.of(a_night(tmp_path, replace(TOLD, happened=(LOST, second))), AGAIN)
     now = [said for name, said in next(b for b in made.told if isinstance(b, Pairs)).rows if name == "do now"]
-    assert len(now) == 2 and now[1] == "It is the same table of the same run as above, and mended by the steps there."
+    assert (
+        len(now) == 2 and now[1] == "It is the same table of the same run as number 1, and mended by the steps there."
+    )
     assert now[0].startswith("<ol><li>Go back.</li><li>Run w0-1 again: "), "what must come first, comes first"
 
 
