@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from markupsafe import Markup
+
 from checkers.evidence.history import Operation
 from checkers.judge import repair, stories
 from checkers.judge.known import of_scenario
@@ -19,7 +21,7 @@ from reports.drawing.page import Block, Pairs, Text, in_numbers, joined, link, o
 from reports.run import bands, cards, faulted, stories_view
 from reports.run.card import CardSubject
 from reports.run.repairs import repair_steps, with_code
-from reports.run.statements import statement
+from reports.run.statements import asked_as, statement
 from reports.run.stored import Stored
 from reports.run.stories_view import StoryView
 from workloads.operations.kinds import KINDS
@@ -103,12 +105,16 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
     steps = recipe(run, every)
     out: list[Block] = []
     for n, a in enumerate(every[:MOST_ANSWERS], 1):
-        facts = [*_facts(run, a), ("known", _known(run, a))]
+        facts = _facts(run, a)
         if len(every) > 1:  # a single one is the headline of the page
             out += [Text([joined((tag("b", f"{n}. {_capital(a.headline)}"), " ", _shown(a)))], "answer")]
         else:
-            known = facts.pop()
-            facts += [("do now", in_numbers(steps)), ("avoid it", _remedy(a)), known, ("shown on", _shown(a))]
+            facts += [
+                ("do now", in_numbers(steps)),
+                ("avoid it", _remedy(a)),
+                ("known", _known(run, a)),
+                ("shown on", _shown(a)),
+            ]
         out += [Pairs([(name, said) for name, said in facts if said], "about")]
     more = [
         joined((a.headline, f", by {words.shorten(a.views[0].who, 120)}", " ", _told_on(a.places)))
@@ -117,8 +123,9 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
     out += [Text([joined(("besides: ", joined(more, "; ")))], "note")] if more else []
     if len(every) > 1 and steps:
         out += [Text([tag("b", "Do now, in this order")], "answer"), Text(steps, "steps")]
-    if len(every) > 1 and any(avoided := [_remedy(a) for a in every[:MOST_ANSWERS]]):
-        out += [Text([tag("b", "Avoid it")], "answer")]
+    if len(every) > 1:
+        avoided = [joined(filter(None, (_remedy(a), _known(run, a))), Markup("<br>")) for a in every[:MOST_ANSWERS]]
+        out += [Text([tag("b", "Avoid it; what is known of it")], "answer")]
         out += [Pairs([(f"{n}.", said) for n, said in enumerate(avoided, 1) if said], "about")]
     return out + ([Text([words.OWN_TABLES], "note")] if every else [])
 
@@ -174,11 +181,11 @@ def _known(run: Stored, a: RunAnswer) -> str:
 def _damage(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
     """What is damaged: tables that nobody can read, lost statements, rows, or what is wrong in the metadata of which tables."""
     first, tables = a.stories[0], dict.fromkeys(s.table for s in a.stories if s.table)
-    asked = ("statement", _statements(run, a))
+    asked = (asked_as(first.name), _statements(run, a))
     if first.unreadable:
         return [("unreadable", _few(_gone(run, t) for t in tables)), asked]
     if first.name == "lost-commit":
-        return [("lost", _statements(run, a))]
+        return [asked]
     if first.harm is Harm.METADATA:
         return [("wrong", _few(_ways(run, a))), ("tables", f"{'; '.join(tables)}. {_ROWS_STAND}")]
     return [("rows" if first.harm is Harm.ROWS else "tables", _few(_rows(run, a))), asked]

@@ -22,6 +22,11 @@ IN_A_SENTENCE = 90
 """The same, within other words."""
 
 
+def asked_as(name: str) -> str:
+    """What the statements are that a story of a name is about."""
+    return {"lost-commit": "lost", "false-failure": "told failed"}.get(name, "statement")
+
+
 def statement(whole: str) -> Markup:
     """A statement in a sentence: its beginning; who points at it reads it whole."""
     return tag("code", words.shorten(whole, IN_A_SENTENCE), title=whole)

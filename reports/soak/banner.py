@@ -20,6 +20,7 @@ from reports.drawing.page import (
     tag,
 )
 from reports.drawing.words import OWN_TABLES
+from reports.run.statements import asked_as
 from reports.soak import kinds as lostkinds
 from reports.soak import places
 from reports.soak.kinds import FailureKind, with_code
@@ -112,7 +113,7 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tup
     for n in told:
         k, first, steps, card = found[n], found[n].first, recipes[n], f"#{lostkinds.anchor(n + 1)}"
         did = joined((tag("b", f"{lostkinds.losses(k.harmed)}: "), first.did or first.who))
-        pairs += [(f"{n + 1}.", did), ("statement", lostkinds.stated(k))]
+        pairs += [(tag("b", f"{n + 1}."), did), (asked_as(first.name), lostkinds.stated(k))]
         now = lostkinds.do_now(night, steps, 1, card)
         if not steps:
             first_of = found.index(_mended_with(found, k)[0]) + 1

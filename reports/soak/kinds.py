@@ -36,7 +36,7 @@ from reports.drawing.page import (
 from reports.reproduction.exportable import form_of
 from reports.run import stories_view
 from reports.run.repairs import repair_steps
-from reports.run.statements import statement
+from reports.run.statements import asked_as, statement
 from reports.soak import places
 from reports.soak import words as soakwords
 from reports.soak.words import CLASSES
@@ -212,7 +212,7 @@ def _card(night: Night, k: FailureKind, n: int, program: str, now: Recipe) -> Ca
             "who did it",
             joined((tag("b", words.shorten(first.who, 200)), words.shorten(first.how, 400)), " " * bool(first.how)),
         ),
-        ("statement", stated(k)),
+        (asked_as(first.name), stated(k)),
         ("how", words.shorten(first.steps, 600)),
         ("where", words.shorten("; ".join(places_), 400) if len(places_) > 1 else ""),
         ("provoked by", provoked(k)),

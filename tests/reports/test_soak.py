@@ -256,7 +256,7 @@ def test_what_to_do_now_is_apart_from_what_avoids_it_and_names_the_one_who_did_i
     kept(tmp_path, TOLD)
     told = page.of(a_night(tmp_path, TOLD), AGAIN, program="/opt/icequake").told
     said = dict(next(b for b in told if isinstance(b, Pairs)).rows)
-    assert said["1."] == "<b>2 acknowledged commits lost: </b>Spark sent its commit again."
+    assert said["<b>1.</b>"] == "<b>2 acknowledged commits lost: </b>Spark sent its commit again."
     assert said["do now"].startswith("Run w0-1 again: its statement is on the run&#39;s card.")
     assert 'href="runs/1/report.html#anomaly-2"' in said["do now"] and "shrink" in said["do now"]
     assert said["avoid it"] == "Use a catalog that looks first."
@@ -266,7 +266,7 @@ def test_the_answer_of_a_night_has_statements_and_what_has_become_of_a_known_def
     some = (("w0-1", "INSERT INTO orders VALUES (7)"), ("w0-2", ""))
     twice = [replace(x, happened=(replace(LOST, statements=some, concerned=4),)) for x in (TOLD, replace(TOLD, seed=8))]
     pairs = next(b for b in page.of(a_night(tmp_path, *twice, SEEN_AGAIN), AGAIN).told if isinstance(b, Pairs)).rows
-    said = [text for name, text in pairs if name == "statement"]
+    said = [text for name, text in pairs if name == "lost"]
     whole = "INSERT INTO orders VALUES (7)"
     more = "(in the run of seed 7)</li><li>and 7 more, on the run&#39;s cards</li></ul>"
     assert said == [f'<ul><li>w0-1: <code title="{whole}">{whole}</code> {more}']
