@@ -124,7 +124,8 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
     if len(every) > 1 and steps:
         out += [Text([tag("b", "Do now, in this order")], "answer"), Text(steps, "steps")]
     if len(every) > 1:
-        avoided = [joined(filter(None, (_remedy(a), _known(run, a))), Markup("<br>")) for a in every[:MOST_ANSWERS]]
+        known = [joined(("Known: ", said)) if (said := _known(run, a)) else "" for a in every[:MOST_ANSWERS]]
+        avoided = [joined(filter(None, (_remedy(a), k)), Markup("<br>")) for a, k in zip(every, known, strict=False)]
         out += [Text([tag("b", "Avoid it; what is known of it")], "answer")]
         out += [Pairs([(f"{n}.", said) for n, said in enumerate(avoided, 1) if said], "about")]
     return out + ([Text([words.OWN_TABLES], "note")] if every else [])
