@@ -141,14 +141,14 @@ def _kind(
         _steps(these),
         named(first.who, "", {}, catalog),
         "" if first.known else unlike(first),
-        tuple((op, asked(op)[:MOST_CHARACTERS]) for op in ops[:MOST_TOLD]),
+        tuple((op, asked(op)[:MOST_OF_SQL]) for op in ops[:MOST_TOLD]),
         len(ops),
     )
 
 
 MOST_TOLD = 3
 """Stories of a kind whose steps are told, and operations whose statements are."""
-MOST_CHARACTERS = 1000
+MOST_OF_SQL = 1000
 """Characters of the statements of an operation."""
 
 

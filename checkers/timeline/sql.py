@@ -9,7 +9,7 @@ from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 
-class Names(dict[str, str]):
+class StatementNames(dict[str, str]):
     """What stands for the names in a statement; one that only the run knew stays as it is."""
 
     def __missing__(self, key: str) -> str:
@@ -25,7 +25,7 @@ def sql_of(o: Operation, tables: Mapping[str, TableSpec]) -> list[str]:
         **o.invoked.extra,
         **(o.result if isinstance(o.result, Mapping) else {}),
     }  # what the run put in: a time, a snapshot
-    names = Names({**bound, "table": spec.name, "identifier": spec.name})
+    names = StatementNames({**bound, "table": spec.name, "identifier": spec.name})
     try:
         found = kind.statements(dict(o.value), o.op, spec)
         return [_here(s.sql).format_map(names) for s in found if s.sql]

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from checkers.evidence.history import Operation
 from checkers.timeline import explain
-from checkers.timeline.sql import Names, sql_of
+from checkers.timeline.sql import StatementNames, sql_of
 from reports.drawing import words
 from reports.drawing.page import Block, FileText, Fold, tag
 from reports.run.stored import Stored
@@ -53,7 +53,7 @@ def blocks(run: Stored, operations: Iterable[Operation], *, tables: bool = True)
 
 def _made(spec: TableSpec) -> str:
     """The statement that makes a table, a property on each line."""
-    text = f"CREATE TABLE {spec.name} ({SQL_COLUMNS}) {definition(spec).format_map(Names())};"
+    text = f"CREATE TABLE {spec.name} ({SQL_COLUMNS}) {definition(spec).format_map(StatementNames())};"
     head, found, properties = text.partition(" TBLPROPERTIES (")
     lines = properties.replace("', '", "',\n  '") if found else ""
     return words.shorten(f"{head}\nTBLPROPERTIES (\n  {lines}" if found else text, MOST_CHARACTERS)
