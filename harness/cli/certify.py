@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli import stopping
+from harness.cli import estimates, stopping
 from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.options import (
@@ -137,6 +137,11 @@ class CertifyOptions(Options):
         except CertifyError as e:
             raise BadArgument(f"--against {e}") from None
 
+    def takes(self) -> float | None:
+        if self.repeat is not None:
+            return None
+        return len(self._catalogs) * (estimates.STACK_S + len(self._asked) * estimates.REQUIREMENT_S)
+
     def execute(self) -> int:
         if self.listing or self.explain is not None:
             for r in self._asked if self.explain is None else [self._named(self.explain)]:
@@ -160,7 +165,7 @@ class CertifyOptions(Options):
         into = self.into or runfolder.create(self.store / "certify", "-".join(self._catalogs)).path
         goes_on = self.again(into=into, store=self.store)
         with Voice(quiet=self.quiet) as voice, details_in(into):
-            voice.keep(f"{len(self._asked)} requirements, {', '.join(self._catalogs)}: {into}")
+            voice.keep(f"{len(self._asked)} requirements, {', '.join(self._catalogs)}, {self.how_long}: {into}")
             stopping.current().way_on = lambda: f"continue with: {goes_on}"
             whole = Certify(
                 self._catalogs, self._asked, into, voice, self.repeat, finished=lambda a: voice.keep(page.line_of(a))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hi
 import typer
 from typer.core import TyperCommand
 
+from harness.cli import estimates
 from harness.cli.options import BadArgument, Value, absolute, anywhere, paths_anywhere
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ class Options:
     def takes(self) -> float | None:
         """Seconds that it takes, about (:mod:`harness.cli.estimates`); None: nobody knows."""
         return None
+
+    @property
+    def how_long(self) -> str:
+        """:meth:`takes` in words, for the line before something long begins."""
+        return estimates.words(self.takes())
 
     @classmethod
     def typed_name(cls) -> str:

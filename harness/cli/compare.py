@@ -228,7 +228,7 @@ class CompareOptions(Options):
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet, secrets=hidden) as frame:
             voice = frame.voice
             which = f"seed {seed}" if self.seeds == 1 else f"seeds {seed} to {order.seeds[-1]}"
-            voice.keep(f"{spec.workload}, {len(self._contenders)} contenders, {which}: {into}")
+            voice.keep(f"{spec.workload}, {len(self._contenders)} contenders, {which}, {self.how_long}: {into}")
             for _, release in self._releases.values():
                 say_own_jar(release, voice.say)
             kept_in = place_of(self.lake, self.store)

@@ -21,6 +21,10 @@ WARM_RUN_S = 13.2
 """Of a run on a warm stack, without its load: 50 runs of 12 seconds on two stacks in 22 minutes (docs/sweep.md)."""
 COLD_RUN_S = STACK_S + WARM_RUN_S
 """Of a run that starts a stack of its own, without its load."""
+REQUIREMENT_S = 2.2
+"""Of a requirement of a catalog: 46 in half a minute to three minutes (docs/certify.md)."""
+SEARCH = 2.4
+"""Seconds of a search for a known defect, for each of its load: 1,290 of 530 in the results of docs/time-to-find.md."""
 OPERATION_S = 0.5
 """Of an operation of a load that is counted: 240 of ``quick`` in two minutes (README.md)."""
 
@@ -29,6 +33,11 @@ def load_s(workload: Workload) -> float:
     """Seconds of a workload's load."""
     lengths = (phase.length for phase in workload.resolved_phases())
     return sum(length.time if length.time is not None else (length.ops or 0) * OPERATION_S for length in lengths)
+
+
+def swept_s(runs: int, load: float, stacks: int) -> float:
+    """Seconds of ``runs`` runs on warm stacks, each with a load of ``load`` seconds."""
+    return STACK_S * stacks + runs * (WARM_RUN_S + load)
 
 
 def words(seconds: float | None) -> str:

@@ -109,6 +109,8 @@ class ProveOptions(Options):
         with Voice(quiet=self.quiet) as voice, details_in(self.store):
             installation = setup.ensure_release(self._release)
             say_own_jar(self._release, voice.say)
+            if (total := self.times * len(self._scenarios)) > 3:
+                voice.keep(f"{total} runs of {len(self._scenarios)} scenarios, {self.how_long}: {self.store}")
             stopping.current().way_on = lambda: f"the runs so far are in {self.store}"
             try:
                 proofs, found = self._proven(installation, voice, finished)
@@ -320,7 +322,7 @@ class MatrixOptions(Options):
         with framed(into, goes_on, quiet=self.quiet, unit="cells") as frame:
             voice = frame.voice
             installation = setup.ensure_release(self._release)
-            voice.keep(f"matrix of {len(cells)} cells: {into}")
+            voice.keep(f"matrix of {len(cells)} cells, {self.how_long}: {into}")
             say_own_jar(self._release, voice.say)
             whole = Matrix(
                 cells,

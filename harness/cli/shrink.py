@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli import estimates
 from harness.cli.command import Options
 from harness.cli.crash import details_in
 from harness.cli.experiments import ProveOptions
@@ -39,6 +40,7 @@ from harness.cli.options import (
 from harness.cli.publish import publish
 from harness.cli.run import RunOptions
 from harness.cli.services import reachable, user_services
+from reports.drawing.words import plural
 
 if TYPE_CHECKING:
     from checkers.evidence.journal import Journal
@@ -113,6 +115,9 @@ class ShrinkOptions(Options):
         reachable(self._failed.recording.workload.engines, self._catalog)
         _ = self._release
 
+    def takes(self) -> float:
+        return estimates.STACK_S + length(self.budget)
+
     @cached_property
     def _failed(self) -> Failed:
         """The run that failed, as it is stored. Raises BadArgument: there is nothing to shrink."""
@@ -171,7 +176,8 @@ class ShrinkOptions(Options):
         with log, framed(into, f"go on with: {self._goes_on}", quiet=self.quiet, unit="runs", secrets=hidden) as frame:
             voice = frame.voice
             runner = self._runner(found, external, hidden, voice)
-            voice.keep(f"{found.name} of {found.folder.path}, {measure(found.recording)}: {into}")
+            search = f"at most {self.how_long}, then {plural(self.times, 'run')} of the result"
+            voice.keep(f"{found.name} of {found.folder.path}, {measure(found.recording)}, {search}: {into}")
             say_own_jar(self._release, voice.say)
             with runner:
                 result = self._shrunk(found, runner, log, frame)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli import estimates
 from harness.cli.command import Options
 from harness.cli.experiments import ProveOptions
 from harness.cli.frame import framed
@@ -182,6 +183,10 @@ class SoakOptions(Options):
             raise BadArgument(f"soak {self._suite.suite}: say how long: --for 6h, --runs 100, or for: in the file")
         return self._suite.lasts if self.runs is None else None
 
+    def takes(self) -> float:
+        each = estimates.WARM_RUN_S + self._suite.length
+        return self._budget if self._budget is not None else estimates.STACK_S + (self.runs or 0) * each
+
     def _seed(self) -> int:
         """The night's seed: as typed, that of the folder that goes on, or a new one."""
         from harness.experiments.soakorder import seed_of
@@ -212,7 +217,7 @@ class SoakOptions(Options):
         )
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
             voice = frame.voice
-            voice.keep(f"{self._suite.suite}, {len(self._file.cells)} cells, seed {seed}: {into}")
+            voice.keep(f"{self._suite.suite}, {len(self._file.cells)} cells, seed {seed}, {self.how_long}: {into}")
             voice.keep(f"go on at any time with: {goes_on}")
             if (missing := self._without_lake()) is not None:
                 voice.keep(missing)

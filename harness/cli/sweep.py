@@ -41,9 +41,10 @@ from harness.cli.options import (
 )
 from harness.cli.publish import publish
 from harness.cli.services import reachable, user_services
+from reports.drawing.words import plural
 
 if TYPE_CHECKING:
-    from checkers.costs.comparison import Comparison, Contender
+    from checkers.costs.comparison import Comparison, Contender, ContenderRun
     from checkers.costs.curves import Predicted
     from harness.experiments.compare import Compare, ComparisonPlan
     from harness.experiments.sweep import Sweep
@@ -201,8 +202,12 @@ class SweepOptions(Options):
         return self.again(vary=vary, catalog=c.catalog, seed=seed, seeds=1, into=None, simulate=False)
 
     def takes(self) -> float:
-        runs = len(self._contenders) * (self.seeds or self._read[1].seeds)
-        return estimates.STACK_S * len(self._catalogs) + runs * (estimates.WARM_RUN_S + estimates.load_s(self._spec))
+        return estimates.swept_s(self._runs, estimates.load_s(self._spec), len(self._catalogs))
+
+    @property
+    def _runs(self) -> int:
+        """How many runs there are."""
+        return len(self._contenders) * (self.seeds or self._read[1].seeds)
 
     def execute(self) -> int:
         from harness.experiments import compare as comparing
@@ -231,13 +236,29 @@ class SweepOptions(Options):
         count, seed, each = len(order.seeds), order.seeds[0], len(self._contenders)
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
             voice = frame.voice
-            voice.keep(f"{self._spec.workload}, {each} combinations, {count} seeds from {seed}: {into}")
+            runs = f"{plural(each, 'point')} × {plural(count, 'seed')} from {seed} = {plural(self._runs, 'run')}"
+            voice.keep(f"{self._spec.workload}, {runs}, {self.how_long}: {into}")
             say_own_jar(self._release, voice.say)
             kept_in = place_of(self.lake, self.store)
-            whole = Sweep(order, into, self.store, voice, keeping(kept_in, publish, voice.keep))
+            kept = keeping(kept_in, publish, voice.keep)
+            whole = Sweep(order, into, self.store, voice, kept, finished=self._once_measured(voice.keep))
             frame.so_far = lambda: so_far(whole, goes_on, page.of)
             whole.measure()
         return whole
+
+    def _once_measured(self, say: Callable[[str], object]) -> Callable[[Sequence[ContenderRun]], object]:
+        """Says, when the first run is measured, how long all take by that one."""
+        untold = [say]
+
+        def tell(lines: Sequence[ContenderRun]) -> None:
+            loads = [r.measures.seconds for r in lines if r.measures is not None]
+            if loads and untold:
+                takes = estimates.words(estimates.swept_s(self._runs, loads[0], len(self._catalogs)))
+                untold.pop()(
+                    f"the load of the first run took {loads[0]:.0f} s; at that, {plural(self._runs, 'run')} take {takes}"
+                )
+
+        return tell
 
     def _show(self, done: Comparison, into: Path, goes_on: str) -> int:
         from checkers.costs.simulated import sweeps

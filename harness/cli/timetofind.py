@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import estimates
 from harness.cli.command import Options
 from harness.cli.frame import framed
 from harness.cli.lake import LakeOption, keeping, place_of
@@ -33,6 +34,7 @@ from harness.cli.options import (
     write_output,
 )
 from harness.cli.publish import publish
+from reports.drawing.words import plural
 
 if TYPE_CHECKING:
     from checkers.costs.defectsearch import DefectSearch
@@ -138,6 +140,11 @@ class TimeToFindOptions(Options):
     def _orders(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(map(_order, listed("--order", self.order))))
 
+    def takes(self) -> float:
+        """If all were in vain."""
+        searches = len(self._chosen) * len(self._orders) * self.seeds
+        return estimates.STACK_S + searches * estimates.SEARCH * length(self.budget)
+
     def _once(self, defect: Defect, seed: int, order: str) -> str:
         """The command that makes one search alone."""
         from workloads.file import defect as files
@@ -175,7 +182,8 @@ class TimeToFindOptions(Options):
             whole = TimeToFind(plan, into, voice, keeps, finished=lambda search: voice.keep(page.line_of(search)))
             if self.report:
                 return
-            voice.keep(f"{len(self._chosen)} defects, {len(plan.searches())} searches: {into}")
+            searches = plural(len(plan.searches()), "search", "searches")
+            voice.keep(f"{plural(len(self._chosen), 'defect')}, {searches}, at most {self.how_long}: {into}")
             frame.so_far = lambda: self._so_far(whole)
             whole.measure()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import cycle, islice
@@ -132,6 +132,7 @@ class Compare:
         runs: the store of the runs.
         publish: writes what people read, such as the page, into the folder of a judged run.
         judge: checks a run's folder and publishes what it found.
+        finished: called with the line of each run.
     """
 
     order: ComparisonPlan
@@ -140,6 +141,7 @@ class Compare:
     watcher: Watcher
     publish: Publish[object]
     judge: Judge = judge_run
+    finished: Callable[[Sequence[ContenderRun]], object] = lambda _: None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _installed: dict[str, Installation | str] = field(default_factory=dict)
     _journal: Journal[ContenderRun] = field(init=False)
@@ -175,6 +177,7 @@ class Compare:
                 unit="runs",
                 at_once=self.order.parallel,
                 hide=Redaction(secrets_of(self.order.workload.catalog_properties)),
+                finished=self.finished,
             ).go()
         return self.comparison()
 

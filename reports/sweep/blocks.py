@@ -89,7 +89,8 @@ def points(c: Comparison) -> list[Block]:
 
 
 def glance(c: Comparison) -> Table:
-    """The points by what varies, and the figures of :data:`SWEPT_FIGURES`, without ranges."""
+    """The points by what varies, the figures of :data:`SWEPT_FIGURES`, without ranges, and which point to choose."""
+    best = sentences.chosen(c)
     params = [name for name, values in curves.parameters(c.contenders).items() if len(values) > 1]
     bare = {x: replace(x, varied=()) for x in c.contenders}
     rest = {x: curves.label(bare[x], list(bare.values())) for x in c.contenders}
@@ -98,13 +99,15 @@ def glance(c: Comparison) -> Table:
     columns += [TableColumn(name, right=True, terminal=name) for name in params]
     columns += [TableColumn("verdict", terminal="verdict")]
     columns += [TableColumn(name, right=True, terminal=name) for name in (BY_KEY[k].short for k in SWEPT_FIGURES)]
+    columns += [TableColumn("", terminal="")] if best else []
     rows = []
     for n, x in enumerate(c.contenders):
         values = [str(dict(x.varied).get(name, "")) for name in params]
         verdict = replace(comparing.verdict_cell(c, x), below=())
         cells = [replace(comparing.cell_of(BY_KEY[k], c.spreads.get((k, x))), below=()) for k in SWEPT_FIGURES]
         first = [tag("a", rest[x] or "–", href=f"#{anchor(n)}")] if named else []
-        rows.append(TableRow([*first, *values, verdict, *cells]))
+        marked = [TableCell("← choose" if x in best else "", mark="best")] if best else []
+        rows.append(TableRow([*first, *values, verdict, *cells, *marked]))
     return Table(columns, rows)
 
 

@@ -7,7 +7,7 @@ from statistics import median
 
 from checkers.costs import curves
 from checkers.costs.attempts import ATTEMPT_PHASES, MANY_RETRIES, CommitsMeasured, merged
-from checkers.costs.comparison import FEWEST_RUNS, Comparison, Contender, apart, chance, varied_label
+from checkers.costs.comparison import FEWEST_RUNS, Comparison, Contender, apart, chance, seeds_needed, varied_label
 from checkers.costs.curves import Axis, Ceiling, Curve, Knee, Predicted, Silence
 from checkers.costs.measures import BY_KEY, Figure
 from checkers.evidence.replace import replace
@@ -81,28 +81,44 @@ LOAD = ("writers", "interval", "swap-latency")
 
 def choice(c: Comparison) -> list[str]:
     """Which values to choose at each load, on each catalog and release; or that the runs do not say. A sentence for each of these."""
-    groups: dict[Contender, list[Contender]] = {}
-    for x in c.contenders:
-        groups.setdefault(replace(x, varied=tuple((k, v) for k, v in x.varied if k in LOAD)), []).append(x)
-    if all(len(found) == 1 for found in groups.values()):
+    groups = _loads(c)
+    if not groups:
         return ["No choice: only the load was varied, and no setting."]
     out = []
     for group, found in groups.items():
         where = curves.label(group, list(groups))
-        chosen = _choice(c, found)
-        out.append(f"{where}: {chosen}" if where else f"{chosen[:1].upper()}{chosen[1:]}")
+        said, _ = _choice(c, found)
+        out.append(f"{where}: {said}" if where else f"{said[:1].upper()}{said[1:]}")
     return out
 
 
-def _choice(c: Comparison, found: Sequence[Contender]) -> str:
-    """The point to choose, and which are out: those with an anomaly, then those that fail more writes than another one, then those that are
-    worse than another one in what is left of :data:`DECIDING` and better in nothing; each by more than noise."""
+def chosen(c: Comparison) -> set[Contender]:
+    """The points that :func:`choice` says to choose."""
+    return {x for found in _loads(c).values() if (x := _choice(c, found)[1]) is not None}
+
+
+def _loads(c: Comparison) -> dict[Contender, list[Contender]]:
+    """Load, catalog and release → the points among which one is chosen; empty if there is no choice anywhere."""
+    groups: dict[Contender, list[Contender]] = {}
+    for x in c.contenders:
+        groups.setdefault(replace(x, varied=tuple((k, v) for k, v in x.varied if k in LOAD)), []).append(x)
+    return groups if any(len(found) > 1 for found in groups.values()) else {}
+
+
+def _choice(c: Comparison, found: Sequence[Contender]) -> tuple[str, Contender | None]:
+    """In words and itself the point to choose, if there is one, and which are out: those with an anomaly, then those that fail more writes than
+    another one, then those that are worse than another one in what is left of :data:`DECIDING` and better in nothing; each by more than noise.
+    """
     valid = [x for x in found if c.valid(x) is True]
     out = [f"{_setting(x, found)} ({_why_invalid(c, x)})" for x in found if x not in valid]
     if len(valid) < 2:
-        return f"no choice: {'no point is valid' if not valid else f'only {_setting(valid[0], found)} is valid'}.{_outs(out)}"
+        only = f"only {_setting(valid[0], found)} is valid" if valid else "no point is valid"
+        return f"no choice: {only}.{_outs(out)}", None
     if min(len(c.measured(x)) for x in valid) < FEWEST_RUNS:
-        return f"no choice: with fewer than {FEWEST_RUNS} runs of a point nothing can be told from noise.{_outs(out)}"
+        return (
+            f"no choice: with fewer than {FEWEST_RUNS} runs of a point nothing can be told from noise.{_outs(out)}",
+            None,
+        )
     kept = [x for x in valid if not any(_better(c, FAILED, y, x) for y in valid)]
     f = BY_KEY[FAILED]
     out += [
@@ -121,14 +137,33 @@ def _choice(c: Comparison, found: Sequence[Contender]) -> str:
         why = f"best in {' and '.join(best)}, by more than noise" if best else "no point is better in all that decides"
         slower = any(_better(c, k, y, x) for k in others for y in valid)
         rest = "; failed writes come before the others" if slower else ", and worse in nothing that decides"
-        return f"choose {_setting(x, found)}: {why}{rest}.{_outs(out)}"
+        return f"choose {_setting(x, found)}: {why}{rest}.{_outs(out)}", x
     split = [f"{_setting(x, found)} is {_than(worse[x], found)} and better in another figure" for x in left if worse[x]]
     if split:
-        return f"no choice: {'; '.join(split)}.{_outs(out)}"
+        return f"no choice: {'; '.join(split)}.{_outs(out)}", None
     names = ", ".join(_setting(x, found) for x in left)
     return (
-        f"no choice: noise. In {', '.join(DECIDING.values())} the ranges of {names} overlap; more seeds only widen ranges, longer runs "
-        f"(--time) can narrow them.{_outs(out)}"
+        f"no choice: noise. In {', '.join(DECIDING.values())} the ranges of {names} overlap. {_seeds(c, left)} Longer runs (--time) can narrow "
+        f"the ranges, by which a point is chosen here; more seeds only widen them.{_outs(out)}",
+        None,
+    )
+
+
+def _seeds(c: Comparison, left: Sequence[Contender]) -> str:
+    """With how many seeds the means of the points of which none is chosen could be told apart, by the figure that needs fewest."""
+    each = [
+        (needed, f)
+        for n, x in enumerate(left)
+        for y in left[n + 1 :]
+        for f in DECIDING
+        if (needed := seeds_needed(c.spreads[f, x], c.spreads[f, y])) is not None
+    ]
+    if not each:
+        return "Their means are equal, which no number of seeds tells apart."
+    needed, f = min(each)
+    return (
+        f"At the spread seen, a comparison of means needs at least {needed} seeds of each point to tell any two of them apart "
+        f"(in {DECIDING[f]}; error 5 %, power 80 %)."
     )
 
 

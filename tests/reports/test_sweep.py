@@ -18,7 +18,7 @@ from checkers.costs.comparison import Comparison, Contender, ContenderRun
 from checkers.costs.curves import Curve, Predicted
 from checkers.costs.measures import BY_KEY, FIGURES, Measures
 from harness.experiments import compare
-from reports.drawing.render import html, terminal, write
+from reports.drawing.render import cell, html, terminal, write
 from reports.sweep import blocks, drawings, page, sentences
 from tests.reports.test_report import HOSTILE
 from tests.support.committers import Committers, attempt, point, simulated
@@ -338,8 +338,16 @@ def of_points(**points: tuple[float, ...]) -> Comparison:
         ),
         (
             {"linear": (9.0, 5.1, 9.2), "none": (5.0, 5.5, 5.2)},
-            "No choice: noise. In failed writes, commits a second, the p95 of writes the ranges of backoff=linear, backoff=none overlap; "
-            "more seeds only widen ranges, longer runs (--time) can narrow them.",
+            "No choice: noise. In failed writes, commits a second, the p95 of writes the ranges of backoff=linear, backoff=none overlap. "
+            "At the spread seen, a comparison of means needs at least 7 seeds of each point to tell any two of them apart "
+            "(in commits a second; error 5 %, power 80 %). Longer runs (--time) can narrow the ranges, by which a point is chosen here; "
+            "more seeds only widen them.",
+        ),
+        (
+            {"linear": (9.0, 9.0, 9.0), "none": (9.0, 9.0, 9.0)},
+            "No choice: noise. In failed writes, commits a second, the p95 of writes the ranges of backoff=linear, backoff=none overlap. "
+            "Their means are equal, which no number of seeds tells apart. Longer runs (--time) can narrow the ranges, by which a point is "
+            "chosen here; more seeds only widen them.",
         ),
         (
             {"linear": (9.0, 9.5), "none": (5.0, 5.5)},
@@ -356,6 +364,15 @@ def test_a_sweep_ends_with_the_point_to_choose_or_with_why_there_is_none(
     told = [part for part in terminal(page.of(c)) if isinstance(part, str)]
     assert " ".join(" ".join(told).split()).endswith(says)
     assert page.of(c).sections[0].title == "Which to choose"
+
+
+def test_the_point_to_choose_is_marked_in_the_table_of_the_terminal_and_of_the_page() -> None:
+    c = of_points(linear=(9.0, 9.5, 9.2), none=(5.0, 5.5, 5.2))
+    shown = blocks.glance(c)
+    (column,) = [n for n, x in enumerate(shown.columns) if x.terminal == ""]
+    assert [cell(row.cells[column]).text for row in shown.rows] == ["← choose", ""]
+    noisy = of_points(linear=(9.0, 5.1, 9.2), none=(5.0, 5.5, 5.2))
+    assert all(x.terminal != "" for x in blocks.glance(noisy).columns)
 
 
 def test_numbers_of_all_runs_together_are_not_taken_for_the_tables_medians(race: Comparison) -> None:

@@ -1,0 +1,63 @@
+"""Before something long begins, its first line says how much there is to do and about how long that takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.campaign.campaign import Campaign
+from harness.cli.sweep import SweepOptions
+from tests.support.committers import point, simulated
+from tests.support.runs import inside
+
+LONG = [
+    (
+        ["sweep", "writers", "--vary", "writers=1,2", "--seeds", "5"],
+        "4 points × 5 seeds from 7 = 20 runs, about 8 minutes: ",
+    ),
+    (
+        ["compare", "quick", "--catalog", "rest,jdbc", "--time", "60s", "--seeds", "3"],
+        "seeds 7 to 9, about 10 minutes: ",
+    ),
+    (
+        ["time-to-find", "undelete", "--seeds", "2", "--order", "free"],
+        "1 defect, 2 searches, at most about 10 minutes: ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("typed", "says"), LONG, ids=lambda x: x[0] if isinstance(x, list) else "")
+def test_a_long_command_says_before_it_starts_how_long_it_takes(
+    typed: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(_: Any) -> None:
+        raise KeyboardInterrupt  # the user reads the line, and stops before the first run
+
+    monkeypatch.setattr(Campaign, "go", stopped)
+    done = inside(*typed, "--seed", "7", "--store", "s", cwd=tmp_path)
+    assert done.returncode == 130 and says in done.stderr.splitlines()[0], done.stderr
+
+
+def test_what_nobody_knows_or_what_is_given_is_said_too() -> None:
+    from harness.cli.certify import CertifyOptions
+    from harness.cli.shrink import ShrinkOptions
+    from harness.cli.soak import SoakOptions
+
+    assert CertifyOptions().how_long == "about 2 minutes"
+    assert CertifyOptions(repeat=50).how_long == "an unknown time"
+    assert ShrinkOptions(budget="20m").how_long == "about 20 minutes"
+    assert SoakOptions("nightly", lasts="6h").how_long == "about 6.0 hours"
+
+
+def test_the_first_run_of_a_sweep_says_once_how_long_all_take_at_its_length() -> None:
+    said: list[str] = []
+    run = point(0, simulated(1, 2, 4).run.measures(), ("writers", "2"), ("backoff", "none"))
+    assert run.measures is not None
+    tell = SweepOptions("writers", vary=["writers=1,2"], seeds=5)._once_measured(said.append)
+    for _ in range(2):
+        tell([run])
+    assert said == [
+        f"the load of the first run took {run.measures.seconds:.0f} s; at that, 20 runs take about 5 minutes"
+    ]
