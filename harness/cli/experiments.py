@@ -45,7 +45,7 @@ from harness.cli.publish import publish
 from harness.cli.services import reachable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from checkers.conflicts.measured import MeasuredCells, MeasuredResult
     from checkers.judge.proof import Proof
@@ -61,7 +61,15 @@ class ProveOptions(Options):
 
     names: Annotated[list[str] | None, typer.Argument(help="Scenarios, by name or file; default: all."), PATH] = None
     times: Annotated[int, typer.Option(min=1, max=1000, help="Repetitions of each scenario.")] = 1
-    iceberg: IcebergOption = None
+    iceberg: Annotated[
+        str | None,
+        typer.Option(
+            "--iceberg",
+            help="Iceberg of the writers: a release (`list versions`), or the path of a runtime jar that you built; several with commas, "
+            "for a table of them; default: the newest release.",
+        ),
+        PATH,
+    ] = None
     session: SessionOption = None
     cluster: ClusterOption = None
     output: Annotated[
@@ -77,7 +85,7 @@ class ProveOptions(Options):
 
     def prepare(self) -> None:
         place_of(self.lake, self.store)
-        _ = self._scenarios, self._release
+        _ = self._scenarios, [one._release for one in self._each]
 
     @cached_property
     def _paths(self) -> list[Path]:
@@ -95,10 +103,54 @@ class ProveOptions(Options):
     def _release(self) -> Any:
         return release_of(self.iceberg)
 
+    @cached_property
+    def _each(self) -> list[ProveOptions]:
+        """The command with each of its releases alone."""
+        names = listed("--iceberg", self.iceberg)
+        if len(names) < 2:
+            return [self]
+        return [
+            replace(self, iceberg=n, output=None, into=None if self.into is None else self.into / Path(n).name)
+            for n in names
+        ]
+
     def takes(self) -> float:
-        return estimates.STACK_S + self.times * len(self._paths) * estimates.SCENARIO_S
+        return len(self._each) * (estimates.STACK_S + self.times * len(self._paths) * estimates.SCENARIO_S)
 
     def execute(self) -> int:
+        if len(self._each) == 1:
+            return self._alone()[0]
+        codes: list[int] = []
+        proven: dict[str, Sequence[Proof]] = {}
+        found: dict[str, dict[str, str]] = {}
+        for n, one in enumerate(self._each):
+            label = one._release.label
+            typer.echo(f"\nIceberg {label}:")
+            try:
+                code, proven[label], found[label] = one._alone()
+            except stopping.Stopped as e:
+                later = ",".join(x.iceberg or "" for x in self._each[n + 1 :])
+                others = f"; then the other releases with: {replace(self, iceberg=later).again()}" if later else ""
+                raise stopping.Stopped(f"{e.line}{others}") from e
+            codes.append(code)
+        self._compare(proven, found)
+        return max(codes)
+
+    def _compare(self, proven: Mapping[str, Sequence[Proof]], found: Mapping[str, dict[str, str]]) -> None:
+        """Show which release shows what."""
+        from harness.cli.terminal import console
+        from reports import proofs as shown
+        from reports.drawing import render
+
+        if self.output is not None:
+            write_output(self.output, shown.releases_json(proven, found))
+        typer.echo()
+        console().print(render.table(shown.releases(self._scenarios, proven)))
+        for s in self._scenarios:
+            typer.echo("\n" + _wrapped(shown.occurs(s, proven)))
+
+    def _alone(self) -> tuple[int, Sequence[Proof], dict[str, str]]:
+        """Prove with one release: exit code, proofs, versions."""
         from compose import setup
         from compose.redaction import SecretsLeft
         from harness.cli.terminal import Voice
@@ -121,7 +173,7 @@ class ProveOptions(Options):
         self._show(proofs, found)
         if ended is not None:
             raise ended
-        return self._end(proofs, found)
+        return self._end(proofs, found), proofs, found
 
     def _proven(self, installation: Any, voice: Voice, finished: list[Proof]) -> tuple[Sequence[Proof], dict[str, str]]:
         from harness.experiments import prove as proving

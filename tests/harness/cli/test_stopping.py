@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import Proof
+from checkers.judge.runfolder import State
 from compose import setup
 from harness.cli import check, stopping
 from harness.cli.frame import framed
@@ -22,6 +24,7 @@ from harness.cli.stopping import Stopped
 from harness.experiments import prove
 from harness.experiments.compare import Compare
 from harness.experiments.matrix import Matrix
+from reports import proofs
 from tests.support.runs import ROOT, environment, inside
 from workloads.file import scenario
 
@@ -167,6 +170,62 @@ def test_a_stopped_prove_shows_what_is_done_and_names_the_scenarios_that_are_lef
         f"icequake: stopped by Ctrl-C; 1 of 3 scenarios are done, their runs are in {tmp_path}/runs; run the others with: "
         f"icequake prove rest-503-lost-commit '{own}' --store {tmp_path}/runs"
     )
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_prove_of_several_releases_ends_with_a_table_of_them_and_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states: list[list[State]] = [["not reproduced", "not reproduced"], ["not run", "not run"], ["fixed", "reproduced"]]
+
+    def proven(*_: object, **__: object) -> tuple[list[Proof], dict[str, str]]:
+        return [Proof("undelete", s) for s in states.pop()], {"spark": "4.0.5"}
+
+    monkeypatch.setattr(prove, "prove", proven)
+    releases = ["--iceberg", "1.10.1,1.8.1,1.12.0"]
+    done = inside("prove", "undelete", *releases, "--times", "2", "--json", "all.json", "--quiet", cwd=tmp_path)
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "undelete 1.10.1 found 1 of 2" in lines
+    assert "undelete 1.8.1 could not run" in lines
+    assert "undelete 1.12.0 not found in 2 runs" in lines
+    assert lines[-1] == "undelete occurs in 1.10.1, not in 1.12.0; it could not run with 1.8.1."
+    told = json.loads((tmp_path / "all.json").read_text())
+    assert [p["release"] for p in told["proofs"]] == ["1.10.1"] * 2 + ["1.8.1"] * 2 + ["1.12.0"] * 2
+    assert done.returncode == 1
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_stopped_prove_of_several_releases_names_those_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prove, "prove", stopped)
+    done = inside("prove", "undelete", "--iceberg", "1.9.2,1.10.1", cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1].endswith(
+        "run the others with: icequake prove undelete --iceberg 1.9.2; then the other releases with: "
+        "icequake prove undelete --iceberg 1.10.1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "says"),
+    [
+        ({"1.10.1": "reproduced", "1.9.2": "back", "1.12.0": "fixed"}, "occurs from 1.9.2 to 1.10.1, not in 1.12.0."),
+        ({"1.8.1": "later", "1.9.2": "later"}, "does not occur from 1.8.1 to 1.9.2."),
+        ({"1.8.1": "reproduced", "1.9.2": "not run"}, "occurs in 1.8.1; it could not run with 1.9.2."),
+        (
+            {"1.8.1": "reproduced", "1.9.2": "fixed", "1.10.1": "back"},
+            "occurs in 1.8.1 and in 1.10.1, not in 1.9.2.",
+        ),
+    ],
+)
+def test_the_sentence_says_from_which_release_to_which(states: dict[str, State], says: str) -> None:
+    (undelete,) = scenario.find(["undelete"])
+    proven = {release: [Proof("undelete", state)] for release, state in states.items()}
+    assert proofs.occurs(undelete, proven) == f"undelete {says}"
 
 
 def test_a_command_that_is_stopped_says_what_is_done_and_how_to_go_on(tmp_path: Path) -> None:
