@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from compose.catalogs import properties
 from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Guard, Wire, split
 from compose.catalogs.properties import Properties, Source
+from workloads.file.engineproperties import property_problem
 from workloads.file.meant import unknown
 
 is_file = properties.is_file
@@ -154,6 +155,9 @@ def _made(file: _File, source: Source) -> UserCatalogFile:
 def _check(file: _File, source: Source) -> None:
     spark, commit, wrong = file.spark, file.commit, source.wrong
     source.check_keys(spark, file.session)
+    for key in spark:
+        if (message := property_problem(key)) is not None:
+            wrong(("spark", key), message)
     if not any(key.removeprefix("spark.") in ("type", "catalog-impl") for key in spark):
         wrong(("spark",), f"spark: needs type ({', '.join(TYPES)}) or catalog-impl (a class)")
     elif (given := spark.get("type")) is not None and given not in TYPES:

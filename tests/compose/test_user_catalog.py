@@ -73,6 +73,10 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
         ),
         (("  type: rest", "  type: rset"), ":3: type: unknown type 'rset' (did you mean rest?); allowed: rest, hive"),
         (("  type: rest", "  spark.type: rest"), ":3: spark.type: give what follows spark.sql.catalog.<name>. here"),
+        (
+            ("  type: rest", "  duckdb.attach.purge_request: 'true'\n  type: rest"),
+            ":3: unknown property of DuckDB 'duckdb.attach.purge_request' (did you mean duckdb.attach.purge_requested?)",
+        ),
         (("  type: rest", "  s3.endpoint: http://x\n  type: rest"), ":3: s3.endpoint: name the store by s3: http"),
         (
             ("  type: rest", "  type: nessie"),

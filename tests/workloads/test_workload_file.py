@@ -42,6 +42,36 @@ def test_every_workload_of_the_library_is_valid_and_says_what_it_does(path: Path
     assert len(workload.description) > 20
 
 
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("duckdb.attach.disable_multi_table_comit", "(did you mean duckdb.attach.disable_multi_table_commit?)"),
+        (
+            "duckdb.atach.read_only",
+            "unknown property of DuckDB 'duckdb.atach.read_only' (did you mean duckdb.attach.read_only?)",
+        ),
+        ("duckdb.set.", "unknown property of DuckDB 'duckdb.set.'"),
+        ("duckdb.memory", "unknown property of DuckDB 'duckdb.memory'"),
+        ("delta-rs.relase", "unknown property of delta-rs 'delta-rs.relase' (did you mean delta-rs.release?)"),
+        ("duckdb.attach.read_only", None),
+        ("duckdb.set.http_retries", None),
+        ("delta-rs.release", None),
+        ("pyiceberg.anything", None),
+        ("cache-enabled", None),
+    ],
+)
+def test_a_property_that_its_engine_does_not_read_is_refused_with_line_and_remedy(key: str, says: str | None) -> None:
+    text = GOOD + f"catalog_properties:\n  cache-enabled: 'false'\n  {key}: '1.6.3'\n"
+    if key == "cache-enabled":
+        text = GOOD + "catalog_properties: {cache-enabled: 'false'}\n"
+    if says is None:
+        assert key in parse(text, "w.yaml").catalog_properties
+        return
+    with pytest.raises(WorkloadError) as error:
+        parse(text, "w.yaml")
+    assert "w.yaml:11: catalog_properties: unknown property of " in str(error.value) and says in str(error.value)
+
+
 def test_both_loaders_find_the_same_values_on_the_same_lines() -> None:
     """The fast one reads; the other one says what is wrong, and where."""
 

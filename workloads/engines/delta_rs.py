@@ -153,6 +153,7 @@ class DeltaRs(Guest):
     name = "delta-rs"
     title = "delta-rs"
     software: ClassVar[Mapping[str, str]] = {"deltalake": "deltalake"}
+    properties = frozenset({RELEASE_PROPERTY})
     needs = "delta-rs"
     marks = True
     formats = frozenset({DELTA})

@@ -25,6 +25,33 @@ from workloads.tables import TableSpec
 CATALOG = "c"
 ATTACH, SET = "duckdb.attach.", "duckdb.set."
 """Catalog properties that are options of ATTACH, or settings."""
+ATTACH_OPTIONS = (
+    "access_delegation_mode",
+    "authorization_type",
+    "client_id",
+    "client_secret",
+    "default_region",
+    "default_schema",
+    "disable_multi_table_commit",
+    "encode_entire_prefix",
+    "endpoint",
+    "endpoint_type",
+    "extra_http_headers",
+    "max_table_staleness",
+    "oauth2_grant_type",
+    "oauth2_scope",
+    "oauth2_server_uri",
+    "purge_requested",
+    "read_only",
+    "remove_files_on_delete",
+    "secret",
+    "skip_create_table_metadata_updates",
+    "stage_create_tables",
+    "support_nested_namespaces",
+    "token",
+)
+"""Those that the extension of DuckDB 1.5.5 takes ("Unhandled options found" refuses any other); its page of options has most of them
+(https://duckdb.org/docs/1.5/core_extensions/iceberg/iceberg_options.html). Its settings are DuckDB's own and its extensions', hundreds."""
 _CODE = "https://github.com/duckdb/duckdb-iceberg/blob/45163a28/src/catalog/rest"
 COMMIT_CODE = f"{_CODE}/transaction/iceberg_transaction.cpp (IcebergTransaction::GetTransactionRequest)"
 READ_CODE = f"{_CODE}/catalog_entry/table/iceberg_table_information.cpp (IcebergTableInformation::GetSnapshotLookup)"
@@ -170,6 +197,7 @@ class DuckDB(Guest):
     name = "duckdb"
     title = "DuckDB"
     software: ClassVar[Mapping[str, str]] = {"DuckDB": "duckdb", "iceberg extension": "duckdb-iceberg"}
+    properties = frozenset({SET, *(f"{ATTACH}{option}" for option in ATTACH_OPTIONS)})
     needs = "duckdb"
     several = True
     catalogs = frozenset({"rest"})

@@ -184,6 +184,8 @@ class Engine:
     """As in ``writers:`` of a workload file."""
     title: ClassVar[str]
     """As in sentences."""
+    properties: ClassVar[frozenset[str]] = frozenset()
+    """Catalog properties that begin with its name, if only these mean something; one that ends with a dot is how any begins."""
     software: ClassVar[Mapping[str, str]] = {}
     """What it consists of → its name among the versions of a run's plan; the engine itself first."""
     packages: ClassVar[tuple[str, ...]] = ()

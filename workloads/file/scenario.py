@@ -21,8 +21,8 @@ from nemesis.faults.lengths import Seconds
 from nemesis.faults.registry import VERBS
 from nemesis.faults.verb import RequestVerb
 from workloads.engines.engines import ENGINES, SPARK
+from workloads.file import engineproperties, workload_text
 from workloads.file import workload as schema
-from workloads.file import workload_text
 from workloads.file.anomalies import Entries, tables_problems
 from workloads.file.meant import suggest, unknown
 from workloads.file.mode import QUICK, Cluster, Mode, Session
@@ -252,6 +252,7 @@ def problems(s: Scenario) -> Iterator[Problem]:
         if name in names[:i]:
             yield (("operations", i, "name"), f"operation {name!r} is defined twice; give each its own name")
     yield from workload_text.property_problems(s.tables)
+    yield from engineproperties.property_problems(s.catalog_properties)
     for i, o in enumerate(s.operations):
         yield from _step_problems(s, ("operations", i), o, tables)
     for n, name in s.engines.items():

@@ -16,7 +16,7 @@ from nemesis.faults.packages import PACKAGES
 from workloads.backoff import ICEBERGS_POLICY, POLICIES
 from workloads.engines.engine import Pooled
 from workloads.engines.engines import ENGINES
-from workloads.file import own_kinds, tableproperties
+from workloads.file import engineproperties, own_kinds, tableproperties
 from workloads.file.anomalies import tables_problems
 from workloads.file.assertions import METRICS, wrong
 from workloads.file.meant import suggest, unknown
@@ -176,6 +176,7 @@ def problems(w: Workload) -> Iterator[Problem]:
                 ("allow", i),
                 f"allow: {entry} is in expect, too; keep it in expect if it must be found, in allow if it may be",
             )
+    yield from engineproperties.property_problems(w.catalog_properties)
     yield from _engine_problems(w)
     yield from _backoff_problems(w)
     yield from _nemesis_problems(w)
