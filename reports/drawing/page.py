@@ -36,7 +36,7 @@ BANNER_SYMBOLS = {
 class Banner:
     """The answer: ``status`` is a key of :data:`BANNER_SYMBOLS` and a class of the style sheet.
 
-    ``errors``: why operations of a run failed or are of unknown outcome, a line for each of the two.
+    ``errors``: why operations of a run failed or are of unknown outcome, a line for each of the two, and what a valid run did not test.
     """
 
     status: str

@@ -28,8 +28,10 @@ def _first(happened: Sequence[str], most: int = 3) -> str:
 
 
 def banner(run: Stored) -> Banner:
-    """The headline, one sentence, and the commonest errors, also for a run without a verdict."""
-    return replace(_banner(run), errors=load_view.errors(run))
+    """The headline, one sentence, the commonest errors, also for a run without a verdict, and what a valid run did not test."""
+    found = _banner(run)
+    untested = [("not tested", text) for text in load_view.untested(run)] if found.status == "valid" else []
+    return replace(found, errors=(*load_view.errors(run), *untested))
 
 
 def _banner(run: Stored) -> Banner:

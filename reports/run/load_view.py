@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkers.costs import figures
@@ -87,7 +87,10 @@ def lines(run: Stored) -> list[tuple[str, str]]:
 
 
 def untested(run: Stored) -> list[str]:
-    """What the run was too idle, too broken or too short to show, according to the checker ``load``; empty without its verdict."""
+    """What the run was too idle, too broken or too short to show, and what that means for its verdict, a clause each.
+
+    It is what the checker ``load`` says; empty without its verdict.
+    """
     verdict = next((v for v in run.verdicts if v.checker == Load.name), None)
     if verdict is None:
         return []
@@ -95,19 +98,25 @@ def untested(run: Stored) -> list[str]:
     tables = {table: mapping(n) for table, n in mapping(stats.get("tables")).items()}
     idle = [words.shorten(t, 40) for t, n in tables.items() if n.get("writes") and not n.get("committed")]
     if idle and verdict.valid is True:  # if it is unknown, its reason names them
-        found.append(f"tables that no write changed: {', '.join(idle[:MOST_KINDS])}")
+        found.append(f"no write changed {', '.join(idle[:MOST_KINDS])}, so nothing is known of {_it(idle)}")
     if stats.get("commits") and not stats.get("retried") and not stats.get("aborted"):
-        found.append("conflicts: no commit was retried, none was aborted by another")
+        found.append(
+            "no two commits met (none was retried, none aborted), so nothing is known of conflicts: run longer, or with more writers"
+        )
     never = {kind: mapping(n) for kind, n in mapping(stats.get("never_succeeded")).items()}
     if never:
         said = [f"{words.shorten(kind, 40)} ({words.grouped(n.get('operations'))})" for kind, n in never.items()]
         more = f" and {len(said) - MOST_KINDS} more" if len(said) > MOST_KINDS else ""
-        found.append(f"operations that never succeeded: {', '.join(said[:MOST_KINDS])}{more}")
+        found.append(f"{', '.join(said[:MOST_KINDS])}{more} never succeeded, so nothing is known of {_it(said)}")
     beyond = mapping(stats.get("out_of_reach"))
     if beyond:
         needs = ", ".join(f"{words.shorten(name, 40)} ({words.grouped(s)} s)" for name, s in beyond.items())
-        found.append(f"what takes longer: {needs}")
+        found.append(f"{needs} {'takes' if len(beyond) == 1 else 'take'} longer than this run; all else was judged")
     return found
+
+
+def _it(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"
 
 
 # --- the checker's statistics on the page -----------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         out += ["", *_names(run, own, to), *_first(run, own, to)]
     out += _unknown(run, verdict.sentence, to)
     out.append("")
-    rows = _rows(run, verdict.errors)
+    rows = _rows(run, load_view.errors(run))
     label_width = max(len(label) for label, _ in rows)
     out += [f"  {to.paint(label.ljust(label_width), 'muted')}  {text}" for label, text in rows]
     return [words.printable(line) if not colour else _printable(line) for line in out]

@@ -14,7 +14,8 @@ import yaml
 from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.verdict import Anomaly, MinimalHistory, Verdict
-from reports.run import junit, page, summary
+from reports.run import junit, page, stored, summary
+from reports.run.banner import banner
 from workloads.tables import COLUMNS
 
 LOST = Anomaly(
@@ -169,11 +170,17 @@ def test_what_a_run_did_not_test_is_said(tmp_path: Path) -> None:
     stats |= {"never_succeeded": never, "out_of_reach": {"no-progress": 600.0}}
     run = write_run(tmp_path / "r", True, [Verdict("load", True, stats=stats)])
     assert rows_of(run, "untested") == [
-        "tables that no write changed: t",
-        "conflicts: no commit was retried, none was aborted by another",
-        "operations that never succeeded: delete (3)",
-        "what takes longer: no-progress (600 s)",
+        "no write changed t, so nothing is known of it",
+        "no two commits met (none was retried, none aborted), so nothing is known of conflicts: run longer, or with more writers",
+        "delete (3) never succeeded, so nothing is known of it",
+        "no-progress (600 s) takes longer than this run; all else was judged",
     ]
+    head = banner(stored.of(run)).errors
+    assert [text for label, text in head if label == "not tested"] == rows_of(run, "untested")
+    wrong = write_run(
+        tmp_path / "wrong", False, [Verdict("load", True, stats=stats), Verdict("commits", False, (LOST,))]
+    )
+    assert all(label != "not tested" for label, _ in banner(stored.of(wrong)).errors)
     enough = {**stats, "retried": 1, "tables": {}, "never_succeeded": {}, "out_of_reach": {}}
     assert rows_of(write_run(tmp_path / "enough", True, [Verdict("load", True, stats=enough)]), "untested") == []
 
