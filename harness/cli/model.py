@@ -121,6 +121,8 @@ class ModelOptions(Options):
             return _accept(self.accept)
         from checkers.formats.iceberg.model.lanes import of_log, of_way
 
+        if len(self._models) > 1:
+            typer.echo(f"icequake: {len(self._models)} models, {self.how_long}", err=True)
         as_expected, of_release = True, dict[str | None, list[Path]]()
         for m in self._models:
             if m.catalog is not None:

@@ -40,6 +40,11 @@ def test_a_long_command_says_before_it_starts_how_long_it_takes(
     assert done.returncode == 130 and says in done.stderr.splitlines()[0], done.stderr
 
 
+def test_several_models_say_how_long_their_search_takes(tmp_path: Path) -> None:
+    done = inside("model", "undelete", "undelete-serializable", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.splitlines()[0] == "icequake: 2 models, less than a minute"
+
+
 def test_what_nobody_knows_or_what_is_given_is_said_too() -> None:
     from harness.cli.certify import CertifyOptions
     from harness.cli.shrink import ShrinkOptions
