@@ -111,7 +111,7 @@ def untested(run: Stored) -> list[str]:
     beyond = mapping(stats.get("out_of_reach"))
     if beyond:
         needs = ", ".join(f"{words.shorten(name, 40)} ({words.grouped(s)} s)" for name, s in beyond.items())
-        found.append(f"{needs} {'takes' if len(beyond) == 1 else 'take'} longer than this run; all else was judged")
+        found.append(f"this run was too short to see {needs}; all else was judged")
     return found
 
 
