@@ -40,7 +40,6 @@ from harness.cli.options import (
 from harness.cli.publish import publish
 from harness.cli.run import RunOptions
 from harness.cli.services import reachable, user_services
-from reports.drawing.words import plural
 
 if TYPE_CHECKING:
     from checkers.evidence.journal import Journal
@@ -168,6 +167,7 @@ class ShrinkOptions(Options):
         from harness.experiments.shrink.log import journal_of
         from harness.experiments.shrink.shrink import measure, on_catalog
         from harness.run.hidden import revealed
+        from reports.drawing.words import plural
 
         external = user_services(self._catalog, None, None)
         found, into = on_catalog(self._failed, self._catalog), self._into

@@ -41,7 +41,6 @@ from harness.cli.options import (
 )
 from harness.cli.publish import publish
 from harness.cli.services import reachable, user_services
-from reports.drawing.words import plural
 
 if TYPE_CHECKING:
     from checkers.costs.comparison import Comparison, Contender, ContenderRun
@@ -231,6 +230,7 @@ class SweepOptions(Options):
 
     def _measured(self, order: ComparisonPlan, into: Path, goes_on: str) -> Sweep:
         from harness.experiments.sweep import Sweep
+        from reports.drawing.words import plural
         from reports.sweep import page
 
         count, seed, each = len(order.seeds), order.seeds[0], len(self._contenders)
@@ -248,6 +248,8 @@ class SweepOptions(Options):
 
     def _once_measured(self, say: Callable[[str], object]) -> Callable[[Sequence[ContenderRun]], object]:
         """Says, when the first run is measured, how long all take by that one."""
+        from reports.drawing.words import plural
+
         untold = [say]
 
         def tell(lines: Sequence[ContenderRun]) -> None:

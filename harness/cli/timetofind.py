@@ -34,7 +34,6 @@ from harness.cli.options import (
     write_output,
 )
 from harness.cli.publish import publish
-from reports.drawing.words import plural
 
 if TYPE_CHECKING:
     from checkers.costs.defectsearch import DefectSearch
@@ -174,6 +173,7 @@ class TimeToFindOptions(Options):
     def _measure(self, plan: SearchPlan, into: Path, goes_on: str) -> None:
         from harness.experiments.timetofind import TimeToFind
         from reports import timetofind as page
+        from reports.drawing.words import plural
 
         kept_in = place_of(self.lake, self.store)
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
