@@ -118,7 +118,9 @@ class ModelledTable(Table):
                 kept = [] if o.kind in OVERWRITING else self._kept(scanned, done, o.key)
                 self.rows[name] = kept + made
             assert [r.id for r in self.rows[name]] == [key for key, _, _ in f.rows]
-        self._put(n, f"w{n}-0", base, committed(base, done), done.effect.operation, done)
+        self._put(
+            n, f"w{n}-0", base, committed(base, done, vectors=self.format_version == 3), done.effect.operation, done
+        )
 
     def _carried(self, v: Version, part: int, but: int | None) -> list[Row]:
         live = ((name, p) for name in v.files if v.files[name].part == part for p in sorted(v.live[name]))

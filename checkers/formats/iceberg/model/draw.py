@@ -38,7 +38,7 @@ def draw(bound: Bound, rng: Random) -> tuple[Log, list[tuple[LogEntry, Rule]], T
         compacts = e.operation.kind in REWRITE_KINDS
         if done is None or rules or not remaining[compacts]:
             continue
-        after = committed(versions[-1], done)
+        after = committed(versions[-1], done, vectors=bound.format_version == 3)
         if _broken(bound, [*versions, after], [*entries, e], done):
             continue
         remaining[compacts] -= 1

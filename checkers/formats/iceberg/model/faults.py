@@ -288,7 +288,7 @@ class WaySearch:
         before, op, operation, scan = self.lines[line]
         done = self.work(operation, scan, op)
         assert done is not None, "a commit has something to do"
-        return committed(self.table(before), done)
+        return committed(self.table(before), done, vectors=self.of.bound.format_version == 3)
 
     def _effects(self, line: int, since: int) -> Since | None:
         """What the commits of a line did since another one, and the files that they name; None: it is none of its ancestors."""

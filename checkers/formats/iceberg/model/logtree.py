@@ -162,7 +162,7 @@ def logs(
         done = branch.allowed(e.operation, e.scan)
         assert done is not None, "a prefix has only commits"
         branch.entries.append(e)
-        branch.push(committed(branch.versions[-1], done), done)
+        branch.push(committed(branch.versions[-1], done, vectors=bound.format_version == 3), done)
         compacts = e.operation.kind in REWRITE_KINDS
         writes, compactions = writes - (not compacts), compactions - compacts
         used = used if compacts else max(used, e.operation.key + 1)
@@ -195,7 +195,7 @@ class _Branch:
                 done = self.allowed(o, scan)
                 if done is None:
                     continue
-                after = committed(self.versions[base], done)
+                after = committed(self.versions[base], done, vectors=self.bound.format_version == 3)
                 self.entries.append(LogEntry(o, scan))
                 name = properties.broken(
                     [*self.versions, after],
@@ -261,5 +261,5 @@ def version_after(bound: Bound, log: Log) -> TableVersion:
     for n, entry in enumerate(log, 1):
         done = work(entry.operation, versions[-1 if entry.operation.at_base else entry.scan], n, bound.partitions)
         assert done is not None, "the log has only commits"
-        versions.append(committed(versions[-1], done))
+        versions.append(committed(versions[-1], done, vectors=bound.format_version == 3))
     return versions[-1]

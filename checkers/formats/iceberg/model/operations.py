@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from checkers.conflicts.validations import (
     OVERWRITING,
@@ -37,6 +38,7 @@ from workloads.file.modelled import (
     UPSERT,
     VALIDATED_OVERWRITES,
 )
+from workloads.tables import TableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ class Work:
     dropped: frozenset[str] = frozenset()
     """Names of the delete files that it replaces."""
     equality: tuple[EqualityDeleteFile, ...] = ()
+    by_filter: bool = False
+    """Whether it says by a filter which files it removes, and names none."""
 
 
 def meaning(o: ModelOperation, rows: Counter[Row], n: int, partitions: int) -> tuple[Counter[Row], Counter[Row]]:
@@ -124,8 +128,15 @@ def meaning(o: ModelOperation, rows: Counter[Row], n: int, partitions: int) -> t
 
 
 def work(o: ModelOperation, table: TableVersion, n: int, partitions: int) -> Work | None:
-    """What an operation writes that has scanned ``table`` and may become commit n; None if it has nothing to do."""
+    """What an operation writes that has scanned ``table`` and may become commit n; None if it has nothing to do, or cannot read the table."""
+    if table.equality and not o.at_commit and not _reads_equality_deletes(o.engine):
+        return None
     return _WORK[o.kind](o, table, n, o.key % partitions)
+
+
+@cache
+def _reads_equality_deletes(engine: str) -> bool:
+    return engine == SPARK or ENGINES[engine].reads_equality_deletes(TableSpec(name="t"))
 
 
 def _insert(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
@@ -175,7 +186,7 @@ def _delete_partition(o: ModelOperation, table: TableVersion, n: int, part: int)
     removed = frozenset(name for name, f in table.files.items() if f.part == part)
     older = frozenset(d for name in removed for d in table.deletes_of(name))
     return (
-        Work(FileEffect("delete", removed=removed, merged=_with_deletes(table, removed)), dropped=older)
+        Work(FileEffect("delete", removed=removed, merged=_with_deletes(table, removed)), dropped=older, by_filter=True)
         if removed
         else None
     )
@@ -189,7 +200,7 @@ def _overwrite(o: ModelOperation, table: TableVersion, n: int, part: int) -> Wor
     """It replaces the files that a DELETE of the partition removes."""
     work = _delete_partition(o, table, n, part) or Work(FileEffect("append"))
     effect = FileEffect("overwrite", removed=work.effect.removed, merged=work.effect.merged)
-    return _written(n, part, [(o.key, n, n)], effect, work.dropped)
+    return replace(_written(n, part, [(o.key, n, n)], effect, work.dropped), by_filter=True)
 
 
 def _merge_insert(o: ModelOperation, table: TableVersion, n: int, part: int) -> Work | None:
@@ -301,20 +312,20 @@ def attempt(
     return PendingCommit(done.effect, selects, tuple(r for r in rules if r not in without))
 
 
-def committed(table: TableVersion, done: Work) -> TableVersion:
-    """The next version. Who removes data files or replaces delete files looks through the delete manifests, and drops from them what is older
-    than every data file that it leaves; its own new files do not count (``MergingSnapshotProducer.apply``: ``dropDeleteFilesOlderThan``,
-    ``ManifestFilterManager.canContainDroppedFiles``)."""
+def committed(table: TableVersion, done: Work, *, vectors: bool) -> TableVersion:
+    """The next version; ``vectors``: the table is of version 3.
+
+    Who removes data files looks through all delete manifests, and drops from them what is older than every data file that it leaves; its own
+    new files do not count (``MergingSnapshotProducer.apply``: ``dropDeleteFilesOlderThan``). Who names the delete files that it removes
+    looks through the manifests of these only, and drops nothing else (``ManifestFilterManager.canTrustManifestReferences``): a row-level
+    operation that replaces its delete files, a rewrite of them, and in version 3 whoever removes data files with their vectors.
+    """
     left = {name: f for name, f in table.files.items() if name not in done.effect.removed}
+    named = done.dropped and not done.by_filter and (vectors or not done.effect.removed)
     equality = table.equality
-    if done.effect.removed or done.dropped:
+    if done.effect.removed and not named:
         least = min((table.sequence, *(f.sequence for f in left.values())))
-        looked = {
-            table.files[d.data_file].part
-            for n, d in table.deletes.items()
-            if n in done.dropped and d.data_file in table.files
-        }
-        equality = tuple(e for e in equality if e.sequence >= least or (done.dropped and e.part not in looked))
+        equality = tuple(e for e in equality if e.sequence >= least)
     files = left | dict(done.added)
     deletes = {name: d for name, d in table.deletes.items() if name not in done.dropped} | dict(done.deletes)
     return TableVersion(files, deletes, (*equality, *done.equality), table.sequence + 1)

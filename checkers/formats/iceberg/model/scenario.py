@@ -83,7 +83,7 @@ def scenario(
         **({"engines": engines} if (engines := _engines(every)) else {}),
         "operations": steps,
         "anomalies": [] if anomaly is None else [_SAID_BY_CHECKERS.get(anomaly, anomaly)],
-        "allow": _BESIDE_UPKEEP.get(anomaly or "", []),
+        "allow": _BESIDE_NAME.get(anomaly or "", []),
         "final": {"t": _FINAL.get(anomaly or "", _ids(final))},
     }
     data = {key: value for key, value in data.items() if value != [] or key == "anomalies"}
@@ -194,15 +194,20 @@ def of_way(faulty: Faulty, called: str, anomaly: str, way: Way) -> tuple[str, st
     return yaml.safe_dump(data, sort_keys=False, width=140, default_flow_style=None), ""
 
 
-_SAID_BY_CHECKERS = {MISSING: "replay/missing-file", "lost-tag": "vanished-ref"}
+_SAID_BY_CHECKERS = {
+    MISSING: "replay/missing-file",
+    "lost-tag": "vanished-ref",
+    "compaction-changed-rows": "resurrected-row",  # all that a compaction under Iceberg's validations does to rows
+}
 """Promise of the model → what the checkers call it, if that is another name."""
 _FINAL: Mapping[str, str] = {MISSING: "unreadable", "position-deletes-in-v3": "unchecked"}
 """What a broken promise leaves, where the model does not have the rows: who reads version 3 takes a file's vector, and no position deletes
 beside it."""
-_BESIDE_UPKEEP: Mapping[str, list[str]] = {
+_BESIDE_NAME: Mapping[str, list[str]] = {
     MISSING: ["metadata/missing-file"],
     "lost-commit": ["retention", "vanished-ref"],
     "lost-tag": ["retention"],
+    "compaction-changed-rows": ["compaction-changed-rows", "nonlinearizable", "wrong-rows"],
     "position-deletes-in-v3": ["wrong-rows", "nonlinearizable"],
 }
 """What the checkers may say of the same events."""

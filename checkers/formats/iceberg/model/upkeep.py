@@ -177,7 +177,9 @@ class UpkeepBranch:
         if self._refused(wanted, scan) or self._refused_by_server(o, wanted, scan):
             return None
         n = len(self.entries) + 1
-        made = ModelSnapshot(now.main, committed(self.made[now.main].table, done), done, o, then.main, n)
+        made = ModelSnapshot(
+            now.main, committed(self.made[now.main].table, done, vectors=now.format_version == 3), done, o, then.main, n
+        )
         gone = now.gone | (self._written(done) if self._swept(scan) else frozenset())
         return Candidate(now._replace(main=n, snapshots=now.snapshots | {n}, gone=gone), made=made)
 
@@ -415,7 +417,7 @@ def _stage(b: UpkeepBranch, o: ModelOperation, now: MetadataState, then: Metadat
     done = work(insert, table, n, b.bound.partitions)
     if done is None:
         return None
-    made = ModelSnapshot(now.main, committed(table, done), done, insert, now.main, n)
+    made = ModelSnapshot(now.main, committed(table, done, vectors=now.format_version == 3), done, insert, now.main, n)
     return Candidate(now._replace(snapshots=now.snapshots | {n}), made=made)
 
 
@@ -435,7 +437,9 @@ def _restart(
     n, table, insert = len(b.entries) + 1, b.made[now.main].table, ModelOperation("insert", o.key, again=True)
     done = work(insert, table, n, b.bound.partitions)
     assert done is not None, "it does not ask whether its row is there"
-    made = ModelSnapshot(now.main, committed(table, done), done, insert, now.main, epochs[-1])
+    made = ModelSnapshot(
+        now.main, committed(table, done, vectors=now.format_version == 3), done, insert, now.main, epochs[-1]
+    )
     return Candidate(now._replace(main=n, snapshots=now.snapshots | {n}), made=made)
 
 
@@ -457,9 +461,8 @@ def _publish(
         return Candidate(now._replace(main=source), effect)
     n, picked = len(b.entries) + 1, b.made[source]
     assert picked.done is not None
-    made = ModelSnapshot(
-        now.main, committed(b.made[now.main].table, picked.done), picked.done, picked.operation, now.main, source
-    )
+    table = committed(b.made[now.main].table, picked.done, vectors=now.format_version == 3)
+    made = ModelSnapshot(now.main, table, picked.done, picked.operation, now.main, source)
     return Candidate(now._replace(main=n, snapshots=now.snapshots | {n}), effect, made)
 
 

@@ -300,10 +300,10 @@ def test_a_committed_compaction_keeps_the_rows() -> None:
     table = seeded(2, 1)
     deleted = work(ModelOperation("delete", 0, MOR), table, 1, 1)
     assert deleted is not None
-    table = committed(table, deleted)
+    table = committed(table, deleted, vectors=True)
     compacted = work(ModelOperation(COMPACTION, 0), table, 2, 1)
     assert compacted is not None
-    after = committed(table, compacted)
+    after = committed(table, compacted, vectors=True)
     assert after.rows == table.rows and after.deletes == {} and len(after.files) == 1
 
 
@@ -335,3 +335,24 @@ def test_a_compaction_drops_an_equality_delete_that_came_meanwhile_and_one_with_
     refused = search(own)
     assert not refused.found and {*refused.fired} == {"deletes of replaced files"}
     assert {*search(replace(own, without=frozenset(refused.fired))).found} == {"compaction-changed-rows"}
+
+
+@pytest.mark.parametrize(("version", "found"), [(2, {"compaction-changed-rows"}), (3, set[str]())])
+def test_a_compaction_that_removes_vectors_looks_through_no_other_delete_manifest(
+    version: int, found: set[str]
+) -> None:
+    """Real Spark taught it: in version 3 the equality delete beside a vector stays."""
+    kinds = (("delete", MOR), ("equality-delete", ""), ("rewrite-data-files", ""))
+    log = [("delete", MOR, 0, 0), ("equality-delete", "", 1, 1), ("equality-delete", "", 0, 2), (COMPACTION, "", 0, 1)]
+    entries = tuple(LogEntry(ModelOperation(kind, key, mode), scan) for kind, mode, key, scan in log)
+    bound = Bound(kinds, writes=3, compactions=1, keys=2, format_version=version)  # type: ignore[arg-type]
+    assert {name for entry, name in logs(bound) if entry == entries and name} == found
+    table = version_after(bound, entries)
+    assert {e.key for e in table.equality} == ({0, 1} if version == 3 else {0})
+
+
+def test_an_engine_that_cannot_read_equality_deletes_does_nothing_after_one() -> None:
+    """PyIceberg refuses such a table (https://github.com/apache/iceberg/issues/6568); it may have scanned it before."""
+    kinds = (("flink upsert", ""), ("pyiceberg delete", COW))
+    found = [[(e.operation.engine, e.scan) for e in log] for log, _ in logs(Bound(kinds, writes=2, keys=2))]
+    assert [("flink", 0), ("pyiceberg", 0)] in found and [("flink", 0), ("pyiceberg", 1)] not in found
