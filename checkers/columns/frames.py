@@ -342,7 +342,7 @@ def demand_ordinary(t: Timeline) -> None:
     """Raises :class:`Unordinary` unless the table's log is complete and simple."""
     if not (t.complete and t.log.complete and t.rooted and t.read_to_pointer):
         raise Unordinary("the run or its log did not come to its end, or the log is not known down to its root")
-    back = {f for f in {o.f for o in t.ops} if (k := KINDS.get(f)) is not None and k.sets_back}
+    back = {f for f in {o.f for o in t.ops} if (k := KINDS.get(f)) is not None and k.goes_back}
     if back and any(o.type != "fail" and o.f in back for o in t.ops):
         raise Unordinary("the table was rolled back")
     ends = [o.completed.time for o in t.ops if o.completed is not None]

@@ -16,7 +16,7 @@ from functools import cached_property
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline.answers import claims_of
-from checkers.timeline.timeline import Timeline, kind_of, meaning
+from checkers.timeline.timeline import Timeline, kind_of
 from workloads.tables import State
 
 
@@ -152,7 +152,7 @@ class Emptiness:
                     state.apply(*changes)
                 except KeyError:
                     return False
-            if k >= first and meaning(o, state, t.spec) == ([], []):
+            if k >= first and t.meaning(o, state) == ([], []):
                 return True
         return False
 

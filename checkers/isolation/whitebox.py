@@ -200,7 +200,7 @@ class TableGraph:
         partly: tuple[int, list[tuple[int, int, int]]] | None = None
         with closing(self._back(k, o, state)) as back:
             for j in back:
-                want = self._meaning(kind, o, state)
+                want = self._meaning(o, state)
                 if want is None:
                     break
                 if want == (removed, added):
@@ -226,7 +226,7 @@ class TableGraph:
             if version.snapshot is None or version.snapshot in self.t.position:
                 continue
             state = self.t.state(version.snapshot)
-            if state is not None and self._meaning(kind, o, state) == made and self.t.newest_until_set_back(version, o):
+            if state is not None and self._meaning(o, state) == made and self.t.newest_until_set_back(version, o):
                 return True
         return False
 
@@ -256,12 +256,10 @@ class TableGraph:
             return False
         return any(r.id == id for r in self._changes[position - 1].added)
 
-    def _meaning(self, kind: Kind, o: Operation, state: State) -> tuple[Counter[Row], Counter[Row]] | None:
-        try:
-            want = kind.writeset(state, o.value, o.op, self.t.spec)
-            removed, added = Counter(want.removed), Counter(want.added)
-        except (TypeError, AttributeError, KeyError, ValueError):
+    def _meaning(self, o: Operation, state: State) -> tuple[Counter[Row], Counter[Row]] | None:
+        if (want := self.t.meaning(o, state)) is None:
             return None
+        removed, added = Counter(want.removed), Counter(want.added)
         return (removed, added) if removed.keys().isdisjoint(added) else (removed - added, added - removed)
 
     # --- reads

@@ -368,7 +368,7 @@ def _again(
             yield RepairStep(text, Repair.BRING_BACK, (op,), notes=(look,) if look else ())
         elif op in back_to:
             yield RepairStep(_BACK_AGAIN, Repair.LEAVE, (op,), back=True)
-        elif o is not None and o.f in KINDS and KINDS[o.f].sets_back:
+        elif o is not None and o.f in KINDS and KINDS[o.f].goes_back:
             yield RepairStep(_SET_BACK_AGAIN, Repair.LEAVE, (op,))
         elif o is not None and o.f in KINDS:
             run.append((op, look))

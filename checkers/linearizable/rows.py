@@ -165,7 +165,7 @@ class SeenRows:
                 continue
             if kind is None:
                 strange.append(o.op)
-            elif kind.sets_back:
+            elif kind.goes_back:
                 set_back.append(o.op)
             elif kind.travels:
                 travels += 1

@@ -26,7 +26,7 @@ def outside(f: str) -> str | None:
         return f"operations of kind {f} are not known"
     if kind.two_tables:
         return f"operations on two tables ({f})"
-    if kind.sets_back:
+    if kind.goes_back:
         return f"rollbacks ({f})"
     return f"replaced tables ({f})" if kind.replaces else None
 

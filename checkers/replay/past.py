@@ -10,7 +10,7 @@ from typing import Any
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange
 from checkers.timeline.netrows import NetRows
-from checkers.timeline.timeline import Timeline, Version, meaning
+from checkers.timeline.timeline import Timeline, Version
 from workloads.tables import Row, State
 
 MOST_STATES_BEFORE = 256
@@ -76,7 +76,7 @@ class EarlierCommits:
 
     def scan(self, o: Operation, state: State, real: NetRows, j: int) -> ScannedState | None:
         """The state, which is at position ``j``, compared with what the commit did; None: the operation has no meaning there."""
-        want = meaning(o, state, self.t.spec)
+        want = self.t.meaning(o, state)
         return None if want is None else compare(j, want.removed, want.added, real)
 
     def states_back(self, state: State, k: int, first: int) -> Generator[tuple[int, State], None, None]:

@@ -35,7 +35,7 @@ from checkers.evidence.proxylog import Carried
 from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit
 from checkers.timeline.netrows import NetRows
-from checkers.timeline.timeline import Timeline, kind_of, meaning
+from checkers.timeline.timeline import Timeline, kind_of
 from checkers.timeline.touched import touches
 from workloads import backoff
 from workloads.engines.engines import SPARK
@@ -248,7 +248,7 @@ class TableConflicts:
                     continue
                 if o.op in footprints and asked is not None and not _concerned(asked, changes):
                     continue  # it means what it meant one state before
-                want = meaning(o, state, t.spec)
+                want = t.meaning(o, state)
                 if want is None:
                     continue
                 footprint = footprints.setdefault(o.op, _Footprint(set(), set()))

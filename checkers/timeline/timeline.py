@@ -484,6 +484,28 @@ class Timeline:
         c = self.snapshots.get(snapshot)
         return c is not None and c.parent_id == parent
 
+    # --- meanings
+
+    def meaning(self, o: Operation, state: State) -> WriteSet | None:
+        """:func:`meaning`; that of an operation that restores an earlier version depends on the rows of that version, too."""
+        kind = kind_of(o)
+        if kind is None or not kind.restores:
+            return meaning(o, state, self.spec)
+        rows = self._restored_by(o.op)
+        return None if rows is None else kind.writeset(state, {**o.value, "rows": rows}, o.op, self.spec)
+
+    def _restored_by(self, op: str) -> list[Row] | None:
+        """The rows of the version that an operation restored; None if it does not say which, or they are not known."""
+        if op not in self._restored:
+            target = set_back_to(self.everything[op])
+            goal = None if target is None else self.state(target)
+            self._restored[op] = None if goal is None else [*goal]
+        return self._restored[op]
+
+    @cached_property
+    def _restored(self) -> dict[str, list[Row] | None]:
+        return {}
+
     # --- outcomes
 
     def resolve(self, o: Operation) -> Resolution:

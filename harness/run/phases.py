@@ -388,7 +388,7 @@ class Phases:
         """Record how an operation ended, and notice if it shows that its table cannot be read."""
         kind, table = KINDS[planned.f], planned.table.name
         attempts = {"attempts": made} if (made := answer.get("attempts")) else {}
-        value = _completed_value(answer, kind.sets_back)
+        value = _completed_value(answer, kind.goes_back)
         with self._completing:
             done = self._recorder.record(
                 result, invoked.process, planned.f, table=table, value=value, op=op, error=error, **attempts
@@ -450,9 +450,9 @@ class Phases:
                     raise
 
 
-def _completed_value(answer: Mapping[str, Any], sets_back: bool) -> Any:
-    """The value of an operation's completion: its result, with what was bound before it; of a set-back that failed, its snapshot."""
+def _completed_value(answer: Mapping[str, Any], goes_back: bool) -> Any:
+    """The value of an operation's completion: its result, with what was bound before it; of a failed operation that goes back, its snapshot."""
     bound = answer.get("bound")
     if answer["ok"]:
         return {**bound, "rows": answer["result"]} if bound else answer["result"]
-    return {"snapshot": bound["snapshot"]} if sets_back and bound else None
+    return {"snapshot": bound["snapshot"]} if goes_back and bound else None

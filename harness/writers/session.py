@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.writers import by_transaction, equality_deletes, two_tables
+from harness.writers import by_transaction, delta_writes, equality_deletes, two_tables
 from nemesis.operation_key import OPERATION_KEY
 
 CATALOG_PREFIX = "spark.sql.catalog."
@@ -110,6 +110,7 @@ class Session:
 
         ``remove-orphan-files`` returns the locations that it deleted, one per row; ``current-snapshot`` the table's current snapshot;
         ``earlier-version`` the newest versions of a Delta table without the one that created it, the oldest last;
+        ``stream-append`` and ``replace-where``, which write to a Delta table (``harness.writers.delta_writes``), nothing;
         ``transfer``, statements on two tables (``harness.writers.two_tables``), how it was committed; ``by-transaction`` the rows of its
         statement, which commits by another endpoint (``harness.writers.by_transaction``); ``equality-delete`` nothing
         (``harness.writers.equality_deletes``).
@@ -122,6 +123,12 @@ class Session:
         if action["name"] == "earlier-version":
             newest = self._spark.sql(f"DESCRIBE HISTORY {table} LIMIT {action['most']}").collect()
             return [(row[0],) for row in newest if row[0] > 0]
+        if action["name"] == "stream-append":
+            delta_writes.stream_append(self._spark, table, action["rows"], action["op"], action["starts"])
+            return []
+        if action["name"] == "replace-where":
+            delta_writes.replace_where(self._spark, table, action["rows"], action["where"])
+            return []
         if action["name"] == "transfer":
             parts = [(t.format_map(names), sql.format_map(names)) for t, sql in action["parts"]]
             return [(two_tables.transfer(self._spark, names["catalog"], action["op"], parts, action["needs"]),)]

@@ -55,6 +55,48 @@ def test_both_formats_are_written_and_judged_in_one_run(
     assert all(c.op is not None and c.readable for log in e.logs.values() for c in log.commits)
 
 
+OF_DELTA = {
+    **BOTH,
+    "workload": "kinds-of-delta",
+    "tables": [
+        {
+            "name": "fed",
+            "format": "delta",
+            "mode": "merge-on-read",
+            "properties": {"delta.enableChangeDataFeed": "true"},
+        },
+        {"name": "restored", "format": "delta", "mode": "merge-on-read"},
+    ],
+    "length": {"ops": 80},
+    "operations": {
+        "update-append": 2,
+        "delete": 2,
+        "read": 2,
+        "replace-where": 2,
+        "stream-append": 3,
+        "reorg-purge": 1,
+        "delta-add-column": 1,
+        "delta-set-property": 1,
+        "read-changes": {"weight": 3, "tables": ["fed"]},
+        "restore": {"weight": 2, "tables": ["restored"]},
+    },
+}
+
+
+def test_the_kinds_that_only_delta_has_do_what_they_mean(
+    tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    folder = execute(Workload.model_validate(OF_DELTA), tmp_path, installation, bench.endpoints, seed=1)
+    e = load_evidence(folder.path)
+    results = check(e)
+    assert results.valid is True, [(v.checker, v.anomalies, v.notes) for v in results.verdicts if v.valid is not True]
+    operations = e.history.operations()
+    assert {*OF_DELTA["operations"]} == {o.f for o in operations if o.type == "ok"} - {"insert"}  # type: ignore[call-overload]
+    again = {o.op for o in operations if o.f == "stream-append" and o.type == "ok" and o.value["again"]}
+    commits = [c.op for log in e.logs.values() for c in log.commits]
+    assert again and all(commits.count(op) == 1 for op in again), "a batch that is sent twice is there once"
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -40,7 +40,7 @@ from workloads.engines.engines import ENGINES, SPARK
 from workloads.operations.keys import Keys, part_of
 from workloads.operations.kind import Arguments, Draw, Kind
 from workloads.operations.kinds import KINDS
-from workloads.tables import COLUMNS, Row, State, TableSpec
+from workloads.tables import COLUMNS, DELTA, Row, State, TableSpec
 
 Place = tuple[str, int]
 """Data file and position in it."""
@@ -99,6 +99,20 @@ ALTERING: Mapping[str, float] = {**MIX, "add-column": 2, "widen-column": 2, "set
 RESHAPING: Mapping[str, float] = {**ALTERING, "add-column": 4, "rename-column": 2, "drop-column": 2}
 """These, and columns that go or get another name."""
 
+OF_DELTA: Mapping[str, float] = {
+    **{f: weight for f, weight in MIX.items() if DELTA in KINDS[f].formats},
+    "replace-where": 1,
+    "restore": 2,
+    "stream-append": 3,
+    "optimize": 2,
+    "reorg-purge": 1,
+    "vacuum": 1,
+    "delta-add-column": 1,
+    "delta-set-property": 1,
+    "read-changes": 3,
+}
+"""Every kind of Delta's statements."""
+
 
 @dataclass(frozen=True)
 class Defects:
@@ -147,6 +161,8 @@ class Defects:
     """Time travel reads another snapshot than it asked for."""
     stale_travel: float = 0.0
     """Time travel asks an older version of the history than the current one."""
+    wrong_restore: float = 0.0
+    """A RESTORE brings back another version than it says."""
     idle: float = 0.0
     """A procedure answers that it replaced files, and did nothing."""
     miscount: float = 0.0
@@ -287,6 +303,7 @@ class Table:
         Raises:
             Refused: there is no such column, or one already; or there is such a tag.
         """
+        f = f.removeprefix("delta-")
         schemas = self.raw["schemas"]
         fields = next(s["fields"] for s in schemas if s["schema-id"] == self.raw["current-schema-id"])
         names = [x["name"] for x in fields]
@@ -906,6 +923,8 @@ class Run:
             if previous != target:
                 table.set_main(target, self.wall_ms(op))
             return {"snapshot": target, "rows": [[previous, target]]}
+        if kind.restores:
+            return (yield from self._restore(op, kind, table, value))
         if kind.verb == "alter":
             before = table.metadata[-1]
             yield
@@ -954,6 +973,24 @@ class Run:
             self.injected.append(("double", op))
             self._commit(op, kind, table, [], want.added, attempt)
         return True
+
+    def _restore(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
+        """A new version with the rows of an earlier one; its only try is refused after any other commit."""
+        scanned, line = table.current, table.history()
+        if len(line) < 2:
+            raise Refused("no earlier version")
+        target = found = line[min(value["back"], len(line) - 1)]
+        if self.chance(self.defects.wrong_restore):
+            found = self.rng.choice(line)
+        rows = list(table.state(found))
+        yield
+        if table.current != scanned:
+            raise Refused("ConcurrentWriteException")
+        if sorted(rows) != sorted(table.state(target)):
+            self.injected.append(("wrong_restore", op))
+        want = kind.writeset(table.state(scanned), {**value, "rows": rows}, op, table.spec)
+        self._commit(op, kind, table, self._find(table.contents[scanned], want.removed), want.added, 1)
+        return {"snapshot": target, "rows": [[0] * 6]}
 
     def _commit(
         self,
@@ -1066,7 +1103,7 @@ class Run:
         for place in sorted(scanned):
             groups.setdefault(scanned[place].part if table.partitioned else 0, []).append(place)
         yield
-        if kind.name == "rewrite-data-files" and table.current is not None:
+        if kind.name in ("rewrite-data-files", "optimize") and table.current is not None:
             whole = [places for places in groups.values() if len({f for f, _ in places}) > 1]
             if not value.get("partial_progress") and not self.chance(0.3):
                 whole = [[p for places in whole for p in places]] if whole else []
@@ -1080,7 +1117,7 @@ class Run:
                         raise
                 yield  # partial progress: a group that is refused is left as it is
             return made
-        if table.current is None or self.chance(0.3):
+        if table.current is None or not kind.writes or self.chance(0.3):
             return False
         c = table.commit(
             op=op,

@@ -57,6 +57,14 @@ START = State([row(0), row(1, cnt=1), row(1, cnt=1), row(2, "x", 3, "s,x")])
         ("drop-column", {"column": "extra_1"}, [], []),
         ("equality-delete", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, []),
         ("equality-upsert", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, [row(1, "o", 0, "o"), row(3, "o", 0, "o")]),
+        ("replace-where", {"part": 1, "ids": [1]}, [row(1, cnt=1)] * 2, [row(1, "o", 0, "o")]),
+        ("replace-where", {"part": 0, "ids": []}, [row(0), row(2, "x", 3, "s,x")], []),
+        ("stream-append", {"ids": [0, 3], "again": True}, [], [row(0, "o", 0, "o"), row(3, "o", 0, "o")]),
+        ("restore", {"back": 1, "rows": [row(0), row(1, cnt=1)]}, [row(1, cnt=1), row(2, "x", 3, "s,x")], []),
+        ("restore", {"back": 1, "rows": []}, [*START], []),
+        ("reorg-purge", {}, [], []),
+        ("delta-add-column", {"column": "extra_1"}, [], []),
+        ("read-changes", {"back": 1, "since": 1}, [], []),
         ("merge-upsert", {"ids": [0, 3]}, [row(0)], [row(0, "o", 1, "s,o"), row(3, "o", 0, "o")]),
         ("merge-insert", {"ids": [0, 3]}, [], [row(3, "o", 0, "o")]),
         ("merge-update", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, [row(1, "o", 2, "s,o")] * 2),
@@ -323,6 +331,8 @@ def test_a_kind_says_what_it_may_change_in_the_metadata() -> None:
         "create-tag": {"ref"},
         "upgrade": {"format-version"},
         "replace-table": PARTS,
+        "delta-add-column": {"schema"},
+        "delta-set-property": {"property"},
     }
 
 

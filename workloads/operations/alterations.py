@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from workloads.operations.kind import NOTHING, Arguments, Draw, Kind, Statement, Touches, WriteSet, ancestor
-from workloads.tables import State, TableSpec
+from workloads.tables import DELTA, State, TableSpec
 
 
 class _Alter(Kind):
@@ -58,6 +58,7 @@ class AddColumn(_OfColumn):
     """
 
     name = "add-column"
+    instead: ClassVar = {DELTA: "delta-add-column"}
     options = ("columns", "types")
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -109,6 +110,7 @@ class SetProperty(_Alter):
     """``ALTER TABLE … SET TBLPROPERTIES``: sets one of a few unused properties to the operation's id."""
 
     name = "set-property"
+    instead: ClassVar = {DELTA: "delta-set-property"}
     may_change = frozenset({"property"})
     options = ("properties",)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from workloads.operations.keys import part_of
 from workloads.operations.kind import (
     EVERY_FORMAT,
@@ -29,7 +31,7 @@ class Insert(Kind):
     inserts = "new"
     signs = True
     means_the_same_everywhere = True
-    options = ("rows",)
+    options: ClassVar[tuple[str, ...]] = ("rows",)
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"ids": draw.some_ids()}

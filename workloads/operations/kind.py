@@ -222,6 +222,9 @@ class Kind(ABC):
     """Whether it can change the table's rows; False for reads and maintenance."""
     sets_back: ClassVar[bool] = False
     """Whether it moves main back to an earlier snapshot and so discards later ones on purpose. Its meaning depends on more than the state."""
+    restores: ClassVar[bool] = False
+    """Whether its commit makes the rows those of an earlier version, which its result names. Who knows that version gives :meth:`writeset`
+    its rows, as the argument ``rows``."""
     replaces: ClassVar[bool] = False
     """Whether its snapshot has no parent and replaces the whole content."""
     overwrites: ClassVar[bool] = False
@@ -276,6 +279,11 @@ class Kind(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.by_facts = vars(cls).get("by_facts", False)
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether it takes the table to an earlier state, so that its meaning depends on more than the state: it sets back, or restores."""
+        return self.sets_back or self.restores
 
     @property
     def changes(self) -> frozenset[Part]:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from workloads import operations
 from workloads.operations.kind import VERBS, Kind
+from workloads.tables import DELTA
 
 
 class KindError(ValueError):
@@ -71,7 +72,7 @@ def _of_this_folder() -> Iterator[Kind]:
 
 def _by_name(kinds: list[Kind]) -> dict[str, Kind]:
     out: dict[str, Kind] = {}
-    for kind in sorted(kinds, key=lambda k: VERBS.index(k.verb)):
+    for kind in sorted(kinds, key=lambda k: (VERBS.index(k.verb), k.formats == {DELTA})):
         if kind.name in out:
             raise KindError(
                 f"{type(kind).__name__} and {type(out[kind.name]).__name__} have the same name, {kind.name}"

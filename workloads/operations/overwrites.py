@@ -8,6 +8,8 @@ level ``snapshot`` after one that removed or deleted some. The level is the tabl
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from workloads.operations.keys import part_of
 from workloads.operations.kind import (
     EVERY_FORMAT,
@@ -22,7 +24,7 @@ from workloads.operations.kind import (
     new_rows,
     row_values,
 )
-from workloads.tables import COLUMNS, ICEBERG, State, TableSpec
+from workloads.tables import COLUMNS, DELTA, ICEBERG, State, TableSpec
 
 
 def _validated(value: Arguments, table: TableSpec) -> tuple[list[Statement], str]:
@@ -51,7 +53,7 @@ class OverwritePartitions(Kind):
     overwrites = True
     deletes = True
     inserts = "new"
-    options = ("rows", "validated")
+    options: ClassVar[tuple[str, ...]] = ("rows", "validated")
 
     def arguments(self, draw: Draw) -> Arguments:
         validated = {"validated": True} if draw.options.get("validated") else {}
@@ -82,6 +84,7 @@ class OverwriteWhere(OverwritePartitions):
     """
 
     formats = frozenset((ICEBERG,))
+    instead: ClassVar = {DELTA: "replace-where"}
     name = "overwrite-where"
     by_facts = True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from workloads.operations.kind import (
     EVERY_FORMAT,
     EVERYTHING,
@@ -72,7 +74,7 @@ class ReadSnapshot(Read):
     name = "read-snapshot"
     by_facts = True
     travels = True
-    options = ("back", "exactly")
+    options: ClassVar[tuple[str, ...]] = ("back", "exactly")
 
     def arguments(self, draw: Draw) -> Arguments:
         most = int(draw.options.get("back", 5))

@@ -18,10 +18,12 @@ import pytest
 
 from checkers.evidence import tablelog_file
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import History
+from checkers.evidence.history import Event, History
+from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import TableLog
 from checkers.formats.delta import Delta
 from checkers.formats.delta.protocol import Protocol
+from checkers.formats.delta.protocol.versions import provenance
 from checkers.formats.delta.records import DeltaLog, delta_log
 from compose.objectstore import ObjectStore
 from harness.tablefiles.delta import vectors
@@ -174,6 +176,20 @@ def test_a_version_that_is_torn_is_found(with_vectors: Path) -> None:
     version(with_vectors, 12).write_text('{"commitInfo":')
     log = read(with_vectors)
     assert not log.commits[-1].readable and "version-unreadable" in {name for name, _ in broken(log)}
+
+
+@pytest.mark.parametrize(("f", "off", "says"), [("restore", 0, 0), ("restore", 1, 1), ("reorg-purge", 0, 1)])
+def test_a_restore_says_the_version_that_was_asked_for(with_vectors: Path, f: str, off: int, says: int) -> None:
+    log = read(with_vectors)
+    n = next(m.n for m in log.metadata if m.info.get("operation") == "RESTORE")
+    named = replace(log, commits=tuple(replace(c, op="r") if c.metadata == n else c for c in log.commits))
+    asked = int(log.metadata[n].info["operationParameters"]["version"]) + off
+    events = [
+        Event(0, 0, "invoke", 0, f, "t", {}, "r", None),
+        Event(1, 1, "ok", 0, f, "t", {"snapshot": asked, "rows": []}, "r", None),
+    ]
+    found = [b.name for b in provenance(named, {"r": History({}, tuple(events)).operations()[0]})]
+    assert found == ["operation-unlike"] * says
 
 
 class TestVectors:

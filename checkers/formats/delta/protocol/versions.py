@@ -10,16 +10,24 @@ from typing import Any
 from checkers.evidence.history import Operation
 from checkers.formats.delta.protocol.rules import BrokenProtocol
 from checkers.formats.delta.records import DeltaCommit, DeltaLog, DeltaMetadata
+from checkers.timeline.timeline import set_back_to
 from workloads.operations.kind import Verb
 from workloads.operations.kinds import KINDS
 
-SAYS: Mapping[Verb, frozenset[str]] = {
+SAYS: Mapping[Verb | str, frozenset[str]] = {
     "insert": frozenset({"WRITE"}),
     "update": frozenset({"UPDATE"}),
     "delete": frozenset({"DELETE"}),
     "merge": frozenset({"MERGE"}),
+    "overwrite": frozenset({"WRITE"}),
+    "stream-append": frozenset({"STREAMING UPDATE"}),
+    "restore": frozenset({"RESTORE"}),
+    "optimize": frozenset({"OPTIMIZE"}),
+    "reorg-purge": frozenset({"REORG"}),
+    "delta-add-column": frozenset({"ADD COLUMNS"}),
+    "delta-set-property": frozenset({"SET TBLPROPERTIES"}),
 }
-"""What ``commitInfo.operation`` says of a statement."""
+"""What ``commitInfo.operation`` says of a kind of operation, or of all that have a verb."""
 NEEDS: Mapping[str, str] = {
     "delta.enableDeletionVectors": "deletionVectors",
     "delta.enableRowTracking": "rowTracking",
@@ -190,8 +198,14 @@ def provenance(log: DeltaLog, operations: Mapping[str, Operation]) -> Iterator[B
         o = operations.get(c.op) if c.op is not None else None
         kind = KINDS.get(o.f) if o is not None else None
         said_operation = info.get("operation")
-        if o is not None and kind is not None and kind.verb in SAYS and said_operation not in SAYS[kind.verb]:
+        says = None if kind is None else SAYS.get(kind.name) or SAYS.get(kind.verb)
+        if o is not None and says is not None and said_operation not in says:
             text = f"version {m.version} says {said_operation}, and {c.op} is {o.f}"
+            yield BrokenProtocol("operation-unlike", text, (m.version,))
+        asked = set_back_to(o) if o is not None and kind is not None and kind.restores else None
+        restored = (info.get("operationParameters") or {}).get("version")
+        if asked is not None and restored not in (None, asked, str(asked)):
+            text = f"version {m.version} says that it restored version {restored}, and {c.op} asked for version {asked}"
             yield BrokenProtocol("operation-unlike", text, (m.version,))
         yield from _metrics(m, c)
 
