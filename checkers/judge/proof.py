@@ -74,7 +74,7 @@ def proof_of(folder: RunFolder, recorded: history.History, results: Results) -> 
         scenario = Scenario.model_validate((plan.model_extra or {}).get(PLANNED))
     except ValidationError:
         return None
-    state, why = decide(scenario, recorded, results, plan.versions.get("iceberg", "unknown"))
+    state, why = decide(scenario, recorded, results, plan.versions.get(scenario.software, "unknown"))
     problems = folder.state().get(PROBLEMS)
     if isinstance(problems, list) and problems:
         state, why = "not reproduced", (*map(str, problems), *why)
@@ -82,25 +82,25 @@ def proof_of(folder: RunFolder, recorded: history.History, results: Results) -> 
 
 
 def decide(
-    scenario: Scenario, recorded: history.History, results: Results, iceberg: str
+    scenario: Scenario, recorded: history.History, results: Results, version: str
 ) -> tuple[State, tuple[str, ...]]:
     """Compare a run's history and verdicts with the scenario; return the state and the differences.
 
-    ``iceberg`` is the version that ran. A defect that does not show in a version from ``fixed`` on is ``fixed``; one that shows in a version
-    that surely has the fix is ``back``. Any difference in a version before ``since`` is ``later``.
+    ``version`` is the one of the scenario's software that ran. A defect that does not show in a version from ``fixed`` on is ``fixed``; one
+    that shows in a version that surely has the fix is ``back``. Any difference in a version before ``since`` is ``later``.
     """
     try:
         why = [*_outcomes(scenario, recorded), *_found(scenario, results), *_final(scenario, recorded)]
     except history.UnpairedError as e:
         return "not reproduced", (str(e),)
-    if not why and scenario.fixed is not None and surely_has(iceberg, scenario.fixed):
-        return "back", (f"it is fixed since {scenario.fixed}, and this {iceberg} shows it",)
+    if not why and scenario.fixed is not None and surely_has(version, scenario.fixed):
+        return "back", (f"it is fixed since {scenario.fixed}, and this {version} shows it",)
     if not why:
         return "reproduced", ()
-    fixed = scenario.fixed is not None and newer(iceberg, scenario.fixed)
+    fixed = scenario.fixed is not None and newer(version, scenario.fixed)
     if fixed and not any(e.named(a) for e in scenario.anomalies for a in results.anomalies):
         return "fixed", tuple(why)
-    if scenario.since is not None and re.match(r"\d", iceberg) and not newer(iceberg, scenario.since):
+    if scenario.since is not None and re.match(r"\d", version) and not newer(version, scenario.since):
         return "later", tuple(why)
     return "not reproduced", tuple(why)
 

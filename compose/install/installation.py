@@ -20,6 +20,7 @@ class Installation:
 
     Attributes:
         jars: a configuration of ``jars.lock`` → its class path.
+        delta: a configuration of ``jars.lock`` in place of Delta Lake's default release; None: that one.
         own_jar: the user's runtime jar, of which ``jars["spark"]`` has a copy; None if the writers run a release.
     """
 
@@ -32,6 +33,7 @@ class Installation:
     spark_home: Path
     python: Path
     own_jar: RuntimeJar | None = None
+    delta: str | None = None
 
 
 def spark_home() -> Path:

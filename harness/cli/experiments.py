@@ -33,6 +33,8 @@ from harness.cli.options import (
     StoreOption,
     Value,
     absolute,
+    delta_releases,
+    deltalake_releases,
     engine_names,
     listed,
     path_anywhere,
@@ -70,6 +72,16 @@ class ProveOptions(Options):
         ),
         PATH,
     ] = None
+    delta: Annotated[
+        str | None,
+        typer.Option(help="Delta Lake of Spark's writers, a release; default: the newest."),
+        Value(choices=delta_releases, what="release of Delta Lake"),
+    ] = None
+    deltalake: Annotated[
+        str | None,
+        typer.Option(help="deltalake of delta-rs's writers, a release; default: the scenario's, or the newest."),
+        Value(choices=deltalake_releases, what="release of deltalake"),
+    ] = None
     session: SessionOption = None
     cluster: ClusterOption = None
     output: Annotated[
@@ -97,7 +109,15 @@ class ProveOptions(Options):
     def _scenarios(self) -> list[Scenario]:
         from harness.run.resolve import read_scenario
 
-        return [read_scenario(p, warn).model_copy(update=self.mode) for p in self._paths]
+        return [self._changed(read_scenario(p, warn)) for p in self._paths]
+
+    def _changed(self, s: Scenario) -> Scenario:
+        """The scenario as the options want it."""
+        from workloads.engines.delta_rs import RELEASE_PROPERTY, DeltaRs
+
+        concerned = self.deltalake is not None and DeltaRs.name in s.by_writer
+        properties = {RELEASE_PROPERTY: self.deltalake} if concerned else {}
+        return s.model_copy(update={**self.mode, "catalog_properties": {**properties, **s.catalog_properties}})
 
     @cached_property
     def _release(self) -> Any:
@@ -152,6 +172,7 @@ class ProveOptions(Options):
     def _alone(self) -> tuple[int, Sequence[Proof], dict[str, str]]:
         """Prove with one release: exit code, proofs, versions."""
         from compose import setup
+        from compose.install import delta as delta_files
         from compose.redaction import SecretsLeft
         from harness.cli.terminal import Voice
         from harness.run.versions import versions
@@ -159,7 +180,7 @@ class ProveOptions(Options):
         finished: list[Proof] = []
         ended: Exception | None = None
         with Voice(quiet=self.quiet) as voice, details_in(self.store):
-            installation = setup.ensure_release(self._release)
+            installation = delta_files.with_release(setup.ensure_release(self._release), self.delta)
             say_own_jar(self._release, voice.say)
             if (total := self.times * len(self._scenarios)) > 3:
                 voice.keep(f"{total} runs of {len(self._scenarios)} scenarios, {self.how_long}: {self.store}")

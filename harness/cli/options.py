@@ -133,6 +133,20 @@ def engine_names() -> Iterable[str]:
     return ENGINES
 
 
+def delta_releases() -> Iterable[str]:
+    """The releases of Delta Lake that icequake knows."""
+    from compose.install.delta import RELEASES
+
+    return RELEASES
+
+
+def deltalake_releases() -> Iterable[str]:
+    """The releases of the package deltalake that icequake knows."""
+    from workloads.engines.delta_rs import RELEASES
+
+    return RELEASES
+
+
 def catalog_name(name: str) -> str:
     """The catalog of this name, or of the user's own file. Raises ValueError, FileError."""
     from compose.catalogs import user_file

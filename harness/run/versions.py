@@ -39,7 +39,7 @@ def versions(
     cannot be determined. Of a user's runtime jar also ``iceberg-commit``, if the jar says it, and ``iceberg-jar``: its SHA-256.
 
     ``engines``: of the writers; what theirs consists of, by the names in their ``software``. ``properties``: of the catalog.
-    ``formats``: of the tables; Iceberg's version is there whatever they are.
+    ``formats``: of the tables; Delta's version is there, too, if a release of it was chosen, and Iceberg's version is there whatever they are.
     ``own``: names of the servers that are started here; the versions of others are not known. ``images``: of those in containers, whose
     version is the image's name.
     """
@@ -54,7 +54,7 @@ def versions(
         "iceberg": version_in_names(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.+-]+)\.jar", jars.get("spark", ())),
         **_own_jar(installation),
         **of_engines(engines, properties),
-        **({DELTA: delta.version(installation)} if DELTA in formats else {}),
+        **({DELTA: delta.version(installation)} if DELTA in formats or installation.delta is not None else {}),
         "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",

@@ -43,7 +43,11 @@ def why_not(scenario: Scenario, spark: str = "") -> str | None:
     """Why a scenario cannot be written as a script, as a clause; None if it can. ``spark``: the version that the script would be for."""
     if scenario.catalog not in EXPORTABLE_CATALOGS:
         return _CATALOGS.get(scenario.catalog, "it needs a catalog of your own")
-    if scenario.fixed is not None and tuple(map(int, scenario.fixed.split("."))) <= OLDEST:
+    if (
+        scenario.software == "iceberg"
+        and scenario.fixed is not None
+        and tuple(map(int, scenario.fixed.split("."))) <= OLDEST
+    ):
         return f"it needs a release before {scenario.fixed}, which no script has been seen to work with"
     if any(t.format != ICEBERG for t in scenario.tables):
         return "it needs Delta Lake, and a request to an object store"

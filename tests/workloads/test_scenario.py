@@ -205,6 +205,19 @@ def test_a_run_folder_tells_what_came_of_its_scenario(tmp_path: Path) -> None:
     assert proof_of(folder, history, found("undelete")) is None, "the run of a workload"
 
 
+@pytest.mark.parametrize(("deltalake", "state"), [("1.6.3", "later"), ("1.6.6", "not reproduced")])
+def test_versions_are_those_of_the_software_that_a_scenario_is_about(
+    tmp_path: Path, deltalake: str, state: str
+) -> None:
+    s = scenario.parse(given(("anomalies: [undelete]", "anomalies: [undelete]\nsoftware: deltalake\nsince: 1.6.6")))
+    folder, plan = RunFolder(tmp_path), {"versions": {"iceberg": "1.12.0", "deltalake": deltalake}}
+    kept = {"workload": "undelete", **plan, PLANNED: s.model_dump(mode="json", exclude_defaults=True)}
+    folder.write_plan(Plan.model_validate(kept))
+    folder.write_state({"state": "complete"})
+    said = proof_of(folder, told(tmp_path, s, [0, 1]), found(valid=True))
+    assert said is not None and said.state == state
+
+
 @pytest.mark.parametrize(
     ("ids", "delete", "results", "why"),
     [

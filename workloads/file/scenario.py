@@ -124,8 +124,9 @@ class Scenario(_Model):
         catalog: the catalog that it is about.
         catalog_properties: more catalog properties for every writer, such as ``cache-enabled``.
         guard: what guards the commits of its Delta tables.
-        since: the first Iceberg version that has the defect or keeps the promise; none when all do.
-        fixed: the first Iceberg version without the defect; none while all have it.
+        software: whose versions ``since`` and ``fixed`` are; ``delta`` is Delta Lake, ``deltalake`` the package of delta-rs.
+        since: the first version that has the defect or keeps the promise; none when all do.
+        fixed: the first version without the defect; none while all have it.
         engines: writer → its engine; the others are Spark's.
         session, cluster: how Spark runs its operations (:mod:`workloads.file.mode`).
         final: table → ids of its final rows, one for each row; or that nobody can read it, or that its content does not matter.
@@ -144,6 +145,7 @@ class Scenario(_Model):
     catalog: str = "rest"
     catalog_properties: dict[str, str] = {}
     guard: GuardName = "s3-conditional"
+    software: Literal["iceberg", "delta", "deltalake"] = "iceberg"
     since: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     fixed: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]

@@ -127,6 +127,8 @@ def last_line(stderr: str) -> str:
         ),
         (["run", "quick", "--iceberg", "1.12"], "no Iceberg release '1.12' (did you mean 1.12.0?)"),
         (["prove", "undelete", "--iceberg", "latest"], "no Iceberg release 'latest'"),
+        (["prove", "delta-lost-commit", "--delta", "4.3"], "4.3.1, 4.3.0"),
+        (["prove", "delta-rs-lost-reply", "--deltalake", "1.6"], "1.6.6, 1.6.3"),
         (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload uses a newer one in events"),
         (["setup", "--iceberg", "0.1"], "no Iceberg release '0.1'"),
         (["dance"], "dance"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkers.judge.by_engine import version_of
+from compose.install import delta
 from compose.install import ensure as install
 from compose.install.cache import home
 from compose.install.engines import DUCKDB, EXTRAS
@@ -34,6 +35,16 @@ def test_the_plan_has_the_version_of_delta_if_a_table_is_one(tmp_path: Path) -> 
     found = versions(ready, frozenset(), formats=["iceberg", "delta"])["delta"]
     pinned = (Path(install.__file__).with_name("jars.lock")).read_text(encoding="utf-8")
     assert re.search(rf":delta-spark_[\d._]+:{re.escape(found)} ", pinned)
+    assert found == next(iter(delta.RELEASES))
+    earlier = delta.with_release(ready, "4.3.0")
+    assert versions(earlier, frozenset(), formats=["iceberg"])["delta"] == "4.3.0", "it was chosen"
+
+
+@pytest.mark.parametrize("release", delta.RELEASES)
+def test_the_jars_of_each_release_of_delta_are_locked(release: str, tmp_path: Path) -> None:
+    ready = Installation(tmp_path, tmp_path, {}, tmp_path, tmp_path, tmp_path, tmp_path, tmp_path)
+    names = {p.name for p in delta.paths(delta.with_release(ready, release))}
+    assert {f"delta-spark_4.1_2.13-{release}.jar", f"delta-storage-{release}.jar"} <= names
 
 
 def test_versions_are_those_that_are_pinned_and_of_no_engine_that_does_not_write() -> None:
