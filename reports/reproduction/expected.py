@@ -24,7 +24,7 @@ def afterwards(scenario: Scenario) -> dict[str, list[list[int]]]:
     for table in scenario.tables:
         final = scenario.final.get(table.name, "unchecked")
         steps = [s for s in scenario.operations if scenario.table(s) is table and s.expect.type != "fail"]
-        plain = all(not KINDS[s.do].sets_back and not KINDS[s.do].two_tables and s.expect.type == "ok" for s in steps)
+        plain = all(not KINDS[s.do].goes_back and not KINDS[s.do].two_tables and s.expect.type == "ok" for s in steps)
         if final == "unchecked" or not plain or math.factorial(len(steps)) > MOST_ORDERS:
             continue
         legal = sorted({tuple(_ids(_after(table, order))) for order in permutations(steps) if _may_go(scenario, order)})
