@@ -34,8 +34,11 @@ from reports.drawing.page import (
     muted,
     tag,
 )
+from workloads.tables import DELTA
 
 FILE = "compare"
+NO_CATALOG = "no catalog: the object store decides"
+"""Of a contender whose tables are Delta's. What is counted as a request to the catalog is the write of a version."""
 
 COMPARED_FIGURES = (
     "commits_per_s",
@@ -186,7 +189,8 @@ def _glance(c: Comparison) -> Table:
     rows = []
     for x in c.contenders:
         label, entry = c.label(x), c.catalog(x)
-        summary = () if entry is None else (words.shorten(entry.summary, 80),)
+        decides = NO_CATALOG if ("format", DELTA) in x.varied else "" if entry is None else entry.summary
+        summary = (words.shorten(decides, 80),) if decides else ()
         name = TableCell(tag("b", words.shorten(label, 60)), summary, sort=label, plain=label)
         cells = [cell_of(BY_KEY[key], (s := c.cell(BY_KEY[key], x)).spread, s.against) for key in COMPARED_FIGURES]
         rows.append(TableRow([name, verdict_cell(c, x), runs_cell(c, x), *cells]))

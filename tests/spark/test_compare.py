@@ -60,3 +60,27 @@ def test_two_catalogs_side_by_side(tmp_path: Path) -> None:
     again = icequake(*arguments)
     assert again.returncode == 0 and len(runfolder.runs(tmp_path / "store")) == 2
     assert json.loads((tmp_path / "all.json").read_text()) == found
+
+
+@pytest.mark.nightly
+def test_two_formats_side_by_side(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL.replace("writers: 1", "writers: 2"))
+    arguments = ("compare", tmp_path / "small.yaml", "--format", "iceberg,delta", "--seed", 3)
+    arguments += (
+        "--store",
+        tmp_path / "store",
+        "--json",
+        tmp_path / "all.json",
+        "--session",
+        "fast",
+        "--cluster",
+        "local",
+    )
+    done = icequake(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "all.json").read_text())
+    assert [c["name"] for c in found["contenders"]] == ["format=iceberg", "format=delta"]
+    measured = ("retried", "aborted", "wasted", "write_p50_ms", "write_p99_ms", "catalog_requests", "store_requests")
+    for c in found["contenders"]:
+        assert c["valid"] is True, c
+        assert all(c["figures"][key]["median"] is not None for key in measured), c["figures"]

@@ -15,6 +15,7 @@ from checkers.costs.comparison import Comparison, Contender, ContenderRun, Conte
 from checkers.costs.measures import FIGURES, FaultMeasured, Measures, measure
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
+from checkers.evidence.plan import PlannedCatalog
 from checkers.evidence.replace import replace
 from checkers.judge.check import check
 from checkers.judge.runfolder import Results
@@ -502,6 +503,13 @@ def test_the_page_links_every_run_and_lets_nothing_from_outside_break_out() -> N
         "500 ms, at most 1.5 s",
     ):
         assert part in text, part
+
+
+def test_a_format_without_a_catalog_is_not_said_to_have_one() -> None:
+    iceberg, delta = (Contender("rest", "1.12.0", (), (("format", f),)) for f in ("iceberg", "delta"))
+    entry = PlannedCatalog(name="rest", summary="a server of its own")
+    text = html(page.of(comparison(*(replace(ran(c, 1), catalog=entry) for c in (iceberg, delta)))))
+    assert text.count("a server of its own") == text.count(page.NO_CATALOG) == 1
 
 
 def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> None:
