@@ -131,6 +131,10 @@ class TableFormat(Generic[C, M]):
         """Whether two versions that list the same snapshots differ in nothing but when they were made."""
         return True
 
+    def restored(self, m: M) -> int | None:
+        """The earlier version whose rows a version says that it brings back; None if it says none."""
+        return None
+
     def follows(self, m: M, location: str) -> M:
         """The version, which names a predecessor, with this one in its place."""
         return m

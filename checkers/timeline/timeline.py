@@ -28,6 +28,7 @@ from typing import Literal
 from checkers.evidence.history import Operation
 from checkers.evidence.makers import NONE, Labels
 from checkers.evidence.replace import replace
+from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from checkers.timeline.netrows import NetRows, net_changes, order_of, row_of
 from checkers.timeline.version_order import Chain, VersionStep
@@ -491,16 +492,18 @@ class Timeline:
         kind = kind_of(o)
         if kind is None or not kind.restores:
             return meaning(o, state, self.spec)
-        rows = self._restored_by(o.op)
+        rows = self._restored_by(o)
         return None if rows is None else kind.writeset(state, {**o.value, "rows": rows}, o.op, self.spec)
 
-    def _restored_by(self, op: str) -> list[Row] | None:
-        """The rows of the version that an operation restored; None if it does not say which, or they are not known."""
-        if op not in self._restored:
-            target = set_back_to(self.everything[op])
+    def _restored_by(self, o: Operation) -> list[Row] | None:
+        """The rows of the version that an operation restored, by its result, or else by its commit; None if they are not known."""
+        if o.op not in self._restored:
+            target, made = set_back_to(o), self.commits.get(o.op, ())
+            if target is None and len(made) == 1 and made[0].metadata is not None:
+                target = format_of(self.log).restored(self.log.metadata[made[0].metadata])
             goal = None if target is None else self.state(target)
-            self._restored[op] = None if goal is None else [*goal]
-        return self._restored[op]
+            self._restored[o.op] = None if goal is None else [*goal]
+        return self._restored[o.op]
 
     @cached_property
     def _restored(self) -> dict[str, list[Row] | None]:

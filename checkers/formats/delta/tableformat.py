@@ -34,5 +34,9 @@ class Delta(TableFormat[DeltaCommit, DeltaMetadata]):
     def set_back(self, c: DeltaCommit, m: DeltaMetadata, table: str) -> str:
         return f"`RESTORE TABLE {table} TO VERSION AS OF {m.n}`"
 
+    def restored(self, m: DeltaMetadata) -> int | None:
+        version = str((m.info.get("operationParameters") or {}).get("version"))
+        return int(version) if m.info.get("operation") == "RESTORE" and version.isdecimal() else None
+
     def same_but_time(self, first: DeltaMetadata, other: DeltaMetadata) -> bool:
         return first.configuration == other.configuration

@@ -25,12 +25,13 @@ from checkers.formats.delta import Delta
 from checkers.formats.delta.protocol import Protocol
 from checkers.formats.delta.protocol.versions import provenance
 from checkers.formats.delta.records import DeltaLog, delta_log
+from checkers.timeline.timeline import Timeline
 from compose.objectstore import ObjectStore
 from harness.tablefiles.delta import vectors
 from harness.tablefiles.delta.reader import DeltaReader
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 from harness.tablefiles.iceberg.vectors import DV_MAGIC, encode_deletion_vector
-from workloads.tables import COLUMNS, TableSpec
+from workloads.tables import COLUMNS, State, TableSpec
 
 TABLES = ("vectors", "plain")
 Rows = Counter[tuple[Any, ...]]
@@ -190,6 +191,22 @@ def test_a_restore_says_the_version_that_was_asked_for(with_vectors: Path, f: st
     ]
     found = [b.name for b in provenance(named, {"r": History({}, tuple(events)).operations()[0]})]
     assert found == ["operation-unlike"] * says
+
+
+def test_a_restore_without_an_answer_means_what_its_version_says(with_vectors: Path) -> None:
+    log = read(with_vectors)
+    c = next(c for c in log.commits if log.metadata[c.metadata].info.get("operation") == "RESTORE")
+    named = replace(log, commits=tuple(replace(x, op="r") if x is c else x for x in log.commits))
+    events = (
+        Event(0, 0, "invoke", 0, "restore", "t", {"back": 1}, "r", None),
+        Event(1, 1, "info", 0, "restore", "t", None, "r", None),
+    )
+    o, before = History({}, events).operations()[0], State()
+    t = Timeline(TableSpec(name="t", format="delta"), named, {"r": o}, (o,), True)
+    for earlier in log.commits[: log.commits.index(c)]:
+        before.apply(*t.changes(earlier))  # type: ignore[misc]
+    removed, added = t.meaning(o, before)  # type: ignore[misc]
+    assert (removed or added) and (removed, added) == tuple(map(list, map(sorted, t.changes(c))))  # type: ignore[arg-type]
 
 
 class TestVectors:
