@@ -12,23 +12,23 @@ from compose.install.cache import exclusive
 from compose.install.installation import Installation, spark_home, version_in_names
 
 DELTA_SOURCES = install.JAVA / "delta"
-DEFAULT = "delta"
+DELTA_CONF = "delta"
 """The configuration of ``jars.lock`` with Delta Lake's default release."""
-RELEASES: Mapping[str, str] = {
-    "4.4.0": DEFAULT,
-    **{release: f"{DEFAULT}-{release}" for release in ("4.3.1", "4.3.0", "4.2.0", "4.1.0")},
+DELTA_RELEASES: Mapping[str, str] = {
+    "4.4.0": DELTA_CONF,
+    **{release: f"{DELTA_CONF}-{release}" for release in ("4.3.1", "4.3.0", "4.2.0", "4.1.0")},
 }
 """Release of Delta Lake, all for Spark 4.1 → its configuration; the default one first."""
 
 
 def with_release(ready: Installation, release: str | None) -> Installation:
-    """The installation for writers of a release of :data:`RELEASES`; the default one for None."""
-    return ready if release is None else replace(ready, delta=RELEASES[release])
+    """The installation for writers of a release of :data:`DELTA_RELEASES`; the default one for None."""
+    return ready if release is None else replace(ready, delta=DELTA_RELEASES[release])
 
 
 def _confs(ready: Installation) -> tuple[str, str]:
     """The configurations of ``jars.lock`` that a session with Delta tables needs on top of ``spark``."""
-    return "hadoop", ready.delta or DEFAULT
+    return "hadoop", ready.delta or DELTA_CONF
 
 
 def paths(ready: Installation) -> tuple[Path, ...]:
@@ -53,7 +53,7 @@ def version(ready: Installation) -> str:
 
 
 def _storage(ready: Installation) -> tuple[Path, ...]:
-    return install.class_path(ready.delta or DEFAULT, jars.read_lock(), ready.home)
+    return install.class_path(ready.delta or DELTA_CONF, jars.read_lock(), ready.home)
 
 
 def _classes(ready: Installation) -> Path:

@@ -135,9 +135,9 @@ def engine_names() -> Iterable[str]:
 
 def delta_releases() -> Iterable[str]:
     """The releases of Delta Lake that icequake knows."""
-    from compose.install.delta import RELEASES
+    from compose.install.delta import DELTA_RELEASES
 
-    return RELEASES
+    return DELTA_RELEASES
 
 
 def deltalake_releases() -> Iterable[str]:

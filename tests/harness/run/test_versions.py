@@ -35,12 +35,12 @@ def test_the_plan_has_the_version_of_delta_if_a_table_is_one(tmp_path: Path) -> 
     found = versions(ready, frozenset(), formats=["iceberg", "delta"])["delta"]
     pinned = (Path(install.__file__).with_name("jars.lock")).read_text(encoding="utf-8")
     assert re.search(rf":delta-spark_[\d._]+:{re.escape(found)} ", pinned)
-    assert found == next(iter(delta.RELEASES))
+    assert found == next(iter(delta.DELTA_RELEASES))
     earlier = delta.with_release(ready, "4.3.0")
     assert versions(earlier, frozenset(), formats=["iceberg"])["delta"] == "4.3.0", "it was chosen"
 
 
-@pytest.mark.parametrize("release", delta.RELEASES)
+@pytest.mark.parametrize("release", delta.DELTA_RELEASES)
 def test_the_jars_of_each_release_of_delta_are_locked(release: str, tmp_path: Path) -> None:
     ready = Installation(tmp_path, tmp_path, {}, tmp_path, tmp_path, tmp_path, tmp_path, tmp_path)
     names = {p.name for p in delta.paths(delta.with_release(ready, release))}
