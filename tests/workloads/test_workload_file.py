@@ -461,7 +461,6 @@ class TestDelta:
             "rewrite-manifests",
             "rewrite-position-delete-files",
         }
-        assert changed.operations["reorg-purge"].weight == quick.operations["rewrite-position-delete-files"].weight
         assert changed.operations["optimize"].weight == quick.operations["rewrite-data-files"].weight
         assert len(changed.operations) >= 12
 

@@ -181,7 +181,11 @@ class Optimize(_Maintenance):
 
 
 class ReorgPurge(_Maintenance):
-    """``REORG … APPLY (PURGE)``: writes the files anew of which a deletion vector hides rows. One that finds none makes no version."""
+    """``REORG … APPLY (PURGE)``: writes the files anew of which a deletion vector hides rows. One that finds none makes no version.
+
+    In Delta 4.4.0 it needs ``cluster: local``: its tasks ask for the Spark session, which an executor does not have
+    (https://github.com/delta-io/delta/pull/5697, a comment of 2026-01-15), so with executors it always fails.
+    """
 
     name = "reorg-purge"
 

@@ -92,7 +92,6 @@ class RewritePositionDeleteFiles(_Maintenance):
     """Compaction of position delete files by ``rewrite_position_delete_files``."""
 
     name = "rewrite-position-delete-files"
-    instead: ClassVar = {DELTA: "reorg-purge"}
     counts = 4
 
     def arguments(self, draw: Draw) -> Arguments:
