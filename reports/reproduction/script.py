@@ -98,11 +98,12 @@ def own_build(versions: Mapping[str, str]) -> str:
 
 
 def _shows(scenario: Scenario, release: Release) -> bool:
-    tested, version = _number(release.iceberg), scenario.since
+    tested, own = _number(release.iceberg), scenario.software == "iceberg"
+    version, fixed = (scenario.since, scenario.fixed) if own else (None, None)
     newest = max(t.format_version for t in scenario.tables)
     return (
         (version is None or tested >= _number(version))
-        and (scenario.fixed is None or tested < _number(scenario.fixed))
+        and (fixed is None or tested < _number(fixed))
         and release.newest_format >= newest
     )
 
