@@ -4,15 +4,16 @@ A Spark driver loads some 20 000 classes before it has run its first statements.
 until then. HotSpot can map them from a file instead (JEP 310, "application class-data sharing"). Measured on two cores with JDK 17, in
 seconds of processor time: driver 12 to 8, executor 6 to 4, master and worker 2.2 to 1.3. The JVMs also share the mapped memory.
 
-One archive serves the driver, the executors, the master and the workers, so all of them must have the same class path. ``compose.setup`` makes
-the archive. The JVM checks that jars and options still match the archive and otherwise starts without it: an absent or outdated archive costs
-time, but never causes errors.
+One archive serves the driver, the executors, the master and the workers, so the class path of each must begin with the one that it was made
+for. ``compose.setup`` makes the archive. The JVM checks that jars and options still match the archive and otherwise starts without it: an
+absent or outdated archive costs time, but never causes errors.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from compose.install.installation import Installation
@@ -29,6 +30,17 @@ def spark_class_path(installation: Installation) -> str:
             str(jars / "*"),
         ]
     )
+
+
+def extended(installation: Installation, jars: Sequence[Path]) -> str:
+    """What comes before Spark's own class path so that ``jars`` are in it, and the archive is still valid.
+
+    The archive is valid if the class path begins with the one that it was made for. So what a catalog or a table format needs besides
+    the jars of every session stands behind Spark's own jars. (None of these jars has a class that Spark's have.)
+    """
+    every = installation.jars["spark"]
+    more = [str(jar) for jar in jars if jar not in every]
+    return os.pathsep.join([spark_class_path(installation), *more] if more else map(str, every))
 
 
 def archive(installation: Installation) -> Path:

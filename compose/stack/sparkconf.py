@@ -109,7 +109,13 @@ def spark_conf(
         "spark.master": endpoints.spark_master,
         "spark.driver.memory": f"{driver_memory_mb}m",
         "spark.executor.memory": f"{executor_memory_mb}m",
-        **_jvm_conf(endpoints, jars, scratch, jvm_options or (lambda _: classdata.use(installation))),
+        **_jvm_conf(
+            endpoints,
+            jars,
+            join_class_path(jars) if supplied else classdata.extended(installation, jars),
+            scratch,
+            jvm_options or (lambda _: classdata.use(installation)),
+        ),
         "spark.executorEnv.AWS_REGION": endpoints.region,
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
@@ -120,10 +126,9 @@ def spark_conf(
 
 
 def _jvm_conf(
-    endpoints: Endpoints, jars: Sequence[Path], scratch: Path, options: Callable[[str], Sequence[str]]
+    endpoints: Endpoints, jars: Sequence[Path], class_path: str, scratch: Path, options: Callable[[str], Sequence[str]]
 ) -> dict[str, str]:
     """The driver's address, and the class path and the options of both JVMs."""
-    class_path = join_class_path(jars)
     small = [*SMALL_JVM, "-Duser.timezone=UTC"]
     conf = {
         "spark.driver.host": endpoints.driver_host,

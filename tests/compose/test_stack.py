@@ -392,6 +392,25 @@ class TestClassDataArchive:
         assert classdata.archive(installation) != before
         assert classdata.use(installation) == ()
 
+    @pytest.mark.parametrize(
+        ("endpoints", "jar"),
+        [
+            (replace(ENDPOINTS, catalog="jdbc-sqlite"), "sqlite-jdbc"),
+            (replace(ENDPOINTS, guard="s3-conditional"), "delta-spark"),
+        ],
+        ids=["a catalog's", "a table format's"],
+    )
+    def test_more_jars_stand_behind_the_class_path_that_it_was_made_for(
+        self, tmp_path: Path, endpoints: Endpoints, jar: str
+    ) -> None:
+        """With another one before them no class of it would be used."""
+        conf = spark_conf(plain_installation(), endpoints, scratch=tmp_path)
+        assert conf["spark.driver.extraClassPath"] == conf["spark.executor.extraClassPath"]
+        before, _, more = conf["spark.driver.extraClassPath"].partition(
+            os.pathsep + str(plain_installation().home / "jars")
+        )
+        assert before == classdata.spark_class_path(plain_installation()) and jar in more
+
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The real services.
