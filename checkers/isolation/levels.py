@@ -45,6 +45,7 @@ Consistent Replicated Data, PDIS.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 LEVELS: tuple[str, ...] = (
     "read-uncommitted",
@@ -185,6 +186,7 @@ def _reachable(start: Iterable[str], graph: Mapping[str, tuple[str, ...]]) -> fr
     return frozenset(found)
 
 
+@cache
 def contained(level: str) -> frozenset[str]:
     """A level and all levels that it implies.
 
