@@ -364,8 +364,13 @@ def _again(
         o, back = operations.get(op), None if log is None else _brought_back(log, op)
         look = "" if o is None or o.f not in KINDS else _look_first(o, log, lost[op], operations)
         if back is not None:
-            text = f"The files of {op} are all there: {back}."
-            yield RepairStep(text, Repair.BRING_BACK, (op,), notes=(look,) if look else ())
+            look = look.removeprefix(f"{op}: ")
+            text = (
+                f"The files of {op} are all there. {look[:1].upper()}{look[1:]} Then {back}."
+                if look
+                else f"The files of {op} are all there: {back}."
+            )
+            yield RepairStep(text, Repair.BRING_BACK, (op,))
         elif op in back_to:
             yield RepairStep(_BACK_AGAIN, Repair.LEAVE, (op,), back=True)
         elif o is not None and o.f in KINDS and KINDS[o.f].goes_back:
@@ -393,6 +398,8 @@ _RUN_AGAIN = (
 _SET_BACK_AGAIN = "{ops} was to set the table back: look what was committed since, for to run {it} again undoes that."
 _WOULD: Mapping[str, str] = {"insert": "insert {} again", "delete": "delete {}"}
 """Verb of a kind → what it would do to the rows if it ran again; any other one writes them."""
+_WOULD_ALSO: Mapping[str, str] = {"insert": "insert rows", "delete": "delete rows"}
+"""The same where nobody knows which rows; any other one changes them."""
 
 
 def _look_first(
@@ -412,7 +419,9 @@ def _look_first(
         return ""
     changed = _changed(log, keys) if keys else None
     if changed is None:
-        return "" if apart else f"{o.op}: look at its rows first, for nobody knows who has changed them since."
+        also = _WOULD_ALSO.get(KINDS[o.f].verb, "change rows")
+        first = f"{o.op}: look at its rows first, for nobody knows who has changed them since"
+        return "" if apart else f"{first}; as it stands it would also {also} that others have written since."
     ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(keys, _MOST)}"
 
     def later(op: str) -> bool:

@@ -334,7 +334,7 @@ def of(
     """
     notes, finds = soakwords.notes(night), _finds(night)
     known = [Section("What to know", "notes", [Text(notes, "list", 1000)], terminal="To know:")] if notes else []
-    followed = [Section("What became of new anomalies", "finds", [Text(finds, "list")], "Replayed", "New anomalies:")]
+    followed = [Section("What was replayed", "finds", [Text(finds, "list")], "Replayed", "New anomalies:")]
     found = kinds.kinds(night)
     harm = kinds.blocks(night, found, program)
     return Page(

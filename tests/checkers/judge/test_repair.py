@@ -26,7 +26,10 @@ RUN_AGAIN = (
     "Run {0} again: its statement is on this card, and none of its effects is there. Leave out what others have written since "
     "and is to stay."
 )
-NOBODY_KNOWS = " {0}: look at its rows first, for nobody knows who has changed them since."
+NOBODY_KNOWS = (
+    " {0}: look at its rows first, for nobody knows who has changed them since; as it stands it would also {1} rows that others "
+    "have written since."
+)
 
 
 def said(
@@ -44,9 +47,9 @@ def test_a_lost_append_whose_snapshot_is_listed_is_brought_back() -> None:
     log = e.logs["t"]
     assert 2 in log.metadata[-1].snapshots
     text = said(e, "b")
-    assert text.startswith(
-        f"The files of b are all there: `CALL c.system.cherrypick_snapshot('{log.identifier.removeprefix('c.')}', 2)` brings its rows back."
-    )
+    call = f"`CALL c.system.cherrypick_snapshot('{log.identifier.removeprefix('c.')}', 2)` brings its rows back."
+    look = NOBODY_KNOWS.format("b", "insert").removeprefix(" b: l")
+    assert text == f"The files of b are all there. L{look} Then {call}", "who looks first reads that first"
 
 
 @pytest.mark.parametrize(
@@ -63,13 +66,14 @@ def test_what_cannot_be_brought_back_is_run_again(why: str) -> None:
         log = replace(log, metadata=(*log.metadata[:-1], replace(log.metadata[-1], snapshots=(1, 3))))
     else:
         log = replace(log, complete=False)
-    assert said(e, "b", log) == (RUN_AGAIN + NOBODY_KNOWS).format("b")
+    assert said(e, "b", log) == RUN_AGAIN.format("b") + NOBODY_KNOWS.format("b", "insert")
 
 
 def test_a_commit_that_was_never_made_is_run_again() -> None:
     e = never_committed()
     op = e.history.operations()[0].op
-    assert said(e, op) == (RUN_AGAIN + NOBODY_KNOWS).format(op)
+    verb = "delete" if e.history.operations()[0].f == "delete" else "insert"
+    assert said(e, op) == RUN_AGAIN.format(op) + NOBODY_KNOWS.format(op, verb)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +150,7 @@ def test_who_runs_a_lost_write_again_reads_first_who_has_changed_its_rows_since(
     assert said(e, "b", keys=(999,)).endswith("b: nobody has changed id 999 since.")
     main = log.main()[-1].snapshot_id
     unread = replace(log, commits=tuple(replace(c, added=None) if c.snapshot_id == main else c for c in log.commits))
-    assert said(e, "b", unread, keys=(999,)).endswith(NOBODY_KNOWS.format("b")), "nobody knows its rows"
+    assert said(e, "b", unread, keys=(999,)).endswith(NOBODY_KNOWS.format("b", "insert")), "nobody knows its rows"
 
 
 @pytest.mark.parametrize(
