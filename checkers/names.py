@@ -124,8 +124,8 @@ _LOG_STORE = "Use a log store that lets one writer make a version (docs/formats.
 _REPAIRS: Mapping[str, str] = {
     _REBUILD: "Rewrite the rows that are wrong, which the card names; keep the old snapshots and metadata files until that is done.",
     _FILES: (
-        "If you have a backup (a store that keeps versions is one), restore the file; if you have none, go back to the last state all of whose "
-        "files are there."
+        "If you have a backup (a store that keeps versions is one), restore the file. If you have none: go back to the last state all of whose "
+        "files are there if main cannot be read without it; do not go back if only old snapshots or the metadata log name it."
     ),
     _METADATA: "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them.",
     _FORMAT: (

@@ -172,7 +172,8 @@ def of_scenario(name: str) -> KnownDefect | None:
 
 def _defect(name: str, s: Mapping[str, Any]) -> KnownDefect:
     said = {key: str(s.get(key, "")) for key in ("remedy", "headline", "affected")}
-    fixed = f"fixed in {s['fixed']}" if s.get("fixed") else ""
+    of = {"iceberg": ""}.get(software := s.get("software", "iceberg"), f"{software} ")
+    fixed = f"fixed in {of}{s['fixed']}" if s.get("fixed") else ""
     return KnownDefect(name, s["link"], tuple(sorted(_names_of(s))), **said, state=s.get("state") or fixed)
 
 
@@ -423,6 +424,6 @@ def _faults(whole: history.History, operations: Sequence[history.Operation]) -> 
 def _in_range(s: Mapping[str, Any], iceberg: str) -> bool:
     """Whether a version has the defect; an unknown version may have it."""
     since, fixed = s.get("since"), s.get("fixed")
-    if not iceberg[:1].isdigit():
+    if not iceberg[:1].isdigit() or s.get("software", "iceberg") != "iceberg":
         return True
     return (since is None or newer(iceberg, str(since))) and not (fixed is not None and surely_has(iceberg, str(fixed)))

@@ -179,8 +179,8 @@ def repair(
 REPEATS = frozenset({"checkpoint-unlike", "compacted-unlike", "checksum-unlike"})
 """Anomalies of files that repeat what the versions of a table say; their own files are those."""
 _REPEATED = (
-    "Remove {files} from the log of {tables}, before anybody writes on: what such a file repeats is not what the versions say, and they are "
-    "all there to be read without it."
+    "Move {files} out of the log of {tables}, before anybody writes on, if every version from 0 on is still there: what such a file repeats is "
+    "not what the versions say, and they can be read without it."
 )
 _LAST = " If `_last_checkpoint` names it, remove that, too."
 _STOP = (
@@ -372,7 +372,7 @@ def _again(
             )
             yield RepairStep(text, Repair.BRING_BACK, (op,))
         elif op in back_to:
-            yield RepairStep(_BACK_AGAIN, Repair.LEAVE, (op,), back=True)
+            yield RepairStep(_BACK_AGAIN, Repair.LEAVE, (op,))
         elif o is not None and o.f in KINDS and KINDS[o.f].goes_back:
             yield RepairStep(_SET_BACK_AGAIN, Repair.LEAVE, (op,))
         elif o is not None and o.f in KINDS:
@@ -390,7 +390,9 @@ def _there_after_going_back(log: TableLog | None) -> set[str | None]:
     return {x.op for x in _ancestry(log, found[0].snapshot_id).values()}
 
 
-_BACK_AGAIN = "{ops}, which {was} lost, {is} in the state to which you go back: run {it} again only if you restored the files instead."
+_BACK_AGAIN = (
+    "{ops}, which {was} lost, {is} in the state to which you go back. If you restore the files instead, run {it} again."
+)
 _RUN_AGAIN = (
     "Run {ops} again{order}: {statements} on {card}, and none of {its} effects is there. "
     "Leave out what others have written since and is to stay."

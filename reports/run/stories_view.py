@@ -187,14 +187,14 @@ def known_line(k: KnownDefect) -> KnownLine:
 
 
 def known_words(k: KnownLine, has: str) -> str:
-    """``a row came back: iceberg#10720 (open). Affected: all. Iceberg 1.12.0, which ran here, has it. `icequake prove undelete` shows it.``
+    """``a row came back: iceberg#10720 (open). Affected: all. Here ran Iceberg 1.12.0. `icequake prove undelete` shows it.``
 
     Args:
-        has: the release that has it here; empty: nobody knows it.
+        has: the release that ran here; empty: nobody knows it.
     """
     lead = f"{k.headline}: " if k.headline else ""
     affected = f" Affected: {k.affected}." if k.affected else ""
-    affected += f" {has}, which ran here, has it." if has else ""
+    affected += f" Here ran {has}." if has else ""
     shows = joined((" ", tag("code", k.command), " shows it.")) if k.command else ""
     return joined((lead, outside(k.label, k.href), f" ({k.state})." if k.state else ".", affected, shows))
 

@@ -1214,7 +1214,7 @@ def test_a_known_defect_says_what_has_become_of_it_and_that_this_release_has_it(
     said = first_screen(run, replace(lost(0), who="the log store", engine="", known=(known,)))
     assert says in said.partition("<dt>known</dt>")[2].partition("</dd>")[0]
     named = replace(lost(0), who="DuckDB 1.5.5", engine="", known=(known,))
-    assert "Affected: all. DuckDB 1.5.5, which ran here, has it." in first_screen(run, named)
+    assert "Affected: all. Here ran DuckDB 1.5.5." in first_screen(run, named)
 
 
 def deletes(run: Path, count: int) -> list[Operation]:

@@ -15,7 +15,9 @@ def property_problem(key: str) -> str | None:
     if engine is None or not engine.properties:
         return None
     beginnings = [k for k in engine.properties if k.endswith(".")]
-    if key in engine.properties.difference(beginnings) or any(key.startswith(k) and key != k for k in beginnings):
+    if key.lower() in engine.properties.difference(beginnings) or any(
+        key.startswith(k) and key != k for k in beginnings
+    ):
         return None
     allowed = [f"{k}…" if k in beginnings else k for k in sorted(engine.properties)]
     return unknown(f"property of {engine.title}", key, allowed)

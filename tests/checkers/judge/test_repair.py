@@ -258,7 +258,7 @@ def test_a_commit_of_the_state_to_which_one_goes_back_is_not_run_again() -> None
     found = last_readable(gone)
     assert found is not None and found[0].op == "b"
     assert said(e, "b", gone) == (
-        "b, which was lost, is in the state to which you go back: run it again only if you restored the files instead."
+        "b, which was lost, is in the state to which you go back. If you restore the files instead, run it again."
     )
 
 

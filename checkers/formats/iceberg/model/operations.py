@@ -321,9 +321,8 @@ def committed(table: TableVersion, done: Work, *, vectors: bool) -> TableVersion
     operation that replaces its delete files, a rewrite of them, and in version 3 whoever removes data files with their vectors.
     """
     left = {name: f for name, f in table.files.items() if name not in done.effect.removed}
-    named = done.dropped and not done.by_filter and (vectors or not done.effect.removed)
     equality = table.equality
-    if done.effect.removed and not named:
+    if done.effect.removed and not (done.dropped and vectors and not done.by_filter):
         least = min((table.sequence, *(f.sequence for f in left.values())))
         equality = tuple(e for e in equality if e.sequence >= least)
     files = left | dict(done.added)
