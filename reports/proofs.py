@@ -33,12 +33,12 @@ def table(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> Table:
 
 
 FOUND = ("reproduced", "back")
-"""States of a proof that showed what its scenario is about."""
+"""States of a proof that showed all that its scenario says."""
 
 
 def releases(scenarios: Iterable[Scenario], proven: Mapping[str, Sequence[Proof]]) -> Table:
     """Scenario × release: how often the release showed it. ``proven``: release → its proofs."""
-    found = [(s.scenario, release, _times(_of(s, proofs))) for s in scenarios for release, proofs in proven.items()]
+    found = [(s.scenario, release, _times(s, _of(s, proofs))) for s in scenarios for release, proofs in proven.items()]
     return plain_table(("scenario", "release", "what came of it"), found)
 
 
@@ -46,32 +46,59 @@ def _of(scenario: Scenario, proofs: Iterable[Proof]) -> list[Proof]:
     return [p for p in proofs if p.scenario == scenario.scenario]
 
 
-def _times(proofs: Sequence[Proof]) -> str:
-    ran = [p for p in proofs if p.state != "not run"]
+def _ran(proofs: Iterable[Proof]) -> list[Proof]:
+    return [p for p in proofs if p.state != "not run"]
+
+
+def _shows(scenario: Scenario, proof: Proof) -> bool:
+    """Whether a proof found an anomaly that its scenario names, whatever else differs; of a promise: whether it was kept."""
+    return proof.state in FOUND or any(e.name in proof.found for e in scenario.anomalies)
+
+
+def _something_else(scenario: Scenario, proofs: Iterable[Proof]) -> bool:
+    """Whether one of the proofs that show a scenario found an anomaly that the scenario neither names nor allows."""
+    named = {MISSING, *(e.name for e in (*scenario.anomalies, *scenario.allow))}
+    return any(p.state not in FOUND and p.found.keys() - named for p in proofs if _shows(scenario, p))
+
+
+def _times(scenario: Scenario, proofs: Sequence[Proof]) -> str:
+    ran = _ran(proofs)
     if not ran:
         return "; ".join(["could not run", *(proofs[0].why if proofs else ())])
-    found = sum(p.state in FOUND for p in ran)
-    return f"found {found} of {len(ran)}" if found else "not found" + (f" in {len(ran)} runs" if len(ran) > 1 else "")
+    word = "found" if scenario.anomalies else "kept"
+    times = sum(_shows(scenario, p) for p in ran)
+    if not times:
+        return f"not {word}" + (f" in {len(ran)} runs" if len(ran) > 1 else "")
+    return f"{word} {times} of {len(ran)}" + (", and something else" if _something_else(scenario, ran) else "")
 
 
 def occurs(scenario: Scenario, proven: Mapping[str, Sequence[Proof]]) -> str:
-    """From which to which of the releases that ran a scenario shows, in a sentence."""
-    ran = {r: [p.state in FOUND for p in _of(scenario, x) if p.state != "not run"] for r, x in proven.items()}
-    spans: list[tuple[bool, list[str]]] = []
-    for release in sorted((r for r in ran if ran[r]), key=lambda r: [int(n) for n in re.findall(r"\d+", r)[:3]]):
-        if not spans or spans[-1][0] is not any(ran[release]):
-            spans.append((any(ran[release]), []))
-        spans[-1][1].append(release)
-    seen = [_span(names) for found, names in spans if found]
-    not_seen = [_span(names) for found, names in spans if not found]
-    away = [r for r in ran if not ran[r]]
-    said = f"{scenario.scenario} occurs {' and '.join(seen)}" if seen else f"{scenario.scenario} does not occur"
-    said += f"{', not' if seen else ''} {' and '.join(not_seen)}" if not_seen else ""
-    return said + (f"; it could not run with {', '.join(away)}." if away else ".")
+    """In which of the releases that were run a scenario shows, in a sentence.
+
+    A defect occurs in a release if one of its runs shows it; a promise, which is a scenario without anomalies, holds if all its runs keep it.
+    """
+    ordered = sorted(proven, key=lambda r: [int(n) for n in re.findall(r"\d+", r)[:3]])
+    ran = {r: _ran(_of(scenario, proven[r])) for r in ordered}
+    word, enough = ("occur", any) if scenario.anomalies else ("hold", all)
+    seen, not_seen = [], []
+    for release, proofs in ran.items():
+        if proofs and enough(_shows(scenario, p) for p in proofs):
+            seen.append(release + (" (and something else)" if _something_else(scenario, proofs) else ""))
+        elif proofs:
+            not_seen.append(release)
+    said = []
+    if seen:
+        said.append(f"{word}s in {_listed(seen, 'and')}" + (f", not in {_listed(not_seen, 'or')}" if not_seen else ""))
+    elif not_seen:
+        said.append(f"does not {word} in {_listed(not_seen, 'or')}")
+    if away := [r for r in ran if not ran[r]]:
+        said.append(f"could not be run in {_listed(away, 'or')}")
+    return f"{scenario.scenario} {'; '.join(said)}."
 
 
-def _span(names: Sequence[str]) -> str:
-    return f"in {names[0]}" if len(names) == 1 else f"from {names[0]} to {names[-1]}"
+def _listed(names: Sequence[str], word: str) -> str:
+    *most, last = names
+    return f"{', '.join(most)} {word} {last}" if most else last
 
 
 def story(scenario: Scenario, proof: Proof) -> list[str]:

@@ -129,9 +129,12 @@ class ProveOptions(Options):
         names = listed("--iceberg", self.iceberg)
         if len(names) < 2:
             return [self]
+        folders = [Path(n).name for n in names]
+        if len(set(folders)) < len(folders):  # jars of one name
+            folders = [f"{k}-{folder}" for k, folder in enumerate(folders, 1)]
         return [
-            replace(self, iceberg=n, output=None, into=None if self.into is None else self.into / Path(n).name)
-            for n in names
+            replace(self, iceberg=n, output=None, into=None if self.into is None else self.into / folder)
+            for n, folder in zip(names, folders, strict=True)
         ]
 
     def takes(self) -> float:
@@ -150,7 +153,9 @@ class ProveOptions(Options):
                 code, proven[label], found[label] = one._alone()
             except stopping.Stopped as e:
                 later = ",".join(x.iceberg or "" for x in self._each[n + 1 :])
-                others = f"; then the other releases with: {replace(self, iceberg=later).again()}" if later else ""
+                # A folder of proofs is gone on with by the same command: fewer releases could have other folders in it.
+                way_on = replace(self, iceberg=later) if self.into is None else self
+                others = f"; then the other releases with: {way_on.again()}" if later else ""
                 raise stopping.Stopped(f"{e.line}{others}") from e
             codes.append(code)
         self._compare(proven, found)

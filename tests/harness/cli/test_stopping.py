@@ -18,6 +18,7 @@ from checkers.judge.proof import Proof
 from checkers.judge.runfolder import State
 from compose import setup
 from harness.cli import check, stopping
+from harness.cli.experiments import ProveOptions
 from harness.cli.frame import framed
 from harness.cli.options import command
 from harness.cli.stopping import Stopped
@@ -188,7 +189,7 @@ def test_a_prove_of_several_releases_ends_with_a_table_of_them_and_a_sentence(
     assert "undelete 1.10.1 found 1 of 2" in lines
     assert "undelete 1.8.1 could not run" in lines
     assert "undelete 1.12.0 not found in 2 runs" in lines
-    assert lines[-1] == "undelete occurs in 1.10.1, not in 1.12.0; it could not run with 1.8.1."
+    assert lines[-1] == "undelete occurs in 1.10.1, not in 1.12.0; could not be run in 1.8.1."
     told = json.loads((tmp_path / "all.json").read_text())
     assert [p["release"] for p in told["proofs"]] == ["1.10.1"] * 2 + ["1.8.1"] * 2 + ["1.12.0"] * 2
     assert done.returncode == 1
@@ -208,24 +209,78 @@ def test_a_stopped_prove_of_several_releases_names_those_that_are_left(
         "run the others with: icequake prove undelete --iceberg 1.9.2; then the other releases with: "
         "icequake prove undelete --iceberg 1.10.1"
     )
+    # In a folder of proofs the same command goes on: with other releases the folders would be others.
+    done = inside("prove", "undelete", "--iceberg", "1.9.2,1.10.1", "--into", "all", cwd=tmp_path)
+    assert done.stderr.splitlines()[-1].endswith(
+        f"then the other releases with: icequake prove undelete --iceberg 1.9.2,1.10.1 --into {tmp_path}/all"
+    )
+
+
+def proof(name: str, state: State, *found: str) -> Proof:
+    return Proof(name, state, found=dict.fromkeys(found, "It was seen."))
 
 
 @pytest.mark.parametrize(
     ("states", "says"),
     [
-        ({"1.10.1": "reproduced", "1.9.2": "back", "1.12.0": "fixed"}, "occurs from 1.9.2 to 1.10.1, not in 1.12.0."),
-        ({"1.8.1": "later", "1.9.2": "later"}, "does not occur from 1.8.1 to 1.9.2."),
-        ({"1.8.1": "reproduced", "1.9.2": "not run"}, "occurs in 1.8.1; it could not run with 1.9.2."),
-        (
-            {"1.8.1": "reproduced", "1.9.2": "fixed", "1.10.1": "back"},
-            "occurs in 1.8.1 and in 1.10.1, not in 1.9.2.",
-        ),
+        ({"1.10.1": "reproduced", "1.9.2": "back", "1.12.0": "fixed"}, "occurs in 1.9.2 and 1.10.1, not in 1.12.0."),
+        ({"1.12.0": "reproduced", "1.9.2": "fixed", "1.10.1": "back"}, "occurs in 1.10.1 and 1.12.0, not in 1.9.2."),
+        ({"1.8.1": "later", "1.9.2": "later"}, "does not occur in 1.8.1 or 1.9.2."),
+        ({"1.8.1": "reproduced", "1.9.2": "not run"}, "occurs in 1.8.1; could not be run in 1.9.2."),
+        ({"1.9.2": "not run", "1.8.1": "not run"}, "could not be run in 1.8.1 or 1.9.2."),
     ],
 )
-def test_the_sentence_says_from_which_release_to_which(states: dict[str, State], says: str) -> None:
+def test_the_sentence_lists_the_releases_that_were_run(states: dict[str, State], says: str) -> None:
     (undelete,) = scenario.find(["undelete"])
-    proven = {release: [Proof("undelete", state)] for release, state in states.items()}
+    proven = {release: [proof("undelete", state)] for release, state in states.items()}
     assert proofs.occurs(undelete, proven) == f"undelete {says}"
+
+
+def test_a_scenario_without_anomalies_holds_and_does_not_occur() -> None:
+    (promise,) = scenario.find(["undelete-serializable"])
+    states: dict[str, list[State]] = {
+        "1.8.1": ["not reproduced"],
+        "1.9.2": ["reproduced", "not reproduced"],
+        "1.10.1": ["reproduced", "not run"],
+        "1.12.0": ["back"],
+    }
+    proven = {release: [proof(promise.scenario, s) for s in each] for release, each in states.items()}
+    assert proofs.occurs(promise, proven) == "undelete-serializable holds in 1.10.1 and 1.12.0, not in 1.8.1 or 1.9.2."
+    assert [row.cells[2] for row in proofs.releases([promise], proven).rows] == [
+        "not kept",
+        "kept 1 of 2",
+        "kept 1 of 1",
+        "kept 1 of 1",
+    ]
+    broken = {"1.8.1": proven["1.8.1"]}
+    assert proofs.occurs(promise, broken) == "undelete-serializable does not hold in 1.8.1."
+
+
+def test_a_scenario_occurs_if_its_anomaly_was_found_whatever_else_was() -> None:
+    (undelete,) = scenario.find(["undelete"])
+    proven = {
+        "1.8.1": [proof("undelete", "later", "undelete", "lost-commit")],
+        "1.9.2": [proof("undelete", "not reproduced", "undelete", proofs.MISSING)],
+        "1.10.1": [proof("undelete", "reproduced", "undelete")],
+        "1.11.0": [proof("undelete", "not reproduced", "lost-commit", proofs.MISSING)],
+    }
+    says = "undelete occurs in 1.8.1 (and something else), 1.9.2 and 1.10.1, not in 1.11.0."
+    assert proofs.occurs(undelete, proven) == says
+    assert [row.cells[2] for row in proofs.releases([undelete], proven).rows] == [
+        "found 1 of 1, and something else",
+        "found 1 of 1",
+        "found 1 of 1",
+        "not found",
+    ]
+
+
+def test_releases_have_folders_of_their_own_also_if_their_jars_have_one_name(tmp_path: Path) -> None:
+    def folders(*iceberg: str) -> list[Path | None]:
+        return [one.into for one in ProveOptions(iceberg=",".join(iceberg), into=tmp_path)._each]
+
+    assert folders("1.9.2", "a/x.jar") == [tmp_path / "1.9.2", tmp_path / "x.jar"]
+    assert folders("a/x.jar", "1.9.2", "b/x.jar") == [tmp_path / n for n in ("1-x.jar", "2-1.9.2", "3-x.jar")]
+    assert folders("1.9.2") == [tmp_path]
 
 
 def test_a_command_that_is_stopped_says_what_is_done_and_how_to_go_on(tmp_path: Path) -> None:
