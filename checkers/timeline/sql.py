@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from checkers.evidence.history import Operation
+from workloads.operations.kind import Statement
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
@@ -28,9 +29,14 @@ def sql_of(o: Operation, tables: Mapping[str, TableSpec]) -> list[str]:
     names = StatementNames({**bound, "table": spec.name, "identifier": spec.name})
     try:
         found = kind.statements(dict(o.value), o.op, spec)
-        return [_here(s.sql).format_map(names) for s in found if s.sql]
+        return [_here(text).format_map(names) for s in found if (text := _typed(s))]
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         return []
+
+
+def _typed(s: Statement) -> str:
+    """The SQL of a statement; of a Java action, whose ``sql`` is a table's name, the one that it runs; empty if it runs none."""
+    return s.sql if s.action is None else str(s.action.get("statement") or "")
 
 
 def _here(sql: str) -> str:
