@@ -111,7 +111,8 @@ def untested(run: Stored) -> list[str]:
     beyond = mapping(stats.get("out_of_reach"))
     if beyond:
         needs = ", ".join(f"{words.shorten(name, 40)} ({words.grouped(s)} s)" for name, s in beyond.items())
-        found.append(f"this run was too short to see {needs}; all else was judged")
+        rest = "; all else was judged" if run.valid is True and not found else ""
+        found.append(f"this run was too short to see {needs}{rest}")
     return found
 
 

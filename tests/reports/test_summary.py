@@ -173,7 +173,7 @@ def test_what_a_run_did_not_test_is_said(tmp_path: Path) -> None:
         "no write changed t, so nothing is known of it",
         "no two commits met (none was retried, none aborted), so nothing is known of conflicts: run longer, or with more writers",
         "delete (3) never succeeded, so nothing is known of it",
-        "this run was too short to see no-progress (600 s); all else was judged",
+        "this run was too short to see no-progress (600 s)",
     ]
     head = banner(stored.of(run)).errors
     assert [text for label, text in head if label == "not tested"] == rows_of(run, "untested")
@@ -183,6 +183,15 @@ def test_what_a_run_did_not_test_is_said(tmp_path: Path) -> None:
     assert all(label != "not tested" for label, _ in banner(stored.of(wrong)).errors)
     enough = {**stats, "retried": 1, "tables": {}, "never_succeeded": {}, "out_of_reach": {}}
     assert rows_of(write_run(tmp_path / "enough", True, [Verdict("load", True, stats=enough)]), "untested") == []
+
+
+@pytest.mark.parametrize(("valid", "ending"), [(True, "; all else was judged"), ("unknown", ""), (False, "")])
+def test_only_of_a_valid_run_that_tested_the_rest_it_is_said_that_all_else_was_judged(
+    tmp_path: Path, valid: bool | str, ending: str
+) -> None:
+    stats = {"commits": 4, "retried": 1, "out_of_reach": {"no-progress": 600.0}}
+    run = write_run(tmp_path, valid, [Verdict("load", True, stats=stats)])
+    assert rows_of(run, "untested") == [f"this run was too short to see no-progress (600 s){ending}"]
 
 
 def test_a_second_opinion_is_no_further_anomaly(tmp_path: Path) -> None:
