@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from statistics import median
 
 from checkers.costs import curves
@@ -143,26 +144,30 @@ def _choice(c: Comparison, found: Sequence[Contender]) -> tuple[str, Contender |
         return f"no choice: {'; '.join(split)}.{_outs(out)}", None
     names = ", ".join(_setting(x, found) for x in left)
     return (
-        f"no choice: noise. In {', '.join(DECIDING.values())} the ranges of {names} overlap. {_seeds(c, left)} Longer runs (--time) can narrow "
+        f"no choice: noise. In {', '.join(DECIDING.values())} the ranges of {names} overlap.{_seeds(c, left)} Longer runs (--time) can narrow "
         f"the ranges, by which a point is chosen here; more seeds only widen them.{_outs(out)}",
         None,
     )
 
 
 def _seeds(c: Comparison, left: Sequence[Contender]) -> str:
-    """With how many seeds the means of the points of which none is chosen could be told apart, by the figure that needs fewest."""
-    each = [
-        (needed, f)
-        for n, x in enumerate(left)
-        for y in left[n + 1 :]
-        for f in DECIDING
-        if (needed := seeds_needed(c.spreads[f, x], c.spreads[f, y])) is not None
-    ]
+    """With how many seeds the means of the points of which none is chosen could be told apart, by the figure that needs fewest.
+
+    Nothing if none tells and a figure is missing in a point, or was measured in only one of its runs.
+    """
+    each, missing = [], False
+    for n, x in enumerate(left):
+        for y, f in product(left[n + 1 :], DECIDING):
+            one, other = c.spreads.get((f, x)), c.spreads.get((f, y))
+            if one is None or other is None or min(len(one.values), len(other.values)) < 2:
+                missing = True
+            elif (needed := seeds_needed(one, other)) is not None:
+                each.append((needed, f))
     if not each:
-        return "Their means are equal, which no number of seeds tells apart."
+        return "" if missing else " Their means are equal, which no number of seeds tells apart."
     needed, f = min(each)
     return (
-        f"At the spread seen, a comparison of means needs at least {needed} seeds of each point to tell any two of them apart "
+        f" At the spread seen, a comparison of means needs at least {needed} seeds of each point to tell any two of them apart "
         f"(in {DECIDING[f]}; error 5 %, power 80 %)."
     )
 

@@ -366,6 +366,27 @@ def test_a_sweep_ends_with_the_point_to_choose_or_with_why_there_is_none(
     assert page.of(c).sections[0].title == "Which to choose"
 
 
+def without(c: Comparison, figure: str, *seeds: int) -> Comparison:
+    """The sweep, where the runs of some seeds have no such figure, as those without writes."""
+    runs = []
+    for r in c.runs:
+        measures = r.measures
+        if measures is not None and r.seed in seeds:
+            kept = {k: v for k, v in measures.figures.items() if k != figure}
+            r = replace(r, measures=replace(measures, figures=kept))
+        runs.append(r)
+    return replace(c, runs=tuple(runs))
+
+
+@pytest.mark.parametrize("lacking", [(0, 1, 2), (1, 2)])
+def test_a_figure_that_points_lack_or_have_only_once_says_nothing_of_seeds(lacking: tuple[int, ...]) -> None:
+    c = of_points(linear=(9.0, 5.1, 9.2), none=(5.0, 5.5, 5.2))
+    (said,) = sentences.choice(without(c, "write_p95_ms", *lacking))
+    assert "at least 7 seeds of each point" in said and "in commits a second" in said
+    (none,) = sentences.choice(without(without(c, "commits_per_s", *lacking), "aborted", *lacking))
+    assert "overlap. Longer runs" in none
+
+
 def test_the_point_to_choose_is_marked_in_the_table_of_the_terminal_and_of_the_page() -> None:
     c = of_points(linear=(9.0, 9.5, 9.2), none=(5.0, 5.5, 5.2))
     shown = blocks.glance(c)
