@@ -38,7 +38,7 @@ def live_line(seconds: float, rate: float, c: Counts) -> str:
     retried = f"  {100 * c.retried / c.commits:.0f} % retried" if c.commits else ""
     faults = f"  {count(c.faults, 'fault')} on" if c.faults else ""
     unjudged = sum(c.not_judged.values())
-    left = [count(unjudged, "operation")] if unjudged else []
+    left = [count(unjudged, "commit or operation", "commits and operations")] if unjudged else []
     left += [count(len(c.closed), "whole table")] if c.closed else []
     judged = count(c.judged, "commit") + " checked"
     judged += f"; left to the check at the end: {', '.join(left)}" if left else ""

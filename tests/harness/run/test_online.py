@@ -164,14 +164,14 @@ def test_a_defect_of_the_check_is_told_once_and_the_run_goes_on() -> None:
             1,
             1.0,
             Counts(2, 1, 0, 1, 0, 0, 0, Counter({"time travel": 1})),
-            "0:01  1.0 op/s  1 commit  0 % retried  0 anomalies (1 commit checked; left to the check at the end: 1 operation)",
+            "0:01  1.0 op/s  1 commit  0 % retried  0 anomalies (1 commit checked; left to the check at the end: 1 commit or operation)",
         ),
         (
             3700,
             1.0,
             Counts(9, 1, 0, 0, 0, 1, 1, Counter({"rollbacks": 3, "time travel": 2}), {"t": "rollbacks"}),
             "1:01:40  1.0 op/s  1 commit  0 % retried  1 fault on  1 anomaly "
-            "(0 commits checked; left to the check at the end: 5 operations, 1 whole table)",
+            "(0 commits checked; left to the check at the end: 5 commits and operations, 1 whole table)",
         ),
     ],
 )
