@@ -62,7 +62,6 @@ def test_two_catalogs_side_by_side(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "all.json").read_text()) == found
 
 
-@pytest.mark.nightly
 def test_two_formats_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL.replace("writers: 1", "writers: 2"))
     arguments = ("compare", tmp_path / "small.yaml", "--format", "iceberg,delta", "--seed", 3)

@@ -213,7 +213,9 @@ def test_a_file_that_repeats_the_log_and_says_something_else_is_removed_if_the_l
 
     (checksum,) = of("checksum-unlike", "2.crc")
     assert (
-        checksum.startswith("Remove `2.crc` from the log of t, before anybody writes on: ")
+        checksum.startswith(
+            "Move `2.crc` out of the log of t, before anybody writes on, if every version from 0 on is still there: "
+        )
         and "_last_checkpoint" not in checksum
     )
     assert of("checksum-unlike", "2.checkpoint.parquet")[0].endswith(
