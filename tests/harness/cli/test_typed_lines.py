@@ -70,6 +70,8 @@ MEANT = {
     "--suite S": "--suite nightly",
     "--catalog C": "--catalog rest",
     "--iceberg R": "--iceberg 1.12.0",
+    "--delta R": "--delta 4.4.0",
+    "--deltalake R": "--deltalake 1.6.6",
     "--iceberg JAR": f"--iceberg {JAR}",
     "--model M": "--model list-append",
     "--level L": "--level serializable",
