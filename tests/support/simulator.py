@@ -114,6 +114,10 @@ OF_DELTA: Mapping[str, float] = {
 """Every kind of Delta's statements."""
 
 
+OF_DELTA_ALONE = ("wrong_restore",)
+"""Defects of kinds that Iceberg's tables do not have (``OF_DELTA``); ``test_restore`` holds that they are found."""
+
+
 @dataclass(frozen=True)
 class Defects:
     """How often (0 … 1) a rule is broken where it could be; none by default."""

@@ -54,6 +54,7 @@ def test_every_workload_of_the_library_is_valid_and_says_what_it_does(path: Path
         ("duckdb.memory", "unknown property of DuckDB 'duckdb.memory'"),
         ("delta-rs.relase", "unknown property of delta-rs 'delta-rs.relase' (did you mean delta-rs.release?)"),
         ("duckdb.attach.read_only", None),
+        ("duckdb.attach.DISABLE_MULTI_TABLE_COMMIT", None),  # DuckDB asks for no case
         ("duckdb.set.http_retries", None),
         ("delta-rs.release", None),
         ("pyiceberg.anything", None),

@@ -860,3 +860,11 @@ def test_a_read_that_two_checkers_call_by_two_names_is_one_story() -> None:
     old = anomaly("stale-read", "w0-2", "w1-0", checker="reads", keys=(0,))
     again = anomaly("G-single-realtime", "w0-2", "w1-0", checker="isolation", keys=(10,))
     assert groups(old, again) == [["G-single-realtime", "stale-read"]]
+
+
+def test_a_defect_of_other_software_is_not_compared_with_icebergs_release() -> None:
+    """``delta-rs-compactions`` is in deltalake since 1.6.6, which says nothing of Iceberg 1.5.0."""
+    s = {"software": "deltalake", "since": "1.6.6", "fixed": "1.6.7"}
+    assert known._in_range(s, "1.5.0") and known._in_range(s, "1.12.0")
+    assert not known._in_range(s | {"software": "iceberg"}, "1.5.0")
+    assert known._defect("d", {"link": "https://example.org", "anomalies": [], **s}).state == "fixed in deltalake 1.6.7"
