@@ -189,20 +189,39 @@ class Certificate:
     @property
     def exit_code(self) -> int:
         """1: a MUST is broken or data is lost; 2: something could not be asked; else 0."""
-        if any(a.grave for a in self.answers):
+        return max(map(self.code_of, self.servers), key=(0, 2, 1).index, default=0)
+
+    def code_of(self, catalog: str) -> int:
+        """The exit code that a catalog alone would have."""
+        results = self.of(catalog).values()
+        if any(a.grave for a in results):
             return 1
-        return 2 if any(a.conclusion is Conclusion.ERROR for a in self.answers) else 0
+        return 2 if any(a.conclusion is Conclusion.ERROR for a in results) else 0
+
+    def partial(self, catalog: str) -> bool:
+        """Whether somebody chose what is asked of a catalog, or it is not over."""
+        return len(self.of(catalog)) < len(self.questions)
+
+    def asked(self, catalog: str) -> str:
+        """``13 of 46 asked``: neither what does not apply to a catalog nor what could not be asked is."""
+        return f"{len(self._asked(catalog))} of {len(self.questions)} asked"
+
+    def _asked(self, catalog: str) -> list[RequirementResult]:
+        never = (Conclusion.NOT_APPLICABLE, Conclusion.ERROR)
+        return [a for a in self.of(catalog).values() if a.conclusion not in never]
 
     def headline(self, catalog: str) -> str:
-        """The worst effect, then the counts by level; what does not apply is always among them."""
-        results = list(self.of(catalog).values())
-        worst = [e for e in Severity if any(a.effect is e and a.conclusion is Conclusion.FAIL for a in results)]
-        failed = sum(a.conclusion is Conclusion.FAIL for a in results)
+        """The worst effect, how much was asked, then the counts by level; what does not apply is always among them."""
+        results, asked = list(self.of(catalog).values()), self._asked(catalog)
+        failed = [a for a in asked if a.conclusion is Conclusion.FAIL]
+        worst = [e for e in Severity if any(a.effect is e for a in failed)]
         unasked = sum(a.conclusion is Conclusion.ERROR for a in results)
-        text = f"{worst[0]}: {failed} of {len(results)} requirements fail" if worst else "no requirement fails"
+        text = f"none of {len(asked)} requirements fails" if asked else "no requirement was asked"
+        if worst:
+            text = f"{worst[0]}: {len(failed)} of {len(asked)} requirements fail"
         if unasked:
             text = f"{unasked} of {len(results)} requirements could not be asked; {text}"
-        return f"{text}; {self.counts(catalog)}"
+        return f"{text}; {self.asked(catalog)}; {self.counts(catalog)}"
 
     def counts(self, catalog: str) -> str:
         """``21/25 must · 3/3 should · … · 4 n/a``: those that hold, of those that were decided; never a percentage."""
@@ -218,7 +237,11 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """Its values as they are stored, in the form that docs/certify.md describes."""
-        return {"format": FORMAT, **asdict(self), "headlines": {c: self.headline(c) for c in self.servers}}
+        said = {
+            "asked": {c: self.asked(c) for c in self.servers},
+            "headlines": {c: self.headline(c) for c in self.servers},
+        }
+        return {"format": FORMAT, **asdict(self), **said}
 
 
 FORMAT = 1

@@ -70,6 +70,8 @@ def of(c: Certificate) -> Page:
 
 def _banner(c: Certificate) -> Banner:
     status = {0: "valid", 1: "invalid", 2: "unknown"}[c.exit_code]
+    if c.exit_code == 0 and any(map(c.partial, c.servers)):
+        status = "incomplete"  # what somebody chose is no certificate of the rest
     if len(c.servers) == 1:
         (name,) = c.servers
         return Banner(status, f"{name}: {c.headline(name)}", "")
@@ -166,8 +168,9 @@ def _suite(c: Certificate) -> JUnitSuite:
 
 def badge_json(c: Certificate, catalog: str) -> dict[str, object]:
     """What a badge says of a catalog, in the form of shields' endpoints."""
-    colour = {0: "brightgreen", 1: "red", 2: "lightgrey"}[c.exit_code]
-    return {"schemaVersion": 1, "label": "icequake certify", "message": c.counts(catalog), "color": colour}
+    colour = {0: "yellow" if c.partial(catalog) else "brightgreen", 1: "red", 2: "lightgrey"}[c.code_of(catalog)]
+    message = f"{c.asked(catalog)} · {c.counts(catalog)}"
+    return {"schemaVersion": 1, "label": "icequake certify", "message": message, "color": colour}
 
 
 def line_of(a: RequirementResult) -> str:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from checkers.certificate import Certificate, Conclusion, Exchange, Level, RequirementResult, Severity, changes
+from checkers.certificate import (
+    Certificate,
+    Conclusion,
+    Exchange,
+    Level,
+    Question,
+    RequirementResult,
+    Severity,
+    changes,
+)
 from harness.certify.certify import concluded, read
 from harness.certify.requirement import Judgement, failed, passed
 from harness.certify.requirements import GROUPS, document, requirements
@@ -69,7 +79,7 @@ def test_a_foreign_server_is_certified_by_its_file_alone(own: Path, tmp_path: Pa
     into = tmp_path / "into"
     code, out = typed("--catalog", own, "--only", FAST, "--into", into, "--quiet")
     assert code == 1, out
-    assert "loses data: 1 of 4 requirements fail; 2/3 must" in out and "· 0 n/a" in out
+    assert "loses data: 1 of 4 requirements fail; 4 of 46 asked; 2/3 must" in out and "· 0 n/a" in out
     stored = json.loads((into / "certify.json").read_text())
     (lost,) = [a for a in stored["answers"] if a["conclusion"] == "fail"]
     assert lost["id"] == "txn-same-table-twice" and lost["tries"] == lost["alike"] == 3
@@ -77,6 +87,30 @@ def test_a_foreign_server_is_certified_by_its_file_alone(own: Path, tmp_path: Pa
     assert 'failures="1"' in (into / "junit.xml").read_text()
     assert json.loads((into / "badge.json").read_text())["color"] == "red"
     assert "POST /v1/transactions/commit" in (into / "certify.html").read_text()
+
+
+def test_a_part_of_a_certificate_says_so_wherever_it_is_shown(tmp_path: Path) -> None:
+    file, into = tmp_path / "mine.yaml", tmp_path / "into"
+    with serving(Keyless()) as uri:
+        file.write_text(f"spark: {{type: rest, uri: '{uri}'}}\n")
+        code, out = typed("--catalog", file, "--only", "null-ref,key-replays", "--into", into, "--quiet")
+    says = "1 of 46 asked"  # the other one does not apply
+    assert code == 0 and f"mine: none of 1 requirements fails; {says}; 1/1 must" in out
+    assert f"mine: none of 1 requirements fails; {says}" in (into / "certify.html").read_text()
+    whole = json.loads((into / "certify.json").read_text())
+    assert says in whole["headlines"]["mine"] and whole["asked"] == {"mine": says}
+    seal = json.loads((into / "badge.json").read_text())
+    assert seal["message"].startswith(f"{says} · 1/1 must") and seal["color"] == "yellow", "it is no certificate"
+
+
+def test_a_badge_is_that_of_its_catalog_alone() -> None:
+    bad = answer(Level.MUST, Severity.LOSS, Conclusion.FAIL)
+    questions = [Question(bad.id, "", "", bad.level, "", bad.effect)]
+    both = Certificate(
+        {"c": "", "d": ""}, questions, [bad, replace(bad, catalog="d", conclusion=Conclusion.PASS)], "", "", ""
+    )
+    assert [page.badge_json(both, name)["color"] for name in both.servers] == ["red", "brightgreen"]
+    assert both.exit_code == 1
 
 
 def stored(into: Path) -> dict[str, str]:
@@ -142,7 +176,7 @@ def test_what_could_not_be_asked_is_never_certified(tmp_path: Path) -> None:
     with serving(Unable()) as uri:
         file.write_text(f"spark: {{type: rest, uri: '{uri}'}}\n")
         code, out = typed("--catalog", file, "--only", "null-ref", "--into", tmp_path / "into", "--quiet")
-    assert code == 2 and "1 of 1 requirements could not be asked" in out
+    assert code == 2 and "1 of 1 requirements could not be asked; no requirement was asked; 0 of 46 asked" in out
 
 
 def test_a_server_that_is_away_is_asked_nothing(own: Path, tmp_path: Path) -> None:
