@@ -22,7 +22,7 @@ from checkers.judge.known import RunFacts
 from checkers.judge.minimal import with_minimal
 from checkers.judge.registry import find
 from checkers.judge.runfolder import NO_PROMISES, Promises, Results
-from checkers.judge.stories import tell
+from checkers.judge.telling import tell
 from checkers.judge.trail import Trails
 from checkers.pointer import Pointer
 from checkers.timeline.promise import not_known, unknown_engines

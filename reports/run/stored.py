@@ -23,7 +23,8 @@ from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.accepted import NOTHING_ACCEPTED, AcceptedAnomalies
 from checkers.judge.runfolder import ran_of, whole
-from checkers.judge.stories import NOTHING_TOLD, Stories, tell
+from checkers.judge.stories import NOTHING_TOLD, Stories
+from checkers.judge.telling import tell
 from checkers.names import Harm, meaning
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.run.results import accepted_from_json, told_from_json

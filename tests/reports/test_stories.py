@@ -22,7 +22,8 @@ from checkers.judge.accepted import AcceptedAnomalies
 from checkers.judge.known import KnownDefect
 from checkers.judge.repair import RepairStep
 from checkers.judge.runfolder import Results, ScenarioOutcome, write_results
-from checkers.judge.stories import Stories, Story, StoryStep, tell
+from checkers.judge.stories import Stories, Story, StoryStep
+from checkers.judge.telling import tell
 from checkers.names import Harm
 from checkers.selftest import recorded
 from checkers.timeline.unreadable import UnreadableTable

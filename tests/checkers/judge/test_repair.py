@@ -10,7 +10,7 @@ from checkers.evidence.tablelog import MissingFile, TableLog
 from checkers.formats.delta.tableformat import Delta
 from checkers.judge.check import check
 from checkers.judge.repair import NO_BACKUP, Repair, RepairStep, branches, last_readable, merged, repair, repair_words
-from checkers.judge.stories import tell
+from checkers.judge.telling import tell
 from tests.checkers.commits.test_commits import lost_by_a_commit_on_an_older_base, never_committed
 from tests.support.unreadable import broken
 

@@ -19,7 +19,8 @@ from checkers.judge.causes import events
 from checkers.judge.check import ANOMALIES, check
 from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, asks, known_defects, of_scenario, unlike
 from checkers.judge.repair import repair_words
-from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, tell, who
+from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, who
+from checkers.judge.telling import tell
 from checkers.names import Harm, meaning
 from checkers.nights.happened import happened
 from checkers.pointer import ANSWER, LOST_SWAPS
