@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from nemesis.wires.errorpage import readable
+
 
 class Level(StrEnum):
     """Where a requirement comes from."""
@@ -106,7 +108,7 @@ class Exchange:
         error = self.body.get("error") if isinstance(self.body, dict) else None
         if isinstance(error, dict):
             return f"{self.status} {error.get('type', '')}: {str(error.get('message', ''))[:most]}"
-        return f"{self.status} {'' if self.ok else self.text[:most]}".strip()
+        return f"{self.status} {'' if self.ok else readable(self.text)[:most]}".strip()
 
     def to_json(self) -> dict[str, Any]:
         """Its values as they are stored."""

@@ -74,7 +74,7 @@ def _banner(c: Certificate) -> Banner:
         status = "incomplete"  # what somebody chose is no certificate of the rest
     if len(c.servers) == 1:
         (name,) = c.servers
-        return Banner(status, f"{name}: {c.headline(name)}", "")
+        return Banner(status, f"catalog {name}: {c.headline(name)}", "")
     return Banner(status, f"{len(c.servers)} catalogs", " ".join(f"{n}: {c.headline(n)}." for n in c.servers))
 
 

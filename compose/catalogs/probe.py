@@ -27,6 +27,7 @@ from typing import Any, Self
 from compose.processes.process import base_environment
 from compose.processes.service import ServiceError
 from compose.processes.watchdog import marked_environment
+from nemesis.wires.errorpage import readable
 
 PROBE_START_SECONDS = 60.0
 DELEGATION = "header.X-Iceberg-Access-Delegation"
@@ -248,7 +249,7 @@ def described(error: BaseException) -> tuple[str, str]:
     chain = list(_causes(error))
     names = {type(e).__name__ for e in chain}
     texts = " ".join(str(e) for e in chain)
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"[:400]
+    text = f"{type(error).__name__}: {' '.join(readable(str(error)).split())}"[:400]
     status = _HTTP.search(texts)
     if "NotInstalledError" in names:
         return "other", f"{text} (by {sys.executable} -m pip install …)"

@@ -104,6 +104,7 @@ class WarmStacks(Generic[S]):
         tries: how often in succession the stack of a key may fail to come up; then it is given up. None: any number.
         layered: whether the stack of a key stands on the first one that is up of such keys: on its object store, Spark cluster and writers.
         secrets: what must not stay in the logs of any stack.
+        called: what ``say`` says when the stack of a key is started.
         ended: called with the folder of the logs of a stack that was closed, when they are clean.
 
     Attributes:
@@ -122,6 +123,7 @@ class WarmStacks(Generic[S]):
         tries: int | None = 3,
         layered: Callable[[Key], bool] = lambda _: False,
         secrets: Iterable[str] = (),
+        called: Callable[[Key], str] = lambda key: f"starting the stack of {' '.join(key)}",
         ended: Callable[[Path], None] = lambda _: None,
     ) -> None:
         self._start = start
@@ -136,6 +138,7 @@ class WarmStacks(Generic[S]):
         self._layered = layered
         self.secrets = tuple(secrets)
         self.hide = Redaction(self.secrets)
+        self._called = called
         self._ended = ended
         self._up: list[_Up[S]] = []
         """In the order in which they were started."""
@@ -235,7 +238,7 @@ class WarmStacks(Generic[S]):
         return next((u for u in self._up if self._layered(u.key)), None)
 
     def _start_on(self, key: Key, below: _Up[S] | None) -> _Up[S]:
-        self._say(f"starting the stack of {' '.join(key)}")
+        self._say(self._called(key))
         logs = new_logs(self._place, key)
         try:
             with contextlib.ExitStack() as inside:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import unquote
 
 import msgspec
 
 from checkers.certificate import Absent, Certificate, Conclusion, RequirementResult, Severity
 from checkers.evidence import journal
 from checkers.evidence.journal import Journal, JournalFormat
+from compose.catalogs import user_file
 from harness import __version__
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
 from harness.campaign.stacks import WarmStacks, secrets_of_files
@@ -23,7 +25,7 @@ from harness.certify.requirements import requirements
 from harness.certify.servers import serving
 from harness.run.settings import Watcher
 
-JOURNAL, LOGS = "requirements.jsonl", "logs"
+JOURNAL, LOGS, LEFT = "requirements.jsonl", "logs", "left.txt"
 WORST = tuple(Conclusion)
 """The worst first: what one of several tries said counts."""
 MOST_WIRE = 4
@@ -95,6 +97,7 @@ class Certify:
             self.watcher.say,
             runs=None,
             secrets=secrets_of_files(self.catalogs.values()),
+            called=lambda key: f"asking {key[0]}, which is up" if self._foreign(key[0]) else f"starting {key[0]}",
         )
         with Journal(self.into / JOURNAL, FORM, header, also={"icequake": __version__}) as lines:
             self.answers = lines.lines
@@ -136,7 +139,26 @@ class Certify:
         name, requirement = job
         with self._stacks.lease((name,)) as lease:
             self.servers[name] = lease.stack.uri
-            return self._tried(name, requirement, lease.stack, attempt)
+            try:
+                return self._tried(name, requirement, lease.stack, attempt)
+            finally:
+                if self._foreign(name):  # the files of a server of ours go with it
+                    self._leave(lease.stack.places)
+
+    def _foreign(self, name: str) -> bool:
+        return user_file.is_file(self.catalogs[name])
+
+    def _leave(self, places: Iterable[str]) -> None:
+        file = self.into / LEFT
+        known = set(self.left())
+        with file.open("a", encoding="utf-8") as out:
+            out.writelines(f"{place}\n" for place in sorted({*map(plain_place, places)} - known))
+
+    def left(self) -> list[str]:
+        """The folders of tables on a server that is not ours, in which files may be although the tables were dropped."""
+        file = self.into / LEFT
+        found = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        return [place for place in found if "://" in place or Path(place).exists()]
 
     def _tried(
         self, name: str, requirement: Requirement, server: ServerDescription, attempt: JobAttempt
@@ -159,6 +181,14 @@ class Certify:
     def _could_not(self, name: str, requirement: Requirement, attempt: JobAttempt, why: str) -> RequirementResult:
         given = (requirement.level, requirement.effect, Conclusion.ERROR)
         return RequirementResult(name, requirement.id, *given, 1, 1, why=why, seconds=attempt.seconds)
+
+
+def plain_place(location: str) -> str:
+    """A table's folder as the tools that remove it write it: a path, or ``s3://…``."""
+    scheme, _, rest = location.partition(":")
+    if scheme == "file":
+        return unquote("/" + rest.lstrip("/"))
+    return location.replace(f"{scheme}:", "s3:", 1) if scheme in ("s3a", "s3n") else location
 
 
 def asked_once(requirement: Requirement, server: ServerDescription, rounds: int = ROUNDS) -> Judgement:

@@ -53,6 +53,7 @@ class ServerDescription:
     Attributes:
         config: its answer to ``GET /v1/config``.
         declared: its endpoints; None: it declares none, and a client may assume the original ones.
+        places: the folders of the tables that were made on it.
         absent: why what it does not declare does not apply; ``has_server``: whether its answers are those of a server.
     """
 
@@ -60,6 +61,7 @@ class ServerDescription:
     headers: Mapping[str, str] = field(default_factory=dict)
     warehouse: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
+    places: set[str] = field(default_factory=set)
     absent: ClassVar[Absent] = Absent.UNDECLARED
     has_server: ClassVar[bool] = True
 
@@ -101,6 +103,8 @@ class ServerDescription:
 def _remedy(answer: Exchange) -> str:
     if answer.status in (401, 403):
         return "are the credentials right, and do they permit this?"
+    if answer.status >= 500:
+        return "is the server up behind this address? see its own log"
     up = "" if answer.status else "is it up, and "
     return f"{up}is this the address of a REST catalog, before /v1?"
 
@@ -119,7 +123,7 @@ class Kit:
         self.seen = Exchanges()
         self._lock = threading.Lock()
         self.send = server.client(self._heard)
-        self._quiet = server.client(lambda _: None)
+        self._quiet = server.client(self._placed)
         self._name = f"iq_{name.replace('-', '_')}_{uuid.uuid4().hex[:8]}"
         self._namespaces: list[str] = []
         self._ids = itertools.count(time.time_ns() // 1000 * 1000)
@@ -127,6 +131,11 @@ class Kit:
     def _heard(self, exchange: Exchange) -> None:
         with self._lock:
             self.seen.exchanges.append(exchange)
+        self._placed(exchange)
+
+    def _placed(self, exchange: Exchange) -> None:
+        if exchange.method == "POST" and (place := exchange.metadata.get("location")):
+            self.server.places.add(str(place))
 
     def __enter__(self) -> Kit:
         return self

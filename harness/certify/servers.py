@@ -22,6 +22,7 @@ from harness.certify.library import SPOKEN, LibraryServer
 from harness.certify.rest import TIMEOUT_S
 from harness.run.bench import Bench
 from harness.run.settings import Watcher
+from nemesis.wires.errorpage import readable
 
 NO_SPARK = "local[1]"
 """The master of a stack whose writers are never started: nothing of Spark runs."""
@@ -138,5 +139,5 @@ def _token(values: Mapping[str, str], name: str) -> str | None:
     else:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             return str(answer.json()["access_token"])
-        why = f"{answer.status_code} {' '.join(answer.text[:MOST_OF_A_REFUSAL].split())}".strip()
+        why = f"{answer.status_code} {' '.join(readable(answer.text).split())[:MOST_OF_A_REFUSAL]}".strip()
     raise SetUpError(f"catalog {name}: {uri} gives no token for the credential: {why}; is the credential right?")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
 class CertifyOptions(Options):
     """Ask a catalog what its clients rely on when they race and replies get lost: a matrix of requirements, each with its wire.
 
-    It works in namespaces of its own, iq_*, which it drops. At most 64 requests are under way at a time, and about 20,000 are sent in all.
+    It works in namespaces of its own, iq_*, which it drops, and names the folders that may still have files. At most 64 requests are
+    under way at a time, and about 20,000 are sent in all.
 
     Exit code 0: every MUST holds and no data is lost; 1: not so; 2: something could not be asked.
     """
@@ -144,8 +147,12 @@ class CertifyOptions(Options):
 
     def execute(self) -> int:
         if self.listing or self.explain is not None:
+            group = ""
             for r in self._asked if self.explain is None else [self._named(self.explain)]:
-                typer.echo(f"{r.id:<28} {r.level:<8} {r.sentence}")
+                if self.explain is None and r.group != group:
+                    group = r.group
+                    typer.echo(group)
+                typer.echo(f"{'' if self.explain else '  '}{r.id:<28} {r.level:<8} {r.sentence}")
                 if self.explain is not None:
                     typer.echo(
                         f"\n  group   {r.group}\n  source  {r.source}\n  if not  {r.effect}\n  tries   {r.tries}"
@@ -157,6 +164,7 @@ class CertifyOptions(Options):
         from checkers.evidence import runfolder
         from compose.catalogs import user_file
         from harness.certify.certify import Certify
+        from harness.certify.requirements import requirements
         from harness.certify.servers import preflight
         from harness.cli.terminal import Voice
         from reports import certify as page
@@ -165,7 +173,8 @@ class CertifyOptions(Options):
         into = self.into or runfolder.create(self.store / "certify", "-".join(self._catalogs)).path
         goes_on = self.again(into=into, store=self.store)
         with Voice(quiet=self.quiet) as voice, details_in(into):
-            voice.keep(f"{len(self._asked)} requirements, {', '.join(self._catalogs)}, {self.how_long}: {into}")
+            some = f" of {len(requirements())}" if len(self._asked) < len(requirements()) else ""
+            voice.keep(f"{len(self._asked)}{some} requirements, {', '.join(self._catalogs)}, {self.how_long}: {into}")
             stopping.current().way_on = lambda: f"continue with: {goes_on}"
             whole = Certify(
                 self._catalogs, self._asked, into, voice, self.repeat, finished=lambda a: voice.keep(page.line_of(a))
@@ -181,6 +190,7 @@ class CertifyOptions(Options):
 
     def _show(self, whole: Certify, into: Path) -> int:
         from checkers.certificate import changes
+        from harness.certify.certify import LEFT
         from harness.cli.terminal import show
         from reports import certify as page
         from reports.drawing import render
@@ -198,7 +208,24 @@ class CertifyOptions(Options):
         if self.output is not None:
             write_output(self.output, render.data(made))
         typer.echo()
-        show(made, {"page": written, "json": written.with_suffix(".json"), "again": certificate.command})
+        ends = {"page": written, "json": written.with_suffix(".json"), "again": certificate.command}
+        show(made, ends | ({"left": left_over(places, into / LEFT)} if (places := whole.left()) else {}))
         for line in () if self._before is None else changes(self._before, certificate):
             typer.echo(f"  changed {line}")
         return certificate.exit_code
+
+
+def left_over(places: Sequence[str], file: Path) -> str:
+    """Where the files of dropped tables may be, and how they are removed.
+
+    Args:
+        places: the folders of these tables.
+        file: it has them, a line each.
+    """
+    named = shlex.quote(str(file))
+    steps = zip(*(place.split("/") for place in places), strict=False)
+    below = "/".join(step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps))
+    remove = [f"xargs -n1 aws s3 rm --recursive < {named}"] if all(p.startswith("s3:") for p in places) else []
+    remove += [f"xargs -n1 rm -r < {named}"] if not any("://" in p for p in places) else []
+    how = f"; remove them: {remove[0]}" if remove else ""
+    return f"{len(places)} folders of dropped tables below {below} may have files: {file}{how}"

@@ -67,7 +67,7 @@ def bad(message: str) -> Refused:
 @dataclass
 class Reply:
     status: int
-    body: Json | None = None
+    body: Json | str | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -463,7 +463,11 @@ def serving(catalog: Catalog) -> Iterator[str]:
             data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {k.lower(): v for k, v in self.headers.items()}
             reply = catalog.answer(self.command, url.path, query, headers, data)
-            body = b"" if reply.body is None else json.dumps(reply.body).encode()
+            body = (
+                b""
+                if reply.body is None
+                else (reply.body if isinstance(reply.body, str) else json.dumps(reply.body)).encode()
+            )
             self.send_response(reply.status)
             for name, value in {
                 **reply.headers,

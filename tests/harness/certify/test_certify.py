@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -111,6 +112,53 @@ def test_a_badge_is_that_of_its_catalog_alone() -> None:
     )
     assert [page.badge_json(both, name)["color"] for name in both.servers] == ["red", "brightgreen"]
     assert both.exit_code == 1
+
+
+def test_what_files_it_may_have_left_is_named_with_how_to_remove_them(own: Path, tmp_path: Path) -> None:
+    into = tmp_path / "into"
+    _, out = typed("--catalog", own, "--only", "null-ref,duplicate-commit", "--into", into)
+    assert "asking mine, which is up" in out and "starting" not in out
+    assert "catalog mine: " in out and "Catalog mine" not in out
+    places = (into / "left.txt").read_text().splitlines()
+    assert len(places) == len(set(places)) >= 6 and all(p.startswith("s3://reference/iq_") for p in places), places
+    assert (
+        f"{len(places)} folders of dropped tables below s3://reference may have files: {into / 'left.txt'}; remove them: "
+        in out
+    )
+    assert f"xargs -n1 aws s3 rm --recursive < {into / 'left.txt'}" in out
+
+
+def test_files_that_are_gone_are_not_named(tmp_path: Path) -> None:
+    """A catalog of PyIceberg writes the metadata, so its tables are folders here."""
+    file, into = tmp_path / "mine.yaml", tmp_path / "into"
+    place = tmp_path / "files"
+    file.write_text(
+        f"spark: {{type: jdbc, uri: 'jdbc:sqlite:{tmp_path / 'c.db'}'}}\nwarehouse: 'file://{place}'\n", "utf-8"
+    )
+    words = "--catalog", file, "--only", "duplicate-commit", "--into", into, "--quiet"
+    _, out = typed(*words)
+    places = (into / "left.txt").read_text().splitlines()
+    assert all(Path(p).is_dir() for p in places) and f"xargs -n1 rm -r < {into / 'left.txt'}" in out
+    assert {p.parent for p in place.rglob("*.json")} == {Path(p) / "metadata" for p in places}, (
+        "it names all that there is"
+    )
+    subprocess.run(f"xargs -n1 rm -r < {into / 'left.txt'}", shell=True, check=True)
+    assert not list(place.rglob("*.json"))
+
+
+def test_a_page_of_html_is_told_by_its_title(tmp_path: Path) -> None:
+    class Away(Catalog):
+        def answer(self, *_: object) -> Reply:
+            return Reply(502, "<html><head><title>502 Bad Gateway</title></head><body><hr>nginx</body></html>")
+
+    file = tmp_path / "away.yaml"
+    with serving(Away()) as uri:
+        file.write_text(f"spark: {{type: rest, uri: '{uri}'}}\n")
+        code, out = typed("--catalog", file)
+        assert code == 254 and "502 a page of HTML: 502 Bad Gateway; is the server up behind this address?" in out
+        file.write_text(f"spark: {{type: rest, uri: '{uri}', credential: 'a:b'}}\n")
+        code, out = typed("--catalog", file)
+        assert code == 254 and "502 a page of HTML: 502 Bad Gateway; is the credential right?" in out and "<" not in out
 
 
 def stored(into: Path) -> dict[str, str]:
@@ -224,15 +272,17 @@ def test_each_group_can_be_chosen_alone_and_beside_another(group: str) -> None:
     """As the page and the document write it: a comma in a name would end it."""
     mine = [r.id for r in requirements() if r.group == group]
     code, out = typed("--list", "--only", group)
-    assert code == 0 and [x.split()[0] for x in out.splitlines()] == mine != []
+    assert code == 0 and [x.split()[0] for x in out.splitlines()[1:]] == mine != []
+    assert out.splitlines()[0] == group
     other = next(g for g in GROUPS if g != group)
     code, out = typed("--list", "--only", f"{group},{other}")
-    assert code == 0 and len(out.splitlines()) == len([r for r in requirements() if r.group in (group, other)])
+    assert code == 0 and len(out.splitlines()) == 2 + len([r for r in requirements() if r.group in (group, other)])
 
 
 def test_list_and_explain_ask_nothing() -> None:
     code, out = typed("--list")
-    assert code == 0 and len(out.splitlines()) == len(requirements())
+    assert code == 0 and [x for x in out.splitlines() if not x.startswith(" ")] == list(GROUPS)
+    assert len(out.splitlines()) == len(GROUPS) + len(requirements())
     code, out = typed("--explain", "null-ref")
     assert code == 0 and "l.3712" in out and "loses data" in out
 
