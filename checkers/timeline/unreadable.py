@@ -4,7 +4,8 @@ An error says so by its class and names the file: Iceberg throws ``NotFoundExcep
 ``BaseS3File``; ``Failed to open input stream for file: …``: ``HadoopInputFile``) where a metadata file, manifest list, manifest, data or
 delete file is not there; the message of a failed Spark job quotes it. Only where ``S3InputFile`` asks for the length of a file first, as
 of a manifest list, S3's own ``NoSuchKeyException`` comes through, which names none. One such error proves little: a reader whose
-snapshot was expired gets it, too. So a table counts as unreadable only if no operation on it succeeded afterwards, and
+snapshot was expired gets it, too. So a table counts as unreadable only if afterwards no operation succeeded that has to read data files of
+its current state (:func:`reads_rows`), and
 
 * the complete table log says that main's last snapshot (or the pointer) needs that file, or one if none is named, and the store does not
   have it; or,
@@ -24,6 +25,7 @@ from checkers.evidence.paths import normalise
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline.two_tables import tables_of
 from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
 
 NOT_THERE = (
     "org.apache.iceberg.exceptions.NotFoundException",
@@ -101,10 +103,18 @@ def writer_of(op: str) -> str:
     return op.rpartition("-")[0] or op
 
 
-def reads_rows(kind: str) -> bool:
-    """Whether a success of a kind says that the table can be read: not that of an append, which needs no file of rows, but adds one."""
+SCANS = frozenset(("read", "update", "delete", "merge"))
+"""The verbs of operations that look at rows of the table; an insert and an overwrite need none, and what ALTER or maintenance reads depends
+on what there is to do."""
+
+
+def reads_rows(kind: str, table: TableSpec | None) -> bool:
+    """Whether a success of a kind says that the table can be read: it has to read data files of the table's current state.
+
+    A read of an older snapshot does not, nor does what deletes without a scan; of an unknown kind nobody knows.
+    """
     k = KINDS.get(kind)
-    return k is None or k.verb != "insert"
+    return k is None or (k.verb in SCANS and not k.travels and not (table is not None and k.at_commit(table)))
 
 
 class Watch:
@@ -159,7 +169,9 @@ def unreadable(evidence: Evidence) -> tuple[UnreadableTable, ...]:
     for _, index, o in sorted(done, key=lambda d: d[0]):
         for table in tables_of(o):
             error = o.error if _concerns(o.error, evidence.logs.get(table), len(tables_of(o))) else None
-            watch.completed(table, o.op, o.start, index, o.type, error, reads=reads_rows(o.f))
+            watch.completed(
+                table, o.op, o.start, index, o.type, error, reads=reads_rows(o.f, evidence.tables.get(table))
+            )
     return tuple(sorted(_certain(evidence, operations, watch), key=lambda u: (u.since, u.table)))
 
 

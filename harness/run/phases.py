@@ -394,7 +394,7 @@ class Phases:
                 result, invoked.process, planned.f, table=table, value=value, op=op, error=error, **attempts
             )
             broken = not kind.two_tables and self._watch.completed(
-                table, op, invoked.time, done.time, result, error, reads=reads_rows(planned.f)
+                table, op, invoked.time, done.time, result, error, reads=reads_rows(planned.f, planned.table)
             )
             if broken:
                 self._became_unreadable(table)

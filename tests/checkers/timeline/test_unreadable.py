@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import ErrorChain
 from checkers.evidence.replace import replace
 from checkers.selftest import recorded
 from checkers.timeline.unreadable import NOT_THERE, Watch, missing_file, unreadable
-from tests.support.unreadable import NOT_FOUND, broken
+from tests.support.unreadable import NOT_FOUND, Broken, broken
 
 FILE = "s3://warehouse/iq/accounts/metadata/snap-7-1-x.avro"
 GONE: ErrorChain = [["org.apache.spark.SparkException", "Job aborted"], [NOT_FOUND, f"Location does not exist: {FILE}"]]
@@ -160,18 +161,46 @@ def test_without_a_complete_log_two_writers_must_say_it() -> None:
     assert cut(False) == ()
 
 
-def test_a_table_is_unreadable_from_the_first_failed_read_on_whatever_is_inserted_after_that() -> None:
-    b = broken()
-    (before,) = unreadable(b.evidence)
-    later = [o for o in b.evidence.history.operations() if o.error is not None and o.table == b.table]
-    appended = later[-1].op
+NEED_NO_ROWS = (
+    "insert",
+    "set-property",
+    "add-column",
+    "create-tag",
+    "rewrite-data-files",
+    "expire-snapshots",
+    "overwrite-partitions",
+    "delete-partition",
+    "equality-delete",
+    "read-snapshot",
+)
+
+
+def _one_succeeds(b: Broken, kind: str) -> Evidence:
+    """The run in which one of the later operations was of another kind, and succeeded."""
+    succeeded = [o for o in b.evidence.history.operations() if o.error is not None and o.table == b.table][-2].op
     events = tuple(
-        replace(e, f="insert", type=e.type if e.type == "invoke" else "ok", error=None) if e.op == appended else e
+        replace(e, f=kind, type=e.type if e.type == "invoke" else "ok", error=None) if e.op == succeeded else e
         for e in b.evidence.history.events
     )
-    (after,) = unreadable(replace(b.evidence, history=replace(b.evidence.history, events=events)))
+    tables = {t: spec.model_copy(update={"partitioned": True}) for t, spec in b.evidence.tables.items()}
+    return replace(b.evidence, history=replace(b.evidence.history, events=events), tables=tables)
+
+
+@pytest.mark.parametrize("kind", NEED_NO_ROWS)
+def test_what_needs_no_data_file_of_the_current_state_does_not_end_an_outage(kind: str) -> None:
+    b = broken()
+    (before,) = unreadable(b.evidence)
+    (after,) = unreadable(_one_succeeds(b, kind))
     assert (after.since, after.op) == (before.since, before.op)
-    assert after.later == before.later - 1, "the append succeeded"
+    assert after.later == before.later - 1, "one succeeded"
+
+
+@pytest.mark.parametrize("kind", ["read", "read-key", "update-counter", "delete-where", "merge-upsert"])
+def test_what_has_to_read_data_files_of_the_current_state_ends_an_outage(kind: str) -> None:
+    b = broken()
+    (before,) = unreadable(b.evidence)
+    (after,) = unreadable(_one_succeeds(b, kind))
+    assert after.since > before.since and after.op != before.op, "only what failed after it"
 
 
 def test_a_first_error_that_names_another_file_does_not_hide_the_one_that_main_needs() -> None:
