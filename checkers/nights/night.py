@@ -21,6 +21,9 @@ Showed = Literal["new", "known", "unknown", "error", "valid", "not run"]
 """What a cell showed, the worst first. A run with a new and a known anomaly is new."""
 STATUS_ORDER: tuple[Showed, ...] = ("new", "known", "error", "unknown", "valid", "not run")
 HARNESS_FAILED = 255
+FEW_OPERATIONS = 30
+"""Operations below which a combination without an anomaly says next to nothing: by the rule of three (3 / n), a defect that shows in one of
+ten operations may be missed then."""
 
 GREW, GREW_BY, SETTLED = 1.5, 500_000_000, 3
 """The soak's own memory has grown if it is so many times, and by so many bytes more than, what it was after so many runs."""
@@ -110,6 +113,19 @@ class Night:
         """The worst that a cell showed."""
         found = self.counts(cell)
         return next((s for s in STATUS_ORDER if found[s]), "not run")
+
+    def few(self, cell: Cell) -> bool:
+        """Whether the runs of a combination, all valid, made so few operations that this says next to nothing."""
+        return self.worst(cell) == "valid" and sum(x.operations for x in self.by_cell[cell]) < FEW_OPERATIONS
+
+    def untested(self, cell: Cell) -> tuple[str, ...]:
+        """What none of the runs of a combination tested, though all of them are valid, a clause each."""
+        if self.worst(cell) != "valid":
+            return ()
+        first, *others = self.by_cell[cell]
+        done = first.operations + sum(x.operations for x in others)
+        few = [f"few operations ({done}), so next to nothing is known"] if self.few(cell) else []
+        return (*few, *(text for text in first.untested if all(text in x.untested for x in others)))
 
     @cached_property
     def runs(self) -> tuple[NightRun, ...]:

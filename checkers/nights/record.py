@@ -69,6 +69,7 @@ class NightRun:
         headline: what happened to data, the gravest first; ``who``: who did it (:mod:`checkers.judge.stories`); ``happened``: the same by
             kind, with the remedies; without what the workload expects or allows. They are empty in a line of an older icequake.
         versions: of what ran, by name, as its plan has them.
+        untested: what it was too idle or too broken to show, a clause each; empty in a line of an older icequake.
         seen: the same, by all that a suite's ``known`` can ask for; empty in a line of an older icequake.
         reason: why there is no verdict, or why the run was cut short.
         operations, commits: of the workload's phases.
@@ -107,6 +108,7 @@ class NightRun:
     who: str = ""
     happened: tuple[Happened, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    untested: tuple[str, ...] = ()
 
     @property
     def by_kind(self) -> tuple[Happened, ...]:

@@ -25,6 +25,7 @@ from checkers.timeline.sql import sql_of
 from checkers.timeline.timelines import timelines
 from harness.campaign.errors import dispensable
 from harness.run.judged import JudgedRun
+from reports.run import load_view
 
 
 def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) -> NightRun:
@@ -64,6 +65,7 @@ def judged_line(line: NightRun, folder: RunFolder, judged: JudgedRun[object]) ->
         who=stories.who_words(unaccepted),
         happened=happened(unaccepted, results.told.stories, versions, line.cell.catalog, why, order, asked),
         versions=versions,
+        untested=tuple(load_view.idle(results.verdicts)),
         operations=measured.operations,
         commits=measured.commits,
         figures=record.figures_of(measured),

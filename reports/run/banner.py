@@ -30,7 +30,11 @@ def _first(happened: Sequence[str], most: int = 3) -> str:
 def banner(run: Stored) -> Banner:
     """The headline, one sentence, the commonest errors, also for a run without a verdict, and what a valid run did not test."""
     found = _banner(run)
-    untested = [("not tested", text) for text in load_view.untested(run)] if found.status == "valid" else []
+    untested = (
+        [("not tested", text) for text in load_view.untested(run.verdicts, run.valid)]
+        if found.status == "valid"
+        else []
+    )
     return replace(found, errors=(*load_view.errors(run), *untested))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.costs import figures
@@ -11,6 +11,7 @@ from checkers.evidence import error_chain, outcome
 from checkers.evidence.history import Operation
 from checkers.evidence.lenient import integer, mapping, number
 from checkers.load import Load
+from checkers.verdict import Validity, Verdict
 from reports.drawing import words
 from reports.drawing.page import Block, Heading, Table, TableColumn, TableRow, Text, bar, counted, joined, muted
 from reports.drawing.svg import element
@@ -82,18 +83,37 @@ def lines(run: Stored) -> list[tuple[str, str]]:
     if commits:
         text += f", {words.grouped(retried)} of them retried ({words.share(retried, commits)})"
     rows = [("commits", text if attempts else "not known: there is no table log")]
-    rows += [("untested", text) for text in untested(run)]
+    rows += [("untested", text) for text in untested(run.verdicts, run.valid)]
     return rows
 
 
-def untested(run: Stored) -> list[str]:
-    """What the run was too idle, too broken or too short to show, and what that means for its verdict, a clause each.
+def untested(verdicts: Iterable[Verdict], valid: Validity | None) -> list[str]:
+    """What a run was too idle, too broken or too short to show, and what that means for its verdict, a clause each.
 
     It is what the checker ``load`` says; empty without its verdict.
     """
-    verdict = next((v for v in run.verdicts if v.checker == Load.name), None)
+    verdict = _of_load(verdicts)
     if verdict is None:
         return []
+    found, beyond = _idle(verdict), mapping(mapping(verdict.stats).get("out_of_reach"))
+    if beyond:
+        needs = ", ".join(f"{words.shorten(name, 40)} ({words.grouped(s)} s)" for name, s in beyond.items())
+        rest = "; all else was judged" if valid is True and not found else ""
+        found.append(f"this run was too short to see {needs}{rest}")
+    return found
+
+
+def idle(verdicts: Iterable[Verdict]) -> list[str]:
+    """The same without what the run was too short for, which is every run of a night of short runs."""
+    verdict = _of_load(verdicts)
+    return [] if verdict is None else _idle(verdict)
+
+
+def _of_load(verdicts: Iterable[Verdict]) -> Verdict | None:
+    return next((v for v in verdicts if v.checker == Load.name), None)
+
+
+def _idle(verdict: Verdict) -> list[str]:
     stats, found = mapping(verdict.stats), []
     tables = {table: mapping(n) for table, n in mapping(stats.get("tables")).items()}
     idle = [words.shorten(t, 40) for t, n in tables.items() if n.get("writes") and not n.get("committed")]
@@ -108,11 +128,6 @@ def untested(run: Stored) -> list[str]:
         said = [f"{words.shorten(kind, 40)} ({words.grouped(n.get('operations'))})" for kind, n in never.items()]
         more = f" and {len(said) - MOST_KINDS} more" if len(said) > MOST_KINDS else ""
         found.append(f"{', '.join(said[:MOST_KINDS])}{more} never succeeded, so nothing is known of {_it(said)}")
-    beyond = mapping(stats.get("out_of_reach"))
-    if beyond:
-        needs = ", ".join(f"{words.shorten(name, 40)} ({words.grouped(s)} s)" for name, s in beyond.items())
-        rest = "; all else was judged" if run.valid is True and not found else ""
-        found.append(f"this run was too short to see {needs}{rest}")
     return found
 
 

@@ -62,6 +62,11 @@ def banner(night: Night) -> Banner:
         status = "known"
         headline = f"Known defects broke {words.grouped(failed)} of {runs}: {lostkinds.lost(found)}"
         parts.insert(0, "Nothing is new, so the night passes.")
+    judged, few = [c for c in night.cells if night.worst(c) != "not run"], [c for c in night.cells if night.few(c)]
+    if few:
+        parts.append(f"Few operations, so next to nothing was tested: {words.plural(len(few), 'combination')}.")
+    if few and len(few) == len(judged):
+        headline += ", and next to nothing was tested"
     if status != "invalid" and lostkinds.is_grave(found):
         status = "harmed"
     return Banner(status, headline, " ".join(parts))

@@ -53,6 +53,8 @@ MOST_FAILURES = 500
 """Failures that the page shows; soak.json has all."""
 MOST_TOLD = 20
 """Runs that one case for a CI server names."""
+LITTLE = "few operations"
+"""What is said beside the verdict of a combination that tested next to nothing."""
 MARKS = {"better": "▲", "regression": "▼", "noise": "≈", "too few": "", "no number": "no number"}
 
 
@@ -118,7 +120,7 @@ def _cell(night: Night, cell: Cell, dimensions: Sequence[str]) -> TableRow:
         [
             TableCell(first, plain=cell.name),
             *(v or "–" for v in others),
-            TableCell(_verdict(worst), sort=worst),
+            _judged(night, cell),
             TableCell(words.grouped(runs), sort=runs),
             TableCell(each, plain=" ".join(f"{SYMBOLS[s]}{n}" for s, n in seen) or "–"),
             TableCell(words.grouped(done), sort=done),
@@ -127,6 +129,16 @@ def _cell(night: Night, cell: Cell, dimensions: Sequence[str]) -> TableRow:
             kinds.losses(kinds.harmed(h for x in lines for h in x.by_kind)) or "–",
         ],
         terminal=worst != "not run",
+    )
+
+
+def _judged(night: Night, cell: Cell) -> TableCell:
+    """What a combination showed, and what it did not test."""
+    worst, few = night.worst(cell), night.few(cell)
+    silent = tuple(f"untested: {text}" for text in night.untested(cell))
+    label = joined((_verdict(worst), badge("unknown", LITTLE) if few else ""), " ")
+    return TableCell(
+        label, silent, mark="wrap" if silent else "", sort=worst, plain=f"{worst}, {LITTLE}" if few else worst
     )
 
 
@@ -404,7 +416,7 @@ def _case(night: Night, cell: Cell) -> JUnitCase:
         case = replace(case, outcome="skipped", message="the night ended before its turn")
     elif worst in ("unknown", "error") and not counts["valid"]:
         case = replace(case, outcome="skipped", message=f"unknown: {reason}")
-    return replace(case, out="\n".join(lines))
+    return replace(case, out="\n".join((*lines, *(f"untested: {text}" for text in night.untested(cell)))))
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
@@ -432,4 +444,5 @@ def to_json(night: Night) -> dict[str, Any]:
 
 
 def _cell_json(night: Night, cell: Cell) -> dict[str, Any]:
-    return {**cell.to_json(), "showed": night.worst(cell), "runs": dict(night.counts(cell))}
+    known = {"showed": night.worst(cell), "runs": dict(night.counts(cell)), "untested": [*night.untested(cell)]}
+    return {**cell.to_json(), **known}

@@ -8,6 +8,7 @@ from checkers.nights.finds import Find
 from checkers.nights.night import Night
 from checkers.nights.record import AnomalyCount, NightRun
 from reports.drawing import words
+from reports.soak import places
 from workloads.file.suite import KnownAnomalies
 
 SYMBOLS = {"new": "✕", "known": "!", "error": "…", "unknown": "?", "valid": "✓", "not run": "–"}
@@ -21,6 +22,10 @@ CLASSES = {
     "not run": "incomplete",
 }
 """What a run or a cell showed → its class of the style sheet."""
+
+
+MOST_NOTED = 3
+"""Combinations that a note names."""
 
 
 def findings(night: Night, line: NightRun) -> str:
@@ -130,10 +135,16 @@ def notes(night: Night) -> list[str]:
         first, last = night.grown
         out.append(f"The memory of the soak's own process grew from {words.size(first)} to {words.size(last)}.")
     if unrun := [c for c in night.cells if night.worst(c) == "not run"]:
-        few = ", ".join(c.name for c in unrun[:3])
+        few = "; ".join(places.of(night, c) for c in unrun[:MOST_NOTED])
         out.append(
-            f"{words.plural(len(unrun), 'combination')} had no run: {few}{', …' if len(unrun) > 3 else ''}; give a longer --for."
+            f"{words.plural(len(unrun), 'combination')} had no run: {few}{'; …' if len(unrun) > MOST_NOTED else ''}; give a longer --for."
+        )
+    thin = [c for c in night.cells if night.few(c)]
+    out += [f"{places.of(night, c)} is valid, and untested: {'; '.join(night.untested(c))}." for c in thin[:MOST_NOTED]]
+    if more := thin[MOST_NOTED:]:
+        out.append(
+            f"So {'is' if len(more) == 1 else 'are'} {words.plural(len(more), 'more combination')}, in the table."
         )
     for cell, why in night.left_out.items():
-        out.append(f"{cell.name} cannot run: {why}")
+        out.append(f"{places.of(night, cell)} cannot run: {why}")
     return out

@@ -26,7 +26,7 @@ from checkers.nights.record import AnomalyCount, Ended, NightRun, Sample
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.drawing.page import Cards, Fold, Page, Pairs, Table, TableCell
 from reports.drawing.render import html, junit, terminal
-from reports.soak import drawings, kinds, page, words
+from reports.soak import drawings, kinds, page, places, words
 from reports.soak.banner import banner
 from tests.reports.test_report import HOSTILE
 from tests.reports.test_summary import validate
@@ -799,3 +799,29 @@ def test_a_curve_that_is_thinned_keeps_its_peaks(points: list[tuple[float, float
     assert {*kept} <= {*points} and kept == sorted(kept)
     if points:
         assert max(y for _, y in kept) == max(y for _, y in points)
+
+
+def test_a_combination_with_few_operations_does_not_pass_in_silence(tmp_path: Path) -> None:
+    met = "no two commits met (none was retried, none aborted), so nothing is known of conflicts"
+    night = a_night(tmp_path, line(REST, operations=4, untested=(met,)))
+    made = page.of(night, AGAIN)
+    assert made.banner.headline == "Passed: nothing was lost in 1 run, and next to nothing was tested"
+    shown = html(made)
+    assert "untested: few operations (4)" in shown and f"untested: {met}" in shown
+    assert next(c for c in made.data["cells"] if c["name"] == REST.name)["untested"] == [*night.untested(REST)]
+    said = " ".join(" ".join(x if isinstance(x, str) else "" for x in terminal(made)).split())
+    assert (
+        f"{places.of(night, REST)} is valid, and untested: few operations (4), so next to nothing is known; {met}"
+        in said
+    )
+    assert f"untested: {met}" in in_junit(made)
+
+
+def test_what_one_run_of_a_combination_tested_is_tested(tmp_path: Path) -> None:
+    night = a_night(tmp_path, line(REST, operations=20, untested=("a", "b")), line(REST, number=1, untested=("b",)))
+    assert night.untested(REST) == ("b",)
+    assert page.of(night, AGAIN).banner.headline == "Passed: nothing was lost in 2 runs"
+
+
+def test_a_combination_that_broke_a_promise_was_tested(tmp_path: Path) -> None:
+    assert a_night(tmp_path, replace(NEW, operations=4)).untested(REST) == ()

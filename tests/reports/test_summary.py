@@ -14,7 +14,7 @@ import yaml
 from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.verdict import Anomaly, MinimalHistory, Verdict
-from reports.run import junit, page, stored, summary
+from reports.run import junit, load_view, page, stored, summary
 from reports.run.banner import banner
 from workloads.tables import COLUMNS
 
@@ -175,6 +175,7 @@ def test_what_a_run_did_not_test_is_said(tmp_path: Path) -> None:
         "delete (3) never succeeded, so nothing is known of it",
         "this run was too short to see no-progress (600 s)",
     ]
+    assert load_view.idle(stored.of(run).verdicts) == rows_of(run, "untested")[:-1], "what a night of short runs says"
     head = banner(stored.of(run)).errors
     assert [text for label, text in head if label == "not tested"] == rows_of(run, "untested")
     wrong = write_run(

@@ -138,6 +138,7 @@ def test_a_valid_run_leaves_its_line_and_its_columns_and_a_failing_one_its_folde
     line = valid[0]
     assert line.operations > 50 and line.commits > 20 and line.seconds > 1 and line.rss > 10**7 and line.disk > 10**4
     assert line.throughput and line.retries is not None and line.took > 0 and line.peak_memory > 0
+    assert line.untested == ("delete-where (1), update-append-where (1) never succeeded, so nothing is known of them",)
     assert line.command and f"--seed {line.seed} " in line.command and f"--catalog {line.cell.catalog} " in line.command
     assert record.read(into)[1] == list(night.lines)
     with Ledger(into / COVERAGE) as book:
