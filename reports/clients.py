@@ -46,9 +46,13 @@ def of(name: str, verdict: Verdict, history: History | None, path: Path | None =
         sections = [Section("The beginning", "beginning", _picture(operations[: picture.MOST_BARS]))]
     model, level = str(stats["model"]), str(stats["level"])
     file = "" if path is None else str(path.resolve())
+    pairs = [] if (keyed := stats.get("keyed")) is None else ["--keyed" if keyed else "--plain"]
     facts = [
         ("file", file),
-        ("command", shlex.join(["icequake", "check", file, "--model", model, "--level", level]) if file else ""),
+        (
+            "command",
+            shlex.join(["icequake", "check", file, "--model", model, "--level", level, *pairs]) if file else "",
+        ),
         ("model", f"{model}{' (guessed)' if stats.get('guessed') else ''}"),
         ("level", level),
         ("weakest violated", ", ".join(stats.get("weakest_violated") or ())),

@@ -32,6 +32,7 @@ from checkers.isolation.blackbox import WORKLOADS, check_transactions
 from checkers.isolation.levels import LEVELS, contained
 from checkers.isolation.transactions import IsolationFinding, IsolationResult, Op, Transaction
 from checkers.linearizable import MODELS, KeyResult, check_model
+from checkers.linearizable.calls import keyed_by
 from checkers.linearizable.checker import Linearizable, LinearizableStats
 from checkers.timeline import explain
 from checkers.verdict import Anomaly, Validity, Verdict
@@ -65,6 +66,8 @@ class ClientStats(TypedDict, total=False):
     level: str
     guessed: bool
     """Whether the history's operations determined the model."""
+    keyed: bool
+    """Linearizable: whether pairs are keys with values; only if the user said so, or their form."""
     operations: int
     """Of the history; for a linearizable model of its keys, without those that failed and reads of unknown outcome."""
     recorded: int
@@ -110,13 +113,14 @@ def levels(model: str) -> tuple[str, ...]:
     return (LINEARIZABLE,)
 
 
-def judge(h: History, model: str | None = None, level: str | None = None) -> Verdict:
+def judge(h: History, model: str | None = None, level: str | None = None, keyed: bool | None = None) -> Verdict:
     """Judge a history by what its clients saw.
 
     Args:
         h: as :func:`checkers.clients.history_files.load` returns it.
         model: see :func:`models`; None: ``rows`` if the header has tables, else what :func:`guess` says.
         level: see :func:`levels`; None: the strongest.
+        keyed: whether values are pairs of a key and a value, each key an object of its own; None: as their form shows.
 
     Returns:
         A verdict whose ``stats`` are :class:`ClientStats`. A history with problems is ``unknown`` at best.
@@ -126,22 +130,26 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
         HistoryError: an operation does not belong to the model; the message names its event.
     """
     with uncollected():
-        return _judge(h, model, level)
+        return _judge(h, model, level, keyed)
 
 
-def _judge(h: History, model: str | None, level: str | None) -> Verdict:
+def _judge(h: History, model: str | None, level: str | None, keyed: bool | None) -> Verdict:
     if model is not None and model not in models():
         raise ModelError(
             f"the model {model!r} is not known{suggest(model, models())}; there are: {', '.join(models())}"
         )
     operations = h.operations()
-    chosen = model if model is not None else ROWS_MODEL if TABLES_KEY in h.header else guess(operations)
+    chosen = model if model is not None else ROWS_MODEL if TABLES_KEY in h.header else guess(operations, keyed)
     allowed = levels(chosen)
     if level is None:
         level = allowed[-1]
     if level not in allowed:
         raise ModelError(
             f"the model {chosen} has no level {level!r}{suggest(level, allowed)}; it has: {', '.join(allowed)}"
+        )
+    if keyed is not None and not (chosen in MODELS and MODELS[chosen].keyed):
+        raise ModelError(
+            f"--{'keyed' if keyed else 'plain'} is for single objects; the operations of {chosen} name their keys themselves"
         )
     if chosen in WORKLOADS:
         verdict = _transactions(operations, chosen, level)
@@ -150,7 +158,7 @@ def _judge(h: History, model: str | None, level: str | None) -> Verdict:
     elif chosen == ROWS_MODEL:
         verdict = _rows(h)
     else:
-        verdict = _linearizable(h, chosen)
+        verdict = _linearizable(h, chosen, keyed)
     valid: Validity = "unknown" if h.problems and verdict.valid is True else verdict.valid
     alone = (WITHOUT_INVOCATIONS,) if h.header.get(CONCURRENT) else ()
     notes = (*h.problems, *alone, *h.header.get(GUESSED, ()), *verdict.notes)
@@ -170,8 +178,11 @@ def with_model(v: Verdict, model: str, level: str, guessed: bool, operations: in
     return Verdict(v.checker, v.valid, v.anomalies, stats, v.notes)
 
 
-def guess(operations: Sequence[Operation]) -> str:
-    """The model of a history, by the functions of its operations.
+def guess(operations: Sequence[Operation], keyed: bool | None = None) -> str:
+    """The model of a history, by the functions of its operations, and what reads return.
+
+    Args:
+        keyed: as for :func:`judge`.
 
     Raises:
         ModelError: they fit no model, or more than one.
@@ -193,11 +204,12 @@ def guess(operations: Sequence[Operation]) -> str:
     elif "append" in functions and functions <= {"read", "append"}:
         return "append-list"
     elif functions & {"add", "inc", "dec", "increment", "decrement"}:
-        read = [o.result for o in operations if o.f in ("read", "r") and o.type == "ok"]
-        keyed = [r[1] if isinstance(r, list) and len(r) == 2 and isinstance(r[1], list) else r for r in read]
-        if read and all(isinstance(r, list) for r in keyed):
+        pairs = keyed_by(operations) is not False if keyed is None else keyed
+        results = [o.result for o in operations if o.f in ("read", "r") and o.type == "ok"]
+        read = [r[1] if pairs and isinstance(r, list) and len(r) == 2 else r for r in results]
+        if read and all(isinstance(r, list) for r in read):
             return "set"
-        if read and not any(isinstance(r, list | dict) for r in keyed):
+        if read and not any(isinstance(r, list | dict) for r in read):
             return "counter"
     if functions and functions <= KINDS.keys():
         raise ModelError(
@@ -402,14 +414,23 @@ def _rows(h: History) -> Verdict:
 # --- linearizable -----------------------------------------------------------------------------------------------------
 
 
-def _linearizable(h: History, model: str) -> Verdict:
+AS_KEYS = "every value is a pair, so it counts as [key, value], and each key as an object of its own; --plain takes pairs as values"
+AS_EITHER = (
+    "every value is a pair, and may be [key, value] or a value: with keys an order explains all answers, with plain values none does; "
+    "say which it is, with --keyed or --plain"
+)
+
+
+def _linearizable(h: History, model: str, keyed: bool | None) -> Verdict:
     try:
-        result = check_model(h, model)
+        result = check_model(h, model, keyed=keyed)
     except linearizable.UnfitHistory as e:
         raise HistoryError(str(e)) from None
     events = {o.op: o.indices for o in h.operations()}
     anomalies = tuple(_nonlinearizable(k, model, events) for k in result.failures)
     notes = [f"{_of_key(k)}not decided: {k.explanation}" for k in result.undecided]
+    if keyed is None and result.keyed is not False:
+        notes.insert(0, AS_KEYS if result.keyed else AS_EITHER)
     stats: ClientStats = {
         "keys": result.stats["keys"],
         "operations": result.stats["operations"],
@@ -417,6 +438,8 @@ def _linearizable(h: History, model: str) -> Verdict:
         "algorithms": result.stats["algorithms"],
         "found": {"nonlinearizable": len(anomalies)} if anomalies else {},
     }
+    if keyed is not None or result.keyed:
+        stats["keyed"] = result.keyed is True
     return Verdict(LINEARIZABLE, result.valid, anomalies, stats, tuple(notes))
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.evidence.history import History, Operation
+from checkers.evidence.replace import replace
 from checkers.linearizable import counting, ordered, zones
-from checkers.linearizable.calls import NEVER, Call, UnfitHistory, by_key, cut, thaw
+from checkers.linearizable.calls import NEVER, Call, UnfitHistory, by_key, cut, keyed_by, thaw
 from checkers.linearizable.models import MODELS, Model
 from checkers.linearizable.result import Configuration, KeyResult, LinearizableResult, stats
 from checkers.linearizable.search import DEFAULT_LIMITS, Final, Limits, SearchResult, search
@@ -50,7 +51,8 @@ def check_model(
         history: as recorded, or as ``checkers.clients.jepsen`` reads it.
         model: a name in ``MODELS``, or a model with another initial state.
         limits: of searches; a key that exceeds them is ``"unknown"``.
-        keyed: whether values are pairs of an independent key and a value; None: when all of them are pairs.
+        keyed: whether values are pairs of an independent key and a value; None: as their form shows (:func:`keyed_by`). If it fits both, a
+            history that only one reading explains is ``"unknown"``.
         algorithm: ``best``, or ``search`` for the search alone.
 
     Raises:
@@ -60,9 +62,35 @@ def check_model(
     if algorithm not in ("best", "search"):
         raise ValueError(f"algorithm {algorithm!r} is not known; there are: best, search")
     m = model if isinstance(model, Model) else _model(model)
-    keys = calls_of(history, m, keyed)
-    results = _judge(keys, m, limits, algorithm)
-    return LinearizableResult(m.name, worst(r.valid for r in results), results, stats(results))
+    operations = history.operations() if isinstance(history, History) else list(history)
+    if keyed is None and m.keyed:
+        keyed = keyed_by(operations)
+        if keyed is None:
+            return _both_ways(operations, m, limits, algorithm)
+    return _read_as(operations, m, keyed is True and m.keyed, limits, algorithm)
+
+
+def _read_as(
+    operations: Sequence[Operation], m: Model, keyed: bool, limits: Limits, algorithm: str
+) -> LinearizableResult:
+    results = _judge(calls_of(operations, m, keyed), m, limits, algorithm)
+    return LinearizableResult(m.name, worst(r.valid for r in results), results, stats(results), keyed)
+
+
+def _both_ways(operations: Sequence[Operation], m: Model, limits: Limits, algorithm: str) -> LinearizableResult:
+    """A history whose values may be pairs of a key and a value, or values: it is only wrong if both readings are."""
+    found = []
+    for keyed in (False, True):
+        try:
+            found.append(_read_as(operations, m, keyed, limits, algorithm))
+        except UnfitHistory as e:
+            unfit = e
+    if not found:
+        raise unfit
+    plain, other = found[0], found[-1]
+    if plain.valid is False and other.valid is not False:
+        return replace(other, valid="unknown", keyed=None)
+    return plain
 
 
 def _model(name: str) -> Model:
@@ -71,11 +99,11 @@ def _model(name: str) -> Model:
     return MODELS[name]()  # type: ignore[call-arg]
 
 
-def calls_of(history: History | Iterable[Operation], m: Model, keyed: bool | None) -> dict[Hashable, list[Call]]:
+def calls_of(operations: Sequence[Operation], m: Model, keyed: bool) -> dict[Hashable, list[Call]]:
     """Key → its calls."""
     out: dict[Hashable, list[Call]] = {}
-    for key, operations in by_key(history, keyed if m.keyed else False).items():
-        calls = [m.call(o, value, result) for o, value, result in operations]
+    for key, own in by_key(operations, keyed).items():
+        calls = [m.call(o, value, result) for o, value, result in own]
         out[key] = [c for c in calls if c.end != NEVER or not c.reads]
     return out if m.keyed else _components(out[None])
 

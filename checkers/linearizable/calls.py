@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.evidence.history import History, Operation
+from checkers.evidence.history import Operation
 from checkers.timeline import explain
 
 NEVER = 1 << 62
@@ -79,40 +79,51 @@ def bounds(o: Operation) -> tuple[int, int]:
     return o.invoked.index, o.completed.index if o.type == "ok" and o.completed is not None else NEVER
 
 
-def is_keyed(operations: Sequence[Operation]) -> bool:
-    """Whether every value, also of a read, is a pair of an independent key and a value (``[k v]``; of a cas ``[k [old new]]``)."""
+def keyed_by(operations: Sequence[Operation]) -> bool | None:
+    """Whether values are pairs of an independent key and a value: ``[k v]``, of a cas ``[k [old new]]``.
+
+    Each value must be such a pair; of a read that was invoked without one, its result. None: they may as well be values of a single object.
+    That is so without a read, and where reads do not ask for a key. No ``cas`` fits both: nobody writes the ``k`` that it would replace.
+    """
+    asks: set[bool] = set()
     for o in operations:
-        if not isinstance(o.value, list) or len(o.value) != 2 or isinstance(o.value[0], list | Mapping):
+        reads = o.f in _READS
+        if reads and o.value is None and o.type != "ok":
+            continue
+        value = o.result if reads and o.value is None else o.value
+        if not _is_pair(value) or value[0] is None or isinstance(value[0], list | Mapping):
             return False
-        if o.f == "cas" and not isinstance(o.value[1], list):
+        if o.f == "cas" and not _is_pair(value[1]):
             return False
-    return any(o.f in _READS for o in operations)
+        if reads:
+            asks.add(o.value is not None)
+    return True if asks == {True} or any(o.f == "cas" for o in operations) else None
 
 
-def by_key(
-    history: History | Iterable[Operation], keyed: bool | None
-) -> dict[Hashable, list[tuple[Operation, Any, Any]]]:
+def _is_pair(v: Any) -> bool:
+    return isinstance(v, list) and len(v) == 2
+
+
+def by_key(operations: Iterable[Operation], keyed: bool) -> dict[Hashable, list[tuple[Operation, Any, Any]]]:
     """Key → its operations that did not fail, with value and result; the key is None in a history without keys.
 
     Raises:
         UnfitHistory: the history is keyed, and an operation has no key.
-        HistoryError: invocations and completions do not pair.
     """
-    operations = history.operations() if isinstance(history, History) else list(history)
-    if keyed is None:
-        keyed = is_keyed(operations)
     if not keyed:
         return {None: [(o, o.value, o.result) for o in operations if o.type != "fail"]}
     out: dict[Hashable, list[tuple[Operation, Any, Any]]] = {}
     for o in operations:
-        if o.type == "fail":
+        reads = o.f in _READS
+        if o.type == "fail" or (reads and o.value is None and o.type != "ok"):
             continue
-        value, result = o.value, o.result
-        if not isinstance(value, list) or len(value) != 2:
+        value = [o.result[0], None] if reads and o.value is None and _is_pair(o.result) else o.value
+        result = o.result
+        if not _is_pair(value):
             raise UnfitHistory(f"{o.op}: expected a value of the form [key, value], found {explain.value(value)}")
-        if isinstance(result, list) and len(result) == 2 and result[0] == value[0]:
+        if _is_pair(result) and result[0] == value[0]:
             result = result[1]
-        elif o.type == "ok" and o.f in _READS:
+        elif o.type == "ok" and reads:
             raise UnfitHistory(
                 f"{o.op}: expected a result of the form [key, value] with the key {explain.value(value[0])}, found {explain.value(result)}"
             )

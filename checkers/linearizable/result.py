@@ -66,12 +66,17 @@ class KeyCounts(TypedDict):
 
 @dataclass(frozen=True)
 class LinearizableResult:
-    """All keys; the worst one decides."""
+    """All keys; the worst one decides.
+
+    Attributes:
+        keyed: whether values were read as pairs of a key and a value; None: only so is there an order, but they may as well be values.
+    """
 
     model: str
     valid: Validity
     keys: tuple[KeyResult, ...]
     stats: KeyCounts
+    keyed: bool | None = False
 
     @property
     def failures(self) -> tuple[KeyResult, ...]:

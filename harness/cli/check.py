@@ -107,6 +107,14 @@ class CheckOptions(Options):
     level: Annotated[
         str | None, typer.Option(help="Isolation level to check a history against: serializable, snapshot-isolation, …")
     ] = None
+    keyed: Annotated[
+        bool | None,
+        typer.Option(
+            "--keyed/--plain",
+            help="Whether values of a history that are pairs are keys with values.",
+            show_default="as their form shows",
+        ),
+    ] = None
     output: Annotated[
         Path | None,
         typer.Option("--json", help="File for the verdict of a history, or of many runs."),
@@ -142,7 +150,8 @@ class CheckOptions(Options):
     def prepare(self) -> None:
         if self._history is not None:
             return
-        for option, value in (("--model", self.model), ("--level", self.level)):
+        pairs = "--keyed" if self.keyed else "--plain"
+        for option, value in (("--model", self.model), ("--level", self.level), (pairs, self.keyed)):
             if value is not None:
                 raise BadArgument(
                     f"{option} applies to history files only: the run {self._given[0]} is judged by what its tables promise"
@@ -155,7 +164,7 @@ class CheckOptions(Options):
         from harness.cli import checkmany, clienthistory
 
         if self._history is not None:
-            clienthistory.judged(self._history, self.model, self.level)
+            clienthistory.judged(self._history, self.model, self.level, self.keyed)
         elif self._many:
             checkmany.look(self._given, self.engine, self.spark)
         else:
@@ -165,7 +174,8 @@ class CheckOptions(Options):
         from harness.cli import checkmany, clienthistory
 
         if self._history is not None:
-            return clienthistory.show(self._history, self.model, self.level, self.output, typer.echo, self.store)
+            of = self._history, self.model, self.level
+            return clienthistory.show(*of, self.output, typer.echo, self.store, self.keyed)
         if self._many:
             return checkmany.show(self._given, self.engine, self.spark, self.output, pages=self.pages)
         return judge(self._run, cast("Engine", self.engine), self._place)

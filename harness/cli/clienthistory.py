@@ -38,6 +38,7 @@ def show(
     output: Path | None,
     echo: Callable[[str], object],
     store: Path | None = None,
+    keyed: bool | None = None,
 ) -> int:
     """Judge the history in ``path``, print what was found, write the verdict to ``output``; return the exit code.
 
@@ -46,7 +47,7 @@ def show(
 
     Raises: as :func:`judged`.
     """
-    verdict, history = judged(path, model, level)
+    verdict, history = judged(path, model, level, keyed)
     if history is None and path.stat().st_size <= DRAWN:
         history = history_files.load(path)
     if output is not None:
@@ -69,19 +70,21 @@ DRAWN = 2_000_000
 """Bytes of a history in which nothing is found and that is read once more for its page."""
 
 
-def judged(path: Path, model: str | None, level: str | None) -> tuple[Verdict, History | None]:
+def judged(
+    path: Path, model: str | None, level: str | None, keyed: bool | None = None
+) -> tuple[Verdict, History | None]:
     """The verdict on the history in ``path``, and the history if it had to be read whole.
 
     Raises:
         HistoryError: the file is not a history, or the model does not know one of its operations.
         ModelError: the model or the level does not exist or does not fit the history.
     """
-    verdict = lists.judged(path, model, level)
+    verdict = lists.judged(path, model, level) if keyed is None else None
     if verdict is not None:
         return verdict, None
     history = history_files.load(path)
     try:
-        return models.judge(history, model, level), history
+        return models.judge(history, model, level, keyed), history
     except HistoryError as e:
         raise HistoryError(f"{path}: {e}") from None
 

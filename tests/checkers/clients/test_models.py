@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import pytest
 
 from checkers import selftest
-from checkers.clients.history_files import load
+from checkers.clients.history_files import from_json_lines, load
 from checkers.clients.jepsen import from_edn, to_edn
 from checkers.clients.models import ModelError, guess, judge, models
 from checkers.evidence.history import History, HistoryError, read
@@ -327,3 +327,88 @@ def test_an_unknown_operation_and_a_process_that_goes_on_get_a_remedy() -> None:
     text = "{:type :invoke :process 0 :f :read}{:type :info :process 0 :f :read}{:type :invoke :process 0 :f :read}"
     with pytest.raises(HistoryError, match="give the client a new process number"):
         from_edn(text)
+
+
+def one_by_one(*operations: tuple[str, str, str]) -> History:
+    """A history of operations that ended well, one after the other: (f, what was asked, what was answered)."""
+    return of(
+        *(
+            (t, n, f, v)
+            for n, (f, *values) in enumerate(operations)
+            for t, v in zip(("invoke", "ok"), values, strict=True)
+        )
+    )
+
+
+CAS_OF_A_KEY = (("write", "[:x 0]", "[:x 0]"), *(("cas", v, v) for v in ("[:x [0 1]]", "[:x [1 2]]")))
+ASKED_WITHOUT_KEY = (("write", "[:x 1]", "nil"), ("write", "[:y 2]", "nil"), ("read", "nil", "[:x 1]"))
+
+
+@pytest.mark.parametrize(
+    ("operations", "keyed", "valid", "says"),
+    [
+        (CAS_OF_A_KEY, None, True, "counts as [key, value]"),
+        ((*CAS_OF_A_KEY, ("read", "nil", "[:x 2]")), None, True, "counts as [key, value]"),
+        ((*CAS_OF_A_KEY, ("read", "nil", "[:x 1]")), None, False, "counts as [key, value]"),
+        ((*CAS_OF_A_KEY, ("cas", "[:x [1 3]]", "nil")), None, False, "counts as [key, value]"),
+        (CAS_OF_A_KEY, True, True, ""),
+        (CAS_OF_A_KEY, False, False, ""),
+        ((("write", "nil", "nil"), *CAS_OF_A_KEY), None, False, ""),
+        (ASKED_WITHOUT_KEY, None, "unknown", "say which it is, with --keyed or --plain"),
+        (ASKED_WITHOUT_KEY, True, True, ""),
+        (ASKED_WITHOUT_KEY, False, False, ""),
+        ((*ASKED_WITHOUT_KEY, ("read", "nil", "[:y 1]")), None, False, ""),
+        ((("write", "[1 2]", "nil"), ("read", "nil", "[1 2]")), None, True, ""),
+        ((("write", "[1 2]", "nil"), ("read", "nil", "nil")), None, False, ""),
+        ((("add", "[:x 2]", "nil"), ("add", "[:x 3]", "nil"), ("read", "[:x nil]", "[:x 5]")), None, True, "counts as"),
+        ((("add", "[:x 2]", "nil"), ("read", "nil", "[:x 2]")), None, True, "counts as"),
+        ((("add", "[1 2]", "nil"), ("read", "nil", "[[1 2]]")), None, True, ""),
+        ((("add", "[1 2]", "nil"), ("add", "[3 4]", "nil"), ("read", "nil", "[[1 2] [3 4]]")), None, True, ""),
+        ((("append", "[1 2]", "nil"), ("append", "[3 4]", "nil"), ("read", "nil", "[[1 2] [3 4]]")), None, True, ""),
+    ],
+)  # fmt: skip
+def test_pairs_are_keys_with_values_or_values_and_who_is_right_in_one_reading_is_not_accused(
+    operations: tuple[tuple[str, str, str], ...], keyed: bool | None, valid: bool | str, says: str
+) -> None:
+    history = one_by_one(*operations)
+    verdict = judge(history, keyed=keyed)
+    assert verdict.valid == valid and bool(verdict.anomalies) is (valid is False)
+    assert says in " ".join(verdict.notes) and (says or not verdict.notes), verdict.notes
+    lines = (json.dumps({"type": e.type, "process": e.process, "f": e.f, "value": e.value}) for e in history.events)
+    assert judge(from_json_lines("\n".join(lines)), keyed=keyed).valid == valid
+
+
+@pytest.mark.parametrize("asked", ["{}", "nil"])
+def test_keys_that_keep_their_promise_are_never_accused_and_a_stale_read_of_one_always_is(asked: str) -> None:
+    for seed in range(200):
+        rng = Random(seed)
+        state: dict[str, int] = {}
+        operations = []
+        for n in range(1, 13):
+            key = rng.choice("xyz")
+            f = rng.choice(["write", "read", "cas"]) if key in state else "write"
+            value = f"[{state[key]} {n}]" if f == "cas" else str(n)
+            if f == "read":
+                operations.append((f, asked.format(f"[:{key} nil]"), f"[:{key} {state[key]}]"))
+            else:
+                operations.append((f, f"[:{key} {value}]", "nil"))
+                state[key] = n
+        assert judge(one_by_one(*operations), "cas-register").valid in (True, "unknown"), (seed, operations)
+        stale = [*operations, ("write", f"[:{key} 20]", "nil"), ("read", asked.format(f"[:{key} nil]"), f"[:{key} 0]")]
+        assert judge(one_by_one(*stale), "cas-register").valid is False, (seed, stale)
+
+
+def test_the_command_line_says_how_pairs_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = to_edn(one_by_one(*CAS_OF_A_KEY))
+    page, out = page_of(tmp_path, capsys, monkeypatch, text)
+    assert (
+        "Valid" in out and "counts as [key, value]" in " ".join(out.split()) and "--level linearizable --keyed" in page
+    )
+    page, out = page_of(tmp_path, capsys, monkeypatch, text, "--plain")
+    assert "Anomalies found" in out and "--level linearizable --plain" in page
+    file = tmp_path / "own log.edn"
+    file.write_text(WRITE_SKEW)
+    assert icequake(monkeypatch, "check", file, "--keyed") == 254
+    assert "--keyed is for single objects" in capsys.readouterr().err
