@@ -31,6 +31,11 @@ def is_file(name: str) -> bool:
     return name.endswith(SUFFIXES)
 
 
+def unfilled(value: str) -> bool:
+    """Whether a variable of the value is not set, which is told of it, and nothing more."""
+    return "${" in value
+
+
 def _text(value: object) -> object:
     """YAML's booleans and numbers as Java's properties write them."""
     if isinstance(value, bool):

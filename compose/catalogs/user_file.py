@@ -15,8 +15,9 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from compose.catalogs import properties
+from compose.catalogs.addresses import AddressError, masters, store_address
 from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Guard, Wire, split
-from compose.catalogs.properties import Properties, Source
+from compose.catalogs.properties import Properties, Source, unfilled
 from workloads.file.engineproperties import property_problem
 from workloads.file.meant import unknown
 
@@ -158,9 +159,21 @@ def _check(file: _File, source: Source) -> None:
     for key in spark:
         if (message := property_problem(key)) is not None:
             wrong(("spark", key), message)
+    if file.s3 is not None and not unfilled(file.s3):
+        try:
+            store_address(file.s3)
+        except AddressError as e:
+            wrong(("s3",), f"s3:{e}")
+    if (
+        (master := file.master) is not None
+        and master.startswith("spark:")
+        and not unfilled(master)
+        and not masters(master)
+    ):
+        wrong(("master",), f"master: {master}: give spark://host:7077, or several separated by commas")
     if not any(key.removeprefix("spark.") in ("type", "catalog-impl") for key in spark):
         wrong(("spark",), f"spark: needs type ({', '.join(TYPES)}) or catalog-impl (a class)")
-    elif (given := spark.get("type")) is not None and given not in TYPES:
+    elif (given := spark.get("type")) is not None and given not in TYPES and not unfilled(given):
         wrong(("spark", "type"), f"type: {unknown('type', given, TYPES)}, or catalog-impl: a class in place of type")
     if "s3.endpoint" in spark:
         wrong(
@@ -168,6 +181,8 @@ def _check(file: _File, source: Source) -> None:
             "s3.endpoint: name the store by s3: http://host:port/bucket (or --s3), because icequake reads it too",
         )
     uri = spark.get("uri", "")
+    if unfilled(uri):
+        return
     if TYPES.get(spark.get("type", ""), _UNKNOWN).http and uri and not uri.startswith(("http://", "https://")):
         wrong(("spark", "uri"), f"uri: {uri!r} does not begin with http:// or https://; write http://{uri}")
         return

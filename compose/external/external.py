@@ -6,12 +6,11 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
+from compose.catalogs.addresses import AddressError, masters, store_address
 from compose.catalogs.user_file import UserCatalogFile
 from compose.endpoints import is_local
 from compose.processes.ports import LOOPBACK
-from compose.redaction import Redaction
 
 DEFAULT_REGION = "us-east-1"
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "[::1]")
@@ -63,19 +62,10 @@ def store(
     """
     known = os.environ if environment is None else environment
     try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as e:
-        text = f"{option} {url}: {e}; give http://host:9000/bucket or http://host:9000/bucket/prefix"
-        raise ExternalError(Redaction(()).text(text)) from None
-    if parts.username or parts.password:
-        raise ExternalError(
-            f"{option}: give credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not in the address"
-        )
+        parts = store_address(url)
+    except AddressError as e:
+        raise ExternalError(f"{option}{e}") from None
     bucket, _, prefix = parts.path.strip("/").partition("/")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not bucket or parts.query or parts.fragment:
-        text = f"{option} {url}: give http://host:9000/bucket or http://host:9000/bucket/prefix"
-        raise ExternalError(Redaction(()).text(text))
     access = spark.get("s3.access-key-id") or known.get("AWS_ACCESS_KEY_ID")
     secret = spark.get("s3.secret-access-key") or known.get("AWS_SECRET_ACCESS_KEY")
     for name, key, value in (
@@ -86,7 +76,7 @@ def store(
             text = f"the environment variable {name} is not set; export {name}=…, or give {key} under spark: of your catalog file"
             raise ExternalError(f"the store {url}: {text}")
     region = spark.get("client.region") or known.get("AWS_REGION") or known.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
-    host = parts.netloc if port is not None else parts.hostname
+    host = parts.netloc if parts.port is not None else parts.hostname
     return Store(f"{parts.scheme}://{host}", bucket, prefix.strip("/"), access or "", secret or "", region)
 
 
@@ -143,18 +133,6 @@ def external(
             raise ExternalError(
                 f"--spark {master}: its executors cannot reach the object store that would be started here; give one with --s3"
             )
-    return found
-
-
-def masters(master: str) -> list[tuple[str, int]]:
-    """Hosts and ports of ``spark://host:port,host:port``; empty for another kind of master or a wrong address."""
-    found = []
-    if master.startswith("spark://"):
-        for master_url in master.removeprefix("spark://").split(","):
-            host, _, port = master_url.strip().rpartition(":")
-            if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-                return []
-            found.append((host, int(port)))
     return found
 
 

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from compose.catalogs import user
+from compose.catalogs.addresses import masters
 from compose.catalogs.probe import Probe, ProbeError
 from compose.catalogs.user_file import UserCatalogFile
-from compose.external.external import External, Store, masters
+from compose.external.external import External, Store
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction
 

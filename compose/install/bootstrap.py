@@ -42,6 +42,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGES_LOCK = CHECKOUT / "requirements.lock"
 TOOLS = ("icequake", "setup", "python", "pytest", "ruff", "mypy", "lint-imports")
+PACKAGES_SIZE = "1.2 GB"  # on disk, measured; most of it is Spark
 EVERY = 15.0  # seconds between two lines about a long step
 ICEQUAKE = "import sys; sys.argv[0] = 'icequake'; from harness.cli.app import main; sys.exit(main())"
 
@@ -83,6 +84,11 @@ def ensure(home: Path, meanwhile: Callable[[Path], object] | None = None) -> Pat
     with exclusive(venv.with_suffix(".lock")):
         if complete.is_file() and python.exists():
             return python
+        # Every command needs them, doctor too, and each is silent until they are there.
+        say(
+            f"first, and only once: the Python packages that every command needs, {PACKAGES_SIZE}, minutes, into {venv}"
+        )
+        say("Ctrl-C stops it, and the same command goes on")
         if meanwhile:
             meanwhile(home)
         shutil.rmtree(venv, ignore_errors=True)  # remains of a killed attempt; pip's own cache keeps its downloads

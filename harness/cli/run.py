@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from harness.run.ordering import Replaying
     from harness.run.resolve import WorkloadFile
     from harness.run.run import Run
-    from harness.run.settings import OnHost, Settings
+    from harness.run.settings import OnHost, Settings, StandingStack
     from workloads.file.workload import Workload
 
 
@@ -251,7 +251,7 @@ class RunOptions(Options):
             with kept as standing, details_in(folder.path):
                 spec = recorded(spec, settings, standing)
                 run = Run(spec, folder, installation, settings, standing=standing, watcher=voice)
-                _executed(run, folder, settings.external)
+                _executed(run, folder, settings.external, standing)
             voice.say("checking")
             code = judge(folder, lake=place_of(self.lake, self.store))
         for sentence in (*order_words(folder), *(not_recorded(folder) if code == 1 else ())):
@@ -261,7 +261,7 @@ class RunOptions(Options):
         return code
 
 
-def _executed(run: Run, folder: RunFolder, external: External) -> None:
+def _executed(run: Run, folder: RunFolder, external: External, standing: StandingStack | None) -> None:
     """Execute a run; if it does not come to its end, say what it leaves."""
     try:
         run.execute()
@@ -270,6 +270,8 @@ def _executed(run: Run, folder: RunFolder, external: External) -> None:
         _say_notes(run.notes, error=True)
         if isinstance(e, Exception) and folder.began:
             typer.echo(f"icequake: the run did not come to its end; {way_on(folder)}", err=True)
+        if isinstance(e, Exception) and standing is not None and standing.keeper:
+            typer.echo(f"icequake: it used {standing.way_round}", err=True)
         raise
 
 

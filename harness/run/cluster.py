@@ -34,8 +34,9 @@ from checkers.columns import cluster as columns
 from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.judge import by_table
 from checkers.judge.runfolder import Results, write_results
+from compose.catalogs.addresses import masters
 from compose.endpoints import is_local
-from compose.external.external import External, driver_host, masters
+from compose.external.external import External, driver_host
 from compose.external.preflight import preflight
 from compose.install import jdk
 from compose.install.installation import spark_home

@@ -63,7 +63,7 @@ def services_of(
     if guard:
         delta.ensure(run.installation)
     if standing is not None:
-        run.say("using the stack that is up")
+        run.say(f"using {standing.way_round}" if standing.keeper else "using the stack that is up")
         return replace(standing.endpoints, catalog_properties=properties, guard=guard), standing.services
     faults = () if run.workload.nemesis is None else run.workload.nemesis.all()
     own = Stack(

@@ -132,8 +132,15 @@ class StandingStack:
 
     Attributes:
         services: those that this process started; faults of processes can strike them.
+        keeper: whose it is, if another process keeps it; empty: this one does.
     """
 
     endpoints: Endpoints
     sockets: tuple[Path, ...] = ()
     services: Mapping[str, Service] = field(default_factory=dict)
+    keeper: str = ""
+
+    @property
+    def way_round(self) -> str:
+        """Whose stack it is, and how a run does without it."""
+        return f"the stack that is up, {self.keeper}; --fresh starts one for this run alone"

@@ -90,7 +90,13 @@ def use(home: Path, workload: Workload, release: Release, say: Callable[[str], N
         if record is None or record.get("state") != "up":
             yield None
             return
-        yield StandingStack(Endpoints.from_json(record["endpoints"]), tuple(Path(s) for s in record["sockets"]))
+        sockets = tuple(Path(s) for s in record["sockets"])
+        yield StandingStack(Endpoints.from_json(record["endpoints"]), sockets, keeper=_keeper(record))
+
+
+def _keeper(record: Mapping[str, Any]) -> str:
+    """Whose the standing stack is, and where it logs."""
+    return f"which {record.get('by', '`icequake up`')} keeps (process {record['pid']}, logs in {record['logs']}, ended by `icequake down`)"
 
 
 def _other(record: Mapping[str, Any], workload: Workload, release: Release) -> str | None:
@@ -188,6 +194,7 @@ def lent(home: Path, endpoints: Endpoints, logs: Path, say: Callable[[str], None
             return
         me = psutil.Process()
         record = {"pid": me.pid, "pid_started": me.create_time(), "state": "up", "logs": str(logs), "sockets": []}
+        record["by"] = "`icequake soak`"
         _write(_file(home), record | {"endpoints": endpoints.to_json()})
         try:
             yield

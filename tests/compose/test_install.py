@@ -748,6 +748,21 @@ def fake_venv(monkeypatch: pytest.MonkeyPatch, made: list[Path], fail: bool = Fa
     monkeypatch.setattr(bootstrap, "install", fill)
 
 
+def test_what_the_first_command_installs_is_said_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_venv(monkeypatch, [], fail=True)
+    with pytest.raises(bootstrap.BootstrapError):
+        bootstrap.ensure(tmp_path)
+    first = capsys.readouterr().err.splitlines()[0]
+    assert "1.2 GB" in first and "only once" in first and "minutes" in first and str(tmp_path) in first
+    fake_venv(monkeypatch, [])
+    bootstrap.ensure(tmp_path)
+    capsys.readouterr()
+    bootstrap.ensure(tmp_path)
+    assert capsys.readouterr().err == ""
+
+
 def test_an_environment_is_used_only_when_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Path] = []
     fake_venv(monkeypatch, made, fail=True)

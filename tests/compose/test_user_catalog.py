@@ -16,11 +16,12 @@ import psutil
 import pytest
 
 from compose.catalogs import user, user_file
+from compose.catalogs.addresses import masters
 from compose.catalogs.probe import Probe, ProbeError
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
 from compose.external import preflight as preflight_module
-from compose.external.external import External, ExternalError, Store, driver_host, external, masters, store
+from compose.external.external import External, ExternalError, Store, driver_host, external, store
 from compose.external.preflight import PreflightError, preflight
 from compose.redaction import HIDDEN, Redaction
 from compose.stack.pointers import table_pointer
@@ -327,10 +328,26 @@ def test_a_bad_store_is_said(url: str, known: dict[str, str], says: str) -> None
     assert says in str(error.value) and "pw@" not in str(error.value)
 
 
-def test_a_bad_store_of_the_file_is_said_with_the_file(tmp_path: Path) -> None:
-    mine = described(tmp_path, REST + "s3: htp://a/b\n")
-    with pytest.raises(ExternalError, match=r"my\.yaml: s3: htp://a/b: give http://host:9000/bucket"):
-        external(mine, None, None, KEYS)
+def test_a_bad_store_of_the_file_is_said_with_its_line_and_with_all_else_that_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(FileError) as error:
+        described(tmp_path, REST.replace("commit:", "comit:") + "s3: htp://a/b\nmaster: spark://far\n")
+    told = [line.removeprefix(f"{tmp_path}/my.yaml:") for line in str(error.value).splitlines()]
+    assert [line.partition(";")[0] for line in told] == [
+        "7: unknown key 'comit' (did you mean commit?)",
+        "8: s3: htp://a/b: give http://host:9000/bucket or http://host:9000/bucket/prefix",
+        "9: master: spark://far: give spark://host:7077, or several separated by commas",
+    ]
+
+
+@pytest.mark.parametrize("key", ["uri", "s3", "master", "type"])
+def test_of_a_variable_that_is_not_set_only_that_is_said(key: str, tmp_path: Path) -> None:
+    text = REST.replace("http://localhost:8181", "${MY_PLACE}") if key == "uri" else REST + f"{key}: ${{MY_PLACE}}\n"
+    if key == "type":
+        text = REST.replace("type: rest", "type: ${MY_PLACE}")
+    with pytest.raises(FileError) as error:
+        described(tmp_path, text.replace("master: $", "master: spark://$"))
+    assert str(error.value).endswith(f"{key}: the environment variable MY_PLACE is not set; export it")
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_the_options_win_over_the_file(tmp_path: Path) -> None:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
 
+from checkers.evidence.runfolder import RunFolder
 from compose.endpoints import Endpoints
+from compose.external.external import External
 from compose.install import ensure, releases
 from compose.install.releases import Release
+from compose.processes.service import ServiceError
+from harness.cli.run import _executed
 from harness.run import standing
+from harness.run.run import Run
+from harness.run.settings import StandingStack
 from tests.support.runs import inside
 from workloads.file.workload import Workload
 
@@ -66,10 +74,39 @@ def used(home: Path, workload: Workload, release: Release = releases.DEFAULT) ->
         return found is not None, said
 
 
+@contextmanager
+def used_stack(home: Path) -> Iterator[StandingStack]:
+    with standing.use(home, spec("rest"), releases.DEFAULT, lambda _: None) as found:
+        assert found is not None
+        yield found
+
+
 def test_a_run_on_the_catalog_of_the_stack_uses_it(tmp_path: Path) -> None:
     assert used(tmp_path, spec("rest")) == (False, []), "none is up"
     stands(tmp_path, "jdbc")
     assert used(tmp_path, spec("jdbc")) == (True, [])
+
+
+def test_a_run_that_fails_on_the_stack_of_another_process_says_whose_it_is_and_the_way_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stands(tmp_path)
+    with used_stack(tmp_path) as found:
+        pass
+    whose = f"the stack that is up, which `icequake up` keeps (process {os.getpid()}, logs in logs, ended by `icequake down`)"
+    assert found.way_round == f"{whose}; --fresh starts one for this run alone"
+
+    def execute() -> None:
+        raise ServiceError("catalog", "it is away")
+
+    run = cast(Run, SimpleNamespace(execute=execute, leftovers=(), notes=()))
+    folder = cast(RunFolder, SimpleNamespace(began=False))
+    for stack, told in ((found, f"icequake: it used {found.way_round}\n"), (None, "")):
+        with pytest.raises(ServiceError):
+            _executed(run, folder, External(), stack)
+        assert capsys.readouterr().err == told
+    with standing.lent(tmp_path, ENDPOINTS, tmp_path, lambda _: None), used_stack(tmp_path) as lent:
+        assert "which `icequake soak` keeps" in lent.way_round
 
 
 def test_a_run_that_starts_its_own_stack_beside_the_one_that_is_up_says_why_and_the_remedy(tmp_path: Path) -> None:
