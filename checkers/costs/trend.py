@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from datetime import date
+from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 
 NIGHTS = 14
 """Earlier nights that are compared with, unless the user says otherwise."""
+
+EVERY_RUN = "*"
+"""In place of the name of a suite: all runs."""
+
+
+class SuiteNight(NamedTuple):
+    """The runs of a suite in one night, and when the last of them began; no name: runs of no suite."""
+
+    suite: str | None
+    night: date
+    runs: int
+    last: datetime
 
 
 class Series(NamedTuple):
@@ -161,6 +173,7 @@ class Trend:
         nights: the nights with runs that were read.
         points: without those that are no numbers; ``findings`` has these.
         fresh: anomalies of the newest night that are regressions.
+        suite: that the runs are of; empty: all runs were read. ``beside``: runs of the newest night that are not of it.
     """
 
     newest: date | None
@@ -173,6 +186,8 @@ class Trend:
     findings: tuple[TrendFinding, ...]
     fresh: tuple[SeriesAnomaly, ...]
     missing: tuple[MissingSeries, ...]
+    suite: str = ""
+    beside: int = 0
 
     @property
     def ran(self) -> bool:
@@ -194,7 +209,7 @@ class Trend:
         words: dict[str, Any] = {"newest": _word(self.newest), "nights": [_word(n) for n in self.nights]}
         for name in ("runs", "points", "kinds", "anomalies", "pairs", "findings", "fresh", "missing"):
             words[name] = [_plain(x) for x in getattr(self, name)]
-        return {**words, "ran": self.ran, "worse": self.worse}
+        return {**words, "suite": self.suite, "beside": self.beside, "ran": self.ran, "worse": self.worse}
 
 
 def _word(night: date | None) -> str | None:
@@ -211,11 +226,24 @@ def _plain(row: Any) -> dict[str, Any]:
 _SERIES = "workload, catalog, iceberg, setup"
 
 
-def chosen(runs: DataFrame, last: int, night: date | None, suite: str | None) -> DataFrame:
+def newest_suite(ran: Iterable[SuiteNight], night: date | None) -> str:
+    """The suite of the last night of one, of ``night`` at the latest; empty if there is none: no run of the lake is of a suite."""
+    of_suites = [r for r in ran if r.suite and (night is None or r.night <= night)]
+    return max(of_suites, key=lambda r: r.last).suite or "" if of_suites else ""
+
+
+def beside(ran: Iterable[SuiteNight], suite: str, night: date | None) -> int:
+    """How many runs of the newest night of a suite, or of ``night``, are not of it."""
+    every = [*ran]
+    newest = night or max((r.night for r in every if r.suite == suite), default=None)
+    return sum(r.runs for r in every if suite and r.night == newest and r.suite != suite)
+
+
+def chosen(runs: DataFrame, last: int, night: date | None, suite: str) -> DataFrame:
     """The runs of the newest night, or of ``night``, and of up to ``last`` nights before it; of one suite, if it is named."""
     from pyspark.sql import functions as F
 
-    own = runs if suite is None else runs.where(F.col("suite") == suite)
+    own = runs.where(F.col("suite") == suite) if suite else runs
     own = own if night is None else own.where(F.col("night") <= F.lit(night))
     nights = own.select("night").distinct().orderBy(F.desc("night")).limit(last + 1)
     unnamed = [F.coalesce(F.col(c), F.lit("")).alias(c) for c in ("workload", "catalog", "iceberg", "setup")]
@@ -290,9 +318,12 @@ def trend(
         tables: name → the lake's table: ``runs``, ``operations``, ``metrics``, ``anomalies``. Rows of a run that ``runs`` has not are left out.
         last: earlier nights to compare with, at most.
         night: the night to compare; the newest one for None.
-        suite: only runs of this suite.
+        suite: only runs of this suite; the newest one for None, all runs for :data:`EVERY_RUN`.
     """
-    runs = chosen(tables["runs"], last, night, suite).cache()
+    every = _grouped(tables["runs"], "suite, night", "count(*) runs", "max(started) last")
+    ran = [SuiteNight(**row) for row in _rows(every)]
+    of = newest_suite(ran, night) if suite is None else "" if suite == EVERY_RUN else suite
+    runs = chosen(tables["runs"], last, night, of).cache()
     try:
         by_night = _rows(nights(runs))
         # Files of other days are then not opened.
@@ -308,7 +339,7 @@ def trend(
             rows = dict(zip(frames, pool.map(_rows, frames.values()), strict=True))
     finally:
         runs.unpersist()
-    return trend_from({"nights": by_night, **rows}, night)
+    return replace(trend_from({"nights": by_night, **rows}, night), suite=of, beside=beside(ran, of, night))
 
 
 def _of_days(frame: DataFrame, days: Sequence[date]) -> DataFrame:

@@ -98,6 +98,14 @@ def _command(words: Sequence[str], environment: Mapping[str, str]) -> int:
         signal.signal(signal.SIGINT, before)
 
 
+def _called(words: Sequence[str]) -> dict[str, str]:
+    """How icequake, if it is the command, is called again: by this one, which brings the engine."""
+    program = words[0]
+    if Path(program).name != "icequake":
+        return {}
+    return {"ICEQUAKE_COMMAND": engine.typed("run", "--", os.path.abspath(program) if os.sep in program else program)}
+
+
 def _default_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -144,7 +152,7 @@ def main(arguments: Sequence[str]) -> int:
         case ["run", *words] if words:
             installation = ensure()
             with running(installation, used_by(words)) as environment:
-                return _command(words, {**os.environ, **environment})
+                return _command(words, {**os.environ, **environment, **_called(words)})
         case ["test", *words] if words:
             return _test(words)
         case ["start"]:

@@ -32,6 +32,7 @@ import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -231,7 +232,7 @@ def tool_environment(python: Path) -> dict[str, str]:
     environment.pop("PYTHONHOME", None)
     # How the user can type the commands that icequake prints.
     launcher = CHECKOUT / "icequake"
-    environment.setdefault("ICEQUAKE_COMMAND", "./icequake" if Path.cwd() == CHECKOUT else str(launcher))
+    environment.setdefault("ICEQUAKE_COMMAND", "./icequake" if Path.cwd() == CHECKOUT else shlex.quote(str(launcher)))
     environment["PATH"] = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
     return environment
 

@@ -141,7 +141,7 @@ class ClaimsOptions(Options):
         elif how_long := _how_long(self._program, chosen):
             numbers = (str(c.number) for c in chosen)
             typer.echo(
-                f"measuring again takes {how_long}: {shlex.join([command(), 'claims', *numbers, '--again', *store_words(self.store)])}"
+                f"measuring again takes {how_long}: {command()} {shlex.join(['claims', *numbers, '--again', *store_words(self.store)])}"
             )
 
 
@@ -193,7 +193,7 @@ def _tell(found: Claims, claim: Claim, commands: Sequence[Sequence[str]]) -> Non
     for paragraph in rest:
         typer.echo(_wrapped(paragraph, "    ", "    "))
     for words in commands:
-        typer.echo(f"    {shlex.join([command(), *words])}")
+        typer.echo(f"    {command()} {shlex.join(words)}")
     typer.echo("")
 
 
@@ -235,14 +235,13 @@ def _measure(
     if how_long := _how_long(program, chosen):
         typer.echo(f"measuring {plural(len(chosen), 'claim')} again takes {how_long}")
     for n, claim in enumerate(chosen):
-        remaining = shlex.join(
-            [anywhere(), "claims", *(str(c.number) for c in chosen[n:]), "--again", *store_words(store)]
-        )
+        others = ["claims", *(str(c.number) for c in chosen[n:]), "--again", *store_words(store)]
+        remaining = f"{anywhere()} {shlex.join(others)}"
         stopped = f"{n} of {len(chosen)} claims are measured; measure the others with: {remaining}"
         for given in claim.commands:
             if given.words not in ran:
                 words = _complete(program, given, store)
-                typer.echo(f"claim {claim.number}: {shlex.join([command(), *words])}")
+                typer.echo(f"claim {claim.number}: {command()} {shlex.join(words)}")
                 stop.way_on = partial(str, stopped)
                 try:
                     ran[given.words] = _run(program, words, given.exit)
@@ -276,7 +275,7 @@ def _run(program: Any, words: Sequence[str], recorded: int) -> Again:
         raise KeyboardInterrupt
     code = code if isinstance(code, int) else 0
     return Again(
-        shlex.join([command(), *words]), code, recorded, round(time.monotonic() - began, 1), _gist(words, tee.text)
+        f"{command()} {shlex.join(words)}", code, recorded, round(time.monotonic() - began, 1), _gist(words, tee.text)
     )
 
 

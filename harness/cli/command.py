@@ -144,7 +144,7 @@ class Options:
 
     def again(self, **changes: Any) -> str:
         """The command line of :meth:`words`."""
-        return shlex.join([anywhere(), *self.words(**changes)])
+        return f"{anywhere()} {shlex.join(self.words(**changes))}"
 
     def like(self, other: type[Other], **changes: Any) -> Other:
         """Another command with the values of the options that both have, and with ``changes``."""

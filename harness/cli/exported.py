@@ -137,4 +137,5 @@ def export_command(scenario: Scenario, typed: str, spark: str = "") -> str:
         spark: version of that run's Spark.
     """
     form, ending = form_of(scenario, spark)
-    return shlex.join([anywhere(), "export", typed, "--as", form, "-o", f"{scenario.scenario}.{ending}"])
+    words = ["export", typed, "--as", form, "-o", f"{scenario.scenario}.{ending}"]
+    return f"{anywhere()} {shlex.join(words)}"

@@ -323,7 +323,9 @@ class TrendOptions(Options):
     night: Annotated[
         str | None, typer.Option(help="The night to compare, 2026-11-22; default: the newest."), Value(unit=_date)
     ] = None
-    suite: Annotated[str | None, typer.Option(help="Only runs of this suite.")] = None
+    suite: Annotated[
+        str | None, typer.Option(help="Only runs of this suite; default: that of the last night; '*': all runs.")
+    ] = None
     spark: SparkOption = "local[2]"
     into: Annotated[Path | None, typer.Option(help="Folder of the page; default: STORE/trend."), INTO] = None
     output: Annotated[
@@ -372,6 +374,6 @@ class TrendOptions(Options):
 
 
 def _which(night: date | None, suite: str | None) -> str:
-    return (f" of suite {suite}" if suite is not None else "") + (
+    return (f" of suite {suite}" if suite not in (None, "*") else "") + (
         f" up to the night of {night}" if night is not None else ""
     )

@@ -262,14 +262,14 @@ WITHOUT_END = 10_000
 
 
 def command() -> str:
-    """How this program was called; used in the commands that it prints."""
+    """How this program was called, as a shell reads it, with what must stand before it; used in the commands that it prints."""
     return os.environ.get("ICEQUAKE_COMMAND", "icequake")
 
 
 def anywhere() -> str:
     """How this program can be called from any folder: by its name if it is on the PATH, else by its absolute path."""
-    program = command()
-    return os.path.abspath(program) if os.sep in program else program
+    program, *more = shlex.split(command())
+    return shlex.join([os.path.abspath(program) if os.sep in program else program, *more])
 
 
 def path_anywhere(name: str) -> str:

@@ -227,10 +227,23 @@ class SoakOptions(Options):
             whole = self._whole(order, into, voice, shown)
             frame.so_far = lambda: _so_far(whole, shown)
             unrecorded = self._go(whole, shown)
-        code = _end(whole.night, into, goes_on, quiet=self.quiet)
+        code = _end(whole.night, into, self._ends(whole.night, seed, into), goes_on, quiet=self.quiet)
         if unrecorded is not None:
             raise unrecorded
         return code
+
+    def _ends(self, night: Night, seed: int, into: Path) -> dict[str, str]:
+        """What to type after the night: once it is over, to do it again in a folder of its own, or to give it as much time again."""
+        if night.stopped is not None or night.given_up:
+            return {"go on": self.again(seed=seed, into=into, store=self.store)}
+        another = {"again": self.again(seed=seed, into=None, store=self.store)}
+        if self._suite.stop_on_anomaly and night.verdict is False:
+            return another  # more time would end at once
+        longer = {
+            "lasts": None if self._budget is None else f"{2 * self._budget:g}s",
+            "runs": self.runs and 2 * self.runs,
+        }
+        return {"more": self.again(seed=seed, into=into, store=self.store, **longer), **another}
 
     def _whole(self, order: SoakPlan, into: Path, voice: Voice, shown: _Shown) -> Soak:
         from checkers.nights import record
@@ -304,23 +317,25 @@ class _Shown:
             typer.echo(text)
 
 
-def _pages(night: Night, goes_on: str) -> Path:
+def _pages(night: Night, goes_on: str, more: str | None = None) -> Path:
     from checkers.nights import trend
     from reports.drawing import render
     from reports.soak import page
 
-    return render.write(page.of(night, goes_on, *trend.earlier(night.folder), program=anywhere()), night.folder)
+    return render.write(
+        page.of(night, goes_on, *trend.earlier(night.folder), program=anywhere(), more=more), night.folder
+    )
 
 
-def _end(night: Night, into: Path, goes_on: str, *, quiet: bool) -> int:
-    """Show what the night found; return the exit code."""
+def _end(night: Night, into: Path, typed: dict[str, str], goes_on: str, *, quiet: bool) -> int:
+    """Show what the night found, and what to type then; return the exit code."""
     from checkers.evidence.runfolder import FULL
     from harness.cli.terminal import show
     from reports.drawing import render
     from reports.soak import page
 
     try:
-        written = _pages(night, goes_on)
+        written = _pages(night, goes_on, typed.get("more", typed.get("again")))
     except OSError as e:
         if e.errno not in FULL:
             raise
@@ -328,7 +343,7 @@ def _end(night: Night, into: Path, goes_on: str, *, quiet: bool) -> int:
         written = into / f"{page.FILE}.html"
     typer.echo()
     cover = f"{anywhere()} coverage {shlex.quote(str(into))}"
-    ends = {"page": written, "junit": into / render.JUNIT, "cover": cover, "again": goes_on}
+    ends = {"page": written, "junit": into / render.JUNIT, "cover": cover, **typed}
     show(page.of(night, goes_on), ends, tables=not quiet)
     return night.code
 

@@ -216,7 +216,10 @@ def plural(count: int, singular: str, plural_form: str | None = None) -> str:
     return f"{grouped(count)} {singular if count == 1 else plural_form or singular + 's'}"
 
 
-OWN_TABLES = "A run breaks tables of its own. “Do now” is what one does where such a table is in use."
+OWN_TABLES = (
+    "A run breaks tables of its own. “Do now” is what one does where such a table is in use. In a statement such as CALL c.system.…, c is the "
+    "name of the catalog in Spark: write yours, and the name of your table."
+)
 
 
 def tally(counts: Mapping[str, int]) -> str:

@@ -405,7 +405,7 @@ def commands(night: Night, k: FailureKind, program: str) -> list[tuple[str, str]
     out: list[tuple[str, str]] = []
 
     def typed(what: str, *parts: str) -> None:
-        out.append((what, shlex.join([program, *parts])))
+        out.append((what, f"{program} {shlex.join(parts)}"))
 
     for name in k.first.scenarios[:1]:
         typed("shows the defect in a few statements, in a fixed order", "prove", name)
@@ -425,7 +425,7 @@ def commands(night: Night, k: FailureKind, program: str) -> list[tuple[str, str]
         out.append(
             (
                 "shows it in a few statements, in a fixed order",
-                f.command or shlex.join([program, "prove", str(scenario)]),
+                f.command or f"{program} prove {shlex.quote(str(scenario))}",
             )
         )
         if (form := _form(scenario)) is not None:

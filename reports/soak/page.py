@@ -335,7 +335,12 @@ def _point(p: CellNight | None) -> str | TableCell:
 
 
 def of(
-    night: Night, repeat: str, past: Sequence[EarlierNight] = (), unread: Sequence[str] = (), program: str = "icequake"
+    night: Night,
+    repeat: str,
+    past: Sequence[EarlierNight] = (),
+    unread: Sequence[str] = (),
+    program: str = "icequake",
+    more: str | None = None,
 ) -> Page:
     """The page.
 
@@ -343,6 +348,7 @@ def of(
         repeat: the command that continues the night.
         past: earlier nights, oldest first; ``unread``: why others cannot be read.
         program: how icequake is called.
+        more: the command that adds to a night that is over, or makes another one; None: it goes on.
     """
     notes, finds = soakwords.notes(night), _finds(night)
     known = [Section("What to know", "notes", [Text(notes, "list", 1000)], terminal="To know:")] if notes else []
@@ -367,7 +373,7 @@ def of(
         to_json(night),
         facts=_facts(night),
         lead=night.suite.description or "",
-        command=("Continue it", repeat),
+        command=("Continue it", repeat) if more is None else ("It is over: add to it, or make it again", more),
         footer=f"Every number comes from runs.jsonl; {FILE}.json has all runs.",
         suite=_suite(night, repeat),
         told=answer(night, found, program),

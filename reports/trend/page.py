@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import date
 
 from markupsafe import Markup
@@ -90,7 +91,21 @@ def _engines(r: SeriesNight) -> str:
 
 
 def banner(t: Trend) -> Banner:
-    """The headline and one sentence."""
+    """The headline, one sentence, and which runs it is about."""
+    found = _compared(t)
+    return replace(found, sentence=f"{found.sentence} {_which(t)}".strip())
+
+
+def _which(t: Trend) -> str:
+    """Which runs are compared; nothing if none was left out."""
+    if not t.suite:
+        return ""
+    left_out = words.plural(t.beside, "other run")
+    more = f"; {left_out} of that night {'is' if t.beside == 1 else 'are'} left out (--suite '*' compares all)"
+    return f"Only runs of the suite {t.suite}{more if t.beside else ''}."
+
+
+def _compared(t: Trend) -> Banner:
     if not t.ran:
         last = f"The newest night before it that has runs is that of {t.nights[-1]}" if t.nights else "No night has any"
         return Banner("unknown", f"No run in the night of {t.newest}", f"So nothing was compared. {last}.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from math import sqrt
 from statistics import stdev
 from typing import Any
@@ -13,7 +14,19 @@ from typing import Any
 import pytest
 
 from checkers.costs.measures import BY_KEY, FIGURES
-from checkers.costs.trend import MissingSeries, Series, SeriesAnomaly, SeriesNight, Trend, finding, fresh, trend_from
+from checkers.costs.trend import (
+    MissingSeries,
+    Series,
+    SeriesAnomaly,
+    SeriesNight,
+    SuiteNight,
+    Trend,
+    beside,
+    finding,
+    fresh,
+    newest_suite,
+    trend_from,
+)
 from checkers.costs.worse import FEWEST_NIGHTS
 from reports.drawing.render import html, terminal
 from reports.trend import page
@@ -261,3 +274,26 @@ def test_it_is_json() -> None:
         "setup": "abc",
     }
     assert len(said["points"]) == 8 and {p["figure"] for p in said["points"]} <= {f.key for f in FIGURES}
+
+
+def test_a_trend_is_of_one_suite_the_one_of_the_last_night() -> None:
+    def ran_in(suite: str | None, day: int, hour: int, runs: int = 1) -> SuiteNight:
+        return SuiteNight(suite, date(2026, 11, day), runs, datetime(2026, 11, day, hour, tzinfo=UTC))
+
+    every = [ran_in("nightly", 1, 22), ran_in("smoke", 2, 13), ran_in("nightly", 2, 22), ran_in(None, 2, 23, 4)]
+    assert newest_suite(every, None) == "nightly", "the runs that are of no suite began last"
+    assert newest_suite([*every, ran_in("smoke", 3, 13)], None) == "smoke"
+    assert newest_suite([*every, ran_in("smoke", 3, 13)], date(2026, 11, 2)) == "nightly"
+    assert newest_suite([ran_in(None, 1, 22)], None) == "", "a lake without a suite has no other runs"
+    assert beside(every, "nightly", None) == 5 and beside(every, "nightly", date(2026, 11, 1)) == 0
+    assert beside(every, "", None) == 0
+
+
+def test_it_says_of_which_suite_it_is_and_how_many_runs_are_left_out() -> None:
+    t = replace(trend_from(rows()), suite="nightly", beside=1)
+    assert page.banner(t).sentence.endswith(
+        "Only runs of the suite nightly; 1 other run of that night is left out (--suite '*' compares all)."
+    )
+    assert page.banner(replace(t, beside=0)).sentence.endswith("Only runs of the suite nightly.")
+    assert "suite" not in page.banner(trend_from(rows())).sentence
+    assert (t.to_json()["suite"], t.to_json()["beside"]) == ("nightly", 1)

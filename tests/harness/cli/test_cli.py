@@ -653,6 +653,9 @@ def test_the_command_that_is_printed_works_in_any_folder(tmp_path: Path, monkeyp
     for called, program in (("./icequake", f"{tmp_path}/icequake"), ("icequake", "icequake")):
         monkeypatch.setenv("ICEQUAKE_COMMAND", called)
         assert options.anywhere() == program
+    monkeypatch.setenv("ICEQUAKE_COMMAND", "docker run --rm -v 'my store:/store' icequake:0.1.0")
+    assert options.anywhere() == "docker run --rm -v 'my store:/store' icequake:0.1.0", "a command of several words"
+    assert ProveOptions(names=["undelete"]).again() == f"{options.anywhere()} prove undelete"
     assert options.path_anywhere("mine.yaml") == f"{tmp_path}/mine.yaml"
     assert options.path_anywhere("quick") == "quick"
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from checkers.nights.night import Night
+from checkers.nights.record import NightRun
 from harness.cli.app import app
 from harness.cli.options import BadArgument
+from harness.cli.soak import SoakOptions
 from harness.run.resolve import read_workload
 from nemesis.faults.packages import PACKAGES
 from tests.support.soaks import SUITE
@@ -95,3 +99,41 @@ def test_a_run_takes_the_faults_of_packages_in_place_of_the_files() -> None:
         file.with_(Changes(faults="crash"))
     with pytest.raises(ChangeError, match="--faults and --no-nemesis: give one of them"):
         file.with_(Changes(no_nemesis=True, faults="crashes"))
+
+
+def ends(path: Path, night: Night, *, stop_on_anomaly: bool = False, **options: str | int) -> dict[str, list[str]]:
+    """What a night that went on as long as it should says that one may type then: the words of each command."""
+    typed = SoakOptions(suite=str(path), store=path.parent, stop_on_anomaly=stop_on_anomaly, **options)  # type: ignore[arg-type]
+    return {name: shlex.split(command) for name, command in typed._ends(night, 7, path.parent / "night").items()}
+
+
+def test_a_night_that_is_over_says_how_it_is_made_again_and_how_it_gets_more_time(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SUITE)
+    night = Night(tmp_path / "night", suite.parse(SUITE)[0], 7, (), ())
+    after = ends(path, night)
+    more, again = after["more"], after["again"]
+    assert "--into" not in again and again[again.index("--seed") + 1] == "7", "a night of its own, with the same seed"
+    assert more[more.index("--into") + 1] == str(tmp_path / "night") and more[more.index("--for") + 1] == "7200s"
+    more = ends(path, night, runs=4)["more"]
+    assert more[more.index("--runs") + 1] == "8" and "--for" not in more
+    for commands in (after, ends(path, night, runs=4)):
+        for words in commands.values():
+            done = CliRunner().invoke(app, [*words[1:], "--dry-run"])
+            assert done.exit_code == 0, done.output
+
+
+def test_a_night_that_the_first_new_anomaly_ended_gets_no_more_time(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SUITE)
+    tiny = suite.parse(SUITE)[0]
+    cell = suite.cells_of(tiny, "1.12.0")[0]
+    wrong = NightRun(cell, 0, 1, "2026-11-22T18:00:00", "invalid", {"lost-commit": 1})
+    assert [*ends(path, Night(tmp_path, tiny, 7, (cell,), (wrong,)), stop_on_anomaly=True)] == ["again"]
+
+
+def test_a_night_that_had_to_stop_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SUITE)
+    after = ends(path, Night(tmp_path, suite.parse(SUITE)[0], 7, (), (), stopped="the disk is full"))
+    assert [*after] == ["go on"] and "--into" in after["go on"]
