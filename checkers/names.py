@@ -427,6 +427,13 @@ _MEANINGS: Mapping[str, Meaning] = {
     "causality": Meaning(
         "A transaction read from another one and missed what that one had itself read from.", PROMISE, LEVEL, _ISOLATION
     ),
+    "session-causality": Meaning(
+        "A transaction missed a write that came before it: one of its own process, or of a process that it read from.",
+        PROMISE,
+        LEVEL,
+        _ISOLATION,
+        "w1 writes x, then y in another transaction; w2 reads the new y and the old x",
+    ),
     "non-monotonic-write": Meaning(
         "Two writes of one process took effect in the other order.",
         ROWS,
@@ -1024,6 +1031,7 @@ _SAID: Mapping[str, tuple[str, str, str]] = {
     "dirty-update": ("value made of a failed write", "values made of failed writes", ""),
     "internal": ("transaction that contradicts itself", "transactions that contradict themselves", ""),
     "causality": ("read that missed its own cause", "reads that missed their own cause", ""),
+    "session-causality": ("read that missed what came before", "reads that missed what came before", ""),
     "non-monotonic-write": ("write in the wrong order", "writes in the wrong order", ""),
     "writes-follow-reads": ("write older than what was read", "writes older than what was read", ""),
     "nonlinearizable": (

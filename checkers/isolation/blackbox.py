@@ -18,7 +18,7 @@ from checkers.isolation.graph import is_acyclic
 from checkers.isolation.levels import contained
 from checkers.isolation.observed import TransactionHistory
 from checkers.isolation.transactions import Findings, IsolationResult, Transaction
-from checkers.isolation.visibility import atomicity_cases, session_cases
+from checkers.isolation.visibility import atomicity_cases, session_cases, session_causality_cases
 
 WORKLOADS: Mapping[
     str, tuple[Callable[[Sequence[Transaction]], TransactionHistory], tuple[Callable[[Any], Iterator[Case]], ...]]
@@ -44,7 +44,7 @@ def check_transactions(
         ... ]
         >>> result = check_transactions(lost, level="snapshot-isolation")
         >>> result.valid, result.names, result.strongest_standing
-        (False, ('lost-update', 'G-single'), ('writes-follow-reads', 'read-your-writes', 'monotonic-writes', 'monotonic-reads', 'causal'))
+        (False, ('lost-update', 'G-single'), ('strong-session-causal',))
 
     Args:
         transactions: in any order.
@@ -61,7 +61,7 @@ def check_transactions(
     history = read(transactions)
     found = Findings()
     cyclic = not is_acyclic(history.graph)
-    for finder in (*finders, *((atomicity_cases, session_cases) if cyclic else ())):
+    for finder in (*finders, *((atomicity_cases, session_cases, session_causality_cases) if cyclic else ())):
         for case in finder(history):
             found.add(case.name, partial(explained, case, workload))
     for name, cycle in find_cycles(history.graph) if cyclic else ():

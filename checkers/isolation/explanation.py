@@ -40,6 +40,8 @@ _BOTH = {
     "fractured-read": "{0} read from it: {last}. But it read key {key} as {value}, which is older than what that transaction wrote.",
     "causality": "{0} read from it through {through}: {last}. But it read key {key} as {value}, which is older than what that transaction "
     "wrote.",
+    "session-causality": "{0} came after {last}: what it read, and the order of each process, leads there{by}. But it read key {key} as "
+    "{value}, which is older than what that transaction wrote.",
     "non-monotonic-read": f"{_SESSION}read a version of key {{key}}, the second read an older one.",
     "read-your-writes": f"{_SESSION}written a version of key {{key}}, the second read an older one.",
     "non-monotonic-write": f"{_SESSION}written a version of key {{key}}, the second wrote an older one.",
@@ -77,11 +79,13 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
 def explained(case: Case, workload: str) -> IsolationFinding:
     """The finding of a case in a history of a data type."""
     first, last = case.transactions[0], case.transactions[-1]
+    through = ", ".join(str(t.id) for t in case.transactions[-2:0:-1])
     text = SENTENCES[workload][case.name].format(
         *map(show, case.transactions[:2]),
         last=show(last),
         all=", ".join(map(show, case.transactions[:4])),
-        through=", ".join(str(t.id) for t in case.transactions[-2:0:-1]),
+        through=through,
+        by=f" through {through}" if through else "",
         process=first.process,
         key=quote(case.key),
         value=_words(case.value),

@@ -8,8 +8,9 @@ points at the anomalies that it implies by definition. An anomaly violates a lev
             │                          │                       │                                          │
             ▼                          ▼                       ▼                                          ▼
     strong-snapshot-isolation ─► strong-session-snapshot-  repeatable-read                  causal ─► read-atomic
-                                 isolation ─► the four                                                    │
-                                 session guarantees                                 read-uncommitted ◄─ read-committed
+                                 isolation                                                    ▲           │
+                                   └─► strong-session-causal ─────────────────────────────────┘           ▼
+                                         └─► the four session guarantees            read-uncommitted ◄─ read-committed
 
 Authors define these names differently; this is what they mean here:
 
@@ -22,6 +23,10 @@ Authors define these names differently; this is what they mean here:
 * ``causal`` is transactional causal consistency of [Cerone 2015] and [Biswas Enea 2019] without session order: a transaction that reads
   from another misses nothing that the other had read from, at any distance (``causality``). Elle derives neither of these two from
   cycles (after a read skew it still holds read-atomic and causal); here the definitions decide.
+* ``strong-session-causal`` is what most texts call causal consistency: [Ahamad 1995], [Lloyd 2011] (COPS), [Biswas Enea 2019]. What a
+  process did before counts as seen too, in what it writes and for who reads it (``session-causality``). It has all four session
+  guarantees ([Brzezinski 2004]), and all agree on the order of the versions of a key (as *causal+*). Plain ``causal`` cannot have the
+  order of sessions: snapshot isolation and serializability, which imply it, do not have it either.
 * ``parallel-snapshot-isolation``: no cycle with fewer than two anti-dependencies. ``snapshot-isolation``: every cycle has two
   *adjacent* ones ([Cerone Gotsman 2016]; generalized, that is without real time; long forks are forbidden).
 * ``strong-session-…`` adds the order of each process' transactions, ``strong-…`` and ``strict-…`` real time ([Daudjee Salem 2006],
@@ -31,15 +36,17 @@ Authors define these names differently; this is what they mean here:
 Anomalies outside Adya's histories are placed as in Elle: duplicate elements and values that nobody wrote contradict every level (Elle
 throws on the latter); lists that are no prefixes of each other, future reads and dirty updates contradict read committed.
 
-Bibliography: [Adya 1999] A. Adya, Weak Consistency, PhD thesis, MIT. [Bailis 2014] P. Bailis et al., Scalable Atomic Visibility with RAMP
-Transactions, SIGMOD; Highly Available Transactions, VLDB 2013. [Berenson 1995] H. Berenson et al., A Critique of ANSI SQL Isolation
-Levels, SIGMOD. [Bernstein 1987] P. Bernstein, V. Hadzilacos, N. Goodman, Concurrency Control and Recovery in Database Systems.
-[Biswas Enea 2019] R. Biswas, C. Enea, On the Complexity of Checking Transactional Consistency, OOPSLA. [Cerone 2015] A. Cerone,
-G. Bernardi, A. Gotsman, A Framework for Transactional Consistency Models with Atomic Visibility, CONCUR. [Cerone Gotsman 2016]
-A. Cerone, A. Gotsman, Analysing Snapshot Isolation, PODC. [Daudjee Salem 2006] K. Daudjee, K. Salem, Lazy Database Replication with
-Snapshot Isolation, VLDB. [Elle 2020] K. Kingsbury, P. Alvaro, Elle: Inferring Isolation Anomalies from Experimental Observations, VLDB.
-[Herlihy Wing 1990] M. Herlihy, J. Wing, Linearizability, TOPLAS. [Terry 1994] D. Terry et al., Session Guarantees for Weakly
-Consistent Replicated Data, PDIS.
+Bibliography: [Adya 1999] A. Adya, Weak Consistency, PhD thesis, MIT. [Ahamad 1995] M. Ahamad et al., Causal Memory: Definitions,
+Implementation, and Programming, Distributed Computing. [Brzezinski 2004] J. Brzezinski et al., From Session Causality to Causal
+Consistency, PDP. [Lloyd 2011] W. Lloyd et al., Don't Settle for Eventual: Scalable Causal Consistency with COPS, SOSP. [Bailis 2014] P.
+Bailis et al., Scalable Atomic Visibility with RAMP Transactions, SIGMOD; Highly Available Transactions, VLDB 2013. [Berenson 1995] H.
+Berenson et al., A Critique of ANSI SQL Isolation Levels, SIGMOD. [Bernstein 1987] P. Bernstein, V. Hadzilacos, N. Goodman, Concurrency
+Control and Recovery in Database Systems. [Biswas Enea 2019] R. Biswas, C. Enea, On the Complexity of Checking Transactional Consistency,
+OOPSLA. [Cerone 2015] A. Cerone, G. Bernardi, A. Gotsman, A Framework for Transactional Consistency Models with Atomic Visibility, CONCUR.
+[Cerone Gotsman 2016] A. Cerone, A. Gotsman, Analysing Snapshot Isolation, PODC. [Daudjee Salem 2006] K. Daudjee, K. Salem, Lazy Database
+Replication with Snapshot Isolation, VLDB. [Elle 2020] K. Kingsbury, P. Alvaro, Elle: Inferring Isolation Anomalies from Experimental
+Observations, VLDB. [Herlihy Wing 1990] M. Herlihy, J. Wing, Linearizability, TOPLAS. [Terry 1994] D. Terry et al., Session Guarantees for
+Weakly Consistent Replicated Data, PDIS.
 """
 
 from __future__ import annotations
@@ -60,6 +67,7 @@ LEVELS: tuple[str, ...] = (
     "monotonic-writes",
     "read-your-writes",
     "writes-follow-reads",
+    "strong-session-causal",
     "strong-session-snapshot-isolation",
     "strong-snapshot-isolation",
     "strong-session-serializable",
@@ -71,7 +79,8 @@ MEANS: Mapping[str, str] = {
     "read-uncommitted": "No two transactions overwrite each other's writes in opposite orders.",
     "read-committed": "Only what was committed is read, and only in its final state.",
     "read-atomic": "Who sees one write of a transaction sees all of them.",
-    "causal": "Who sees a transaction also sees all that this one had seen.",
+    "causal": "Who sees a transaction also sees all that this one had seen. What the same client did before, in other transactions, does "
+    "not count: strong-session-causal counts it.",
     "parallel-snapshot-isolation": "As snapshot isolation, but two readers may see two commits in opposite orders.",
     "snapshot-isolation": "Each transaction reads one snapshot, and of two that change the same row at the same time only one may commit. "
     "Two that read each other's rows and change different ones may both commit (write skew).",
@@ -82,6 +91,8 @@ MEANS: Mapping[str, str] = {
     "monotonic-writes": "The writes of one client take effect in its order.",
     "read-your-writes": "A client sees its own earlier writes.",
     "writes-follow-reads": "A client's write comes after what it had read before.",
+    "strong-session-causal": "Who sees a transaction also sees all that its client had done and seen before, and each client sees its own "
+    "earlier transactions: causal consistency as most texts define it.",
     "strong-session-snapshot-isolation": "Snapshot isolation, and each client also sees its own earlier transactions.",
     "strong-snapshot-isolation": "Snapshot isolation, and each transaction sees all that was acknowledged before it began.",
     "strong-session-serializable": "Serializable, in an order that keeps that of each client's own transactions.",
@@ -93,8 +104,9 @@ IMPLIES: Mapping[str, tuple[str, ...]] = {
     "strict-serializable": ("strong-session-serializable", "strong-snapshot-isolation"),
     "strong-session-serializable": ("serializable", "strong-session-snapshot-isolation"),
     "strong-snapshot-isolation": ("strong-session-snapshot-isolation",),
-    "strong-session-snapshot-isolation": (
-        "snapshot-isolation",
+    "strong-session-snapshot-isolation": ("snapshot-isolation", "strong-session-causal"),
+    "strong-session-causal": (
+        "causal",
         "monotonic-reads",
         "monotonic-writes",
         "read-your-writes",
@@ -143,6 +155,7 @@ def _worse() -> dict[str, tuple[str, ...]]:
         "future-read": ("G1c",),
         "lost-update": ("G2-item",),
         "fractured-read": ("causality",),
+        "causality": ("session-causality",),
     }
     for name, weaker in data.items():
         out[name] = (*weaker, f"{name}-process")
@@ -167,6 +180,7 @@ FORBIDS: Mapping[str, tuple[str, ...]] = {
     "monotonic-writes": ("non-monotonic-write",),
     "read-your-writes": ("read-your-writes",),
     "writes-follow-reads": ("writes-follow-reads",),
+    "strong-session-causal": ("G1c-process", "session-causality"),
     "strong-session-snapshot-isolation": ("G1c-process", "G-nonadjacent-predicate-process"),
     "strong-snapshot-isolation": ("G1c-realtime", "G-nonadjacent-predicate-realtime"),
     "strong-session-serializable": ("G1c-process", "G2-process"),

@@ -54,6 +54,10 @@ class TransactionHistory(ABC):
         """Whether version ``a`` of a key is known to come before version ``b`` of the same key."""
         return a < b
 
+    def older_in_session(self, a: int, b: int) -> bool:
+        """The same, where the writes of one process took effect in its order."""
+        return self.older(a, b)
+
     @cached_property
     def failed(self) -> list[bool]:
         """Of each transaction, whether it failed."""

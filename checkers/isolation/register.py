@@ -209,6 +209,14 @@ class RegisterHistory(TransactionHistory):
         (first, depth), (second, further) = self._chain[a], self._chain[b]
         return first == second and depth < further
 
+    def older_in_session(self, a: int, b: int) -> bool:
+        """The same; also of two that one process wrote, the first one."""
+        first, second = self.versions[a].writer, self.versions[b].writer
+        if self.older(a, b) or first < 0 or second < 0:
+            return self.older(a, b)
+        t, u = self.transactions[first], self.transactions[second]
+        return t.process == u.process and t.start < u.start and not (self.failed[first] or self.failed[second])
+
     def value(self, key: Hashable, version: int) -> Any:
         """The value that a version is."""
         return self.versions[version].value

@@ -162,6 +162,7 @@ _ORDER = (
     "internal",
     "fractured-read",
     "causality",
+    "session-causality",
     "lost-update",
 )
 

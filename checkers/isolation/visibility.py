@@ -4,80 +4,97 @@ The same holds for the session guarantees ([Terry 1994])::
 
     fractured-read   T2 ──wr──► T3      and T3 read a version of some key that is older than T2's
     causality        T2 ─wr─► … ─wr─► T3   the same, through others
+    session-causality                      the same, where a process' own order counts as well as wr
 
 All of them are cycles too, so only transactions on cycles are examined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from checkers.isolation.explanation import Case
-from checkers.isolation.graph import PROCESS, REALTIME, WR, Ints, components
-from checkers.isolation.observed import KeyAccess, TransactionHistory
+from checkers.isolation.graph import PROCESS, REALTIME, WR, Graph, Ints, components
+from checkers.isolation.observed import TransactionHistory
 
 ANCESTRY = 5_000_000
-"""The most edges to search for violations of causality."""
+"""The most edges to search for violations of causality, with sessions and without."""
+Older = Callable[[int, int], bool]
+"""Whether a version of a key comes before another one."""
 
 
 def atomicity_cases(h: TransactionHistory) -> Iterator[Case]:
     """``fractured-read`` and ``causality``, at most one of each reader: with whom it read from, back to the writer that it missed."""
     data = h.graph.of_kinds(~(PROCESS | REALTIME))
-    component = components(data)
-    wr = data.of_kinds(WR)
-    wr = wr.only(component[wr.src] >= 0)
+    for line, key in _missed_writers(h, data.of_kinds(WR), components(data), h.older, ()):
+        yield _missed("fractured-read" if len(line) == 2 else "causality", h, line, key)
+
+
+def session_causality_cases(h: TransactionHistory) -> Iterator[Case]:
+    """``session-causality``, at most one of each reader that breaks nothing simpler."""
+    simpler = {case.transactions[0].id for finder in (atomicity_cases, session_cases) for case in finder(h)}
+    for line, key in _missed_writers(
+        h, h.graph.of_kinds(WR | PROCESS), components(h.graph), h.older_in_session, simpler
+    ):
+        yield _missed("session-causality", h, line, key)
+
+
+def _missed(name: str, h: TransactionHistory, line: Sequence[int], key: Hashable) -> Case:
+    read = h.accesses(line[0]).reads[key]
+    return Case(name, tuple(h.transactions[n] for n in line), key, h.value(key, read))
+
+
+def _missed_writers(
+    h: TransactionHistory, seen: Graph, component: Ints, older: Older, without: Container[Hashable]
+) -> Iterator[tuple[list[int], Hashable]]:
+    """Each reader on a cycle that missed a write: the way back to its writer, and the key.
+
+    Args:
+        seen: the edges from a transaction to one that has seen it.
+        without: ids of readers that are not looked at.
+    """
+    seen = seen.only(component[seen.src] >= 0)
     sources: dict[int, list[int]] = {}
-    for a, b in zip(wr.src.tolist(), wr.dst.tolist(), strict=True):
+    for a, b in zip(seen.src.tolist(), seen.dst.tolist(), strict=True):
         sources.setdefault(b, []).append(a)
     members = _transactions(h, component)
-    accesses = {n: h.accesses(n) for n in {*members, *wr.src.tolist()}}
+    accesses = {n: h.accesses(n) for n in {*members, *seen.src.tolist()}}
     spent = 0
     for reader in members:
-        if not accesses[reader].reads or spent > ANCESTRY:
+        reads = accesses[reader].reads
+        if not reads or spent > ANCESTRY or h.transactions[reader].id in without:
             continue
-        line, searched = _missed_writer(h, reader, sources, accesses)
+
+        def missed_key(n: int, reads: Mapping[Hashable, int] = reads) -> Any:
+            return next((k for k, v in accesses[n].writes.items() if k in reads and older(reads[k], v)), None)
+
+        line, searched = _back(reader, sources, lambda n: missed_key(n) is not None)
         spent += searched
         if line:
-            reads = accesses[reader].reads
-            key = _missed_key(h, reads, accesses[line[-1]].writes)
-            name = "fractured-read" if len(line) == 2 else "causality"
-            yield Case(name, tuple(h.transactions[n] for n in line), key, h.value(key, reads[key]))
+            yield line, missed_key(line[-1])
 
 
-def _missed_writer(
-    h: TransactionHistory, reader: int, sources: Mapping[int, list[int]], accesses: Mapping[int, KeyAccess]
-) -> tuple[list[int], int]:
-    """From a reader back to a transaction of whose writes it missed one, best one that it read from itself; and the edges searched."""
-    reads = accesses[reader].reads
-    direct = set(sources.get(reader, ()))
-    way: dict[int, int] = dict.fromkeys(direct, reader)
-    todo = list(direct)
-    missed: int | None = None
-    searched = 0
+def _back(reader: int, sources: Mapping[int, list[int]], missed: Callable[[int], bool]) -> tuple[list[int], int]:
+    """From a reader back to a transaction that it missed, best one that it read from itself; and the edges searched."""
+    way = dict.fromkeys(sources.get(reader, ()), reader)
+    todo, searched = deque(way), 0
     while todo:
-        n = todo.pop(0) if len(todo) < 64 else todo.pop()
-        if n != reader and (missed is None or n in direct) and _missed_key(h, reads, accesses[n].writes) is not None:
-            missed = n
-            if n in direct:
-                break
+        n = todo.popleft()
+        if n != reader and missed(n):
+            line = [n]
+            while line[-1] != reader:
+                line.append(way[line[-1]])
+            return line[::-1], searched
         for m in sources.get(n, ()):
             searched += 1
             if m not in way:
                 way[m] = n
                 todo.append(m)
-    if missed is None:
-        return [], searched
-    line = [missed]
-    while line[-1] != reader:
-        line.append(way[line[-1]])
-    return line[::-1], searched
-
-
-def _missed_key(h: TransactionHistory, reads: Mapping[Hashable, int], writes: Mapping[Hashable, int]) -> Any:
-    return next((k for k, v in writes.items() if k in reads and h.older(reads[k], v)), None)
+    return [], searched
 
 
 def session_cases(h: TransactionHistory) -> Iterator[Case]:

@@ -142,8 +142,8 @@ def snapshot_isolated(history: Sequence[Transaction], order: Order) -> bool:
     return any(go([{}], [], committed) for committed in outcomes(history))
 
 
-def visible(history: Sequence[Transaction], *, far: bool) -> bool | None:
-    """Read atomic (``far``: causal) of a history of lists, by the axioms of Biswas and Enea, without session order.
+def visible(history: Sequence[Transaction], *, far: bool, before_it: Order = none) -> bool | None:
+    """Read atomic (``far``: causal) of a history of lists, by the axioms of Biswas and Enea; their session order is ``before_it``.
 
     Some total order of commits agrees with what was read and with the lists' orders, and if t2 wrote x and t3 read from t2 (``far``: at any
     distance) and read x from t1, then t2 is before t1. None when a read is of no committed, final version.
@@ -194,11 +194,12 @@ def visible(history: Sequence[Transaction], *, far: bool) -> bool | None:
             elif f == "r":
                 return None
             touched.add(str(k))
-    reach = set(wr)
+    so = {(str(a.id), str(b.id)) for a in committed for b in committed if a is not b and before_it(a, b)}
+    reach = wr | so
     if far:
         while more := {(a, d) for a, b in reach for c, d in reach if b == c} - reach:
             reach |= more
-    need = set(before | wr)
+    need = before | wr | so
     for t3, k, t1 in reads:
         for t2 in committed:
             if k in writes(t2) and t2 is not t1 and (str(t2.id), str(t3.id)) in reach and t2 is not t3:

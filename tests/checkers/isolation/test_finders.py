@@ -15,7 +15,7 @@ from checkers.isolation.cycles import cycle_cases, explain_cycle
 from checkers.isolation.explanation import SENTENCES, Case, explained
 from checkers.isolation.levels import CYCLES
 from checkers.isolation.observed import TransactionHistory
-from checkers.isolation.visibility import atomicity_cases, session_cases
+from checkers.isolation.visibility import atomicity_cases, session_cases, session_causality_cases
 from tests.support.examples import PAGE
 from tests.support.transactions import draw
 
@@ -68,6 +68,13 @@ LISTS: list[tuple[Finder, str, Sequence[str], list[str], Sequence[str]]] = [
         ["T3", "T2"],
         ("1 0-9 ax1", "0 0-1 rx21", "3 2-3 ax2"),
     ),
+    (
+        session_causality_cases,
+        "session-causality",
+        ("0 0-1 ax1", "0 2-3 ay1", "1 4-5 ry1 rx"),
+        ["T3", "T2", "T1"],
+        ("0 0-1 ax1", "1 2-3 ay1", "2 4-5 ry1 rx"),
+    ),
 ]
 REGISTERS: list[tuple[Finder, str, Sequence[str], list[str], Sequence[str]]] = [
     (register.internal_cases, "internal", ("wx1", "wx2 rx1"), ["T2"], ("wx1", "wx2 rx2")),
@@ -78,6 +85,13 @@ REGISTERS: list[tuple[Finder, str, Sequence[str], list[str], Sequence[str]]] = [
     (register.lost_update_cases, "lost-update", ("rx wx1", "rx wx2"), ["T1", "T2"], ("rx wx1", "rx1 wx2")),
     (atomicity_cases, "fractured-read", ("wx1 wy1", "rx1 ry"), ["T2", "T1"], ("wx1 wy1", "rx1 ry1")),
     (session_cases, "read-your-writes", ("0 0-1 wx1", "0 2-3 rx"), ["T2", "T1"], ("0 0-1 wx1", "0 2-3 rx1")),
+    (
+        session_causality_cases,
+        "session-causality",
+        ("0 0-1 wx1", "0 2-3 wx2", "0 4-5 wy1", "1 6-7 ry1 rx1"),
+        ["T4", "T3", "T2"],
+        ("0 0-1 wx1", "1 2-3 wx2", "1 4-5 wy1", "1 6-7 ry1 rx1"),
+    ),
 ]
 CASES = [("list-append", *row) for row in LISTS] + [("rw-register", *row) for row in REGISTERS]
 

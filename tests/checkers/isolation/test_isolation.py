@@ -148,6 +148,30 @@ def test_a_drawn_anomaly_of_registers_is_named(name: str) -> None:
     assert "".join(str(int(result.holds(level))) for level in COLUMNS) == holds
 
 
+# A client posts a picture and then a text about it, in two transactions; somebody else sees the text and not the picture.
+POSTED: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "one follows the text and misses the picture": (("0 0-1 wx1", "0 2-3 wy1", "1 4-5 ry1 rx"), {"session-causality"}),
+    "the same in two transactions": (("0 0-1 wx1", "0 2-3 wy1", "1 4-5 ry1", "1 6-7 rx"), {"session-causality"}),
+    "the text is by somebody who had seen the picture": (
+        ("0 0-1 wx1", "1 2-3 rx1", "1 4-5 wy1", "2 6-7 ry1 rx"),
+        {"session-causality"},
+    ),
+    "the picture is seen": (("0 0-1 wx1", "0 2-3 wy1", "1 4-5 ry1 rx1"), set()),
+    "two clients": (("0 0-1 wx1", "1 2-3 wy1", "2 4-5 ry1 rx"), set()),
+    "the client's first post failed": (("0 0-1! wx1", "0 2-3 wy1", "1 4-5 ry1 rx"), set()),
+    "own post missed": (("0 0-1 wx1", "0 2-3 rx"), {"read-your-writes"}),
+}
+
+
+@pytest.mark.parametrize("name", POSTED)
+def test_what_a_client_did_before_counts_for_causality_with_sessions_and_not_without(name: str) -> None:
+    lines, names = POSTED[name]
+    result = check_transactions(draw(*lines), workload="rw-register", level="strong-session-causal")
+    assert names == {n for n in result.names if not n.startswith("G")}
+    assert result.valid is (not names) and result.holds("strong-session-causal") is (not names)
+    assert result.holds("causal") and result.holds("serializable")
+
+
 def test_an_explanation_says_who_must_come_before_whom_and_ends_in_a_contradiction() -> None:
     result = check_transactions(draw("rx ay1", "ry ax1", "rx1 ry1"))
     assert [s.kind for s in result.findings[0].steps] == ["rw", "rw"]
@@ -221,8 +245,12 @@ def test_small_histories_of_lists_are_judged_as_by_exhaustive_search(block: int)
                 assert result.holds(level) == true, f"{level}: {result.names}\n{described(history)}"
             else:  # the order of what nobody read is not known
                 assert result.holds(level) or not true, f"{level}: {result.names}\n{described(history)}"
-        for level, far in (("read-atomic", False), ("causal", True)):
-            seen = visible(history, far=far) if all(t.status == "ok" for t in history) else None
+        for level, far, order in (
+            ("read-atomic", False, none),
+            ("causal", True, none),
+            ("strong-session-causal", True, session),
+        ):
+            seen = visible(history, far=far, before_it=order) if all(t.status == "ok" for t in history) else None
             if seen is not None and result.holds("read-committed"):
                 assert result.holds(level) == seen, f"{level}: {result.names}\n{described(history)}"
     assert violated > 100
