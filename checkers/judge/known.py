@@ -7,7 +7,7 @@ This is the one rule for *known*: page, terminal, and a night's verdict go by it
 * **catalog:** it is about a catalog of the same type and guard, or about Iceberg on any (it names no catalog and has no fault). What it
   says of a REST server by name is about that server; its faults on REST are about Iceberg's client, and so about every REST catalog;
 * **table format:** a table of the anomalies has that of one of its tables;
-* **release:** the run's Iceberg is in its range (``since``, ``fixed``);
+* **release:** the run's version of its software (Iceberg, Delta Lake, deltalake) is in its range (``since``, ``fixed``);
 * **engine:** an operation of each anomaly was executed by one of its engines, and its special operations, and those of other engines than
   Spark, were invoked on the table by the same engines. Operations by transaction are there if proxies saw an anomaly's commit come by that
   endpoint, whoever sent it;
@@ -20,7 +20,7 @@ did not have is said in words (:func:`unlike`), and so is what a scenario asks o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,8 @@ SERVER_TITLES: Mapping[str, str] = {
     "dynamodb": "moto's DynamoDB",
 }
 """Catalog → what runs as its server, where its name does not say it."""
+SOFTWARE_TITLES: Mapping[str, str] = {"iceberg": "Iceberg", "delta": "Delta Lake", "deltalake": "deltalake"}
+"""``software`` of a scenario → its name."""
 OBSERVERS = frozenset({"isolation", "linearizable", "reads"})
 """Checkers of what clients saw: of a defect that another checker found, it follows."""
 FOLLOWS: Mapping[str, frozenset[str]] = {"lost-metadata-change": frozenset({"lost-commit", "lost-swap", "lost-update"})}
@@ -93,13 +95,18 @@ FOLLOWS: Mapping[str, frozenset[str]] = {"lost-metadata-change": frozenset({"los
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a run ran: the workload, the catalog's name, the version of Iceberg (``unknown`` if the plan has none), and what type of catalog
-    a user's own is (None: the plan does not say)."""
+    """What a run ran: the workload, the catalog's name, the version of Iceberg (``unknown`` if the plan has none), what type of catalog a
+    user's own is (None: the plan does not say), and the versions of all other software that the plan has."""
 
     workload: str
     catalog: str
     iceberg: str
     own: CatalogType | None = None
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def version(self, software: str) -> str:
+        """The version of a scenario's software; ``unknown`` if the plan has none."""
+        return self.iceberg if software == ICEBERG else self.others.get(software, "unknown")
 
     @property
     def catalog_type(self) -> CatalogType | None:
@@ -172,7 +179,7 @@ def of_scenario(name: str) -> KnownDefect | None:
 
 def _defect(name: str, s: Mapping[str, Any]) -> KnownDefect:
     said = {key: str(s.get(key, "")) for key in ("remedy", "headline", "affected")}
-    of = {"iceberg": ""}.get(software := s.get("software", "iceberg"), f"{software} ")
+    of = "" if _software(s) == ICEBERG else f"{SOFTWARE_TITLES[_software(s)]} "
     fixed = f"fixed in {of}{s['fixed']}" if s.get("fixed") else ""
     return KnownDefect(name, s["link"], tuple(sorted(_names_of(s))), **said, state=s.get("state") or fixed)
 
@@ -207,8 +214,8 @@ def _unmet(s: Mapping[str, Any], ran: RunFacts, happened: _Happened) -> Iterator
     """What a scenario asks of a run, besides its anomalies, and this one does not have, in words."""
     if not _of_catalog(s, ran):
         yield f"it is about {_catalogs(s)}, and this catalog is {ran.catalog or 'unknown'}"
-    if not _in_range(s, ran.iceberg):
-        yield f"it is about other releases of Iceberg than {ran.iceberg}"
+    if not _in_range(s, version := ran.version(_software(s))):
+        yield f"it is about other releases of {SOFTWARE_TITLES[_software(s)]} than {version}"
     yield from happened.lacks(s)
 
 
@@ -421,9 +428,14 @@ def _faults(whole: history.History, operations: Sequence[history.Operation]) -> 
             yield from kinds.get(window.name, ())
 
 
-def _in_range(s: Mapping[str, Any], iceberg: str) -> bool:
-    """Whether a version has the defect; an unknown version may have it."""
+def _software(s: Mapping[str, Any]) -> str:
+    """Whose versions a scenario's ``since`` and ``fixed`` are."""
+    return str(s.get("software", ICEBERG))
+
+
+def _in_range(s: Mapping[str, Any], version: str) -> bool:
+    """Whether a version of a scenario's software has the defect; an unknown version may have it."""
     since, fixed = s.get("since"), s.get("fixed")
-    if not iceberg[:1].isdigit() or s.get("software", "iceberg") != "iceberg":
+    if not version[:1].isdigit():
         return True
-    return (since is None or newer(iceberg, str(since))) and not (fixed is not None and surely_has(iceberg, str(fixed)))
+    return (since is None or newer(version, str(since))) and not (fixed is not None and surely_has(version, str(fixed)))

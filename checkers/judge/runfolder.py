@@ -182,7 +182,8 @@ def ran_of(plan: Plan) -> RunFacts:
     """What a run ran, by its plan."""
     c = plan.catalog
     own = CatalogType(c.type, c.guard or "") if c is not None and c.type is not None else None
-    return RunFacts(plan.workload, c.name if c is not None else "", plan.versions.get("iceberg", "unknown"), own)
+    name = c.name if c is not None else ""
+    return RunFacts(plan.workload, name, plan.versions.get("iceberg", "unknown"), own, plan.versions)
 
 
 def write_results(results: Results, path: Path) -> None:

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event
 from checkers.evidence.replace import replace
+from checkers.evidence.runfolder import Plan
 from checkers.evidence.tablelog import Commit
 from checkers.judge import known
 from checkers.judge.causes import events
 from checkers.judge.check import ANOMALIES, check
 from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, asks, known_defects, of_scenario, unlike
 from checkers.judge.repair import repair_words
+from checkers.judge.runfolder import ran_of
 from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, who
 from checkers.judge.telling import tell
 from checkers.names import Harm, meaning
@@ -863,9 +865,35 @@ def test_a_read_that_two_checkers_call_by_two_names_is_one_story() -> None:
     assert groups(old, again) == [["G-single-realtime", "stale-read"]]
 
 
-def test_a_defect_of_other_software_is_not_compared_with_icebergs_release() -> None:
-    """``delta-rs-compactions`` is in deltalake since 1.6.6, which says nothing of Iceberg 1.5.0."""
-    s = {"software": "deltalake", "since": "1.6.6", "fixed": "1.6.7"}
-    assert known._in_range(s, "1.5.0") and known._in_range(s, "1.12.0")
-    assert not known._in_range(s | {"software": "iceberg"}, "1.5.0")
-    assert known._defect("d", {"link": "https://example.org", "anomalies": [], **s}).state == "fixed in deltalake 1.6.7"
+@pytest.mark.parametrize(
+    ("deltalake", "delta", "why"),
+    [
+        ("1.6.6", "4.4.0", ""),
+        ("1.6.5", "4.4.0", "it is about other releases of deltalake than 1.6.5"),
+        (None, "4.4.0", ""),  # the plan does not say which one it was
+        ("1.6.5", None, "it is about other releases of deltalake than 1.6.5"),
+    ],
+)
+def test_a_defect_of_other_software_is_compared_with_the_release_of_that_software_in_the_plan(
+    deltalake: str | None, delta: str | None, why: str
+) -> None:
+    """``delta-rs-compactions`` is in deltalake since 1.6.6, which says nothing of Iceberg or of Delta Lake."""
+    e = recorded.load("delta/quick-135")
+    op = next(o for o in e.history.operations() if o.f == "optimize")
+    events = tuple(replace(x, extra={**x.extra, "engine": "delta-rs"}) for x in e.history.events)
+    e = replace(e, history=replace(e.history, events=events))
+    names = (("replay", "compaction-changed-rows"), ("protocol", "removed-twice"), ("linearizable", "nonlinearizable"))
+    found = [Anomaly(name, checker, op.table, "seen", ops=(op.op,)) for checker, name in names]
+    versions = {"iceberg": "1.5.0", "deltalake": deltalake, "delta": delta}
+    ran = ran_of(Plan(workload="mine", versions={k: v for k, v in versions.items() if v is not None}))
+    assert [k.scenario for k in known_defects(ran, found, e)] == ([] if why else ["delta-rs-compactions"])
+    assert why in unlike(ran, found, e)
+
+
+@pytest.mark.parametrize(
+    ("software", "fixed"),
+    [("iceberg", "fixed in 1.6.7"), ("delta", "fixed in Delta Lake 1.6.7"), ("deltalake", "fixed in deltalake 1.6.7")],
+)
+def test_the_release_that_fixed_a_defect_says_whose_it_is_if_it_is_not_icebergs(software: str, fixed: str) -> None:
+    s = {"software": software, "fixed": "1.6.7"}
+    assert known._defect("d", {"link": "https://example.org", "anomalies": [], **s}).state == fixed
