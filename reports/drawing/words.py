@@ -216,8 +216,9 @@ def plural(count: int, singular: str, plural_form: str | None = None) -> str:
     return f"{grouped(count)} {singular if count == 1 else plural_form or singular + 's'}"
 
 
+OPERATION_NAMES = "w2-39 is operation 39 of writer 2; both count from 0."
 OWN_TABLES = (
-    "A run breaks tables of its own. “Do now” is what one does where such a table is in use. In a statement such as CALL c.system.…, c is the "
+    "A run breaks tables of its own. “Do now” is what one does where such a table is in use. In a statement, c (as in CALL c.system) is the "
     "name of the catalog in Spark: write yours, and the name of your table."
 )
 

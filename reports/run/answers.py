@@ -284,6 +284,8 @@ def _provoked(run: Stored, a: RunAnswer) -> str:
         return f"{_capital(struck[0])}{more}.{does}"
     if a.stories[0].harm is Harm.METADATA:
         return ""
+    if known := [v for name in dict.fromkeys(run.scenario_faults) if (v := faulted.verb(name)) is not None]:
+        return f"The scenario's fault, {'; '.join(f'{v.name}: {v.summary}' for v in known)}."
     if held := sum(r.held for r in requests):
         return f"icequake held {words.plural(held, 'request')}, so that the operations overlapped; in production that happens by chance."
     return "No fault: icequake only ran ordinary operations." if requests and not bands.faults(run.events) else ""

@@ -142,7 +142,7 @@ def _facts(run: Stored) -> list[tuple[str, str]]:
 
 def _faults(run: Stored) -> tuple[str, str]:
     """How many faults were injected, and which, the most frequent first."""
-    found = Counter(w.name for w in windows(run.events))
+    found = Counter([*(w.name for w in windows(run.events)), *run.scenario_faults])
     if not found:
         held = sum(r.held for requests in run.change_requests.values() for r in requests)
         return "none", f"{words.plural(held, 'request')} held, so that operations overlap" if held else ""

@@ -117,6 +117,13 @@ class Stored:
         return mapping((self.plan.model_extra or {}).get("scenario"))
 
     @property
+    def scenario_faults(self) -> list[str]:
+        """The verbs of the faults that the scenario's operations have, which no nemesis injects, in their order."""
+        operations = self.scenario.get("operations")
+        faults = [mapping(mapping(o).get("fault")) for o in operations] if isinstance(operations, list) else []
+        return [str(fault["verb"]) for fault in faults if "verb" in fault]
+
+    @property
     def resolutions(self) -> dict[str, str]:
         """The resolution of operations of unknown outcome: op id → ``applied``, ….
 

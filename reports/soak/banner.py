@@ -9,6 +9,7 @@ from reports.drawing import words
 from reports.drawing.page import (
     Banner,
     Block,
+    Fold,
     Pairs,
     Table,
     TableColumn,
@@ -19,17 +20,15 @@ from reports.drawing.page import (
     link,
     tag,
 )
-from reports.drawing.words import OWN_TABLES
+from reports.drawing.words import OPERATION_NAMES, OWN_TABLES
 from reports.run.statements import asked_as
 from reports.soak import kinds as lostkinds
 from reports.soak import places
 from reports.soak.kinds import FailureKind, with_code
 from reports.soak.words import CLASSES, counted
 
-TOLD_KINDS = 6
-"""Kinds of failure of which the answer says what to do."""
-LISTED_KINDS = 10
-"""Kinds of failure that the answer lists."""
+TOLD_KINDS = 10
+"""Kinds of failure that the answer lists, and of which it says what to do."""
 
 
 def banner(night: Night) -> Banner:
@@ -86,16 +85,16 @@ def answer(night: Night, found: Sequence[FailureKind], program: str) -> list[Blo
         TableColumn("table", mark="wrap"),
         TableColumn("runs", right=True),
     ]
-    rows = [_kind(night, k, n) for n, k in enumerate(found[:LISTED_KINDS], 1)]
-    unlisted = len(found) - LISTED_KINDS
+    rows = [_kind(night, k, n) for n, k in enumerate(found[:TOLD_KINDS], 1)]
+    unlisted = len(found) - TOLD_KINDS
     more = [Text([f"and {words.plural(unlisted, 'more kind')}, below"], "note")] if unlisted > 0 else []
     order = Text([tag("b", "Do now, in this order")], "answer")
     return [
         Table(columns, rows),
         *more,
         order,
-        Pairs(_to_do(night, found, program), "about"),
-        Text([OWN_TABLES], "note"),
+        *_to_do(night, found, program),
+        Text([OPERATION_NAMES, OWN_TABLES], "note"),
     ]
 
 
@@ -107,37 +106,41 @@ def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
     return TableRow([joined((f"{n}. ", badge(CLASSES[k.showed], k.showed))), *facts, words.grouped(len(k.runs))])
 
 
-def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[tuple[str, str]]:
-    """What to do today, and that it does not happen again: the steps of the first kind, of the gravest, and of what is mended with it; of
-    other kinds their statements, and the way to their steps."""
+def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[Block]:
+    """What to do today, and that it does not happen again: of the first kind, of the gravest, and of what is mended with it whole; of the
+    others folded, in the same order."""
     gravest = min(found, key=lambda k: k.gravity)
     whole = [found[0], gravest, *_mended_with(found, gravest)]
-    pairs: list[tuple[str, str]] = []
-    recipes = lostkinds.recipes(found)
+    out: list[Block] = []
     told = [n for n, k in enumerate(found) if n < TOLD_KINDS or k in whole]
     for n in told:
-        k, first, steps, card = found[n], found[n].first, recipes[n], f"#{lostkinds.anchor(n + 1)}"
-        did = joined((tag("b", f"{lostkinds.losses(k.harmed)}: "), first.did or first.who))
-        pairs += [(tag("b", f"{n + 1}."), did), (asked_as(first.name), lostkinds.stated(k))]
-        now = lostkinds.do_now(night, steps, 1, card)
-        if not steps:
-            first_of = found.index(_mended_with(found, k)[0]) + 1
-            now = lostkinds.SAME_TABLE.replace("above", f"number {first_of}")
-        if k not in whole:
-            now = link("the steps on its card", card) if any(these for *_, these in steps) else now
-            pairs += [("do now", now), ("avoid it", with_code(first.remedy or lostkinds.NO_REMEDY))]
-            continue
-        commands = lostkinds.commands(night, k, program)[:1] if k.showed == "new" else []
-        then = [joined((" Then type ", tag("code", command), f": it {does}.")) for does, command in commands]
-        pairs += [
-            ("provoked by", lostkinds.provoked(k)),
-            ("do now", joined((now, *then))),
-            ("avoid it", with_code(first.remedy or lostkinds.NO_REMEDY)),
-            ("known", lostkinds.known_words(k)),
-        ]
-    remaining = sum(map(bool, recipes)) - sum(bool(recipes[n]) for n in told)
-    more = f"what to do about {words.plural(remaining, 'more kind')} is on the cards below" if remaining > 0 else ""
-    return [(name, text) for name, text in (*pairs, ("others", more)) if text]
+        k, rows = found[n], _steps(night, found, n, program)
+        title = joined((f"{n + 1}. {lostkinds.losses(k.harmed)}: ", k.first.did or k.first.who))
+        if k in whole:
+            out += [Text([tag("b", title)], "answer"), Pairs(rows, "about")]
+        else:
+            out.append(Fold(title, [Pairs(rows, "about")]))
+    remaining = len(found) - len(told)
+    more = f"What to do about {words.plural(remaining, 'more kind')} is on the cards below." if remaining > 0 else ""
+    return [*out, *([Text([more], "note")] if more else [])]
+
+
+def _steps(night: Night, found: Sequence[FailureKind], n: int, program: str) -> list[tuple[str, str]]:
+    """What to know and to do of the n-th kind, from 0."""
+    k, steps, card = found[n], lostkinds.recipes(found)[n], f"#{lostkinds.anchor(n + 1)}"
+    now = lostkinds.do_now(night, steps, 1, card)
+    if not steps:
+        now = lostkinds.SAME_TABLE.replace("above", f"number {found.index(_mended_with(found, k)[0]) + 1}")
+    commands = lostkinds.commands(night, k, program)[:1] if k.showed == "new" else []
+    then = [joined((" Then type ", tag("code", command), f": it {does}.")) for does, command in commands]
+    rows = [
+        (asked_as(k.first.name), lostkinds.stated(k)),
+        ("provoked by", lostkinds.provoked(k)),
+        ("do now", joined((now, *then))),
+        ("avoid it", with_code(k.first.remedy or lostkinds.NO_REMEDY)),
+        ("known", lostkinds.known_words(k)),
+    ]
+    return [(name, text) for name, text in rows if text]
 
 
 def _mended_with(found: Sequence[FailureKind], k: FailureKind) -> list[FailureKind]:

@@ -82,7 +82,12 @@ def _cells(night: Night) -> list[Block]:
     """A row for each combination; a terminal has those that ran, each by its whole name."""
     dimensions = places.varied(night)
     columns = [
-        TableColumn(places.named(d), sort=True, terminal="cell" if n == 0 else None, mark="nowrap" if n < 3 else "")
+        TableColumn(
+            places.named(d),
+            sort=True,
+            terminal=places.pattern(night) if n == 0 else None,
+            mark="nowrap" if n < 3 else "",
+        )
         for n, d in enumerate(dimensions)
     ]
     columns += [
@@ -102,7 +107,13 @@ def _cells(night: Night) -> list[Block]:
     all_ = f"All of them: {', '.join(alike)}. " if alike else ""
     rows = [_cell(night, cell, dimensions) for cell in night.cells]
     return [
-        Text([f"{all_}{places.WHAT}", *places.disturbs(night.cells)], "note"),
+        Text(
+            [
+                f"{all_}{places.WHAT}, and commands and files write it as {places.pattern(night)}.",
+                *places.disturbs(night.cells),
+            ],
+            "note",
+        ),
         filled(Table(columns, rows)),
         Text([note], "note"),
     ]

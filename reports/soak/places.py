@@ -30,7 +30,7 @@ MEANS = {
 """How Spark ran, in words."""
 WHAT = (
     "A combination is a workload (what the writers do) on a catalog, with a package of faults (what disturbs them); the suite file "
-    "calls it a cell."
+    "calls it a cell"
 )
 
 
@@ -63,6 +63,12 @@ def alike(night: Night) -> list[str]:
     dimensions, first = varied(night), next(iter(night.cells), None)
     every = [] if first is None else [(d, v) for d in DIMENSIONS if d not in dimensions and (v := getattr(first, d))]
     return [MEANS.get(pair, _phrase(*pair)) for pair in every]
+
+
+def pattern(night: Night) -> str:
+    """What the parts of the name of each combination are: ``workload/catalog/faults/Iceberg/session/cluster``."""
+    given = (d for d in DIMENSIONS if any(getattr(c, d) for c in night.cells))
+    return "/".join("Iceberg" if d == "iceberg" else d for d in given)
 
 
 def disturbs(cells: Iterable[Cell]) -> list[str]:

@@ -1300,6 +1300,20 @@ def test_the_first_screen_says_whether_a_fault_provoked_it(run: Path) -> None:
     assert "provoked by" not in first_screen(run, story, change_requests={}), "nobody knows"
 
 
+def test_a_scenario_that_drops_a_reply_is_not_said_to_be_without_faults(run: Path) -> None:
+    """Its operations have the fault, and no nemesis is there whose events would say so."""
+    loaded = stored.load(run)
+    told = {"operations": [{"name": "a", "fault": {"verb": "drop-reply"}}, {"name": "b"}]}
+    plan = loaded.plan.model_copy(update={"scenario": told})
+    calm = tuple(e for e in loaded.events if e.process != NEMESIS)
+    request = ChangeRequest(1_000_000, 2.0, 1, "catalog", "commit", "orders", "w1-0", "1", "2", "200", (), held=True)
+    story = replace(lost(0, "orders"), ops=("w1-0",))
+    top = first_screen(run, story, change_requests={"w1-0": [request]}, events=calm, plan=plan)
+    assert "The scenario&#39;s fault, drop-reply: the service carries out the request; the connection is reset" in top
+    shown = page.render(replace(loaded, events=calm, plan=plan))
+    assert ">drop-reply</span>" in shown.partition("Faults injected")[2][:400], "and not none"
+
+
 def test_what_is_told_in_a_line_has_its_statements_below(run: Path) -> None:
     said = RepairStep("Run {ops} again.", Repair.RUN_AGAIN, ("w1-0",))
     told = (*(again(n, "orders") for n in range(3)), replace(lost(3, "orders"), repairs=(said,)))

@@ -241,6 +241,12 @@ def test_what_is_new_is_said_beside_what_is_known(tmp_path: Path) -> None:
     )
 
 
+def steps_of(made: Page) -> list[tuple[str, str]]:
+    """What the answer says of each kind, folded or not."""
+    every = (b for told in made.told for b in (told.blocks if isinstance(told, Fold) else [told]))
+    return [row for b in every if isinstance(b, Pairs) for row in b.rows]
+
+
 def test_the_answer_lists_each_kind_with_its_card_the_new_ones_first(tmp_path: Path) -> None:
     told = page.of(a_night(tmp_path, SEEN_AGAIN, TOLD), AGAIN).told
     table = next(b for b in told if isinstance(b, Table))
@@ -256,7 +262,9 @@ def test_what_to_do_now_is_apart_from_what_avoids_it_and_names_the_one_who_did_i
     kept(tmp_path, TOLD)
     told = page.of(a_night(tmp_path, TOLD), AGAIN, program="/opt/icequake").told
     said = dict(next(b for b in told if isinstance(b, Pairs)).rows)
-    assert said["<b>1.</b>"] == "<b>2 acknowledged commits lost: </b>Spark sent its commit again."
+    assert "<b>1. 2 acknowledged commits lost: Spark sent its commit again.</b>" in html(
+        page.of(a_night(tmp_path, TOLD), AGAIN)
+    )
     assert said["do now"].startswith("Run w0-1 again: its statement is on the run&#39;s card.")
     assert 'href="runs/1/report.html#anomaly-2"' in said["do now"] and "shrink" in said["do now"]
     assert said["avoid it"] == "Use a catalog that looks first."
@@ -265,7 +273,7 @@ def test_what_to_do_now_is_apart_from_what_avoids_it_and_names_the_one_who_did_i
 def test_the_answer_of_a_night_has_statements_and_what_has_become_of_a_known_defect(tmp_path: Path) -> None:
     some = (("w0-1", "INSERT INTO orders VALUES (7)"), ("w0-2", ""))
     twice = [replace(x, happened=(replace(LOST, statements=some, concerned=4),)) for x in (TOLD, replace(TOLD, seed=8))]
-    pairs = next(b for b in page.of(a_night(tmp_path, *twice, SEEN_AGAIN), AGAIN).told if isinstance(b, Pairs)).rows
+    pairs = steps_of(page.of(a_night(tmp_path, *twice, SEEN_AGAIN), AGAIN))
     said = [text for name, text in pairs if name == "lost"]
     whole = "INSERT INTO orders VALUES (7)"
     more = "(in the run of seed 7)</li><li>and 7 more, on the run&#39;s cards</li></ul>"
@@ -290,8 +298,8 @@ def test_the_answer_tells_one_run_of_a_kind_and_leads_to_the_others(tmp_path: Pa
 
 
 def test_what_to_do_is_said_of_the_first_kinds_and_of_the_gravest(tmp_path: Path) -> None:
-    told = page.of(a_night(tmp_path, SEEN_AGAIN, replace(TOLD, happened=(LOST, replace(STALE, link=None)))), AGAIN).told
-    pairs = next(b for b in told if isinstance(b, Pairs)).rows
+    made = page.of(a_night(tmp_path, SEEN_AGAIN, replace(TOLD, happened=(LOST, replace(STALE, link=None)))), AGAIN)
+    pairs = steps_of(made)
     assert [said for name, said in pairs if name == "avoid it"] == [
         "Use a catalog that looks first.",
         "No remedy is known; keep the run, and make it small by the command on its card.",
@@ -299,15 +307,22 @@ def test_what_to_do_is_said_of_the_first_kinds_and_of_the_gravest(tmp_path: Path
     ]
 
 
-def test_the_answer_has_the_steps_of_the_first_kind_and_of_the_gravest_and_leads_to_those_of_others(
-    tmp_path: Path,
-) -> None:
+def test_the_answer_has_the_steps_of_each_kind_those_of_the_first_and_of_the_gravest_open(tmp_path: Path) -> None:
     mild = replace(STALE, link=None, now=LOST.now, tables=("people",))
-    told = page.of(a_night(tmp_path, SEEN_AGAIN, replace(TOLD, happened=(LOST, mild))), AGAIN).told
-    pairs = next(b for b in told if isinstance(b, Pairs)).rows
-    now = [said for name, said in pairs if name == "do now"]
-    assert [x.startswith("Run w0-1 again: ") for x in now] == [True, False]
-    assert now[1] == '<a href="#kind-2">the steps on its card</a>'
+    made = page.of(a_night(tmp_path, SEEN_AGAIN, replace(TOLD, happened=(LOST, mild))), AGAIN)
+    now = [said for name, said in steps_of(made) if name == "do now"]
+    assert [x.startswith("Run w0-1 again: ") for x in now] == [True, True]
+    (fold,) = (b for b in made.told if isinstance(b, Fold))
+    assert str(fold.name).startswith("2. ") and not fold.open
+
+
+def test_the_names_of_operations_and_of_combinations_are_explained(tmp_path: Path) -> None:
+    made = page.of(a_night(tmp_path, TOLD), AGAIN)
+    shown = html(made)
+    assert "w2-39 is operation 39 of writer 2" in shown
+    assert "commands and files write it as workload/catalog/faults/Iceberg/writers." in shown
+    (table,) = (x for x in terminal(made) if not isinstance(x, str))
+    assert str(table.columns[0].header) == "workload/catalog/faults/Iceberg/writers"
 
 
 def test_the_answer_has_all_steps_for_one_may_say_what_is_lost_by_the_first(tmp_path: Path) -> None:
@@ -321,7 +336,7 @@ def test_kinds_on_one_table_of_one_run_are_to_be_mended_at_once(tmp_path: Path) 
     back = RepairStep("Go back.", Repair.SET_BACK)
     second = replace(LOST, name="undelete", remedy="Set it.", now=(back,))
     made = page.of(a_night(tmp_path, replace(TOLD, happened=(LOST, second))), AGAIN)
-    now = [said for name, said in next(b for b in made.told if isinstance(b, Pairs)).rows if name == "do now"]
+    now = [said for name, said in steps_of(made) if name == "do now"]
     assert (
         len(now) == 2 and now[1] == "It is the same table of the same run as number 1, and mended by the steps there."
     )
