@@ -134,10 +134,7 @@ _COMMITS = (
     TableColumn("table", mark="name", most=60),
     TableColumn("snapshots", right=True),
     TableColumn("by operation"),
-    *(
-        TableColumn(name, right=True)
-        for name in ("not on main", "sequence", "data files + / −", "delete files + / −", "rows + / −", "live rows")
-    ),
+    *(TableColumn(name, right=True) for name in ("sequence", "data files + / −", "delete files + / −", "rows + / −")),
     TableColumn("live rows, commit by commit"),
 )
 
@@ -178,14 +175,14 @@ def _table(t: TableFigures) -> TableRow:
     return TableRow(
         [
             TableCell(words.shorten(t.name, 60), below=(", ".join(log),) if log else ()),
-            words.grouped(t.commits),
+            TableCell(
+                words.grouped(t.commits), below=(f"{words.grouped(t.off_main)} not on main",) if t.off_main else ()
+            ),
             joined(kinds, ", "),
-            counted(t.off_main),
             f"{words.grouped(t.first_sequence)}–{words.grouped(t.last_sequence)}",
             both(t.data_added, t.data_removed),
             both(t.deletes_added, t.deletes_removed),
             both(t.rows_added, t.rows_removed),
-            words.grouped(t.live_rows),
-            plots.sparkline(t.live_by_commit),
+            joined((words.grouped(t.live_rows), plots.sparkline(t.live_by_commit)), " "),
         ]
     )

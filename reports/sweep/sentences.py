@@ -15,6 +15,7 @@ from checkers.evidence.replace import replace
 from reports.compare import words as comparewords
 from reports.drawing import words
 from reports.drawing.figures import shown, spread
+from workloads.file.pasteable import typed
 
 THROUGHPUT = "commits_per_s"
 COMPARED = (
@@ -88,9 +89,26 @@ def choice(c: Comparison) -> list[str]:
     out = []
     for group, found in groups.items():
         where = curves.label(group, list(groups))
-        said, _ = _choice(c, found)
+        said, best = _choice(c, found)
+        said += _in_icebergs_words(best, found) + _few(c, found)
         out.append(f"{where}: {said}" if where else f"{said[:1].upper()}{said[1:]}")
     return out
+
+
+def _in_icebergs_words(x: Contender | None, points: Sequence[Contender]) -> str:
+    """What one types for the values of a chosen point in which others differ: a sweep's parameters are names of icequake's."""
+    if x is None:
+        return ""
+    differ = [(k, v) for k, v in x.varied if k not in LOAD and any(curves.value(y, k) != v for y in points)]
+    found = typed(differ)
+    return f" In Iceberg's words: {'; '.join(found)}." if found else ""
+
+
+def _few(c: Comparison, points: Sequence[Contender]) -> str:
+    """Where a choice, or that there is none, stands on few commits."""
+    few = [x for x in points if "few commits" in curves.silent(curves.committing(c, x))]
+    which = "every point" if len(few) == len(points) else _listed([_setting(x, points) for x in few])
+    return f" Mind: {which}: {_SILENCES['few commits']}." if few else ""
 
 
 def chosen(c: Comparison) -> set[Contender]:
@@ -117,7 +135,7 @@ def _choice(c: Comparison, found: Sequence[Contender]) -> tuple[str, Contender |
         return f"no choice: {only}.{_outs(out)}", None
     if min(len(c.measured(x)) for x in valid) < FEWEST_RUNS:
         return (
-            f"no choice: with fewer than {FEWEST_RUNS} runs of a point nothing can be told from noise.{_outs(out)}",
+            f"no choice: noise. With fewer than {FEWEST_RUNS} runs of a point nothing can be told from it.{_outs(out)}",
             None,
         )
     kept = [x for x in valid if not any(_better(c, FAILED, y, x) for y in valid)]
@@ -298,13 +316,19 @@ def retries(c: Comparison, x: Contender) -> str:
 
 def _ranked(c: Comparison) -> Iterable[str]:
     """A sweep of names: the points by throughput and by retries, then how each differs from the first by more than noise."""
+    ranks = min((n for x in c.contenders if (n := len(c.measured(x)))), default=0) >= FEWEST_RUNS
+    order = (
+        "the best first"
+        if ranks
+        else f"in no order of worth, which fewer than {FEWEST_RUNS} runs of a point do not tell"
+    )
     for key in (THROUGHPUT, "retried", "retries_mean"):
         f = BY_KEY[key]
-        ranked = c.best(f)
+        ranked = c.best(f) if ranks else [x for x in c.contenders if (key, x) in c.spreads]
         if len(ranked) > 1:
             shown = [f"{point(c, x)} {spread(f, c.spreads[key, x])}" for x in ranked[:MOST_POINTS_NAMED]]
             rest = f"; and {len(ranked) - MOST_POINTS_NAMED} more" if len(ranked) > MOST_POINTS_NAMED else ""
-            yield f"{f.name[:1].upper()}{f.name[1:]}, the best first: {'; '.join(shown)}{rest}."
+            yield f"{f.name[:1].upper()}{f.name[1:]}, {order}: {'; '.join(shown)}{rest}."
     if ceilings := _ceilings(c):
         yield ceilings
     if len(c.contenders) <= 2 * MOST_POINTS_NAMED:
@@ -379,7 +403,7 @@ def _phases(m: CommitsMeasured, sort: str) -> str:
 def _fair(c: Comparison) -> Iterable[str]:
     found = [(x, c.spreads["fairness", x]) for x in c.contenders if ("fairness", x) in c.spreads]
     several = [(x, s) for x, s in found if any(len(m.writers) > 1 for m in curves.committing(c, x))]
-    if several:
+    if several and min(len(c.measured(x)) for x, _ in several) >= FEWEST_RUNS:
         x, s = min(several, key=lambda p: p[1].median)
         fewest = median(m.fewest or 0.0 for m in curves.committing(c, x))
         yield (

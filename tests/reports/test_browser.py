@@ -14,8 +14,10 @@ from checkers.nights import trend
 from checkers.verdict import MinimalHistory, Verdict
 from compose.install.browser import BROWSER_REMEDY
 from reports.coverage import page as coverage_page
+from reports.drawing.page import Banner, Page, Section, Table
 from reports.drawing.render import html
-from reports.run import page
+from reports.run import over_time, page
+from reports.run.bands import TableFigures
 from reports.serve import pages as serve_pages
 from reports.serve.index import RunFilter
 from reports.soak import page as night_page
@@ -93,6 +95,9 @@ def pages(written: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     return {"run": written, **{name: folder / f"{name}.html" for name in found}}
 
 
+CUT = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+
+
 @pytest.mark.parametrize("width", [1000, 1600])
 def test_no_table_of_a_night_is_cut(browser: Browser, tmp_path: Path, width: int) -> None:
     """Neither by names of many dimensions nor by the commands below its rows."""
@@ -103,11 +108,25 @@ def test_no_table_of_a_night_is_cut(browser: Browser, tmp_path: Path, width: int
     names = {"false-failure": 2, "missing-file": 5, "lost-commit": 1, "lost-update": 1}
     before = trend.EarlierNight("before", "2026-11-21T18:00:00", tuple(replace(x, anomalies=names) for x in runs))
     (tmp_path / "soak.html").write_text(html(night_page.of(night, test_soak.AGAIN, [before] * 3)))
-    cut = (
-        "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
-    )
     with browser.page(tmp_path / "soak.html", width=width) as shown:
-        assert shown.evaluate(cut) == []
+        assert shown.evaluate(CUT) == []
+
+
+def test_the_table_of_commits_is_whole_on_a_laptop(browser: Browser, tmp_path: Path) -> None:
+    made = {"append": 8123, "overwrite": 3456, "delete": 1234, "replace": 345}
+    counts = {"data_added": 23456, "data_removed": 12345, "deletes_added": 3456, "deletes_removed": 2345}
+    rows = {"rows_added": 123456, "rows_removed": 12345, "live_rows": 111111, "live_by_commit": tuple(range(400))}
+    ends = {"first_sequence": 1, "last_sequence": 13158, "complete": False, "captured_s": 3600.0, "problems": 3}
+    figures = TableFigures("merge_on_read_v3", 13158, 17, made, metadata=13159, **counts, **rows, **ends)  # type: ignore[arg-type]
+    row = over_time._table(figures)
+    said = Page(
+        "run", "run", Banner("valid", "Valid", ""), [Section("Commits", "c", [Table(over_time._COMMITS, [row])])], {}
+    )
+    (tmp_path / "run.html").write_text(html(said))
+    for width in (1000, 1280):
+        with browser.page(tmp_path / "run.html", width=width) as shown:
+            assert shown.evaluate(CUT) == []
+            assert "17 not on main" in shown.evaluate("document.body.innerText")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -317,12 +317,18 @@ def test_a_sweep_of_names_is_ranked_and_held_against_its_first_point(race: Compa
     assert len(re.findall(r"backoff=(?:none|exponential\+jitter) \d+\.\d %", limits)) == 2
 
 
+def enough(measures: Measures, commits: int = 100) -> Measures:
+    """The measures of a run that made so many commits."""
+    assert measures.attempts is not None
+    return replace(measures, attempts=replace(measures.attempts, retries={0: commits}))
+
+
 def of_points(**points: tuple[float, ...]) -> Comparison:
     """A sweep of a policy: the throughput of each run of a point."""
     runs = []
     for backoff, values in points.items():
         for seed, value in enumerate(values):
-            measured = simulated(1, 2, 4).run.measures()
+            measured = enough(simulated(1, 2, 4).run.measures())
             figures = {**measured.figures, "commits_per_s": value, "aborted": 0.1, "write_p95_ms": 100.0}
             runs.append(point(seed, replace(measured, figures=figures), ("writers", "2"), ("backoff", backoff)))
     return swept(*runs)
@@ -334,7 +340,8 @@ def of_points(**points: tuple[float, ...]) -> Comparison:
         (
             {"linear": (9.0, 9.5, 9.2), "none": (5.0, 5.5, 5.2)},
             "Choose backoff=linear: best in commits a second, by more than noise, and worse in nothing that decides. "
-            "Out: backoff=none (worse than backoff=linear in commits a second).",
+            "Out: backoff=none (worse than backoff=linear in commits a second). In Iceberg's words: no property of a table: "
+            "a program that commits by Iceberg's API waits so itself (linear).",
         ),
         (
             {"linear": (9.0, 5.1, 9.2), "none": (5.0, 5.5, 5.2)},
@@ -351,7 +358,7 @@ def of_points(**points: tuple[float, ...]) -> Comparison:
         ),
         (
             {"linear": (9.0, 9.5), "none": (5.0, 5.5)},
-            "No choice: with fewer than 3 runs of a point nothing can be told from noise.",
+            "No choice: noise. With fewer than 3 runs of a point nothing can be told from it.",
         ),
         ({"linear": (9.0, 9.5, 9.2)}, "No choice: only the load was varied, and no setting."),
     ],
@@ -406,7 +413,7 @@ def of_retries(**points: tuple[float, float, float]) -> Comparison:
     runs = []
     for retries, (failed, commits, p95) in points.items():
         for seed, share in enumerate((1.0, 1.01, 1.02)):
-            measured = simulated(1, 2, 4).run.measures()
+            measured = enough(simulated(1, 2, 4).run.measures())
             found = {"commits_per_s": commits * share, "aborted": failed * share, "write_p95_ms": p95 * share}
             varied = (("writers", "16"), ("num-retries", retries.removeprefix("r")))
             runs.append(point(seed, replace(measured, figures={**measured.figures, **found}), *varied))
@@ -450,6 +457,43 @@ def test_a_point_with_an_anomaly_is_out_whatever_else_it_does() -> None:
     ]
     (said,) = sentences.choice(replace(c, runs=tuple(runs)))
     assert said.startswith("Choose backoff=linear: ") and "Out: backoff=wild (3 undelete); backoff=none (" in said
+
+
+def test_the_chosen_point_is_said_in_icebergs_words_and_on_how_few_commits_it_stands() -> None:
+    c = of_points(linear=(9.0, 9.5, 9.2), none=(5.0, 5.5, 5.2))
+    varied = {"linear": "own-partition", "none": "one-partition"}
+    runs = []
+    for r in c.runs:
+        assert r.measures is not None
+        layout = varied[dict(r.contender.varied)["backoff"]]
+        kept = enough(r.measures, 19) if layout == "own-partition" else r.measures
+        at = (("writers", "2"), ("layout", layout), ("mode", "copy-on-write"))
+        runs.append(replace(r, contender=replace(r.contender, varied=at), measures=kept))
+    (said,) = sentences.choice(swept(*runs))
+    assert said.startswith("Choose layout=own-partition: ")
+    assert (
+        "In Iceberg's words: CREATE TABLE … PARTITIONED BY (writer), where the column writer says whose row it is"
+        in said
+    )
+    assert "write.update.mode" not in said, "all points have it"
+    assert said.endswith(
+        " Mind: layout=own-partition: fewer than 20 commits a run: shares of so few say little. A longer run would."
+    )
+
+
+def test_a_sweep_with_too_few_seeds_ranks_nothing() -> None:
+    two, three = (
+        {"linear": (9.0, 9.5, 9.2)[:n], "none": (5.0, 5.5, 5.2)[:n], "decorrelated": (7.0, 7.5, 7.2)[:n]}
+        for n in (2, 3)
+    )
+    said = sentences.findings(of_points(**two))
+    order = [re.findall(r"backoff=(\w+)", s) for s in said if s.startswith("Commits a second")]
+    assert order == [["linear", "none", "decorrelated"]] and not any("best" in s or "lowest" in s for s in said)
+    assert "in no order of worth, which fewer than 3 runs of a point do not tell" in said[0]
+    ranked = sentences.findings(of_points(**three))
+    assert (
+        re.findall(r"backoff=(\w+)", ranked[0]) == ["linear", "decorrelated", "none"] and "the best first" in ranked[0]
+    )
 
 
 def test_a_choice_is_made_at_each_load(race: Comparison) -> None:

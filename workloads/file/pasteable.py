@@ -1,0 +1,51 @@
+"""What one types for the values of a sweep's parameters: Spark's SQL of a table ``t``, or in words what no property of a table says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+_COMMANDS = ("delete", "update", "merge")
+_LAYOUTS = {
+    "one-partition": "leave PARTITIONED BY out: all rows lie in one partition",
+    "own-partition": (
+        "CREATE TABLE … PARTITIONED BY (writer), where the column writer says whose row it is, and each writer changes only its own rows"
+    ),
+    "one-row": "nothing to set: all writers change one row",
+    "sorted": "leave PARTITIONED BY out, and give each writer a range of ids of its own, so that its files hold no other writer's",
+    "bucketed": "CREATE TABLE … PARTITIONED BY (bucket(16, id)); measured with id modulo 16",
+}
+_APPENDS = {"fast": "newFastAppend()", "merge": "newAppend()"}
+
+
+def _per_command(setting: str) -> Callable[[str], Mapping[str, str]]:
+    return lambda value: {f"write.{command}.{setting}": value for command in _COMMANDS}
+
+
+_PROPERTIES: Mapping[str, Callable[[str], Mapping[str, str]]] = {
+    "isolation": _per_command("isolation-level"),
+    "mode": _per_command("mode"),
+    "format-version": lambda value: {"format-version": value},
+}
+"""Parameter → the properties of a table that it sets, as :func:`workloads.ddl.table_properties` has them."""
+_WORDS: Mapping[str, Callable[[str], str]] = {
+    "layout": lambda value: _LAYOUTS.get(value, ""),
+    "partitions": lambda value: f"CREATE TABLE … PARTITIONED BY (bucket({value}, id)); measured with id modulo {value}",
+    "append": lambda value: (
+        f"a program appends by {_APPENDS[value]}; no property of a table says it" if value in _APPENDS else ""
+    ),
+    "backoff": lambda value: (
+        "commit.retry.min-wait-ms and commit.retry.max-wait-ms, by which Iceberg waits itself"
+        if value == "iceberg"
+        else f"no property of a table: a program that commits by Iceberg's API waits so itself ({value})"
+    ),
+}
+
+
+def typed(varied: Sequence[tuple[str, str]]) -> list[str]:
+    """What one types for these values of parameters: at most one ALTER TABLE, then a text for each of the others. Empty if they say none."""
+    properties: dict[str, str] = {}
+    for name, value in varied:
+        properties |= _PROPERTIES[name](value) if name in _PROPERTIES else {name: value} if "." in name else {}
+    pairs = ", ".join(f"'{name}'='{value}'" for name, value in properties.items())
+    found = [f"ALTER TABLE t SET TBLPROPERTIES ({pairs})"] if pairs else []
+    return [*found, *(text for name, value in varied if name in _WORDS and (text := _WORDS[name](value)))]
