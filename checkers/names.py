@@ -1147,6 +1147,40 @@ _IN_ROWS: Mapping[str, str] = {
 }
 """Name → what it means for the table's rows, where its harm says too little."""
 
+_LEVEL_OR_ONE = "Read and write in one operation: a compare-and-set, or a transaction at a level that forbids this."
+OF_HISTORIES: Mapping[str, tuple[str, str]] = {
+    "lost-update": (
+        "Two operations read the same version of a key and both wrote it: each must have missed the other's write.",
+        f"{_LEVEL_OR_ONE} A client that reads, computes and then writes always allows it.",
+    ),
+    "fractured-read": (
+        "A transaction saw one write of another transaction and missed another one of it.",
+        _LEVEL_OR_ONE,
+    ),
+    "non-monotonic-read": (
+        "A process read a version of a key, and later an older one.",
+        "Let a client stay at one replica, or send it what it has seen last (a session token).",
+    ),
+    "read-your-writes": (
+        "A process wrote a key, and later read an older version of it.",
+        "Let a client read where it wrote, or send it what it has written last (a session token).",
+    ),
+    "future-read": (
+        "A transaction read what it wrote itself only later.",
+        "This is an error of the system, or of how it was recorded.",
+    ),
+    "garbage-read": (
+        "A transaction read what nobody wrote.",
+        "Look first whether the history has all writes, those before its beginning too: at first every key is nil, and a list is empty.",
+    ),
+    "nonlinearizable": (
+        "No order of the operations explains what the clients saw.",
+        "Look first whether the history has all writes, those before its beginning too, and whether all clients have one clock. Then look "
+        "where reads are answered: at a replica, or from a cache, they may be old.",
+    ),
+}
+"""Name → what it says in the history of another system, which has no tables, and what to do there; of the others :func:`meaning` says both."""
+
 _SUFFIXES: Mapping[str, str] = {
     "predicate": "the circle needs what a condition selects, not only rows",
     "process": "the circle needs the order of one writer's own operations",
@@ -1177,6 +1211,12 @@ def meaning(name: str) -> Meaning | None:
         return None
     more = "; ".join(_SUFFIXES[s] for s in suffixes)
     return replace(found, sentence=f"{found.sentence.removesuffix('.')} ({more}).") if more else found
+
+
+def in_history(name: str) -> tuple[str, str] | None:
+    """What a name says in the history of another system, and what to do there; None if none has it."""
+    found = meaning(name)
+    return OF_HISTORIES.get(name, (found.sentence, found.remedy)) if found is not None else None
 
 
 def in_words(name: str) -> str:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from checkers.clients.jepsen import CONCURRENT, TRANSACTIONS
 from checkers.clients.models import ClientStats
 from checkers.costs.figures import ms
 from checkers.evidence.history import History, Operation
 from checkers.evidence.replace import replace
-from checkers.names import meaning
+from checkers.names import in_history
+from checkers.timeline import explain
 from checkers.verdict import Anomaly, Verdict
 from reports.drawing import words
 from reports.drawing.page import Banner, Block, FileText, Page, Pairs, Section, Table, TableColumn, TableRow, Text
 from reports.run import picture
 
 FILE = "report"
+_READS = ("read", "r")
 MOST_CARDS = 20
 """Anomalies that have a section; the JSON has all."""
+NOT_RECORDED = "No arrows: a history does not record which version an operation read, only what it got."
 HEADLINES = {True: ("valid", "Valid"), False: ("invalid", "Anomalies found"), "unknown": ("unknown", "Unknown")}
 
 
@@ -77,10 +81,12 @@ def _card(n: int, own: Sequence[Anomaly], operations: Sequence[Operation], timed
     """What some operations contradict: in plain words, why, the operations among those that ran beside them, what they asked and got."""
     involved = [o for o in operations if o.op in own[0].ops]
     names = list(dict.fromkeys(a.name for a in own))
-    told = [f"{m.sentence} (icequake explain {name})" for name in names if (m := meaning(name)) is not None]
-    blocks: list[Block] = [Text(told), *(FileText(a.explanation) for a in own)]
+    told = {name: said for name in names if (said := in_history(name)) is not None}
+    step = next((remedy for _, remedy in told.values()), "")
+    blocks: list[Block] = [Text([f"{sentence} (icequake explain {name})" for name, (sentence, _) in told.items()])]
+    blocks += [*(FileText(a.explanation) for a in own), *([Text([f"What to do: {step}"])] if step else [])]
     if involved and timed:
-        blocks += _picture(_beside(involved, operations))
+        blocks += [*_picture(_beside(involved, operations)), Text([NOT_RECORDED])]
     if involved:
         blocks.append(_table(involved, timed))
     return Section(", ".join(names), f"anomaly-{n}", blocks)
@@ -101,13 +107,27 @@ def _table(involved: Sequence[Operation], timed: bool) -> Table:
         )
         when = (began, ended) if timed else ()
         events = ", ".join(map(str, o.indices))
-        rows.append(TableRow((o.op, str(o.process), events, *when, o.f, words.arguments(o.value), _answer(o), o.type)))
+        rows.append(TableRow((o.op, str(o.process), events, *when, o.f, _asked(o), _answer(o), o.type)))
     return Table(columns, rows, form="wide")
 
 
+def _asked(o: Operation, most: int = 160) -> str:
+    return _value(o, o.value, most) if o.value is not None else ""
+
+
 def _answer(o: Operation, most: int = 160) -> str:
-    """A transaction's answer is its micro-operations; other lists are rows."""
-    return words.arguments(o.result, most) if o.f in TRANSACTIONS else words.result(o.result, most)
+    """What a read got, nil too; a write that got nothing is just ok."""
+    return _value(o, o.result, most) if o.type == "ok" and (o.result is not None or o.f in _READS) else ""
+
+
+def _value(o: Operation, v: Any, most: int) -> str:
+    """As the history has it: ``['x', [0, 1]]``; a transaction as ``r 'x' []; append 'x' 1``; arguments and rows of tables in words."""
+    if o.table is not None:
+        return words.result(v, most)
+    steps = v if o.f in TRANSACTIONS and isinstance(v, list) and all(isinstance(m, list) and m for m in v) else None
+    if steps is None:
+        return words.shorten(explain.value(v), most)
+    return words.shorten("; ".join(" ".join([str(m[0]), *map(explain.value, m[1:])]) for m in steps), most)
 
 
 def _beside(involved: Sequence[Operation], operations: Sequence[Operation]) -> list[Operation]:
@@ -125,6 +145,6 @@ def _picture(operations: Sequence[Operation]) -> list[Block]:
 def _labelled(operations: Sequence[Operation]) -> Iterator[Operation]:
     """The operations with what they asked and got behind their function."""
     for o in operations:
-        asked, got = words.arguments(o.value, 30), _answer(o, 30)
+        asked, got = _asked(o, 30), _answer(o, 30)
         label = " ".join(part for part in (o.f, asked, f"→ {got}" if got and got != asked else "") if part)
         yield replace(o, f=label)

@@ -12,7 +12,7 @@ from checkers.formats.iceberg.metadata.rules import SPEC_RULES, SpecRule
 from checkers.isolation import levels
 from checkers.judge.check import ALL
 from checkers.judge.repair import RepairStep, repair_words
-from checkers.names import Harm, Meaning, meaning, without_suffixes
+from checkers.names import OF_HISTORIES, Harm, Meaning, meaning, without_suffixes
 from workloads.file import scenario
 from workloads.file.scenario import Scenario
 
@@ -60,6 +60,8 @@ class Explained:
             "found by",
             ", ".join(self.checkers) or "`icequake check` of a history of another system (isolation levels)",
         )
+        if self.name in OF_HISTORIES and self.checkers:
+            yield "in own logs", " ".join(OF_HISTORIES[self.name])
         if self.scenarios:
             yield "shown by", f"icequake prove {' '.join(self.scenarios)}"
 

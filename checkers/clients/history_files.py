@@ -13,13 +13,15 @@ A keyword in place of an ``info`` or ``fail`` value is the reason, and becomes t
 
     {"time": 3291485317, "process": 0, "type": "invoke", "f": "txn", "value": [["append", 1, 2], ["r", 1, null]]}
 
-They are read as EDN is. What is missing is guessed, and the header says what (:data:`GUESSED`). A file whose first line has ``format`` is
-icequake's own.
+They are read as EDN is. A JSON array of such objects is the same history. What is missing is guessed, and the header says what
+(:data:`GUESSED`). A file whose first line has ``format`` is icequake's own.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from checkers.clients.jepsen import (
     CONCURRENT,
     GUESSED,
     HistoryBuilder,
+    Notation,
     cut,
     error_chain_of,
     from_edn,
@@ -101,6 +104,24 @@ GUESSES = {
 """Keys that an event may lack, and what is then assumed."""
 
 
+def _as_json(v: edn.Value) -> str:
+    return shown(_bare(v))
+
+
+def _bare(v: Any) -> Any:
+    """The JSON that a form says."""
+    return (
+        {k: _bare(x) for k, x in v.entries}
+        if isinstance(v, edn.Map)
+        else [*map(_bare, v)]
+        if isinstance(v, tuple)
+        else v
+    )
+
+
+JSON = Notation('an object such as {"type": "invoke", "process": 0, "f": "read", "value": null}', '"{}"', _as_json)
+
+
 def from_json_lines(text: str, file: str = "<json>") -> History:
     """A history as one JSON object a line, with the keys of an EDN event.
 
@@ -111,21 +132,41 @@ def from_json_lines(text: str, file: str = "<json>") -> History:
     def where(number: int, message: str) -> HistoryError:
         return HistoryError(f"{file}:{number}: {message}")
 
-    builder = HistoryBuilder(where)
-    records, keys = [], set[str]()
+    records = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                record = decoded(line.encode("utf-8", "replace"))
+                records.append((number, decoded(line.encode("utf-8", "replace"))))
             except RecordError as e:
                 raise where(number, str(e)) from None
-            keys |= {*record}
-            records.append((number, record))
+    return _from_records(records, where)
+
+
+def from_json_array(text: str, file: str = "<json>") -> History:
+    """A history as a JSON array of events.
+
+    Raises:
+        HistoryError: it is no JSON, or not a history.
+    """
+
+    def where(number: int, message: str) -> HistoryError:
+        return HistoryError(f"{file}: event {number} of the array: {message}")
+
+    try:
+        records = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise HistoryError(f"{file}: no JSON: {e}") from None
+    return _from_records([*enumerate(records)], where)
+
+
+def _from_records(records: Sequence[tuple[int, Any]], where: Callable[[int, str], HistoryError]) -> History:
+    builder = HistoryBuilder(where)
+    keys = {key for _, record in records if isinstance(record, dict) for key in record}
     header: dict[str, Any] = {"format": FORMAT}
-    if not any(record.get("type") == "invoke" for _, record in records):
+    if not any(isinstance(record, dict) and record.get("type") == "invoke" for _, record in records):
         builder.alone = len(records)
         header[CONCURRENT] = True
-    events = [(number, read_event(where, number, _form(record))) for number, record in records]
+    events = [(number, read_event(where, number, _form(record), JSON)) for number, record in records]
     notes = [why for key, why in GUESSES.items() if key not in keys and not (key == "time" and builder.alone)]
     ordered = None if builder.alone else in_time(events, where)
     if ordered is not None:
@@ -163,6 +204,8 @@ def _load(path: Path) -> History:
     first = text.lstrip()
     if first.startswith("{") and re.match(r'\{\s*"', first):
         return _own(history.read(path)) if _is_own(first) else from_json_lines(text, str(path))
+    if re.match(r'\[\s*\{\s*"(?:[^"\\]|\\.)*"\s*:', first):
+        return from_json_array(first, str(path))
     if not first:
         raise HistoryError(f"{path}:1:1: expected a history, found an empty file")
     if first[0] in "{[(;" or re.match(r"#[\w{_]", first):

@@ -216,7 +216,7 @@ class HistoryBuilder:
         if pending is None or process in self.ended:
             raise self.where(
                 offset,
-                f"expected an :invoke of process {process} before its :{type}: without invocations nothing is known of what was concurrent",
+                f"expected an invoke of process {process} before its {type}: without invocations nothing is known of what was concurrent",
             )
         if op is not None and op != pending:
             raise self.where(offset, f"expected the end of the operation {pending} of process {process}, found {op}")
@@ -336,21 +336,40 @@ def events_of(forms: Iterable[tuple[int, edn.Value]]) -> Iterator[tuple[int, edn
             yield offset, form
 
 
-def read_event(fail: Callable[[int, str], HistoryError], offset: int, form: edn.Value) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """How errors write a file's own form.
+
+    Attributes:
+        event: an event.
+        mark: how a name stands there, with ``{}`` for it.
+        show: a value.
+    """
+
+    event: str
+    mark: str
+    show: Callable[[Any], str]
+
+    def __call__(self, *names: str) -> str:
+        return ", ".join(map(self.mark.format, names[:-1])) + " or " * (len(names) > 1) + self.mark.format(names[-1])
+
+
+def read_event(
+    fail: Callable[[int, str], HistoryError], offset: int, form: edn.Value, says: Notation | None = None
+) -> dict[str, Any]:
     """The event that a form is: the arguments of a builder's ``add``, but the offset.
 
     Args:
         fail: makes the error for an offset and a message.
+        says: how errors write an event; None: as EDN.
 
     Raises:
         HistoryError: it is none.
     """
+    says = says or EDN
     bare = form.value if isinstance(form, edn.Tagged) else form
     if not isinstance(bare, edn.Map):
-        raise fail(
-            offset,
-            f"expected a map such as {{:type :invoke, :process 0, :f :read, :value nil}}, found {cut(form)}",
-        )
+        raise fail(offset, f"expected {says.event}, found {says.show(form)}")
     fields: dict[str, Any] = {}
     for k, v in bare.entries:
         if not isinstance(k, Keyword | str):
@@ -360,23 +379,24 @@ def read_event(fail: Callable[[int, str], HistoryError], offset: int, form: edn.
             raise fail(offset, f"the key {name!r} is there twice, as a keyword and as a string")
         fields[name] = v
     if "type" not in fields:
-        raise fail(offset, f"expected an event with :type, found {cut(form)}")
+        raise fail(offset, f"expected an event with {says('type')}, found {says.show(form)}")
     type = _plain(fields.pop("type"))
     process, f = _plain(fields.pop("process", 0)), _plain(fields.pop("f", TRANSACTIONS[0]))
     if type not in EVENT_TYPES:
-        raise fail(offset, f"expected :type :invoke, :ok, :fail or :info, found {cut(type)}")
+        raise fail(offset, f"expected {says('type')} {says(*EVENT_TYPES)}, found {says.show(type)}")
     if isinstance(process, bool) or not isinstance(process, int | str):
-        raise fail(offset, f"expected :process to be a number or :nemesis, found {cut(process)}")
+        raise fail(offset, f"expected {says('process')} to be a number or {says(NEMESIS)}, found {says.show(process)}")
     if not isinstance(f, str):
-        raise fail(offset, f"expected :f to be a keyword, found {cut(f)}")
+        raise fail(offset, f"expected {says('f')} to be a name, found {says.show(f)}")
     time, index, op, table = (fields.pop(n, None) for n in ("time", "index", "op", "table"))
     for name, number in (("time", time), ("index", index)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number >= 1 << 63):
-            raise fail(offset, f"expected :{name} to be a whole number, found {cut(_plain(number))}")
+            unit = " of nanoseconds" if name == "time" else ""
+            raise fail(offset, f"expected {says(name)} to be a whole number{unit}, found {says.show(_plain(number))}")
     op, table = _plain(op), _plain(table)
     for name, text in (("op", op), ("table", table)):
         if text is not None and not isinstance(text, str):
-            raise fail(offset, f"expected :{name} to be a string, found {cut(text)}")
+            raise fail(offset, f"expected {says(name)} to be a string, found {says.show(text)}")
     try:
         value = to_json(fields.pop("value", None))
         error = fields.pop("error", None)
@@ -408,6 +428,9 @@ def cut(v: Any) -> str:
     except EdnError:
         text = shown(v)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+EDN = Notation("a map such as {:type :invoke, :process 0, :f :read, :value nil}", ":{}", cut)
 
 
 def error_chain_of(error: edn.Value) -> ErrorChain | None:

@@ -65,7 +65,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
     },
     "rw-register": _BOTH
     | {
-        "garbage-read": "{0} read key {key} as {value}, but nobody ever wrote that to it.",
+        "garbage-read": "{0} read key {key} as {value}, but nobody ever wrote that to it; at first every key is nil.",
         "G1a": "{0} read key {key} as {value}, a value of {1}, which failed: an aborted read.",
         "G1b": "{0} read key {key} as {value}, a value of {1}, which went on to write it again: an intermediate read.",
         "future-read": "{0} read key {key} as {value} before it wrote that itself.",

@@ -302,7 +302,8 @@ def _zones(calls: Sequence[Call], failing: Call, m: Model) -> tuple[str, list[st
         writer = next((c for c in calls if not c.reads and c.value == failing.result), None)
         if writer is None:
             return (
-                f"the {_text(failing, m)} returned a value that no operation had written by then, except possibly one that failed.",
+                f"the {_text(failing, m)} returned a value that no operation had written by then, except possibly one that failed; "
+                f"at first it is {m.describe(m.initial)}.",
                 [failing.op],
             )
     found = zones.contradiction(calls, m.initial)

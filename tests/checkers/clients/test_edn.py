@@ -330,8 +330,8 @@ def test_what_is_written_is_what_jepsen_reads() -> None:
         ("{:type :invoke :process 0 :f :a :time 1.5}", "1:1", "expected :time"),
         ("{:type :invoke :process 0 :f :a :index -1N :op 7}", "1:1", "expected :op"),
         ("{:type :invoke :process 0 :f :a :value {1 2, \"1\" 3}}", "1:1", "the key '1' is there twice"),
-        ("{:type :fail :process 0 :f :a}", "1:1", "expected an :invoke of process 0 before its :fail"),
-        ("{:type :invoke :process 1 :f :a}\n{:type :ok :process 0 :f :a}", "2:1", "expected an :invoke of process 0 before its :ok"),
+        ("{:type :fail :process 0 :f :a}", "1:1", "expected an invoke of process 0 before its fail"),
+        ("{:type :invoke :process 1 :f :a}\n{:type :ok :process 0 :f :a}", "2:1", "expected an invoke of process 0 before its ok"),
         ("{:type :invoke :process 0 :f :a}\n{:type :invoke :process 0 :f :a}", "2:1", "has not ended"),
         ("{:type :invoke :process 0 :f :a}{:type :info :process 0 :f :a}\n{:type :invoke :process 0 :f :a}", "2:1", "ended in info"),
         ("{1 2}", "1:1", "expected keywords as keys"),
@@ -380,7 +380,7 @@ def test_logs_are_read() -> None:
     [
         ("nothing\nhere", "1:1", "expected lines such as"),
         ("INFO  jepsen.util - 0\t:invoke\t:read\t[1", "1:37", "[ is never finished"),
-        ("INFO  x - hi\nINFO  jepsen.util - 0\t:ok\t:read\t1", "2:1", "expected an :invoke"),
+        ("INFO  x - hi\nINFO  jepsen.util - 0\t:ok\t:read\t1", "2:1", "expected an invoke"),
         ('INFO  jepsen.util - 0\t:invoke\t:read\t{1 2, "1" 3}', "1:31", "is there twice"),
     ],
 )
@@ -519,14 +519,36 @@ def test_what_json_lines_do_not_say_is_guessed_and_said() -> None:
     ("line", "says"),
     [
         ("nonsense", "h.jsonl:2: "),
-        ('{"process": 0}', "h.jsonl:2: expected an event with :type"),
-        ('{"type": "done", "process": 0}', "h.jsonl:2: expected :type :invoke, :ok, :fail or :info"),
-        ('{"type": "ok", "process": 7}', "h.jsonl:2: expected an :invoke of process 7"),
+        ('{"process": 0}', 'h.jsonl:2: expected an event with "type", found an object'),
+        ('{"type": "done", "process": 0}', 'h.jsonl:2: expected "type" "invoke", "ok", "fail" or "info", found "done"'),
+        ('{"type": "ok", "process": [7]}', 'h.jsonl:2: expected "process" to be a number or "nemesis", found a list'),
+        ('{"type": "ok", "process": 7, "f": 1}', 'h.jsonl:2: expected "f" to be a name, found 1'),
+        ('{"type": "ok", "process": 7}', "h.jsonl:2: expected an invoke of process 7"),
+        (
+            '{"type": "ok", "process": 0, "time": "2026-01-01T00:00:01Z"}',
+            'h.jsonl:2: expected "time" to be a whole number of nanoseconds, found "2026-01-01T00:00:01Z"',
+        ),
     ],
 )
 def test_a_wrong_json_line_is_told_by_its_number(line: str, says: str) -> None:
     with pytest.raises(HistoryError, match=re.escape(says)):
         history_files.from_json_lines(PLAIN.splitlines()[0] + "\n" + line, "h.jsonl")
+
+
+def test_a_json_array_is_the_same_history_as_its_lines(tmp_path: Path) -> None:
+    file = tmp_path / "h.json"
+    events = [json.loads(line) for line in PLAIN.splitlines()]
+    for indent in (None, 2):
+        file.write_text(json.dumps(events, indent=indent))
+        assert history_files.load(file).events == history_files.from_json_lines(PLAIN).events
+    for text, says in (
+        (json.dumps([*events, {"type": "done"}]), f'event {len(events)} of the array: expected "type" "invoke", "ok"'),
+        (json.dumps([*events, 7]), 'of the array: expected an object such as {"type": "invoke", '),
+        (json.dumps(events)[:-1], "h.json: no JSON: "),
+    ):
+        file.write_text(text)
+        with pytest.raises(HistoryError, match=re.escape(says)):
+            history_files.load(file)
 
 
 def test_what_edn_cannot_carry_is_told_by_its_event() -> None:

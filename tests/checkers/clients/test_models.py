@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from importlib.resources import as_file, files
 from pathlib import Path
 from random import Random
@@ -412,3 +413,46 @@ def test_the_command_line_says_how_pairs_are_read(
     file.write_text(WRITE_SKEW)
     assert icequake(monkeypatch, "check", file, "--keyed") == 254
     assert "--keyed is for single objects" in capsys.readouterr().err
+
+
+EMPTY = """
+{"type": "invoke", "process": 0, "f": "txn", "value": [["r", "x", null], ["append", "x", 1]]}
+{"type": "invoke", "process": 1, "f": "txn", "value": [["r", "x", null], ["append", "x", 2]]}
+{"type": "ok", "process": 0, "f": "txn", "value": [["r", "x", []], ["append", "x", 1]]}
+{"type": "ok", "process": 1, "f": "txn", "value": [["r", "x", []], ["append", "x", 2]]}
+"""
+
+
+def test_the_page_of_a_history_has_its_own_values_and_speaks_of_no_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, _ = page_of(tmp_path, capsys, monkeypatch, EMPTY)
+    text = unescape(page)
+    assert "r 'x' []; append 'x' 1" in text and "–" not in text.split("<body", 1)[1]
+    assert "which version an operation read" in text
+    assert (
+        "What to do: Read and write in one operation" in text
+        and "table" not in text.split("What to do", 1)[1].split("<", 1)[0]
+    )
+    assert "of the table" not in text
+    stale = "\n".join(json.dumps({"type": t, "process": p, "f": f, "value": v}) for t, p, f, v in STALE_REGISTER)
+    page, _ = page_of(tmp_path, capsys, monkeypatch, stale)
+    assert "read → nil" in unescape(page), "a read that got nil did get something"
+    thin = stale.replace("null", "7")
+    assert "at first it is nil" in " ".join(page_of(tmp_path, capsys, monkeypatch, thin)[1].split())
+
+
+STALE_REGISTER = (
+    ("invoke", 0, "write", 1),
+    ("ok", 0, "write", 1),
+    ("invoke", 1, "read", None),
+    ("ok", 1, "read", None),
+)
+
+
+def test_explain_says_what_a_name_means_in_an_own_log_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert icequake(monkeypatch, "explain", "lost-update") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "in own logs Two operations read the same version of a key" in said and "docs/catalogs" in said
