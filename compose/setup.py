@@ -1,6 +1,8 @@
 """The complete set-up: every part that a run needs, then the class-data archive.
 
-    python -m compose.setup [--no-class-data | --class-data-after] [more configurations of jars.lock ...]
+    python -m compose.setup [--no-class-data | --class-data-after] [WHAT ...]
+
+``WHAT`` is a configuration of jars.lock, a catalog, or a suite, which stands for its catalogs: a night of it then downloads nothing.
 
 To make the archive (``compose.servers.classdata``), Spark's driver, executor, master and worker run once on a small stack, with the
 statements that writers use, while each JVM lists the classes that it loads; then java writes the archive from these lists. This takes about a
@@ -18,7 +20,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from compose.install import ensure, releases
+from compose.catalogs.catalog import Catalog
+from compose.catalogs.registry import CATALOGS
+from compose.install import ensure, jars, releases
 from compose.install.cache import SetupError
 from compose.install.installation import Installation
 from compose.install.progress import Progress
@@ -29,6 +33,8 @@ from compose.processes.watchdog import Watchdog, marked_environment
 from compose.servers import classdata
 from compose.stack.sparkconf import spark_conf, writer_environment
 from compose.stack.stack import Stack
+from workloads.file import suite
+from workloads.file.workload import WorkloadError
 
 NO_CLASS_DATA, CLASS_DATA_AFTER = "--no-class-data", "--class-data-after"
 _RECORD_SECONDS = 600
@@ -201,18 +207,41 @@ def _dump(installation: Installation, merged: Path, made: Path) -> None:
         )
 
 
+def needed(names: Iterable[str]) -> tuple[list[str], list[Path]]:
+    """The configurations of ``jars.lock``, and the pins of Python environments, that configurations, catalogs and suites stand for.
+
+    Raises WorkloadError: a name is none of them.
+    """
+    catalogs, confs = list[Catalog](), list[str]()
+    configurations = {conf for jar in jars.read_lock() for conf in jar.confs}
+    for name in names:
+        if name in CATALOGS:
+            catalogs.append(CATALOGS[name])
+        elif name in configurations:
+            confs.append(name)
+        else:
+            cells = suite.parse(suite.locate(name).read_text(encoding="utf-8"))[0].cells
+            catalogs += [CATALOGS[c] for c in cells.catalogs if c in CATALOGS]
+    confs += [conf for c in catalogs for conf in (*c.jars, *c.server_jars)]
+    locks = [server.lock for c in catalogs for server in c.servers if server.lock is not None]
+    return list(dict.fromkeys(confs)), list(dict.fromkeys(locks))
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Set up the default configurations of ``jars.lock`` and the named ones; return the exit code.
+    """Set up the default configurations of ``jars.lock`` and what is named; return the exit code.
 
     ``--no-class-data`` skips the class-data archive, which a run does not require. ``--class-data-after`` makes it after a run, and prints
     nothing if it exists.
     """
     options = {NO_CLASS_DATA, CLASS_DATA_AFTER}.intersection(arguments)
     try:
-        ready = ensure.ensure(confs=(*ensure.CONFS, *(conf for conf in arguments if conf not in options)))
+        confs, locks = needed(name for name in arguments if name not in options)
+        ready = ensure.ensure(confs=(*ensure.CONFS, *confs))
+        for lock in locks:
+            releases.environment(ready.home, lock)
         if NO_CLASS_DATA not in options:
             share_class_data(ready)
-    except SetupError as error:
+    except (SetupError, WorkloadError) as error:
         print(f"icequake: {error}", file=sys.stderr)
         return 255
     except KeyboardInterrupt:

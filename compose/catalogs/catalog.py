@@ -66,12 +66,14 @@ class CatalogServer:
         make: builds the process without starting it.
         version: the version of its software, for a run's plan.
         ports: the names of its ports, which ``--port NAME=NUMBER`` can fix.
+        lock: the pins of the Python environment in which it runs, if it has one of its own.
     """
 
     name: str
     make: Callable[[Site], LocalProcess]
     version: Callable[[Installation], str]
     ports: tuple[str, ...]
+    lock: Path | None = None
 
 
 DATABASE = CatalogServer("postgres", lambda site: site.postgres, postgres_version, ("postgres",))

@@ -70,7 +70,7 @@ def _version(_: Installation) -> str:
     return found[1] if found else UNKNOWN_VERSION
 
 
-SERVERS = (CatalogServer("moto", Moto, _version, ports=("moto",)),)
+SERVERS = (CatalogServer("moto", Moto, _version, ports=("moto",), lock=MOTO_LOCK),)
 
 
 def ask(uri: str, target: str, question: Mapping[str, Any], timeout: float) -> tuple[int, Any]:

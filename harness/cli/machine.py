@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -54,7 +55,10 @@ class SetupOptions(Options):
 
     catalogs: Annotated[
         list[str] | None,
-        typer.Argument(help="Catalogs whose jars are wanted, too: hadoop, nessie, sqlite.", show_default=False),
+        typer.Argument(
+            help="Catalogs that are wanted, too (hadoop, nessie, sqlite, dynamodb), or a suite: all of its catalogs (nightly).",
+            show_default=False,
+        ),
     ] = None
     iceberg: IcebergOption = None
     engine: Annotated[
@@ -64,17 +68,20 @@ class SetupOptions(Options):
     ] = None
 
     def prepare(self) -> None:
+        from compose.catalogs.registry import CATALOGS
         from compose.install import ensure, flink, jars, releases
         from workloads.engines.engines import ENGINES
+        from workloads.file import suite
         from workloads.file.meant import unknown
 
         others = {*ensure.CONFS, flink.JAR_CONF, *(r.conf for r in releases.RELEASES)}
         known = [c for c in dict.fromkeys(c for jar in jars.read_lock() for c in jar.confs) if c not in others]
+        known = list(dict.fromkeys([*known, *CATALOGS, *suite.library()]))
         for name in self.catalogs or ():
-            if name not in known:
+            if name not in known and not Path(name).is_file():
                 if name in ENGINES:
                     raise BadArgument(f"setup {name}: that is an engine; give --engine {name}")
-                raise BadArgument(f"setup {name}: {unknown('catalog with jars of its own', name, known)}")
+                raise BadArgument(f"setup {name}: {unknown('catalog or suite', name, known)}")
         _ = self._release
 
     @cached_property

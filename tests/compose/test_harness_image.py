@@ -8,7 +8,11 @@ from pathlib import Path
 
 import harness
 from compose.catalogs import nessie
+from compose.catalogs.moto import MOTO_LOCK
+from compose.catalogs.registry import CATALOGS
 from compose.install import jdk
+from compose.setup import needed
+from workloads.file import suite
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "compose" / "docker" / "harness" / "Dockerfile").read_text()
@@ -35,6 +39,20 @@ def test_its_jdk_runs_spark_and_every_server() -> None:
     assert int(version) in {*jdk.SPARK} & {*nessie.JAVA}
     assert TEXT.count("openjdk-${JDK}-jdk-headless") == 2 and "openjdk-1" not in TEXT
     assert LAST.index("ARG JDK") < LAST.index("${JDK}"), "an argument is known in the stage that names it"
+
+
+def test_a_night_in_it_downloads_nothing() -> None:
+    """The documents say that a run needs no network: what the catalogs of `nightly` need is in the image."""
+    (setup,) = re.findall(r"bootstrap.py setup (.+?) \\$", TEXT, re.M)
+    confs, locks = needed(word for word in setup.split() if not word.startswith("--"))
+    nightly = [CATALOGS[c] for c in suite.parse(suite.locate("nightly").read_text())[0].cells.catalogs]
+    assert "dynamodb" in {c.name for c in nightly} and MOTO_LOCK in locks
+    assert {j for c in nightly for j in (*c.jars, *c.server_jars)} <= {*confs} and {"hadoop", "nessie"} <= {*confs}
+
+
+def test_the_commands_that_it_prints_are_typed_outside() -> None:
+    (typed,) = re.findall(r'^ENV ICEQUAKE_COMMAND="(.+)"$', LAST, re.M)
+    assert typed == f"docker run --rm -v icequake-store:/store icequake:{harness.__version__}"
 
 
 def test_its_last_stage_has_no_compiler_s_work_and_runs_as_another_user_than_root() -> None:

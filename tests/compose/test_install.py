@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from compose import setup
+from compose.catalogs.moto import MOTO_LOCK
 from compose.install import (
     bootstrap,
     cache,
@@ -31,6 +33,7 @@ from compose.install import (
 )
 from compose.install.cache import SetupError
 from compose.install.progress import ProgressLines, Step, for_stream, sizes
+from workloads.file.workload import WorkloadError
 
 CHECKOUT = Path(__file__).parents[2]
 SPARKS = [f"compose/install/{lock.name}" for lock in sorted((CHECKOUT / "compose" / "install").glob("pyspark-*.lock"))]
@@ -783,3 +786,13 @@ def test_two_bootstraps_at_once_make_one_environment(tmp_path: Path, monkeypatch
     for thread in threads:
         thread.join()
     assert len(made) == 1
+
+
+def test_a_set_up_takes_configurations_catalogs_and_suites(tmp_path: Path) -> None:
+    assert setup.needed(["nessie", "hive4"]) == (["hive4", "nessie"], [])
+    assert setup.needed(["dynamodb", "glue"]) == ([], [MOTO_LOCK])
+    assert setup.needed(["smoke"]) == ([], []), "what every run needs is enough for rest and jdbc"
+    confs, locks = setup.needed(["nightly"])
+    assert {*confs} == {"hadoop", "nessie"} and locks == [MOTO_LOCK]
+    with pytest.raises(WorkloadError, match="no such suite"):
+        setup.needed(["nightlie"])

@@ -453,11 +453,12 @@ def locate(name: str) -> Path:
     for folder, what, verb in ((WORKLOADS / "scenarios", "a scenario", "prove"), (WORKLOADS, "a workload", "run")):
         if (folder / f"{name}.yaml").is_file():
             raise WorkloadError(f"{name} is {what}, not a suite; `icequake {verb} {name}` runs it")
-    library = _library()
-    raise WorkloadError(f"{name}: no such suite{suggest(plain, library)}; in the library: {', '.join(library)}")
+    names = library()
+    raise WorkloadError(f"{name}: no such suite{suggest(plain, names)}; in the library: {', '.join(names)}")
 
 
-def _library() -> list[str]:
+def library() -> list[str]:
+    """The names of the suites of the library."""
     return sorted(p.stem for p in LIBRARY.glob("*.yaml"))
 
 

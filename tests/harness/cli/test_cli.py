@@ -576,7 +576,7 @@ def test_bad_arguments_point_to_the_help_of_their_command(arguments: list[str], 
         ),
         (["matrix", "--engine", "spark,duckd"], "--engine duckd: unknown engine 'duckd' (did you mean duckdb?)"),
         (["list", "operation"], "list operation: unknown value 'operation' (did you mean operations?)"),
-        (["setup", "nesie"], "setup nesie: unknown catalog with jars of its own 'nesie' (did you mean nessie?)"),
+        (["setup", "nesie"], "setup nesie: unknown catalog or suite 'nesie' (did you mean nessie?)"),
     ],
 )
 def test_an_argument_that_is_nearly_right_is_told_the_right_one(
