@@ -124,6 +124,11 @@ def is_thread(url: str) -> bool:
     return _ISSUE.match(url) is not None or "/jira/browse/" in url
 
 
+def how_known(url: str) -> str:
+    """``known``: people discuss it there, or a document says it; a source file, which is all that icequake has to show, tells nobody."""
+    return "known to icequake; not reported upstream" if not url or "/blob/" in url else "known"
+
+
 def link_label(url: str) -> str:
     """A link as a person says it: ``iceberg#10720``, ``HIVE-26882``, ``iceberg.apache.org: rollback to snapshot``."""
     if (issue := _ISSUE.match(url)) is not None:

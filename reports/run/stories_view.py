@@ -173,6 +173,12 @@ def _struck(run: Stored, story: Story) -> list[str]:
     return [faulted.happened(r) for r in sorted(found, key=lambda r: r.time)[:MOST_STRUCK]]
 
 
+def _no_state(link_: str) -> str:
+    if words.is_thread(link_):
+        return "state not recorded"
+    return "" if (how := words.how_known(link_)) == "known" else how
+
+
 def known_line(k: KnownDefect) -> KnownLine:
     """A known defect, for page and terminal."""
     command = f"icequake prove {words.shorten(k.scenario, 60)}"
@@ -182,7 +188,7 @@ def known_line(k: KnownDefect) -> KnownLine:
         words.link_label(k.link),
         words.shorten(k.headline, 200),
         words.shorten(k.affected, 200),
-        words.shorten(k.state or ("state not recorded" if words.is_thread(k.link) else ""), 200),
+        words.shorten(k.state or _no_state(k.link), 200),
     )
 
 

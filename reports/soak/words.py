@@ -37,7 +37,7 @@ def findings(night: Night, line: NightRun) -> str:
         if (known := night.known_of(seen, line.cell)) is not None:
             links.setdefault(known, []).append(seen)
     parts += [
-        f"{words.tally({name: n})} (known: {words.link_label(link)})"
+        f"{words.tally({name: n})} ({words.how_known(link)}: {words.link_label(link)})"
         for link, found in links.items()
         for name, n in record.tally(found).items()
     ]

@@ -1204,6 +1204,12 @@ def test_what_to_do_is_an_ordered_list_for_all_tables(run: Path) -> None:
         ("https://github.com/apache/iceberg/issues/10720", "open", "iceberg#10720</a> (open). Affected: all"),
         ("https://github.com/apache/iceberg/issues/10720", "", "iceberg#10720</a> (state not recorded). Affected: "),
         ("https://iceberg.apache.org/spec/", "", "iceberg.apache.org: spec</a>. Affected: "),
+        (
+            "https://github.com/apache/iceberg/blob/main/A.java",
+            "",
+            "A.java</a> (known to icequake; not reported upstream). Affected: ",
+        ),
+        ("https://github.com/apache/iceberg/blob/main/A.java", "not fixed", "A.java</a> (not fixed). Affected: "),
     ],
 )
 def test_a_known_defect_says_what_has_become_of_it_and_that_this_release_has_it(

@@ -547,6 +547,10 @@ def test_a_suite_of_ones_own_starts_with_what_the_library_shows(tmp_path: Path) 
     of_story = line(
         REST, "invalid", anomalies={"lost-commit": 1}, seen=(AnomalyCount("lost-commit", "commits", known=link),)
     )
+    source = AnomalyCount("lost-commit", "commits", known="https://github.com/apache/iceberg/blob/main/A.java")
+    untold = line(REST, "invalid", anomalies={"lost-commit": 1}, seen=(source,))
+    said = "lost-commit (known to icequake; not reported upstream: "
+    assert words.findings(a_night(tmp_path, untold, suite=mine), untold).startswith(said)
     stranger = line(REST, "invalid", anomalies={"lost-commit": 1}, seen=(AnomalyCount("lost-commit", "commits"),))
     night = a_night(tmp_path, of_story, suite=mine)
     assert night.verdict is True and night.showed(of_story) == "known"
