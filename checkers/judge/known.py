@@ -40,7 +40,7 @@ from checkers.verdict import Anomaly
 from nemesis.faults.registry import VERBS
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.anomalies import entries_of
-from workloads.file.scenario import LIBRARY
+from workloads.file.scenario import LIBRARY, SOFTWARE_TITLES
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
@@ -85,8 +85,6 @@ SERVER_TITLES: Mapping[str, str] = {
     "dynamodb": "moto's DynamoDB",
 }
 """Catalog → what runs as its server, where its name does not say it."""
-SOFTWARE_TITLES: Mapping[str, str] = {"iceberg": "Iceberg", "delta": "Delta Lake", "deltalake": "deltalake"}
-"""``software`` of a scenario → its name."""
 OBSERVERS = frozenset({"isolation", "linearizable", "reads"})
 """Checkers of what clients saw: of a defect that another checker found, it follows."""
 FOLLOWS: Mapping[str, frozenset[str]] = {"lost-metadata-change": frozenset({"lost-commit", "lost-swap", "lost-update"})}

@@ -74,13 +74,18 @@ class ProveOptions(Options):
     ] = None
     delta: Annotated[
         str | None,
-        typer.Option(help="Delta Lake of Spark's writers, a release; default: the newest."),
-        Value(choices=delta_releases, what="release of Delta Lake"),
+        typer.Option(
+            help="Delta Lake of Spark's writers, a release; several with commas, for a table of them; default: the newest."
+        ),
+        Value(choices=delta_releases, what="release of Delta Lake", several=True),
     ] = None
     deltalake: Annotated[
         str | None,
-        typer.Option(help="deltalake of delta-rs's writers, a release; default: the scenario's, or the newest."),
-        Value(choices=deltalake_releases, what="release of deltalake"),
+        typer.Option(
+            help="deltalake of delta-rs's writers, a release; several with commas, for a table of them; default: the scenario's, or the "
+            "newest."
+        ),
+        Value(choices=deltalake_releases, what="release of deltalake", several=True),
     ] = None
     session: SessionOption = None
     cluster: ClusterOption = None
@@ -100,23 +105,46 @@ class ProveOptions(Options):
         _ = self._scenarios, [one._release for one in self._each]
 
     @cached_property
-    def _paths(self) -> list[Path]:
+    def _varied(self) -> str:
+        """Whose releases are several: a key of ``SOFTWARE_TITLES``; empty: nothing's. Raises BadArgument: those of two are."""
+        from workloads.file.scenario import SOFTWARE_TITLES
+
+        several = [of for of in SOFTWARE_TITLES if len(self._releases(of)) > 1]
+        if len(several) > 1:
+            typed = " ".join(f"--{of} {getattr(self, of)}" for of in several)
+            raise BadArgument(f"{typed}: give several releases to one of these options, and one release to the other")
+        return "".join(several)
+
+    def _releases(self, software: str) -> list[str]:
+        return listed(f"--{software}", getattr(self, software))
+
+    @cached_property
+    def _chosen(self) -> list[tuple[Path, Scenario]]:
+        """The scenarios with their files; of several releases of Delta's software those alone that run on it. Raises BadArgument."""
+        from harness.run.resolve import read_scenario
         from workloads.file import scenario
 
-        return list(scenario.paths(self.names or []))
+        every = [(p, read_scenario(p, warn)) for p in scenario.paths(self.names or [])]
+        same = [s.scenario for _, s in every if not s.runs_on(self._varied)]
+        if same and self.names:
+            typed = f"--{self._varied} {getattr(self, self._varied)}"
+            raise BadArgument(f"{typed}: with each of these it would be the same run; leave out: {', '.join(same)}")
+        return [(p, self._changed(s)) for p, s in every if s.scenario not in same]
+
+    @cached_property
+    def _paths(self) -> list[Path]:
+        return [p for p, _ in self._chosen]
 
     @cached_property
     def _scenarios(self) -> list[Scenario]:
-        from harness.run.resolve import read_scenario
-
-        return [self._changed(read_scenario(p, warn)) for p in self._paths]
+        return [s for _, s in self._chosen]
 
     def _changed(self, s: Scenario) -> Scenario:
         """The scenario as the options want it."""
-        from workloads.engines.delta_rs import RELEASE_PROPERTY, DeltaRs
+        from workloads.engines.delta_rs import RELEASE_PROPERTY
+        from workloads.file.scenario import DELTALAKE
 
-        concerned = self.deltalake is not None and DeltaRs.name in s.by_writer
-        properties = {RELEASE_PROPERTY: self.deltalake} if concerned else {}
+        properties = {RELEASE_PROPERTY: self.deltalake} if self.deltalake and s.runs_on(DELTALAKE) else {}
         return s.model_copy(update={**self.mode, "catalog_properties": {**properties, **s.catalog_properties}})
 
     @cached_property
@@ -126,37 +154,46 @@ class ProveOptions(Options):
     @cached_property
     def _each(self) -> list[ProveOptions]:
         """The command with each of its releases alone."""
-        names = listed("--iceberg", self.iceberg)
-        if len(names) < 2:
+        if not self._varied:
             return [self]
+        names = self._releases(self._varied)
         folders = [Path(n).name for n in names]
         if len(set(folders)) < len(folders):  # jars of one name
             folders = [f"{k}-{folder}" for k, folder in enumerate(folders, 1)]
         return [
-            replace(self, iceberg=n, output=None, into=None if self.into is None else self.into / folder)
+            self._with(n, output=None, into=None if self.into is None else self.into / folder)
             for n, folder in zip(names, folders, strict=True)
         ]
+
+    def _with(self, releases: str, **changes: Any) -> ProveOptions:
+        """The command with others of the releases that vary, and for the same scenarios."""
+        whole = self._varied == "iceberg" or self.names
+        names = self.names if whole else [_typed(p) for p in self._paths]
+        return replace(self, **{self._varied: releases, "names": names, **changes})
 
     def takes(self) -> float:
         return len(self._each) * (estimates.STACK_S + self.times * len(self._paths) * estimates.SCENARIO_S)
 
     def execute(self) -> int:
+        from workloads.file.scenario import SOFTWARE_TITLES
+
         if len(self._each) == 1:
             return self._alone()[0]
         codes: list[int] = []
         proven: dict[str, Sequence[Proof]] = {}
         found: dict[str, dict[str, str]] = {}
         for n, one in enumerate(self._each):
-            label = one._release.label
-            typer.echo(f"\nIceberg {label}:")
+            label = one._release.label if self._varied == "iceberg" else getattr(one, self._varied)
+            typer.echo(f"\n{SOFTWARE_TITLES[self._varied]} {label}:")
             try:
                 code, proven[label], found[label] = one._alone()
             except stopping.Stopped as e:
-                later = ",".join(x.iceberg or "" for x in self._each[n + 1 :])
+                later = ",".join(self._releases(self._varied)[n + 1 :])
                 # A folder of proofs is gone on with by the same command: fewer releases could have other folders in it.
-                way_on = replace(self, iceberg=later) if self.into is None else self
+                way_on = self._with(later) if self.into is None else self
                 others = f"; then the other releases with: {way_on.again()}" if later else ""
                 raise stopping.Stopped(f"{e.line}{others}") from e
+            found[label].setdefault(self._varied, label)
             codes.append(code)
         self._compare(proven, found)
         return max(codes)

@@ -20,6 +20,7 @@ from nemesis.faults.fields import RequestKind, Service
 from nemesis.faults.lengths import Seconds
 from nemesis.faults.registry import VERBS
 from nemesis.faults.verb import RequestVerb
+from workloads.engines.delta_rs import RELEASE_PROPERTY, DeltaRs
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import engineproperties, workload_text
 from workloads.file import workload as schema
@@ -29,10 +30,16 @@ from workloads.file.mode import QUICK, Cluster, Mode, Session
 from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
 from workloads.file.yamlfile import KeyPath, Lines, LookUp, Problem, entries, nothing, read_text, refuse, validated
 from workloads.operations.kinds import KINDS
-from workloads.tables import GuardName, TableSpec
+from workloads.tables import DELTA, ICEBERG, GuardName, TableSpec
 
 Moment = Literal["held", "completed"]
 """Moments of an operation: its commit is at the gate (or was applied there, when a fault answers it), its writer has the outcome."""
+
+SoftwareName = Literal["iceberg", "delta", "deltalake"]
+DELTALAKE: SoftwareName = "deltalake"
+"""The package of delta-rs."""
+SOFTWARE_TITLES: Mapping[str, str] = {ICEBERG: "Iceberg", DELTA: "Delta Lake", DELTALAKE: DELTALAKE}
+"""Software whose releases a scenario may be about → its name."""
 
 MOST_REPEATED = 100_000
 
@@ -124,7 +131,7 @@ class Scenario(_Model):
         catalog: the catalog that it is about.
         catalog_properties: more catalog properties for every writer, such as ``cache-enabled``.
         guard: what guards the commits of its Delta tables.
-        software: whose versions ``since`` and ``fixed`` are; ``delta`` is Delta Lake, ``deltalake`` the package of delta-rs.
+        software: whose versions ``since`` and ``fixed`` are.
         since: the first version that has the defect or keeps the promise; none when all do.
         fixed: the first version without the defect; none while all have it.
         engines: writer → its engine; the others are Spark's.
@@ -145,7 +152,7 @@ class Scenario(_Model):
     catalog: str = "rest"
     catalog_properties: dict[str, str] = {}
     guard: GuardName = "s3-conditional"
-    software: Literal["iceberg", "delta", "deltalake"] = "iceberg"
+    software: SoftwareName = ICEBERG
     since: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     fixed: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
@@ -179,6 +186,12 @@ class Scenario(_Model):
     def shows(self) -> str:
         """Its headline; the first sentence of its description if it has none."""
         return self.headline or self.description.partition(". ")[0].rstrip(".")
+
+    def runs_on(self, software: str) -> bool:
+        """Whether its operations run on the release of this software that a command names. Iceberg is in every session."""
+        if software == DELTALAKE:
+            return DeltaRs.name in self.by_writer and RELEASE_PROPERTY not in self.catalog_properties
+        return software != DELTA or (SPARK in self.by_writer and any(t.format == DELTA for t in self.tables))
 
     def table(self, step: ScenarioStep) -> TableSpec:
         """The table of a step."""

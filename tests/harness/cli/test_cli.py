@@ -129,6 +129,20 @@ def last_line(stderr: str) -> str:
         (["prove", "undelete", "--iceberg", "latest"], "no Iceberg release 'latest'"),
         (["prove", "delta-lost-commit", "--delta", "4.3"], "4.3.1, 4.3.0"),
         (["prove", "delta-rs-lost-reply", "--deltalake", "1.6"], "1.6.6, 1.6.3"),
+        (["prove", "delta-lost-commit", "--delta", "4.4.0,4.3"], "4.3.1, 4.3.0"),
+        (["prove", "delta-lost-commit", "--delta", "4.4.0,4.4.0"], "4.4.0 is given twice"),
+        (
+            ["prove", "delta-rs-overwritten", "--delta", "4.4.0,4.3.1", "--deltalake", "1.6.6,1.6.3"],
+            "give several releases to one of these options, and one release to the other",
+        ),
+        (
+            ["prove", "undelete", "delta-rs-compactions", "delta-rs-compactions-refused", "--deltalake", "1.6.6,1.6.3"],
+            "--deltalake 1.6.6,1.6.3: with each of these it would be the same run; leave out: undelete, delta-rs-compactions-refused",
+        ),
+        (
+            ["prove", "undelete", "--delta", "4.4.0,4.3.1"],
+            "--delta 4.4.0,4.3.1: with each of these it would be the same run; leave out: undelete",
+        ),
         (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload uses a newer one in events"),
         (["setup", "--iceberg", "0.1"], "no Iceberg release '0.1'"),
         (["dance"], "dance"),

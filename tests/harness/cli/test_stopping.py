@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,6 +17,8 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import Proof
 from checkers.judge.runfolder import State
 from compose import setup
+from compose.install.delta import DELTA_RELEASES
+from compose.install.installation import Installation
 from harness.cli import check, stopping
 from harness.cli.experiments import ProveOptions
 from harness.cli.frame import framed
@@ -27,8 +29,12 @@ from harness.experiments.compare import Compare
 from harness.experiments.matrix import Matrix
 from reports import proofs
 from tests.support.runs import ROOT, environment, inside
+from workloads.engines.delta_rs import RELEASE_PROPERTY
 from workloads.file import scenario
+from workloads.file.scenario import Scenario
 
+NOWHERE = Path("/nowhere")
+IN_PLACE = Installation(NOWHERE, NOWHERE, {}, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
 ENOUGH = 60.0
 """Seconds after which a test gives up on what never comes."""
 
@@ -213,6 +219,78 @@ def test_a_stopped_prove_of_several_releases_names_those_that_are_left(
     done = inside("prove", "undelete", "--iceberg", "1.9.2,1.10.1", "--into", "all", cwd=tmp_path)
     assert done.stderr.splitlines()[-1].endswith(
         f"then the other releases with: icequake prove undelete --iceberg 1.9.2,1.10.1 --into {tmp_path}/all"
+    )
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("option", "releases", "title", "names"),
+    [
+        ("--delta", ("4.4.0", "4.3.1"), "Delta Lake", "delta-lost-commit"),
+        ("--deltalake", ("1.6.6", "1.6.3"), "deltalake", "delta-rs-lost-reply"),
+    ],
+)
+def test_a_prove_of_several_releases_of_deltas_software_is_one_of_icebergs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, releases: tuple[str, str], title: str, names: str
+) -> None:
+    """It ends with the same table, sentence and JSON, and each release is that of the writers."""
+    ran: list[tuple[str | None, str | None]] = []
+
+    def proven(scenarios: Sequence[Scenario], installation: Installation, *_: object, **__: object) -> object:
+        (s,) = scenarios
+        ran.append((installation.delta, s.catalog_properties.get(RELEASE_PROPERTY)))
+        return [Proof(s.scenario, "reproduced" if len(ran) == 1 else "not reproduced")], {"spark": "4.1.4"}
+
+    monkeypatch.setattr(setup, "ensure_release", lambda release: IN_PLACE)
+    monkeypatch.setattr(prove, "prove", proven)
+    done = inside("prove", names, option, ",".join(releases), "--json", "all.json", "--quiet", cwd=tmp_path)
+    assert ran == (
+        [(DELTA_RELEASES[r], None) for r in releases] if option == "--delta" else [(None, r) for r in releases]
+    )
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert [x for x in lines if x.startswith(title)] == [f"{title} {r}:" for r in releases]
+    assert f"{names} {releases[0]} found 1 of 1" in lines and f"{names} {releases[1]} not found" in lines
+    assert lines[-1] == f"{names} occurs in {releases[0]}, not in {releases[1]}."
+    told = json.loads((tmp_path / "all.json").read_text())
+    assert [p["release"] for p in told["proofs"]] == [*releases]
+    assert [told["versions"][r][option.removeprefix("--")] for r in releases] == [*releases]
+
+
+@pytest.mark.parametrize(
+    ("options", "has", "without"),
+    [
+        (
+            {"deltalake": "1.6.6,1.6.3"},
+            {"delta-rs-compactions"},
+            {"undelete", "delta-rs-compactions-refused", "delta-lost-commit"},
+        ),
+        ({"delta": "4.4.0,4.3.1"}, {"delta-lost-commit", "delta-rs-overwritten"}, {"undelete", "delta-rs-compactions"}),
+        ({"iceberg": "1.12.0,1.11.0"}, {"undelete", "delta-lost-commit"}, set()),
+        ({"delta": "4.3.1"}, {"undelete", "delta-rs-compactions"}, set()),
+    ],
+)
+def test_without_names_several_releases_are_of_the_scenarios_that_run_on_them(
+    options: dict[str, str], has: set[str], without: set[str]
+) -> None:
+    for one in ProveOptions(**options)._each:
+        names = {s.scenario for s in one._scenarios}
+        assert has <= names and not without & names
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_stopped_prove_of_several_releases_of_delta_names_the_scenarios_and_the_releases_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(setup, "ensure_release", lambda release: IN_PLACE)
+    monkeypatch.setattr(prove, "prove", stopped)
+    done = inside("prove", "--deltalake", "1.6.6,1.6.3", cwd=tmp_path)
+    runs_on = "delta-rs-compactions delta-rs-lost-reply delta-rs-overwritten"
+    assert done.stderr.splitlines()[-1].endswith(
+        f"run the others with: icequake prove {runs_on} --deltalake 1.6.6; then the other releases with: "
+        f"icequake prove {runs_on} --deltalake 1.6.3"
     )
 
 
