@@ -78,6 +78,11 @@ class Meaning:
         return _APART if self.remedy in (_VALIDATE, _SERIALIZABLE) else ""
 
     @property
+    def by_two(self) -> bool:
+        """Whether two operations do it that run at the same time, and no setting keeps them from it at once."""
+        return self.remedy in (GUARD, _VALIDATE)
+
+    @property
     def repair(self) -> str:
         """What to do now with ``{tables}``, whatever the run; empty: that depends on the run (``checkers.judge.repair``)."""
         return _REPAIRS.get(self.remedy, "")
@@ -100,6 +105,10 @@ REPLY: Final = (
     "Let no proxy answer in place of the catalog, and use a catalog whose client looks for its commit before it gives up, or one that honours "
     "Idempotency-Key; repeat a write only if the table does not have it. `fault` on the card names the reply that was lost."
 )
+KEYS: Final = (
+    "Neither Iceberg's REST test fixture 1.11.0 nor Nessie 0.99.0 offers Idempotency-Key; no other catalog was asked."
+)
+"""Behind a remedy that asks for a catalog with idempotency keys: what `icequake certify` got for an answer (docs/certify.md)."""
 _SERIALIZABLE = "Set `write.{delete,update,merge}.isolation-level` to `serializable`, or keep these operations from running at once."
 _VALIDATE = (
     "Do not run these two kinds at once until the engine validates them; the card has the statements and the releases."
@@ -129,8 +138,8 @@ _REPAIRS: Mapping[str, str] = {
     ),
     _METADATA: "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them.",
     _FORMAT: (
-        "Copy {tables} with an engine that follows the specification: make a table of the same schema, partitions and properties, "
-        "`INSERT INTO … SELECT * FROM …`, compare the counts, swap the names. Do not go back to the old snapshots: they stay wrong."
+        "Copy {tables} with an engine that follows the specification before anybody writes on: make a table of the same schema, partitions and "
+        "properties, `INSERT INTO … SELECT * FROM …`, compare the counts, swap the names; the old snapshots stay wrong."
     ),
     _LOG: "Compare the versions that the card names; set right what is wrong by a commit of another client.",
 }
@@ -938,7 +947,7 @@ _SAID: Mapping[str, tuple[str, str, str]] = {
         "{op} answered with wrong numbers",
     ),
     "undelete": ("delete that left its row", "deletes that left their rows", "{op} did not delete{ids}"),
-    "lost-update": ("update lost", "updates lost", "{op} wiped out what another operation had written{of_ids}"),
+    "lost-update": ("change lost", "changes lost", "{op} wiped out what another operation had written{of_ids}"),
     "resurrected-row": (
         "deleted row came back",
         "deleted rows came back",

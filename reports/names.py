@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from checkers.formats.iceberg.metadata.rules import SPEC_RULES, SpecRule
 from checkers.isolation import levels
 from checkers.judge.check import ALL
-from checkers.judge.repair import RepairStep, repair_words
+from checkers.judge.repairsteps import RepairStep, repair_words
 from checkers.names import OF_HISTORIES, Harm, Meaning, meaning, without_suffixes
 from workloads.file import scenario
 from workloads.file.scenario import Scenario

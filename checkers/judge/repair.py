@@ -5,141 +5,17 @@ Whether a file is there, the table log says: it was compared with the store when
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit, Metadata, Row, TableLog
+from checkers.judge.repairsteps import MOST_NAMED, Repair, RepairStep
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
 from workloads.operations.kinds import KINDS
-
-THIS_CARD = "this card"
-"""Where the statements of the operations are."""
-
-
-class Repair(IntEnum):
-    """What a step does, in the order in which a table is mended.
-
-    Nobody may write meanwhile, nor make the harm again. A table's rows can be mended only where somebody can read it; a commit is brought back
-    before statements run that build on it; rows that should not be there go before statements write them again; and what else is wrong is
-    rewritten with the right rows. What going back loses is done again in the order of its commits (``REDO``), before all of that; the rest in
-    the order of the history.
-    """
-
-    STOP, RESTORE, SET_BACK, MOVE, BRING_BACK, REMOVE, LEAVE, REDO, RUN_AGAIN, REWRITE = range(10)
-
-
-@dataclass(frozen=True, slots=True)
-class RepairStep:
-    """One thing to do now.
-
-    Attributes:
-        text: what to do, in sentences. ``{ops}``, ``{ids}`` and ``{tables}`` stand for these, ``{card}`` for where the statements are,
-            ``{it}`` and ``{its}`` for the operations again. Steps of one text are one step (:func:`merged`).
-        does: its place among the steps.
-        ops: operations whose statements a person needs, or must not run; in the order of the history.
-        keys: rows, each with its table (empty: nobody knows it) and id.
-        tables: names of the tables.
-        notes: what to know before of each operation: its id, a colon, and a sentence.
-        back: only who has no backup of the files does it, and goes back to an older state of the table (:func:`branches`).
-    """
-
-    text: str
-    does: Repair = Repair.REWRITE
-    ops: tuple[str, ...] = ()
-    keys: tuple[tuple[str, int], ...] = ()
-    tables: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    back: bool = False
-
-    def words(self, card: str = THIS_CARD) -> str:
-        """What to do, with the notes."""
-        return " ".join((self.sentence(card), *self.notes))
-
-    def sentence(self, card: str = THIS_CARD) -> str:
-        """What to do."""
-        one = len(self.ops) == 1
-        stands = {
-            "{ops}": explain.listing(self.ops, _MOST_AGAIN if self.does is Repair.REDO else _MOST),
-            "{ids}": f" ({'; '.join(self._ids())})" if self.keys else "",
-            "{tables}": explain.listing(self.tables, _MOST) or "the table",
-            "{card}": card,
-            "{it}": "it" if one else "them",
-            "{its}": "its" if one else "their",
-            "{was}": "was" if one else "were",
-            "{is}": "is" if one else "are",
-            "{order}": "" if one else ", in this order",
-            "{statements}": "its statement is" if one else "their statements are",
-        }
-        text = self.text
-        for name, said in stands.items():
-            text = text.replace(name, said)
-        return text
-
-    def _ids(self) -> Iterator[str]:
-        """``orders: ids 0, 12``, for each table."""
-        for table in dict.fromkeys(t for t, _ in self.keys):
-            ids = [k for t, k in self.keys if t == table]
-            named = f"{'id' if len(ids) == 1 else 'ids'} {explain.listing(ids, _MOST)}"
-            yield f"{table}: {named}" if table else named
-
-
-_MOST, _MOST_AGAIN = 12, 200
-"""Operations or rows that a step names; of those that going back loses nobody finds the others."""
-
-
-def merged(steps: Iterable[RepairStep], order: Mapping[str, int] | None = None) -> list[RepairStep]:
-    """The steps of several stories in the order in which they mend, each text once.
-
-    Args:
-        order: operation → its place in the history, or when it began; None: the operations stay as they are.
-    """
-    found: dict[str, list[RepairStep]] = {}
-    for s in sorted(steps, key=lambda s: (s.does > Repair.RESTORE and not s.back, s.does)):
-        found.setdefault(s.text, []).append(s)
-    return [_together(these, order or {}) for these in found.values()]
-
-
-def _together(these: Sequence[RepairStep], order: Mapping[str, int]) -> RepairStep:
-    def place(text: str) -> float:
-        return order.get(text.partition(":")[0], math.inf)
-
-    ops = dict.fromkeys(op for s in these for op in s.ops)
-    return replace(
-        these[0],
-        ops=tuple(ops) if these[0].does is Repair.REDO else tuple(sorted(ops, key=place)),
-        keys=tuple(dict.fromkeys(k for s in these for k in s.keys)),
-        tables=tuple(dict.fromkeys(t for s in these for t in s.tables)),
-        notes=tuple(sorted(dict.fromkeys(n for s in these for n in s.notes), key=place)),
-    )
-
-
-NO_BACKUP = "If you have none:"
-"""Before the steps of who goes back, behind that of who has a backup."""
-
-
-def branches(steps: Sequence[RepairStep]) -> Iterator[tuple[str, Sequence[RepairStep]]]:
-    """The steps, each alone but those of who goes back because there is no backup: they stand together, behind :data:`NO_BACKUP`."""
-    before: RepairStep | None = None
-    for back, these in groupby(steps, key=lambda s: s.back):
-        found = [*these]
-        if back and before is not None and before.does is Repair.RESTORE:
-            yield NO_BACKUP, found
-        else:
-            yield from (("", [s]) for s in found)
-        before = found[-1]
-
-
-def repair_words(steps: Iterable[RepairStep], card: str = THIS_CARD) -> str:
-    """What to do, the steps behind each other; empty for none."""
-    said = ((lead, " ".join(s.words(card) for s in these)) for lead, these in branches([*steps]))
-    return " ".join(f"{lead} {text}".lstrip() for lead, text in said)
 
 
 def repair(
@@ -153,6 +29,7 @@ def repair(
     engine: str = "",
     keys_of: Mapping[str, Sequence[int]] | None = None,
     repeats: Sequence[str] = (),
+    came_back: Sequence[Row] = (),
 ) -> list[RepairStep]:
     """What to do now; nothing if the evidence does not say.
 
@@ -164,13 +41,17 @@ def repair(
         unreadable: nobody can read the table any more.
         engine: that did it; empty for none.
         repeats: files that repeat a table's log and say something else (:data:`REPEATS`).
+        came_back: the rows of a ``resurrected-row``; empty: nobody can say.
     """
     steps = [*_steps(name, log, operations, ops, keys, unreadable=unreadable, engine=engine, keys_of=keys_of)]
+    if name == "resurrected-row" and (sql := _deletes(log, came_back)):
+        of = ("{card} shows them whole, for other rows may have these ids.", "{sql}")
+        steps = [replace(s, text=s.text.replace(*of), sql=(sql,)) if s.does is Repair.REMOVE else s for s in steps]
     if repeats and log is not None and log.metadata and log.metadata[0].n == 0:
         steps = [] if name in REPEATS else steps
         text = _REPEATED + (_LAST if any(".checkpoint" in f for f in repeats) else "")
-        files = explain.listing([f"`{f}`" for f in repeats], _MOST)
-        steps.insert(0, RepairStep(text.replace("{files}", files), Repair.REMOVE, tables=(log.table,)))
+        files = explain.listing([f"`{f}`" for f in repeats], MOST_NAMED)
+        steps.insert(0, RepairStep(text.replace("{files}", files), Repair.MOVE, tables=(log.table,)))
     if any(s.does is not Repair.LEAVE for s in steps):
         steps.insert(0, RepairStep(_STOP, Repair.STOP, tables=(log.table,) if log is not None else ()))
     return steps
@@ -208,7 +89,7 @@ def _steps(
         yield from _again(log, operations, {op: keys if keys_of is None else keys_of.get(op, ()) for op in ops})
     elif name == "false-failure" and not unreadable:
         yield RepairStep("Do not run {ops} again: the table has {its} rows.", Repair.LEAVE, tuple(ops))
-    elif name == "undelete" and log is not None and keys and _live(log, keys) == []:
+    elif name == "undelete" and log is not None and keys and (live := _live(log, keys)) is not None and not live:
         return  # somebody has deleted them since
     elif name in _ROWS:
         text, does = _ROWS[name]
@@ -250,7 +131,7 @@ _ROWS: Mapping[str, tuple[str, Repair]] = {
         Repair.RUN_AGAIN,
     ),
     "resurrected-row": (
-        "Delete the rows that came back{ids}{otherwise}, by all their columns, for other rows may have these ids: {card} shows them whole.",
+        "Delete the rows that came back{ids}{otherwise}, by all their columns: {card} shows them whole, for other rows may have these ids.",
         Repair.REMOVE,
     ),
     "duplicate-commit": ("Remove what {ops} wrote a second time{ids}.", Repair.REMOVE),
@@ -376,7 +257,7 @@ def _again(
         elif o is not None and o.f in KINDS and KINDS[o.f].goes_back:
             yield RepairStep(_SET_BACK_AGAIN, Repair.LEAVE, (op,))
         elif o is not None and o.f in KINDS:
-            run.append((op, look))
+            run.append((op, f"{look[:-1]}; leave out what is to stay." if ": look at " in look else look))
     if run:
         ops, notes = zip(*run, strict=True)
         yield RepairStep(_RUN_AGAIN, Repair.RUN_AGAIN, ops, notes=tuple(filter(None, notes)))
@@ -393,10 +274,7 @@ def _there_after_going_back(log: TableLog | None) -> set[str | None]:
 _BACK_AGAIN = (
     "{ops}, which {was} lost, {is} in the state to which you go back. If you restore the files instead, run {it} again."
 )
-_RUN_AGAIN = (
-    "Run {ops} again{order}: {statements} on {card}, and none of {its} effects is there. "
-    "Leave out what others have written since and is to stay."
-)
+_RUN_AGAIN = "Run {ops} again{order}: none of {its} effects is there, and {statements} on {card}."
 _SET_BACK_AGAIN = "{ops} was to set the table back: look what was committed since, for to run {it} again undoes that."
 _WOULD: Mapping[str, str] = {"insert": "insert {} again", "delete": "delete {}"}
 """Verb of a kind → what it would do to the rows if it ran again; any other one writes them."""
@@ -424,7 +302,7 @@ def _look_first(
         also = _WOULD_ALSO.get(KINDS[o.f].verb, "change rows")
         first = f"{o.op}: look at its rows first, for nobody knows who has changed them since"
         return "" if apart else f"{first}; as it stands it would also {also} that others have written since."
-    ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(keys, _MOST)}"
+    ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(keys, MOST_NAMED)}"
 
     def later(op: str) -> bool:
         other = operations.get(op)
@@ -454,15 +332,34 @@ def _changed(log: TableLog, keys: Sequence[int]) -> list[str] | None:
     )
 
 
-def _live(log: TableLog, keys: Sequence[int]) -> list[Row] | None:
-    """The rows of some ids that the table has; None: nobody can say."""
+def _live(log: TableLog, keys: Sequence[int]) -> Counter[Row] | None:
+    """The rows of some ids that the table has, and how often; None: nobody can say."""
     if "id" not in log.columns or any(not c.readable for c in log.main()):
         return None
     at, live = log.columns.index("id"), Counter[Row]()
     for c in log.main():
         live.subtract(x.row for x in c.removed or () if x.row[at] in keys)
         live.update(x.row for x in c.added or () if x.row[at] in keys)
-    return [row for row, n in live.items() if n > 0]
+    return +live
+
+
+def _deletes(log: TableLog | None, rows: Sequence[Row]) -> str:
+    """The statement that deletes these rows and no other; empty if one is not there exactly once, or SQL writes its values in many ways."""
+    ids = [r[log.columns.index("id")] for r in rows] if log is not None and "id" in log.columns else []
+    live = _live(log, ids) if log is not None and ids else None
+    if log is None or live is None or any(live[r] != 1 for r in rows):
+        return ""
+    if not all(type(v) in (int, str, type(None)) and "`" not in str(v) for r in rows for v in r):
+        return ""
+    each = [" AND ".join(_is(c, v) for c, v in zip(log.columns, r, strict=True)) for r in rows]
+    return f"DELETE FROM {log.table} WHERE {each[0] if len(each) == 1 else ' OR '.join(f'({x})' for x in each)}"
+
+
+def _is(column: str, value: object) -> str:
+    if value is None:
+        return f"{column} IS NULL"
+    quoted = str(value).replace("'", "''")
+    return f"{column} = '{quoted}'" if isinstance(value, str) else f"{column} = {value}"
 
 
 def _brought_back(log: TableLog, op: str) -> str | None:

@@ -11,13 +11,14 @@ Nothing here is a verdict: anomalies are judged as before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 from checkers.judge.culprits import NOBODY
 from checkers.judge.known import KnownDefect
-from checkers.judge.repair import Repair, RepairStep, repair_words
+from checkers.judge.repairsteps import Repair, RepairStep, repair_words
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.unreadable import UnreadableTable
@@ -29,6 +30,8 @@ GRAVEST = ("lost-commit", "lost-table", "half-transaction", "resurrected-row", "
 """Of names with the same harm, those that a story is named after first; the others in the order of their anomalies."""
 ROWS_COUNTED = frozenset({"resurrected-row", "duplicate-row", "nonlinearizable"})
 """Names of which a headline counts the rows."""
+LOSSES = ("lost-commit", "lost-update")
+"""Names of which a headline says what kinds of operations are lost."""
 _OF_LOST = (Repair.BRING_BACK, Repair.LEAVE, Repair.RUN_AGAIN)
 """What one does with a lost commit."""
 ALIKE = 3
@@ -81,6 +84,7 @@ class Story:
         repairs: what to do now with the table, as far as the evidence says (:mod:`checkers.judge.repair`).
         remedy: what to do that it does not happen again: that of the scenario that the run is, or of the known defects, else what the name
             says, unless the run shows that it would not have helped.
+        meanwhile: what to do until that is done; empty: nothing is known to help.
     """
 
     table: str | None
@@ -101,6 +105,7 @@ class Story:
     instead: tuple[tuple[str, str], ...] = ()
     repairs: tuple[RepairStep, ...] = ()
     how: str = ""
+    meanwhile: str = ""
 
     @property
     def repair(self) -> str:
@@ -108,10 +113,17 @@ class Story:
         return repair_words(self.repairs)
 
     @property
+    def lost(self) -> tuple[str, ...]:
+        """The operations whose changes are lost, if it is named after that."""
+        if self.name not in LOSSES:
+            return ()
+        mended = (op for s in self.repairs if s.does in _OF_LOST for op in s.ops)
+        return tuple(dict.fromkeys(mended if self.name == "lost-commit" else (loser for loser, _ in self.instead)))
+
+    @property
     def concerned(self) -> tuple[str, ...]:
         """The operations whose statements say what it is about: those that are lost, else the first one at fault."""
-        mended = (op for s in self.repairs if s.does in _OF_LOST for op in s.ops) if self.name == "lost-commit" else ()
-        return tuple(dict.fromkeys(mended)) or self.ops[:1]
+        return self.lost or self.ops[:1]
 
     @property
     def unreadable(self) -> bool:
@@ -178,11 +190,14 @@ NOTHING_TOLD = Stories()
 # --- a run's headline, its culprits, and the shapes of its stories
 
 
-def headline(stories: Sequence[Story]) -> tuple[str, ...]:
+def headline(stories: Sequence[Story], verbs: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
     """What happened to data, counted: first what nobody can read, then the gravest: ``17 acknowledged commits lost``.
 
     A name that a story is told by is counted in all stories, as often as its anomalies count (:func:`checkers.judge.causes.events`). Of
     wrong metadata its names are: ``metadata that DuckDB wrote is wrong in 5 ways``.
+
+    Args:
+        verbs: operation → what it is; of losses the headline says how many of each: ``3 changes lost (1 ALTER, 2 INSERTs)``.
     """
     told, ways = countable(stories), dict[str, set[str]]()
     for s in told:
@@ -191,7 +206,7 @@ def headline(stories: Sequence[Story]) -> tuple[str, ...]:
                 ways.setdefault(s.who, set()).add(step.name)
     counts = tally(told)
     gone = counts.pop(UNREADABLE_STEP, 0)
-    said = [(harm_of(name).gravity, counted(name, n)) for name, n in counts.items()]
+    said = [(harm_of(name).gravity, counted(name, n) + _kinds(told, name, n, verbs)) for name, n in counts.items()]
     wrong = [
         f"metadata {f'that {by} wrote is ' if by != NOBODY else ''}wrong in {explain.count(len(names), 'way')}"
         for by, names in ways.items()
@@ -201,6 +216,14 @@ def headline(stories: Sequence[Story]) -> tuple[str, ...]:
         *([counted(UNREADABLE_STEP, gone)] if gone else []),
         *(text for _, text in sorted(said, key=lambda s: s[0])),
     )
+
+
+def _kinds(stories: Iterable[Story], name: str, n: int, verbs: Mapping[str, str]) -> str:
+    """What is lost, by kind; empty unless that is known of each of ``n``."""
+    lost = Counter(verbs.get(op, "") for s in stories if s.name == name for op in s.lost)
+    if lost.total() != n or "" in lost:
+        return ""
+    return f" ({', '.join(explain.count(k, verb) for verb, k in lost.most_common())})"
 
 
 def countable(stories: Sequence[Story]) -> Sequence[Story]:

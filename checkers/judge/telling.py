@@ -14,10 +14,12 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation, UnpairedError
 from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import TableFormat, format_of
+from checkers.evidence.tablelog import Row, TableLog
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
 from checkers.judge.culprits import SERVER, DoneBy, done_by
 from checkers.judge.known import KnownDefect, RunFacts, known_defects, of_scenario
-from checkers.judge.repair import REPEATS, RepairStep, repair
+from checkers.judge.repair import REPEATS, repair
+from checkers.judge.repairsteps import RepairStep
 from checkers.judge.stories import (
     GRAVEST,
     NOTHING_TOLD,
@@ -29,7 +31,7 @@ from checkers.judge.stories import (
     counted,
     harm_of,
 )
-from checkers.names import GUARD, REPLY, Culprit, Harm, meaning
+from checkers.names import GUARD, KEYS, REPLY, Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
 from checkers.timeline.unreadable import UnreadableTable, file_words, same_file, unreadable
@@ -100,6 +102,11 @@ def _rank(name: str) -> int:
     return GRAVEST.index(name) if name in GRAVEST else len(GRAVEST)
 
 
+_ONE_WRITER = "Let one writer at a time change the table."
+_AT_ONCE = "at once"
+"""In a remedy that keeps operations apart already."""
+
+
 class _Teller:
     """Tells the stories of one run; what they need of it is looked up once."""
 
@@ -161,6 +168,8 @@ class _Teller:
         done = done_by(group, lead, facts, self.operations, kind, of, cleaned=table in self.cleaned, log=log)
         keys = tuple(dict.fromkeys(k for a in lead for k in a.keys))
         known = self._defects(group, ops, done)
+        remedy = self._remedy(name, known or self._shown_by_scenario(group), lead, done, of)
+        remedy += f" {KEYS}" if "Idempotency-Key" in remedy else ""
         return Story(
             table,
             name,
@@ -176,10 +185,11 @@ class _Teller:
             tuple(steps),
             places,
             known,
-            self._remedy(name, known or self._shown_by_scenario(group), lead, done, of),
+            remedy,
             instead,
             self._repair(name, group, lead, facts, table, keys, end, done.who if done.engine else ""),
             done.how,
+            "" if done.client or _AT_ONCE in remedy else self._meanwhile(name, lead),
         )
 
     def _repair(
@@ -202,10 +212,15 @@ class _Teller:
         for a in lead:
             for op in facts.lost(a) or {facts.victim(a)}:
                 own[op or ""] = tuple(dict.fromkeys((*own.get(op or "", ()), *a.keys)))
-        repeats = sorted({f for a in group if a.name in REPEATS for f in a.files})
-        gone = end is not None
         return tuple(
-            repair(of, log, self.operations, ops, keys, unreadable=gone, engine=by, keys_of=own, repeats=repeats)
+            repair(
+                *(of, log, self.operations, ops, keys),
+                unreadable=end is not None,
+                engine=by,
+                keys_of=own,
+                repeats=sorted({f for a in group if a.name in REPEATS for f in a.files}),
+                came_back=[row for a in lead for row in _came_back(a, log)],
+            )
         )
 
     def _most(self, name: str, found: Sequence[Anomaly], *, lead: bool) -> int:
@@ -245,6 +260,20 @@ class _Teller:
         if done.engine and means.culprit is Culprit.CATALOG:
             return f"{done.who} did it, not the catalog: keep it from writing to this table, and report the statements to its maker."
         return means.remedy_apart if means.remedy_apart and not any(map(self._at_once, lead)) else means.remedy
+
+    def _meanwhile(self, name: str, lead: Sequence[Anomaly]) -> str:
+        """What to do until the remedy is done: run apart what did it, where the run shows that it did it by running at once."""
+        means = meaning(name)
+        if means is None or not means.by_two:
+            return ""
+        pairs = [[self.operations[op] for op in a.ops[:2] if op in self.operations] for a in lead]
+        if not pairs or any(
+            len(p) < 2 or any(o.end is None for o in p) or not self._at_once(a)
+            for p, a in zip(pairs, lead, strict=True)
+        ):
+            return ""
+        alone = dict.fromkeys(o.f for p in pairs for o in p if o.f in KINDS and KINDS[o.f].verb == "maintenance")
+        return f"Run {explain.listing(alone)} while nothing else writes." if alone else _ONE_WRITER
 
     def _at_once(self, a: Anomaly) -> bool:
         """Whether two of an anomaly's operations ran at the same time, or nobody knows."""
@@ -287,6 +316,8 @@ class _Teller:
         if end is not None:
             rest = self._headline(name, lead, facts, table, by, keys, None)
             return f"nobody can read {end.table}; {rest}"
+        if name == "lost-update" and (said := self._instead(lead, facts)):
+            return said
         means = meaning(name)
         if name.startswith("G") and means is not None and lead[0].ops:
             return f"{explain.listing(map(self._statement, lead[0].ops))}: {means.counted[0]}"
@@ -313,6 +344,13 @@ class _Teller:
             ids_named=f": {ids}" if ids else "",
         )
 
+    def _instead(self, lead: Sequence[Anomaly], facts: Facts) -> str:
+        """Whose changes are lost, and which took their place; empty if nobody knows."""
+        pairs = dict(pair for a in lead for pair in facts.instead(a))
+        lost, won = (explain.listing(map(self._statement, dict.fromkeys(ops))) for ops in (pairs, pairs.values()))
+        was, is_, its = ("was", "is", "its") if len(pairs) == 1 else ("were", "are", "their")
+        return f"{lost} {was} acknowledged and {is_} lost: {won} took {its} place" if pairs else ""
+
     def _statement(self, op: str) -> str:
         """``DELETE w2-14``, ``rewrite-data-files w0-3``, ``the read w1-7``."""
         o = self.operations.get(op)
@@ -322,6 +360,16 @@ class _Teller:
         if kind is None or kind.two_tables or kind.verb in ("maintenance", "alter"):
             return f"{o.f} {op}"
         return f"the read {op}" if kind.verb == "read" else f"{kind.verb.upper()} {op}"
+
+
+def _came_back(a: Anomaly, log: TableLog | None) -> list[Row]:
+    """The rows that a ``resurrected-row`` brought back; empty if its operation wrote others with their ids, so that nobody knows which."""
+    at = log.columns.index("id") if log is not None and "id" in log.columns else None
+    added, removed = ([tuple(r) for r in a.evidence.get(which) or ()] for which in ("added", "removed"))
+    if a.name != "resurrected-row" or at is None or {r[at] for r in removed} & {*a.keys}:
+        return []
+    found = [r for r in added if r[at] in a.keys]
+    return found if len(found) == len({*a.keys}) else []
 
 
 def _gravest(group: Sequence[Anomaly]) -> Anomaly | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.judge.by_engine import named
-from checkers.judge.repair import RepairStep, merged
+from checkers.judge.repairsteps import RepairStep, merged
 from checkers.judge.stories import UNREADABLE_STEP, Story, countable, shapes, tally
 from checkers.names import Harm, meaning
 

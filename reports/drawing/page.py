@@ -36,13 +36,15 @@ BANNER_SYMBOLS = {
 class Banner:
     """The answer: ``status`` is a key of :data:`BANNER_SYMBOLS` and a class of the style sheet.
 
-    ``errors``: why operations of a run failed or are of unknown outcome, a line for each of the two, and what a valid run did not test.
+    ``errors``: why operations of a run failed or are of unknown outcome, a line for each of the two, and what a valid run did not test;
+    ``mark``: beside the headline, in a word or two.
     """
 
     status: str
     headline: str
     sentence: str
     errors: tuple[tuple[str, str], ...] = ()
+    mark: str = ""
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------

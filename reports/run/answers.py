@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,18 +11,16 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from checkers.evidence.history import Operation
-from checkers.judge import repair, stories
+from checkers.judge import repairsteps, stories
 from checkers.judge.known import of_scenario
 from checkers.judge.stories import Story
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
-from checkers.timeline.sql import sql_of
 from reports.drawing import words
-from reports.drawing.page import Block, Pairs, Text, in_numbers, joined, link, outside, tag
-from reports.run import bands, cards, faulted, stories_view
+from reports.drawing.page import Block, Pairs, Text, in_numbers, joined, link, muted, outside, tag
+from reports.run import bands, cards, faulted, statements, stories_view
 from reports.run.card import CardSubject
 from reports.run.repairs import repair_steps, with_code
-from reports.run.statements import asked_as, statement
 from reports.run.stored import Stored
 from reports.run.stories_view import StoryView
 from workloads.operations.kinds import KINDS
@@ -75,12 +74,11 @@ class RunAnswer:
         """Its stories."""
         return [v.story for v in self.views]
 
-    @property
-    def headline(self) -> str:
+    def headline(self, run: Stored) -> str:
         """What happened, in plain words."""
         if len(self.found) == 1:
             return self.stories[0].headline
-        return "; ".join(stories.headline(self.stories))
+        return "; ".join(stories.headline(self.stories, stories_view.verbs(run)))
 
 
 def answers(run: Stored, found: Sequence[CardSubject]) -> list[RunAnswer]:
@@ -99,25 +97,39 @@ def answers(run: Stored, found: Sequence[CardSubject]) -> list[RunAnswer]:
     return [RunAnswer(tuple(these)) for these in kinds.values()]
 
 
+def mark(run: Stored, found: Sequence[CardSubject]) -> str:
+    """How many of the answers are known, and how many are not; of a single one what is known of it."""
+    said = [_standing(run, a) for a in answers(run, found)]
+    new = sum(stories_view.NEW in x for x in said)
+    counts = filter(None, (f"{len(said) - new} known" if new < len(said) else "", f"{new} new" if new else ""))
+    return said[0] if len(said) == 1 else f"{', '.join(counts)} to icequake" if said else ""
+
+
+def _standing(run: Stored, a: RunAnswer) -> str:
+    return "; ".join(dict.fromkeys(stories_view.standing(run, s) for s in a.stories))
+
+
 def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
     """The answers; nothing for a run without stories."""
     every = answers(run, found)
     steps = recipe(run, every)
     out: list[Block] = []
     for n, a in enumerate(every[:MOST_ANSWERS], 1):
-        facts = _facts(run, a)
+        facts = _facts(run, a, _legend(run, a) if n == 1 else [])
         if len(every) > 1:  # a single one is the headline of the page
-            out += [Text([joined((tag("b", f"{n}. {_capital(a.headline)}"), " ", _shown(a)))], "answer")]
+            line = (tag("b", f"{n}. {_capital(a.headline(run))}"), tag("span", _standing(run, a), "tag"), _shown(a))
+            out += [Text([joined(line, " ")], "answer")]
         else:
             facts += [
                 ("do now", in_numbers(steps)),
                 ("avoid it", _remedy(a)),
+                ("until then", _meanwhile(a)),
                 ("known", _known(run, a)),
                 ("shown on", _shown(a)),
             ]
         out += [Pairs([(name, said) for name, said in facts if said], "about")]
     more = [
-        joined((a.headline, f", by {words.shorten(a.views[0].who, 120)}", " ", _told_on(a.places)))
+        joined((a.headline(run), f", by {words.shorten(a.views[0].who, 120)}", " ", _told_on(a.places)))
         for a in every[MOST_ANSWERS:]
     ]
     out += [Text([joined(("besides: ", joined(more, "; ")))], "note")] if more else []
@@ -125,7 +137,11 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
         out += [Text([tag("b", "Do now, in this order")], "answer"), Text(steps, "steps")]
     if len(every) > 1:
         known = [joined(("Known: ", said)) if (said := _known(run, a)) else "" for a in every[:MOST_ANSWERS]]
-        avoided = [joined(filter(None, (_remedy(a), k)), Markup("<br>")) for a, k in zip(every, known, strict=False)]
+        until = [f"Until then: {said}" if (said := _meanwhile(a)) else "" for a in every]
+        avoided = [
+            joined(filter(None, (_remedy(a), *more)), Markup("<br>"))
+            for a, *more in zip(every, until, known, strict=False)
+        ]
         out += [Text([tag("b", "Avoid it; what is known of it")], "answer")]
         out += [Pairs([(f"{n}.", said) for n, said in enumerate(avoided, 1) if said], "about")]
     return out + ([Text([words.OWN_TABLES], "note")] if every else [])
@@ -155,25 +171,39 @@ def _numbers(found: Sequence[int]) -> str:
     return f"{found[0]}–{found[-1]}" if together else explain.listing(found)
 
 
-def _facts(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
+def _facts(run: Stored, a: RunAnswer, legend: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     who = words.shorten(f"{_capital(stories_view.who_and_how(a.views[0]))}.", 600)
-    return [*_damage(run, a), ("who did it", who), ("provoked by", _provoked(run, a))]
+    return [*_damage(run, a), *legend, ("who did it", who), ("provoked by", _provoked(run, a))]
 
 
 def _remedy(a: RunAnswer) -> str:
     return with_code(next((s.remedy for s in a.stories if s.remedy), ""))
 
 
+def _meanwhile(a: RunAnswer) -> str:
+    """What helps all its stories until the remedy is done."""
+    said = {s.meanwhile for s in a.stories}
+    return said.pop() if len(said) == 1 else ""
+
+
 def _known(run: Stored, a: RunAnswer) -> str:
     known = dict.fromkeys(k for v in a.views for k in v.known)
     has = stories_view.release(a.views[0].who)
     if known or not run.scenario:
-        return joined((stories_view.known_words(k, has) for k in known), " ") or _NOT_KNOWN
+        return joined((stories_view.known_words(k, has) for k in known), " ") or _documented(run, a)
     own = of_scenario(run.workload)
     thread = run.scenario.get("link")
     if own is not None:
         return stories_view.known_words(replace(stories_view.known_line(own), headline="", command=""), has)
     return outside(words.link_label(thread), words.safe(thread)) if isinstance(thread, str) else ""
+
+
+def _documented(run: Stored, a: RunAnswer) -> str:
+    """Where the documents say that what no scenario shows is possible."""
+    found = (x.documented for s in a.stories for x in stories.anomalies_of(s, run.verdicts))
+    link_of = next((x for x in found if x), "") if stories_view.NEW not in _standing(run, a) else ""
+    said = outside(words.link_label(link_of), href) if (href := words.safe(link_of)) else words.shorten(link_of, 200)
+    return joined(("as possible: ", said)) if link_of else _NOT_KNOWN
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
@@ -182,10 +212,10 @@ def _known(run: Stored, a: RunAnswer) -> str:
 def _damage(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
     """What is damaged: tables that nobody can read, lost statements, rows, or what is wrong in the metadata of which tables."""
     first, tables = a.stories[0], dict.fromkeys(s.table for s in a.stories if s.table)
-    asked = (asked_as(first.name), _statements(run, a))
+    asked = ("lost" if first.lost else statements.asked_as(first.name), _statements(run, a))
     if first.unreadable:
         return [("unreadable", _few(_gone(run, t) for t in tables)), asked]
-    if first.name == "lost-commit":
+    if first.lost or first.name == "lost-commit":
         return [asked]
     if first.harm is Harm.METADATA:
         return [("wrong", _few(_ways(run, a))), ("tables", f"{'; '.join(tables)}. {_ROWS_STAND}")]
@@ -207,19 +237,34 @@ def _gone(run: Stored, table: str) -> str:
     return words.shorten(table, 60) + (f" from {end.since / 1e9:.1f} s on{later}" if end is not None else "")
 
 
+def _concerned(run: Stored, a: RunAnswer) -> list[str]:
+    """The operations whose statements say what it is about, in the order of the history."""
+    order = {o.op: n for n, o in enumerate(run.operations)}
+    return sorted(
+        dict.fromkeys(op for s in a.stories for op in s.concerned), key=lambda op: (order.get(op, math.inf), op)
+    )
+
+
+_NAME = re.compile(r"w(\d+)-(\d+)")
+
+
+def _legend(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
+    """How operations are named, by the first one; nothing if a foreign history names them."""
+    named = next((m for op in _concerned(run, a) if (m := _NAME.fullmatch(op))), None)
+    return [("names", muted(f"{named[0]} is operation {named[2]} of writer {named[1]}"))] if named is not None else []
+
+
 def _statements(run: Stored, a: RunAnswer) -> str:
     """What its operations were asked, in the order of the history: some with their statements, the others named."""
     place = {op: p for v, p in a.found if p is not None for op in v.story.concerned}
     order = {o.op: n for n, o in enumerate(run.operations)}
-    ops = sorted(
-        dict.fromkeys(op for s in a.stories for op in s.concerned), key=lambda op: (order.get(op, math.inf), op)
-    )
+    ops = _concerned(run, a)
     named = {op: _operation(run.operations[order[op]] if op in order else None, op, place.get(op)) for op in ops}
-    tables = {t.name: t for t in run.plan.tables or ()}
-    said = []
-    for op in ops[:MOST_STATEMENTS]:
-        whole = "; ".join(sql_of(run.operations[order[op]], tables)) if op in order else ""
-        said.append(joined((named[op], ": ", statement(whole))) if whole else named[op])
+    asked = statements.asked(run, (run.operations[order[op]] for op in ops[:MOST_STATEMENTS] if op in order))
+    said = [
+        joined((named[op], ": ", statements.statement(asked[op]))) if op in asked else named[op]
+        for op in ops[:MOST_STATEMENTS]
+    ]
     others = [named[op] for op in ops[MOST_STATEMENTS:]]
     said += [joined((f"and {words.grouped(len(others))} more: ", _few(others)))] if others else []
     return tag("ul", joined(tag("li", x) for x in said)) if len(said) > 1 else joined(said)
@@ -229,7 +274,8 @@ def _operation(o: Operation | None, op: str, place: StoryPlace | None) -> str:
     """``INSERT w2-190 (orders, id 1, card 1)``."""
     if o is None:
         return op
-    verb = f"{kind.verb.upper()} " if (kind := KINDS.get(o.f)) is not None and kind.changes_rows else ""
+    kind = KINDS.get(o.f)
+    verb = f"{kind.verb.upper()} " if kind is not None and (kind.changes_rows or kind.verb == "alter") else ""
     asked = explain.arguments(o.value).removeprefix("of ")
     where = [words.shorten(o.table or "", 60), asked, place.link if place is not None else ""]
     return joined((f"{verb}{words.shorten(o.op, 40)} (", joined(filter(None, where), ", "), ")"))
@@ -301,12 +347,13 @@ def recipe(run: Stored, every: Sequence[RunAnswer]) -> list[str]:
     for v, place in (pair for a in every for pair in a.found):
         for s in v.story.repairs:
             told_on.setdefault(s.text, []).extend([place] if place is not None else [])
-    steps = repair.merged((s for a in every for story in a.stories for s in story.repairs), order)
+    steps = repairsteps.merged((s for a in every for story in a.stories for s in story.repairs), order)
     blamed = explain.listing(dict.fromkeys(s.who for a in every for s in a.stories if _wrote_wrong(s)))
     by = f" Let another engine than {blamed} do that." if blamed else ""
     more = len(steps) - MOST_STEPS
-    few = [replace(s, text=s.text + by) if s.does is repair.Repair.RUN_AGAIN else s for s in steps[:MOST_STEPS]]
-    said = repair_steps(few, lambda s: _told_on(told_on[s.text.removesuffix(by)]) or "this page")
+    few = [replace(s, text=s.text + by) if s.does is repairsteps.Repair.RUN_AGAIN else s for s in steps[:MOST_STEPS]]
+    asked = statements.asked(run, (o for o in run.operations if any(o.op in s.ops for s in few)))
+    said = repair_steps(few, lambda s: _told_on(told_on[s.text.removesuffix(by)]) or "this page", asked)
     return said + ([f"and {words.plural(more, 'more step')}, on the cards"] if more > 0 else [])
 
 

@@ -138,7 +138,7 @@ def card(
     )
     sentence = view.story.consequence if view is not None else means.sentence if means is not None else ""
     consequence: list[Block] = [Text([shortened(sentence)], "consequence")] if sentence else []
-    consequence += [Pairs(_answer(found, few, means), "about")]
+    consequence += [Pairs(_answer(shown, found, few, means), "about")]
     mark = "documented" if a is not None and a.documented else ""
     blocks = [*consequence, BlockGroup([seen, beside], "aside")]
     return page.Card(_head(shown, found, few), blocks, found.anchor, mark, found.n <= OPEN_CARDS)
@@ -162,7 +162,9 @@ def _parts(view: StoryView | None) -> dict[str, str]:
     return {**{winner: INSTEAD for _, winner in pairs}, **{loser: LOST for loser, _ in pairs}}
 
 
-def _answer(found: CardSubject, involved: Sequence[Operation], means: Meaning | None) -> list[tuple[str, str]]:
+def _answer(
+    shown: Shown, found: CardSubject, involved: Sequence[Operation], means: Meaning | None
+) -> list[tuple[str, str]]:
     """Who did it, what to do now, and what to do that it does not happen again."""
     story = found.view.story if found.view is not None else None
     who = (
@@ -170,10 +172,12 @@ def _answer(found: CardSubject, involved: Sequence[Operation], means: Meaning | 
         if found.view is None
         else words.shorten(stories_view.who_and_how(found.view), 600)
     )
+    asked = statements.asked(shown.run, stated(shown, found))
     pairs = [
         ("who did it", who),
-        ("do now", in_numbers(repair_steps(story.repairs) if story is not None else [])),
+        ("do now", in_numbers(repair_steps(story.repairs, asked=asked) if story is not None else [])),
         ("avoid it", with_code(_remedy(story, means))),
+        ("until then", story.meanwhile if story is not None else ""),
     ]
     return [(name, said) for name, said in pairs if said]
 
@@ -213,6 +217,7 @@ def _head(shown: Shown, found: CardSubject, involved: Sequence[Operation]) -> Ma
         parts += [
             tag("b", words.shorten(view.story.headline, 300)),
             tag("span", words.shorten(view.who, 120), "tag engine"),
+            tag("span", stories_view.standing(shown.run, view.story), "tag"),
         ]
     if a is not None and a.documented:
         text, href = words.link_label(a.documented), words.safe(a.documented)

@@ -6,6 +6,7 @@ Its size is bounded: plots are sampled, tables and texts are cut, and each cut i
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import quote
@@ -55,7 +56,7 @@ def of(run: Stored) -> Page:
     return Page(
         "report",
         run.workload,
-        banner(run),
+        replace(banner(run), mark=answers.mark(run, found)),
         [
             Section("Anomalies", "anomalies", cards.blocks(shown, found)),
             Section("What ran", "plan", plan_view.blocks(run)),

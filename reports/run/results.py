@@ -12,7 +12,7 @@ from checkers.evidence.lenient import integer, integers, mapping, mappings, stri
 from checkers.judge.accepted import AcceptedAnomalies
 from checkers.judge.known import KnownDefect
 from checkers.judge.proof import PROOF_WORDS
-from checkers.judge.repair import Repair, RepairStep
+from checkers.judge.repairsteps import Repair, RepairStep
 from checkers.judge.stories import Stories, Story, StoryStep
 from checkers.names import Harm
 from checkers.timeline.unreadable import UnreadableTable
@@ -60,6 +60,7 @@ def _story(r: Mapping[str, Any]) -> Story:
         anomalies=tuple((str(p[0]), p[1]) for p in (places if isinstance(places, list) else ()) if _is_place(p)),
         known=_known(r.get("known")),
         remedy=str(r.get("remedy") or ""),
+        meanwhile=str(r.get("meanwhile") or ""),
         instead=tuple((str(p[0]), str(p[1])) for p in (pairs if isinstance(pairs, list) else ()) if _is_pair(p)),
         repairs=tuple(map(_repair_step, mappings(r.get("repairs")))),
         how=str(r.get("how") or ""),
@@ -94,6 +95,7 @@ def _repair_step(r: Mapping[str, Any]) -> RepairStep:
         tuple((str(k[0]), k[1]) for k in (keys if isinstance(keys, list) else ()) if _is_place(k)),
         strings(r.get("tables")),
         strings(r.get("notes")),
+        strings(r.get("sql")),
         r.get("back") is True,
     )
 

@@ -16,8 +16,8 @@ from workloads.ddl import definition
 from workloads.engines.engines import SPARK
 from workloads.tables import SQL_COLUMNS, TableSpec
 
-MOST_CHARACTERS = 2000
-"""Characters of a statement."""
+MOST_CHARACTERS = 10_000
+"""Characters of a statement: an INSERT of a hundred rows stands whole."""
 IN_A_SENTENCE = 90
 """The same, within other words."""
 
@@ -25,6 +25,12 @@ IN_A_SENTENCE = 90
 def asked_as(name: str) -> str:
     """What the statements are that a story of a name is about."""
     return {"lost-commit": "lost", "false-failure": "told failed"}.get(name, "statement")
+
+
+def asked(run: Stored, operations: Iterable[Operation]) -> dict[str, str]:
+    """Operation → its statements, of those that are known."""
+    specs = {t.name: t for t in run.plan.tables or ()}
+    return {o.op: words.shorten(said, MOST_CHARACTERS) for o in operations if (said := "; ".join(sql_of(o, specs)))}
 
 
 def statement(whole: str) -> Markup:

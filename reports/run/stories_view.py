@@ -13,7 +13,7 @@ from checkers.judge import by_engine as engines
 from checkers.judge import stories
 from checkers.judge.by_engine import Did
 from checkers.judge.causes import events
-from checkers.judge.known import KnownDefect
+from checkers.judge.known import KnownDefect, of_scenario
 from checkers.judge.stories import UNREADABLE_STEP, Story, StoryStep
 from checkers.names import meaning
 from checkers.verdict import Anomaly
@@ -35,10 +35,13 @@ from reports.run import faulted, operations
 from reports.run.plan_view import table_specs
 from reports.run.results import is_unmet
 from reports.run.stored import Stored
+from workloads.operations.kinds import KINDS
 from workloads.tables import ICEBERG, TableFormatName
 
 NOT_RECORDED = "not recorded (made before icequake kept it)"
 """The version of an engine that the run's plan does not have."""
+NEW = "new to icequake"
+"""What is said of a story that no known defect explains."""
 MOST_STRUCK = 4
 MOST_TOLD_TABLES = 4
 
@@ -131,7 +134,12 @@ def unmarked(run: Stored) -> list[Story]:
 
 def headline(run: Stored) -> tuple[str, ...]:
     """What happened to data, counted, the gravest first; without what the workload expects or allows, if there is something else."""
-    return stories.headline(unmarked(run))
+    return stories.headline(unmarked(run), verbs(run))
+
+
+def verbs(run: Stored) -> dict[str, str]:
+    """Operation → ``INSERT``, ``ALTER`` …, of the kinds that icequake knows."""
+    return {o.op: KINDS[o.f].verb.upper() for o in run.operations if o.f in KINDS}
 
 
 def counted_anomalies(run: Stored) -> list[Anomaly]:
@@ -190,6 +198,20 @@ def known_line(k: KnownDefect) -> KnownLine:
         words.shorten(k.affected, 200),
         words.shorten(k.state or _no_state(k.link), 200),
     )
+
+
+def standing(run: Stored, s: Story) -> str:
+    """Whether what happened is known: ``known: iceberg#10720``; of a defect that only icequake knows, that no report of it is recorded."""
+    own = of_scenario(run.workload)
+    shown = () if own is None or not {*own.anomalies} & {x.name for x in s.steps} else (own,)
+    links = [k.link for k in s.known or shown]
+    threads = dict.fromkeys(words.link_label(x) for x in links if words.is_thread(x))
+    if threads:
+        return f"known: {', '.join(threads)}"
+    if links:
+        return "known to icequake, no report upstream recorded"
+    found = stories.anomalies_of(s, run.verdicts)
+    return "documented as possible" if found and all(a.documented for a in found) else NEW
 
 
 def known_words(k: KnownLine, has: str) -> str:

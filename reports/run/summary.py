@@ -206,6 +206,7 @@ def _shape(shape: stories_view.ShapeView, to: _Terminal) -> list[str]:
         out += to.wrap(lead + words.shorten(step.text, 600), "    ")
     out += to.wrap(f"do now: {s.repair.replace('`', '')}", "    ") if s.repair else []
     out += to.wrap(f"avoid it: {s.remedy.replace('`', '')}", "    ") if s.remedy else []
+    out += to.wrap(f"until then: {s.meanwhile}", "    ") if s.meanwhile else []
     out += [line for k in first.known for line in _known(k, "    ")]
     if rest:
         tables = dict.fromkeys(v.story.table for v in rest if v.story.table)

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from checkers.judge.known import KnownDefect, asks, needs_fault, of_scenario
-from checkers.judge.repair import RepairStep, merged
+from checkers.judge.repairsteps import RepairStep, merged
 from checkers.judge.stories import GRAVEST, UNREADABLE_STEP, counted
 from checkers.names import Harm, meaning
 from checkers.nights.happened import Happened, harm_of

@@ -95,7 +95,7 @@ def waiting(night: Night) -> list[tuple[NightRun, str]]:
 
 
 def unfollowed(x: NightRun, name: str, place: str) -> str:
-    """What became of a new anomaly that the night did not get to: ``update lost (lost-update) of CELL seed 7: not replayed: …``."""
+    """What became of a new anomaly that the night did not get to: ``change lost (lost-update) of CELL seed 7: not replayed: …``."""
     seed = "" if x.seed is None else f" seed {x.seed}"
     why = "no time was left; the same command with a longer --for goes on with it"
     return words.printable(f"{in_words(name)} of {place}{seed}: not replayed: {why}")

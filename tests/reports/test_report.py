@@ -29,7 +29,7 @@ from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.judge.known import KnownDefect
-from checkers.judge.repair import Repair, RepairStep
+from checkers.judge.repairsteps import Repair, RepairStep
 from checkers.judge.stories import Stories, Story, StoryStep
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
@@ -50,6 +50,7 @@ from reports.run import (
 )
 from reports.run import bands as measure
 from reports.run import banner as banner_module
+from reports.run.repairs import repair_steps
 from reports.run.stored import Stored
 from workloads.operations.kind import Kind
 from workloads.operations.kinds import KINDS
@@ -1174,7 +1175,7 @@ def test_the_first_screen_answers_for_each_kind_the_gravest_first(run: Path) -> 
             "2. H",
             "3. Wrong",
             "Run w9-0 again",
-            "Known: not to icequake",
+            "Known: as possible: ",
             "Report it.",
         )
     ]
@@ -1235,6 +1236,61 @@ def test_the_first_screen_has_the_statements_of_three_lost_operations_and_names_
     said = first_screen(run, *told, operations=tuple(ops)).partition("<dt>lost</dt>")[2].partition("</dd>")[0]
     assert said.count("DELETE FROM orders WHERE id = 7</code>") == 3 and said.count("<li>") == 4
     assert all(o.op in said for o in ops) and "<li>and 2 more: " in said
+
+
+def test_what_to_run_again_stands_whole_where_it_is_said_the_first_three_open(run: Path) -> None:
+    """Each can be pasted, and has its note; so a person need not look for them on cards."""
+    ops = deletes(run, 5)
+    text = "Run {ops} again{order}: none of {its} effects is there, and {statements} on {card}."
+    told = [
+        replace(lost(n, "orders"), repairs=(RepairStep(text, Repair.RUN_AGAIN, (o.op,), notes=(f"{o.op}: look.",)),))
+        for n, o in enumerate(ops)
+    ]
+    now = first_screen(run, *told, operations=tuple(ops)).partition("<dt>do now</dt><dd>")[2].partition("</dd>")[0]
+    whole = [f"<li>{o.op}: <code>DELETE FROM orders WHERE id = 7;</code> Look.</li>" for o in ops]
+    assert now == (
+        "Run these again, in this order: none of their effects is there. Let another engine than DuckDB do that."
+        f'<ol type="a">{"".join(whole[:3])}</ol>'
+        f'<details class="more"><summary>2 more statements</summary><ol type="a" start="4">{"".join(whole[3:])}</ol></details>'
+    )
+    (one,) = repair_steps(told[0].repairs, asked={ops[0].op: "DELETE"})
+    assert one == f"Run {ops[0].op} again: none of its effects is there. <code>DELETE;</code> Look."
+    (long,) = repair_steps(told[0].repairs, asked={ops[0].op: "x" * 600})
+    assert f"<pre>{'x' * 600};</pre>" in long
+
+
+def test_each_story_and_the_page_say_whether_it_is_known(run: Path) -> None:
+    def marks(*told: Story) -> list[str]:
+        return re.findall('<span class="tag">(.*?)</span>', first_screen(run, *told))
+
+    def of(link: str, n: int = 0) -> Story:
+        return replace(lost(n), known=(KnownDefect("undelete", link, ("undelete",)),))
+
+    thread, page_of = of(KNOWN), of("https://iceberg.apache.org/spec/")
+    assert marks(thread) == ["known: iceberg#10720"]
+    assert marks(page_of) == ["known to icequake, no report upstream recorded"]
+    other = replace(lost(1), name="summary-count", harm=Harm.METADATA, anomalies=())
+    assert marks(replace(other, anomalies=())) == ["new to icequake"]
+    assert marks(thread, other) == ["1 known, 1 new to icequake", "known: iceberg#10720", "new to icequake"]
+    assert marks(lost(0)) == ["documented as possible"]
+    assert "<dt>known</dt><dd>as possible: <a href=" in first_screen(run, lost(0))
+
+
+def test_the_first_screen_says_how_operations_are_named(run: Path) -> None:
+    o = deletes(run, 1)[0]
+    told = replace(lost(0, "orders"), ops=(o.op,))
+    named = '<dt>names</dt><dd><span class="muted">w8-0 is operation 0 of writer 8</span></dd>'
+    assert named in first_screen(run, told, operations=(o,))
+    assert "<dt>names</dt>" not in first_screen(run, replace(told, ops=("t17",))), "a foreign history has other names"
+
+
+def test_the_first_screen_says_what_helps_until_the_remedy_is_done_only_if_it_helps_all(run: Path) -> None:
+    first, second = (replace(lost(n), meanwhile="One at a time.") for n in range(2))
+    assert "<dt>until then</dt><dd>One at a time.</dd>" in first_screen(run, first, second)
+    assert "until then" not in first_screen(run, first, replace(second, meanwhile=""))
+    other = replace(lost(0), name="summary-count", harm=Harm.METADATA, anomalies=())
+    both = first_screen(run, first, other)
+    assert "Until then: One at a time." in both and "Known: not to icequake" in both
 
 
 def test_all_statements_of_what_to_do_now_are_on_the_page_if_a_card_has_no_room_for_them(run: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from checkers.costs.measures import BY_KEY
 from checkers.judge.accepted import NOTHING_ACCEPTED, AcceptedAnomalies
-from checkers.judge.repair import Repair, RepairStep
+from checkers.judge.repairsteps import Repair, RepairStep
 from checkers.judge.runfolder import Results
 from checkers.nights import record, trend
 from checkers.nights.finds import Find

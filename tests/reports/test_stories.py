@@ -20,7 +20,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.accepted import AcceptedAnomalies
 from checkers.judge.known import KnownDefect
-from checkers.judge.repair import RepairStep
+from checkers.judge.repairsteps import RepairStep
 from checkers.judge.runfolder import Results, ScenarioOutcome, write_results
 from checkers.judge.stories import Stories, Story, StoryStep
 from checkers.judge.telling import tell

@@ -62,7 +62,7 @@ def test_the_last_lines_say_everything_that_matters(tmp_path: Path) -> None:
     (run / "report.html").write_text("")
     lines = summary.lines(run, width=80, colour=False)
     text = "\n".join(lines)
-    assert lines[1] == "✕ mixed: 1 update lost; 1 delete that left its row"
+    assert lines[1] == "✕ mixed: 1 change lost; 1 delete that left its row"
     assert "1 lost-update  on orders, found by linearizable" in text
     assert "1 undelete  on orders, found by replay, documented" in text
     assert "lost-update, the first one:" in text, "what is not documented comes first"
@@ -84,7 +84,7 @@ def test_the_last_lines_say_everything_that_matters(tmp_path: Path) -> None:
         (True, [Verdict("reads", True)], "complete", "✓ mixed: Valid"),
         ("unknown", [Verdict("reads", "unknown")], "complete", "? mixed: Unknown"),
         (True, [Verdict("reads", True)], "failed", "… mixed: Incomplete"),
-        (False, [Verdict("reads", False, (LOST,))], "failed", "✕ mixed: 1 update lost"),
+        (False, [Verdict("reads", False, (LOST,))], "failed", "✕ mixed: 1 change lost"),
     ],
 )
 def test_the_first_line_is_the_verdict(
@@ -201,7 +201,7 @@ def test_a_second_opinion_is_no_further_anomaly(tmp_path: Path) -> None:
     shown = replace(LOST, minimal=MinimalHistory(("a", "b"), (1,), complete=True))
     verdicts = [Verdict("commits", False, (shown,)), *(Verdict(a.checker, False, (a,)) for a in opinions)]
     text = "\n".join(summary.lines(write_run(tmp_path, False, verdicts), colour=False, width=200))
-    assert "✕ mixed: 1 update lost\n" in text and "also found by isolation (G-single), linearizable" in text
+    assert "✕ mixed: 1 change lost\n" in text and "also found by isolation (G-single), linearizable" in text
     assert "2 operations show it, and no fewer: a, b" in text
     alone = "\n".join(summary.lines(write_run(tmp_path / "alone", False, verdicts[1:]), colour=False, width=200))
     assert "1 read skew" in alone and "2 anomalies" in alone, "of what nobody else found they are the word"

@@ -9,7 +9,8 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, TableLog
 from checkers.formats.delta.tableformat import Delta
 from checkers.judge.check import check
-from checkers.judge.repair import NO_BACKUP, Repair, RepairStep, branches, last_readable, merged, repair, repair_words
+from checkers.judge.repair import last_readable, repair
+from checkers.judge.repairsteps import NO_BACKUP, Repair, RepairStep, branches, merged, repair_words
 from checkers.judge.telling import tell
 from tests.checkers.commits.test_commits import lost_by_a_commit_on_an_older_base, never_committed
 from tests.support.unreadable import broken
@@ -22,14 +23,12 @@ def a_lost_append() -> Evidence:
     return replace(e, logs={"t": replace(log, commits=commits)})
 
 
-RUN_AGAIN = (
-    "Run {0} again: its statement is on this card, and none of its effects is there. Leave out what others have written since "
-    "and is to stay."
-)
+RUN_AGAIN = "Run {0} again: none of its effects is there, and its statement is on this card."
 NOBODY_KNOWS = (
     " {0}: look at its rows first, for nobody knows who has changed them since; as it stands it would also {1} rows that others "
     "have written since."
 )
+LEAVE_OUT = "; leave out what is to stay."
 
 
 def said(
@@ -66,14 +65,14 @@ def test_what_cannot_be_brought_back_is_run_again(why: str) -> None:
         log = replace(log, metadata=(*log.metadata[:-1], replace(log.metadata[-1], snapshots=(1, 3))))
     else:
         log = replace(log, complete=False)
-    assert said(e, "b", log) == RUN_AGAIN.format("b") + NOBODY_KNOWS.format("b", "insert")
+    assert said(e, "b", log) == RUN_AGAIN.format("b") + NOBODY_KNOWS.format("b", "insert")[:-1] + LEAVE_OUT
 
 
 def test_a_commit_that_was_never_made_is_run_again() -> None:
     e = never_committed()
     op = e.history.operations()[0].op
     verb = "delete" if e.history.operations()[0].f == "delete" else "insert"
-    assert said(e, op) == RUN_AGAIN.format(op) + NOBODY_KNOWS.format(op, verb)
+    assert said(e, op) == RUN_AGAIN.format(op) + NOBODY_KNOWS.format(op, verb)[:-1] + LEAVE_OUT
 
 
 @pytest.mark.parametrize(
@@ -82,18 +81,37 @@ def test_a_commit_that_was_never_made_is_run_again() -> None:
         ("false-failure", "Do not run b again: the table has its rows."),
         (
             "resurrected-row",
-            "Delete the rows that came back (t: id 2), by all their columns, for other rows may have these ids: this card shows them whole.",
+            "Delete the rows that came back (t: id 2), by all their columns: this card shows them whole, for other rows may have these ids.",
         ),
         (
             "summary-count",
-            "Copy t with an engine that follows the specification: make a table of the same schema, partitions and properties, "
-            "`INSERT INTO … SELECT * FROM …`, compare the counts, swap the names. Do not go back to the old snapshots: they stay wrong.",
+            "Copy t with an engine that follows the specification before anybody writes on: make a table of the same schema, partitions and "
+            "properties, `INSERT INTO … SELECT * FROM …`, compare the counts, swap the names; the old snapshots stay wrong.",
         ),
         ("stale-read", ""),
     ],
 )
 def test_other_names_say_what_the_table_has(name: str, says: str) -> None:
     assert said(lost_by_a_commit_on_an_older_base(), "b", name=name, keys=(2,)) == says
+
+
+def test_rows_that_came_back_are_deleted_by_a_statement_only_if_each_is_there_once() -> None:
+    log = lost_by_a_commit_on_an_older_base().logs["t"]
+    row = (log.main()[-1].added or ())[0].row
+    id_ = row[log.columns.index("id")]
+
+    def step(*rows: tuple[object, ...]) -> str:
+        steps = repair("resurrected-row", log, {}, ["b"], (id_,), unreadable=False, came_back=rows)
+        return next(s.words() for s in steps if s.does is Repair.REMOVE)
+
+    each = " AND ".join(f"{c} = {v!r}" for c, v in zip(log.columns, row, strict=True))
+    assert step(row) == (
+        f"Delete the rows that came back (t: id {id_}), by all their columns: `DELETE FROM t WHERE {each};`"
+    )
+    others = step()
+    assert "DELETE FROM" not in others and "this card shows them whole" in others, "nobody knows the rows"
+    assert step((id_ + 900, *row[1:])) == others, "it is not there"
+    assert step((float(id_), *row[1:])) == others, "SQL writes it in many ways"
 
 
 def test_an_unreadable_table_is_set_back_to_the_last_state_whose_files_are_there() -> None:
@@ -144,13 +162,13 @@ def test_who_runs_a_lost_write_again_reads_first_who_has_changed_its_rows_since(
     began = next(o for o in e.history.operations() if o.op == "b").start
     since = {o.op for o in e.history.operations() if o.end is None or o.end > began}
     for id_, by in live.items():
-        wrote = f"b: look at id {id_} first, for {by} changed it since, and it would insert it again."
+        wrote = f"b: look at id {id_} first, for {by} changed it since, and it would insert it again{LEAVE_OUT}"
         assert said(e, "b", keys=(id_,)).endswith(wrote if by in since else f"b: nobody has changed id {id_} since.")
     assert {by in since for by in live.values()} == {True, False}
     assert said(e, "b", keys=(999,)).endswith("b: nobody has changed id 999 since.")
     main = log.main()[-1].snapshot_id
     unread = replace(log, commits=tuple(replace(c, added=None) if c.snapshot_id == main else c for c in log.commits))
-    assert said(e, "b", unread, keys=(999,)).endswith(NOBODY_KNOWS.format("b", "insert")), "nobody knows its rows"
+    assert said(e, "b", unread, keys=(999,)).endswith(NOBODY_KNOWS.format("b", "insert")[:-1] + LEAVE_OUT)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +187,7 @@ def test_what_a_statement_would_do_to_a_row_that_is_there_depends_on_its_kind(f:
     there = log.main()[-1].added or ()
     id_ = there[0].row[log.columns.index("id")]
     notes = [n for s in repair("lost-commit", log, operations, ["b"], (id_,), unreadable=False) for n in s.notes]
-    assert [n.partition("it would ")[2].removesuffix(".") for n in notes] == ([would] if would else [])
+    assert [n.partition("it would ")[2].removesuffix(LEAVE_OUT) for n in notes] == ([would] if would else [])
 
 
 def test_steps_of_one_text_are_one_step_in_the_order_of_the_history() -> None:
@@ -182,12 +200,14 @@ def test_steps_of_one_text_are_one_step_in_the_order_of_the_history() -> None:
     assert [s.words() for s in merged(steps[:1])] == ["Run b again: its statement is on this card. b: look."]
 
 
-def test_steps_mend_a_table_before_its_rows_and_remove_rows_before_statements_run_again() -> None:
+def test_steps_mend_a_table_before_its_rows_copy_it_before_they_write_to_it_and_remove_rows_before_statements_run_again() -> (
+    None
+):
     rows = RepairStep("Delete them{ids}.", Repair.REMOVE, keys=(("t", 1), ("t", 2), ("u", 1)))
     copy = RepairStep("Copy {tables}.", tables=("t", "u"))
     again, back = RepairStep("Run {ops}.", Repair.RUN_AGAIN, ("a",)), RepairStep("Go back.", Repair.SET_BACK)
     said = [s.words() for s in merged([copy, again, rows, back])]
-    assert said == ["Go back.", "Delete them (t: ids 1, 2; u: id 1).", "Run a.", "Copy t, u."]
+    assert said == ["Go back.", "Copy t, u.", "Delete them (t: ids 1, 2; u: id 1).", "Run a."]
 
 
 def test_who_has_no_backup_goes_back_and_does_again_what_that_loses_before_all_else() -> None:

@@ -19,11 +19,11 @@ from checkers.judge import known
 from checkers.judge.causes import events
 from checkers.judge.check import ANOMALIES, check
 from checkers.judge.known import CATALOG_TYPES, CatalogType, RunFacts, asks, known_defects, of_scenario, unlike
-from checkers.judge.repair import repair_words
+from checkers.judge.repairsteps import repair_words
 from checkers.judge.runfolder import ran_of
 from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, who
 from checkers.judge.telling import tell
-from checkers.names import Harm, meaning
+from checkers.names import KEYS, Harm, meaning
 from checkers.nights.happened import happened
 from checkers.pointer import ANSWER, LOST_SWAPS
 from checkers.selftest import recorded
@@ -210,7 +210,7 @@ def test_a_defect_is_named_for_the_releases_that_have_it(version: str, named: bo
             ("commits/lost-commit",),
             "spark",
             "the scenario hadoop-lost-update is most like it (Hadoop catalogs that guard no commit, Spark, without a fault), "
-            "but that has also: update lost (lost-update), which is not in this event",
+            "but that has also: change lost (lost-update), which is not in this event",
         ),
         (RunFacts("mine", "rest", "1.12.0"), ("replay/undelete",), "duckdb", "but its operations are by Spark"),
         (
@@ -636,6 +636,43 @@ def test_a_story_names_the_operation_whose_commit_took_the_place_of_the_lost_one
     update = anomaly("lost-update", "w0-1", "w1-1", checker="pointer", table="orders", evidence={"lost": ["w0-1"]})
     (story,) = tell(recorded.load("quick-120"), [Verdict("x", False, (lost, update))], None).stories
     assert story.instead == (("w0-1", "w1-1"),)
+
+
+def test_a_lost_swap_of_the_pointer_is_told_of_the_operation_that_is_lost() -> None:
+    """Not of the one that is in the table; and it says what kind of operation that is."""
+    e = recorded.load("quick-120")
+    lost, won = [o for o in e.history.operations() if o.f in KINDS and KINDS[o.f].changes_rows][:2]
+    swapped = anomaly("lost-update", lost.op, won.op, checker="pointer", evidence={LOST_SWAPS: [lost.op]})
+    (story,) = told_of(swapped)
+    verbs = {o.op: KINDS[o.f].verb.upper() for o in (lost, won)}
+    named = f"{verbs[lost.op]} {lost.op} was acknowledged and is lost: {verbs[won.op]} {won.op} took its place"
+    assert story.headline == named
+    assert story.lost == (lost.op,)
+    assert headline([story], verbs) == (f"1 change lost (1 {verbs[lost.op]})",)
+    assert headline([story]) == ("1 change lost",), "nobody says what it is"
+
+
+def test_until_the_remedy_is_done_what_ran_at_once_is_kept_apart_if_it_did_run_at_once() -> None:
+    e = recorded.load("quick-120")
+    ops = [o for o in e.history.operations() if o.f in KINDS and KINDS[o.f].changes_rows and o.end is not None]
+    first = ops[0]
+    beside = next(o for o in ops[1:] if first.start < o.start < (first.end or 0))
+    later = next(o for o in ops if o.start > (first.end or 0))
+
+    def said(*found: Anomaly) -> list[str]:
+        return [s.meanwhile for s in told_of(*found)]
+
+    assert said(anomaly("lost-commit", first.op, beside.op)) == ["Let one writer at a time change the table."]
+    assert said(anomaly("lost-commit", first.op, later.op)) == [""], "they ran one after the other"
+    assert said(anomaly("lost-commit", first.op)) == [""], "nobody knows what took its place"
+    assert said(anomaly("write-skew", first.op, beside.op, checker="replay")) == [""], "a property helps at once"
+    assert said(anomaly("duplicate-row", first.op, beside.op, checker="replay")) == [""], "the remedy says it"
+    assert said(anomaly("false-failure", first.op, beside.op)) == [""], "one writer alone does it, too"
+
+
+def test_who_is_sent_to_a_catalog_with_idempotency_keys_reads_which_ones_have_them() -> None:
+    (story,) = told_of(anomaly("false-failure", operation_of("insert")))
+    assert story.remedy == f"{meaning('false-failure').remedy} {KEYS}"  # type: ignore[union-attr]
 
 
 def test_a_file_that_two_checkers_miss_is_missing_once() -> None:
