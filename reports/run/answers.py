@@ -114,8 +114,10 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
     every = answers(run, found)
     steps = recipe(run, every)
     out: list[Block] = []
+    told: list[tuple[str, str]] = []
     for n, a in enumerate(every[:MOST_ANSWERS], 1):
-        facts = _facts(run, a, _legend(run, a) if n == 1 else [])
+        facts = [fact for fact in _facts(run, a, first=n == 1) if fact[0] != _PROVOKED or fact not in told]
+        told += facts
         if len(every) > 1:  # a single one is the headline of the page
             line = (tag("b", f"{n}. {_capital(a.headline(run))}"), tag("span", _standing(run, a), "tag"), _shown(a))
             out += [Text([joined(line, " ")], "answer")]
@@ -171,9 +173,13 @@ def _numbers(found: Sequence[int]) -> str:
     return f"{found[0]}–{found[-1]}" if together else explain.listing(found)
 
 
-def _facts(run: Stored, a: RunAnswer, legend: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+_PROVOKED = "provoked by"
+
+
+def _facts(run: Stored, a: RunAnswer, *, first: bool) -> list[tuple[str, str]]:
+    """What is damaged, and by whom; the ``first`` one says how operations are named."""
     who = words.shorten(f"{_capital(stories_view.who_and_how(a.views[0]))}.", 600)
-    return [*_damage(run, a), *legend, ("who did it", who), ("provoked by", _provoked(run, a))]
+    return [*_damage(run, a, legend=first), ("who did it", who), (_PROVOKED, _provoked(run, a))]
 
 
 def _remedy(a: RunAnswer) -> str:
@@ -209,10 +215,10 @@ def _documented(run: Stored, a: RunAnswer) -> str:
 # --- where ------------------------------------------------------------------------------------------------------------
 
 
-def _damage(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
+def _damage(run: Stored, a: RunAnswer, *, legend: bool) -> list[tuple[str, str]]:
     """What is damaged: tables that nobody can read, lost statements, rows, or what is wrong in the metadata of which tables."""
     first, tables = a.stories[0], dict.fromkeys(s.table for s in a.stories if s.table)
-    asked = ("lost" if first.lost else statements.asked_as(first.name), _statements(run, a))
+    asked = ("lost" if first.lost else statements.asked_as(first.name), _statements(run, a, legend=legend))
     if first.unreadable:
         return [("unreadable", _few(_gone(run, t) for t in tables)), asked]
     if first.lost or first.name == "lost-commit":
@@ -237,34 +243,24 @@ def _gone(run: Stored, table: str) -> str:
     return words.shorten(table, 60) + (f" from {end.since / 1e9:.1f} s on{later}" if end is not None else "")
 
 
-def _concerned(run: Stored, a: RunAnswer) -> list[str]:
-    """The operations whose statements say what it is about, in the order of the history."""
-    order = {o.op: n for n, o in enumerate(run.operations)}
-    return sorted(
-        dict.fromkeys(op for s in a.stories for op in s.concerned), key=lambda op: (order.get(op, math.inf), op)
-    )
-
-
 _NAME = re.compile(r"w(\d+)-(\d+)")
 
 
-def _legend(run: Stored, a: RunAnswer) -> list[tuple[str, str]]:
-    """How operations are named, by the first one; nothing if a foreign history names them."""
-    named = next((m for op in _concerned(run, a) if (m := _NAME.fullmatch(op))), None)
-    return [("names", muted(f"{named[0]} is operation {named[2]} of writer {named[1]}"))] if named is not None else []
-
-
-def _statements(run: Stored, a: RunAnswer) -> str:
+def _statements(run: Stored, a: RunAnswer, *, legend: bool) -> str:
     """What its operations were asked, in the order of the history: some with their statements, the others named."""
     place = {op: p for v, p in a.found if p is not None for op in v.story.concerned}
     order = {o.op: n for n, o in enumerate(run.operations)}
-    ops = _concerned(run, a)
+    ops = sorted(
+        dict.fromkeys(op for s in a.stories for op in s.concerned), key=lambda op: (order.get(op, math.inf), op)
+    )
     named = {op: _operation(run.operations[order[op]] if op in order else None, op, place.get(op)) for op in ops}
     asked = statements.asked(run, (run.operations[order[op]] for op in ops[:MOST_STATEMENTS] if op in order))
     said = [
         joined((named[op], ": ", statements.statement(asked[op]))) if op in asked else named[op]
         for op in ops[:MOST_STATEMENTS]
     ]
+    if legend and ops and (m := _NAME.fullmatch(ops[0])):
+        said[0] = joined((said[0], " ", muted(f"{m[0]}: operation {m[2]} of writer {m[1]}")))
     others = [named[op] for op in ops[MOST_STATEMENTS:]]
     said += [joined((f"and {words.grouped(len(others))} more: ", _few(others)))] if others else []
     return tag("ul", joined(tag("li", x) for x in said)) if len(said) > 1 else joined(said)

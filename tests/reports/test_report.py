@@ -1139,6 +1139,11 @@ def first_screen(run: Path, *told: Story, **changes: Any) -> str:
     return page.render(loaded).partition("</header>")[0]
 
 
+def named(n: int, writer: int) -> str:
+    """How the first screen says what the name of its first operation is."""
+    return f'<span class="muted">w{writer}-{n}: operation {n} of writer {writer}</span>'
+
+
 def again(n: int, table: str, **changes: Any) -> Story:
     """A lost commit whose statement is to run again."""
     text = "Run {ops} again: {statements} on {card}."
@@ -1151,7 +1156,7 @@ def again(n: int, table: str, **changes: Any) -> Story:
 
 def test_the_first_screen_answers_for_all_stories_of_a_kind_together(run: Path) -> None:
     top = first_screen(run, again(1, "orders", how="lost it"), again(0, "people", how="lost it", remedy="Set `x`."))
-    assert "<dt>lost</dt><dd><ul><li>w9-0</li><li>w9-1</li></ul></dd>" in top
+    assert f"<dt>lost</dt><dd><ul><li>w9-0 {named(0, 9)}</li><li>w9-1</li></ul></dd>" in top
     assert "<dt>who did it</dt><dd>DuckDB lost it.</dd>" in top
     where = '<a href="#anomaly-1">cards 1–2</a>'
     notes = "<ul><li>w9-1: look.</li><li>w9-0: look.</li></ul>"  # neither is in the history
@@ -1279,9 +1284,10 @@ def test_each_story_and_the_page_say_whether_it_is_known(run: Path) -> None:
 def test_the_first_screen_says_how_operations_are_named(run: Path) -> None:
     o = deletes(run, 1)[0]
     told = replace(lost(0, "orders"), ops=(o.op,))
-    named = '<dt>names</dt><dd><span class="muted">w8-0 is operation 0 of writer 8</span></dd>'
-    assert named in first_screen(run, told, operations=(o,))
-    assert "<dt>names</dt>" not in first_screen(run, replace(told, ops=("t17",))), "a foreign history has other names"
+    assert f"</code> {named(0, 8)}</dd>" in first_screen(run, told, operations=(o,))
+    assert "of writer" not in first_screen(run, replace(told, ops=("t17",))), "a foreign history has other names"
+    other = replace(told, name="summary-count", harm=Harm.METADATA, anomalies=())
+    assert first_screen(run, told, other, operations=(o,)).count("of writer") == 1
 
 
 def test_the_first_screen_says_what_helps_until_the_remedy_is_done_only_if_it_helps_all(run: Path) -> None:
@@ -1328,7 +1334,7 @@ def test_the_first_screen_names_what_an_operation_was_to_change_if_its_rows_are_
     told = replace(lost(0, "orders"), ops=("w1-0",), keys=())
     asked = explain.arguments(o.value)
     asks, place = "DELETE FROM orders WHERE id = 7", '<a href="#anomaly-1">card 1</a>'
-    stands = f'DELETE w1-0 (orders, id 7, {place}): <code title="{asks}">{asks}</code>'
+    stands = f'DELETE w1-0 (orders, id 7, {place}): <code title="{asks}">{asks}</code> {named(0, 1)}'
     assert f"<dt>lost</dt><dd>{stands}</dd>" in first_screen(run, told)
     assert f"orders: what w1-0 was to change, {asked}" in first_screen(run, replace(told, name="undelete"))
 
