@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,8 +26,9 @@ REPLAYED_WITH = {"iceberg-1.8": "1.8.1", "iceberg-1.10": "1.10.1"}
 """Rule set of a model → the release with which its counterexamples are replayed; the newest one otherwise."""
 
 
-_KEPT = 10
-"""Letters of a model's name that stay in the name of a scenario, which is cut."""
+_KEPT = 8
+"""Letters of a model's name that are in the name of its scenarios at least: the longest anomaly of a model has 23, and what is cut 6 to 9."""
+_OF_HASH = 4
 
 
 def _ours(path: Path) -> bool:
@@ -244,12 +246,9 @@ def _step_by_step(m: Modelled) -> tuple[Faulty, WaySearchResult, list[str], bool
     lines += [f"{name}: " + "; ".join(map(str, steps)) for name, steps in sorted(found.found.items())]
     if not found.found:
         lines.append("every promise holds")
-    for what, counts in (
-        ("began", found.began),
-        ("steps", found.fired),
-        ("faults", found.faults),
-        ("refused by", found.refused),
-    ):
+    of_steps = {"began": found.began, "steps": found.fired, "faults": found.faults}
+    of_rules = {"refused by": found.refused} if catalog.together is None else {}  # a transfer is held to requirements
+    for what, counts in {**of_steps, **of_rules}.items():
         lines.append(f"{what}: " + (", ".join(f"{name} {n:,}" for name, n in counts.most_common()) or "none"))
     for line in (*lines, *wrong):
         typer.echo(f"  {line}")
@@ -353,16 +352,24 @@ def _ways_written(m: Modelled, faulty: Faulty, found: WaySearchResult, folder: P
     return _files(m, [(name, "; ".join(map(str, way)), text(name, way)) for name, way in ways], folder, every)
 
 
+def _called(name: str, number: str = "") -> str:
+    """The name of a scenario. One that is too long is cut and gets letters of its hash, since models share their first words."""
+    from workloads.file.scenario import MOST_NAME
+
+    if len(name + number) > MOST_NAME:
+        own = f"-{sha256(name.encode()).hexdigest()[:_OF_HASH]}{number}"
+        return name[: MOST_NAME - len(own)].rstrip("-") + own
+    return name + number
+
+
 def _files(
     m: Modelled, found: Sequence[tuple[str, str, Callable[[str], tuple[str, str]]]], folder: Path, every: bool
 ) -> list[Path]:
     """Write the scenarios of anomalies, each with its words."""
-    from workloads.file.scenario import MOST_NAME
-
     out = []
     for n, (name, words, text_of) in enumerate(found):
         number = f"-{n}" if every else ""
-        called = f"{name}-{m.model}"[: MOST_NAME - len(number)].rstrip("-") + number
+        called = _called(f"{name}-{m.model}", number)
         text, why = text_of(called)
         if not text:
             typer.echo(f"  {name} cannot be written as a scenario: {why}" + (f": {words}" if every else ""))
@@ -381,13 +388,11 @@ def _drawn(m: Modelled, bound: Bound, number: int, seed: int, folder: Path) -> l
 
     from checkers.formats.iceberg.model.draw import draw
     from checkers.formats.iceberg.model.scenario import scenario
-    from workloads.file.scenario import MOST_NAME
 
     out = []
     for n in range(number):
         log, refused, final = draw(bound, Random(f"{seed} {m.model} {n}"))
-        number_of = f"-drawn-{seed}-{n}"
-        called = m.model[: MOST_NAME - len(number_of)].rstrip("-") + number_of
+        called = _called(m.model, f"-drawn-{seed}-{n}")
         text, why = scenario(bound, log, None, final, called, refused)
         if not text:
             typer.echo(f"  {called} cannot be written as a scenario: {why}")

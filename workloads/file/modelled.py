@@ -98,6 +98,12 @@ BESIDE_UPKEEP = ("insert", "delete-partition", COMPACTION, "update-register", "d
 """Those that a model with such kinds knows beside them."""
 TRANSFER = "transfer"
 """The kind that changes two tables in one transaction; a model of it has a catalog with transactions, and inserts beside it."""
+WITHOUT_TRANSACTIONS = (
+    *("compactions", "partitions", "isolation", "format_version", "engine", "without", "never"),
+    *("retries", "only", "repeats"),
+)
+"""Keys that mean nothing with a catalog of transactions: their model has numbers of commits and no rows, a client that does nothing again, and
+one fault."""
 STEP_BY_STEP = ("insert", "delete-partition", COMPACTION)
 """Those of one way that a model with a catalog knows, too."""
 
@@ -164,6 +170,9 @@ def problems(m: Modelled) -> Iterator[Problem]:
             ("kinds",),
             f"kinds: with catalog: {m.catalog} the model knows transfer and insert; write both, and no other",
         )
+    for key in WITHOUT_TRANSACTIONS if transactions else ():
+        if key in m.model_fields_set:
+            yield (key,), f"{key}: with catalog: {m.catalog} nothing asks for it; leave it out"
     if transactions and m.keys != 2:
         yield ("keys",), f"keys: with catalog: {m.catalog} a key is a table, and there are two; write 2"
     for kind in m.kinds:

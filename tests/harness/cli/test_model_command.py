@@ -1,11 +1,18 @@
 """``icequake model``: models of files, and stored runs held to their rules."""
 
 import zipfile
+from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
+import pytest
+
 from checkers import selftest
+from checkers.formats.iceberg.model.search import search, usable_cores
+from harness.cli.model import bound_of
 from tests.support.runs import icequake
+from workloads.file import modelled
+from workloads.file.scenario import MOST_NAME, load
 
 
 def model(*arguments: str) -> tuple[int, str]:
@@ -74,3 +81,32 @@ def test_what_never_happened_is_an_error_of_the_search_step_by_step(tmp_path: Pa
     assert code == 1
     assert "NEVER FIRED: added data" in said and "NEVER BEGAN: rewrite-data-files" in said
     assert "began: delete" in said
+
+
+ONE_MORE = [
+    "undelete-serializable",
+    *(pytest.param(m.model, marks=pytest.mark.nightly) for m in modelled.find([]) if m.catalog is None),
+]
+"""Models without a catalog. At night all of the library, in about twelve minutes of one core."""
+
+
+@pytest.mark.parametrize("name", ONE_MORE)
+def test_one_write_more_finds_nothing_else(name: str) -> None:
+    """Only orders that a smaller bound has no room for could be left out by it."""
+    (m,) = modelled.find([name])
+    bound = bound_of(m)
+    found = search(replace(bound, writes=bound.writes + 1), processes=usable_cores())
+    assert {*found.found} == {*m.expect}
+
+
+def test_models_that_begin_alike_do_not_replace_the_scenarios_of_each_other(tmp_path: Path) -> None:
+    text = (modelled.LIBRARY / "undelete.yaml").read_text()
+    names = [f"{'of-a-table-' * 3}{which}" for which in ("one", "two")]
+    paths = [tmp_path / f"{name}.yaml" for name in names]
+    for name, path in zip(names, paths, strict=True):
+        path.write_text(text.replace("model: undelete", f"model: {name}"))
+    code, said = model(*map(str, paths), "--scenarios", str(tmp_path / "made"))
+    assert code == 0, said
+    written = {load(path).scenario for path in (tmp_path / "made").glob("*.yaml")}
+    assert len(written) == said.count("icequake prove") == len(names)
+    assert all(name.startswith("undelete-of-a-table-") and len(name) <= MOST_NAME for name in written)

@@ -119,7 +119,7 @@ MODEL_CATALOGS: Mapping[str, ModelCatalog] = {
     "rest-transactions": ModelCatalog(
         True,
         "core/src/test/…/rest/RESTCatalogAdapter.java:554-577: checks every table, then commits one after the other; "
-        "BaseTransaction.java:350-372, applyUpdates: a table that has moved gets the transaction's own updates again, of which there are none",
+        "BaseTransaction.java:370, 443-459, applyUpdates: a table that has moved gets the transaction's own updates again; there are none",
         after={"statement refused": "unknown"},
         together=False,
     ),

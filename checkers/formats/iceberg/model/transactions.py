@@ -52,8 +52,9 @@ class BankState(NamedTuple):
 
 
 def search(faulty: Faulty, tell: Tell | None = None, every: float = 0.0) -> WaySearchResult:
-    """Search everything within the bound, breadth first. A state that breaks a promise is not continued."""
-    out, began = WaySearchResult(), time.process_time()
+    """Search everything within the bound, breadth first. A state that breaks a promise is not continued. ``tell`` gets how far it is, every
+    so many seconds."""
+    out, began, due = WaySearchResult(), time.process_time(), every
     names = [o.name for o in faulty.operations()]
     first = BankState(faults=faulty.faults)
     ways: dict[BankState, Way] = {first: ()}
@@ -61,6 +62,9 @@ def search(faulty: Faulty, tell: Tell | None = None, every: float = 0.0) -> WayS
     while todo:
         state = todo.popleft()
         out.depth = max(out.depth, len(ways[state]))
+        if tell is not None and (seconds := time.process_time() - began) > due:
+            due = seconds + every
+            tell(len(ways), out.depth, seconds)
         for step, after in _steps(faulty, names, state):
             out.fired[step.words.partition(" of ")[0]] += 1
             out.began.update([names[step.operation]] if step.begins else [])

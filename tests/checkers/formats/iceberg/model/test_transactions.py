@@ -99,6 +99,10 @@ def test_it_is_drawn_as_lanes() -> None:
             "kinds: {transfer: [], delete: [copy-on-write]}",
             "the model knows transfer and insert; write both, and no other",
         ),
+        ("retries: 2", "retries: with catalog: rest-transactions nothing asks for it; leave it out"),
+        ("repeats: blindly", "repeats: with catalog: rest-transactions nothing asks for it"),
+        ("compactions: 1", "compactions: with catalog: rest-transactions nothing asks for it"),
+        ("isolation: snapshot", "isolation: with catalog: rest-transactions nothing asks for it"),
     ],
 )
 def test_a_file_that_asks_for_something_else_is_refused(change: str, says: str) -> None:
@@ -108,3 +112,11 @@ def test_a_file_that_asks_for_something_else_is_refused(change: str, says: str) 
     with pytest.raises(WorkloadError) as e:
         modelled.parse(text)
     assert says in str(e.value)
+
+
+def test_a_search_says_how_far_it_is() -> None:
+    told: list[tuple[int, int, float]] = []
+    found = search(faulty("rest-transactions"), lambda *far: told.append(far))
+    states, depths, seconds = zip(*told, strict=True)
+    assert list(states) == sorted(states) and states[-1] <= found.states
+    assert max(depths) == found.depth and list(seconds) == sorted(seconds)
