@@ -199,15 +199,31 @@ def test_make_test_fails_if_any_of_its_parts_does_and_runs_the_others(tmp_path: 
     assert code != 0 and "it failed" in said and len(ran) == 3
 
 
+COLLECT = """
+import sys
+import pytest
+
+class Rows:
+    def pytest_collection_modifyitems(self, items):
+        for item in items:
+            test = item.nodeid.partition("[")[0]
+            print(test, "nightly" if item.get_closest_marker("nightly") else "always", sep="\\t")
+
+sys.exit(pytest.main(["--collect-only", "-q", "-n", "0", "-m", "", *sys.argv[1:]], plugins=[Rows()]))
+"""
+"""Prints a line for each row of the tests of some files: its test, and whether it runs at night alone."""
+
+
 def test_a_nightly_test_is_one_more_row_of_a_test_that_make_test_runs() -> None:
     """So nothing is shown at night alone."""
     files = [
         str(path) for path in (ROOT / "tests").rglob("test_*.py") if "mark.nightly" in path.read_text(encoding="utf-8")
     ]
 
-    def tests(which: str) -> set[str]:
-        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", "-m", which, *files]
-        told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300).stdout
-        return {line.partition("[")[0] for line in told.splitlines() if "::" in line}
-
-    assert tests("nightly") and tests("nightly") <= tests("not nightly")
+    told = subprocess.run(
+        [sys.executable, "-c", COLLECT, *files], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    rows = [line.split("\t") for line in told.stdout.splitlines() if "\t" in line]
+    at_night = {test for test, which in rows if which == "nightly"}
+    assert at_night and at_night <= {test for test, which in rows if which == "always"}

@@ -23,7 +23,7 @@ LONG = [
     ),
     (
         ["time-to-find", "undelete", "--seeds", "2", "--order", "free"],
-        "1 defect, 2 searches, at most about 10 minutes: ",
+        "1 defect, 2 searches, about 10 minutes if none finds anything: ",
     ),
 ]
 
