@@ -183,7 +183,9 @@ class TimeToFindOptions(Options):
             if self.report:
                 return
             searches = plural(len(plan.searches()), "search", "searches")
-            voice.keep(f"{plural(len(self._chosen), 'defect')}, {searches}, {self.how_long} if none finds anything: {into}")
+            voice.keep(
+                f"{plural(len(self._chosen), 'defect')}, {searches}, {self.how_long} if none finds anything: {into}"
+            )
             frame.so_far = lambda: self._so_far(whole)
             whole.measure()
 
