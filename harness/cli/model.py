@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from harness.cli.command import Options
 from harness.cli.options import DEFAULT_STORE, PATH, BadArgument, ForceOption, StoreOption, check_folder, write_output
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Sequence
 
     from checkers.formats.iceberg.model.faults import Faulty, Way, WaySearchResult
@@ -246,9 +247,10 @@ def _step_by_step(m: Modelled) -> tuple[Faulty, WaySearchResult, list[str], bool
     lines += [f"{name}: " + "; ".join(map(str, steps)) for name, steps in sorted(found.found.items())]
     if not found.found:
         lines.append("every promise holds")
-    of_steps = {"began": found.began, "steps": found.fired, "faults": found.faults}
-    of_rules = {"refused by": found.refused} if catalog.together is None else {}  # a transfer is held to requirements
-    for what, counts in {**of_steps, **of_rules}.items():
+    counted: dict[str, Counter[Any]] = {"began": found.began, "steps": found.fired, "faults": found.faults}
+    if catalog.together is None:  # a transfer is held to requirements, and to no validation
+        counted["refused by"] = found.refused
+    for what, counts in counted.items():
         lines.append(f"{what}: " + (", ".join(f"{name} {n:,}" for name, n in counts.most_common()) or "none"))
     for line in (*lines, *wrong):
         typer.echo(f"  {line}")
