@@ -5,12 +5,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from functools import cache
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.command import Options
 from harness.cli.options import BadArgument
+
+if TYPE_CHECKING:
+    from workloads.file.scenario import Scenario
 
 _WIDTH = 100
 LINEARIZABLE = "linearizable"
@@ -19,16 +23,20 @@ _LINEARIZABLE = "Each operation takes effect at one moment between its invocatio
 
 @dataclass(frozen=True)
 class ExplainOptions(Options):
-    """Explain a name: an anomaly, a fault or a package of faults, an operation kind, an isolation level, a checker, a catalog, an engine, an
-    outcome such as unknown, or an error such as ValidationException.
+    """Explain a name: an anomaly, a scenario, a fault or a package of faults, an operation kind, an isolation level, a checker, a catalog, an
+    engine, an outcome such as unknown, an error such as ValidationException, or a word of a page such as known.
 
-    All anomalies are in docs/anomalies.md; `icequake list` lists operations, faults, packages, checks, catalogs and engines.
+    All words are in docs/glossary.md, all anomalies in docs/anomalies.md; `icequake list` lists scenarios, operations, faults, packages,
+    checks, catalogs and engines.
     """
 
     short = "Explain a name that a run or page shows."
 
     name: Annotated[
-        str, typer.Argument(help="An anomaly, a fault, an operation kind, a level, a checker, a catalog or an engine.")
+        str,
+        typer.Argument(
+            help="An anomaly, a scenario, a fault, an operation kind, a level, a checker, a catalog or an engine."
+        ),
     ]
 
     def execute(self) -> int:
@@ -37,19 +45,52 @@ class ExplainOptions(Options):
         lines = [line for look_up in _BOOKS for line in look_up(self.name)]
         if not lines:
             raise BadArgument(
-                f"nothing is called {self.name!r}{suggest(self.name, _known())}; docs/anomalies.md has the anomalies, and "
-                "`icequake list operations`, or faults, packages, checks, catalogs, engines, the others"
+                f"nothing is called {self.name!r}{suggest(self.name, _known())}; docs/glossary.md has the words of pages and terminal, "
+                "docs/anomalies.md the anomalies, and `icequake list scenarios`, or operations, faults, packages, checks, catalogs, engines, "
+                "the others"
             )
         for line in lines:
             typer.echo(line)
         return 0
 
 
-def _anomaly(name: str) -> Iterator[str]:
-    from reports import names
+@cache
+def _library() -> list[Scenario]:
     from workloads.file import scenario
 
-    found = names.explained(name, scenario.find([]))
+    return scenario.find([])
+
+
+def _scenario(name: str) -> Iterator[str]:
+    found = next((s for s in _library() if s.scenario == name), None)
+    if found is not None:
+        facts = [
+            ("its anomalies", ", ".join(dict.fromkeys(e.name for e in found.anomalies)) or "none: it is a promise"),
+            ("affected", found.affected),
+            ("what to do", found.remedy),
+            ("run it", f"icequake prove {name}"),
+            ("discussed at", found.link),
+        ]
+        sentence = found.headline or " ".join(found.description.split())
+        yield from _entry(f"{name}: a scenario", sentence[:1].upper() + sentence[1:], facts)
+
+
+def _word(name: str) -> Iterator[str]:
+    from reports import glossary
+
+    found = glossary.explained(name)
+    if found is not None:
+        facts = [
+            ("defined in", f"{found.file} ({found.class_name})" if found.file else ""),
+            ("more words", "docs/glossary.md"),
+        ]
+        yield from _entry(f"{name}: a word of icequake", found.meaning, facts)
+
+
+def _anomaly(name: str) -> Iterator[str]:
+    from reports import names
+
+    found = names.explained(name, _library()) if name in names.names() or name.startswith("G") else None
     if found is not None:
         yield from _entry(f"{name}: an anomaly", found.meaning.sentence, found.facts())
 
@@ -134,6 +175,13 @@ _ERRORS = {
     "refused the commit. The operation has no effect; run it again, or give the table more retries.",
     "CommitStateUnknownException": "The client does not know whether its commit took effect, because the catalog's answer got lost. Look at "
     "the table before you run the operation again.",
+    "NoSuchKeyException": "The object store has no object of this name (S3's 404). If a snapshot names the file, the table cannot be read: "
+    "look for `missing-file` in the run's verdict. A fault, or a cleanup of files that were in use, may have removed it.",
+    "NotFoundException": "A file that the table's metadata names is not in the store; see NoSuchKeyException.",
+    "NoSuchTableException": "The catalog has no table of this name: it was dropped, renamed, or never made.",
+    "ServiceFailureException": "The catalog server answered with an error of its own (5xx). After a commit nobody knows whether it took "
+    "effect.",
+    "SparkException": "Spark's frame around another error: the last one named is the cause.",
     "TransactionException": "DuckDB's error for a commit that the catalog refused because another one came first. DuckDB does not try again: "
     "run the operation again.",
 }
@@ -146,8 +194,9 @@ def _outcome(name: str) -> Iterator[str]:
 
 
 def _error(name: str) -> Iterator[str]:
-    if name in _ERRORS:
-        yield from _entry(f"{name}: an error of a write", _ERRORS[name], [])
+    own = name.rpartition(".")[2]
+    if own in _ERRORS:
+        yield from _entry(f"{own}: an error of an operation", _ERRORS[own], [])
 
 
 def _first(thing: object) -> str:
@@ -166,6 +215,8 @@ _BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (
     _engine,
     _outcome,
     _error,
+    _scenario,
+    _word,
 )
 """A name of several of them, such as ``read-your-writes``, is explained as each."""
 
@@ -176,7 +227,7 @@ def _known() -> Iterator[str]:
     from compose.catalogs.registry import CATALOGS
     from nemesis.faults.packages import PACKAGES
     from nemesis.faults.registry import VERBS
-    from reports import names
+    from reports import glossary, names
     from workloads.engines.engines import ENGINES
     from workloads.operations.kinds import KINDS
 
@@ -194,6 +245,8 @@ def _known() -> Iterator[str]:
             *ENGINES,
             *_OUTCOMES,
             *_ERRORS,
+            *(s.scenario for s in _library()),
+            *(word for words in glossary.WORDS.values() for word in words),
         ]
     )
 
@@ -218,12 +271,19 @@ _LISTS = (
     "in the packages",
     "its faults",
     "its anomalies",
+    "run it",
+    "discussed at",
+    "defined in",
+    "more words",
 )
 """Facts that are names; the others are sentences."""
 
 
 def _filled(text: str, first: str, then: str) -> str:
-    return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        text, _WIDTH, initial_indent=first, subsequent_indent=then, break_on_hyphens=False, break_long_words=False
+    )
+    return "\n".join(lines)
 
 
 def _whole(text: str) -> str:

@@ -8,7 +8,7 @@ from checkers import names as table
 from checkers.isolation import levels
 from checkers.judge.check import ALL
 from checkers.names import Harm, meaning, without_suffixes
-from reports import names
+from reports import glossary, names
 from workloads.file import scenario
 
 ROOT = Path(__file__).parents[2]
@@ -75,3 +75,35 @@ def test_the_page_of_anomalies_is_what_the_table_says() -> None:
     assert (ROOT / "docs/anomalies.md").read_text(encoding="utf-8") == names.page(), (
         "python -m reports.names > docs/anomalies.md"
     )
+
+
+def test_the_glossary_is_what_the_table_says() -> None:
+    assert (ROOT / "docs/glossary.md").read_text(encoding="utf-8") == glossary.page(), (
+        "python -m reports.glossary > docs/glossary.md"
+    )
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "known",
+        "new",
+        "documented",
+        "expected",
+        "allowed",
+        "attempt",
+        "process",
+        "nemesis",
+        "story",
+        "merge-on-read",
+        "copy-on-write",
+    ],
+)
+def test_the_words_of_a_card_and_of_the_terminal_are_in_the_glossary(word: str) -> None:
+    assert glossary.explained(word) is not None
+    assert glossary.explained(f"{word}-ish") is None
+
+
+def test_a_word_is_in_the_glossary_once() -> None:
+    words = [word for section in glossary.WORDS.values() for word in section]
+    assert len(words) == len(set(words))

@@ -152,6 +152,7 @@ def last_line(stderr: str) -> str:
         (["explain", "lost-akcs"], "(did you mean lost-acks?)"),
         (["explain", "merge-upser"], "(did you mean merge-upsert?)"),
         (["explain", "serialisable"], "(did you mean serializable?)"),
+        (["explain", "documentd"], "(did you mean documented?); docs/glossary.md has the words"),
         (["check", "nowhere"], "no such run"),
         (
             ["check", "nofile.edn"],
@@ -429,6 +430,16 @@ def test_lists(what: str, tmp_path: Path) -> None:
         ("linearizable", ["a level of single operations", "a checker"]),
         ("rest", ["a catalog", "a commit"]),
         ("duckdb", ["an engine"]),
+        ("undelete", ["an anomaly", "a scenario", "icequake prove undelete\n"]),
+        ("delta-lost-commit", ["a scenario", "its anomalies"]),
+        ("known", ["a word of icequake", "docs/glossary.md"]),
+        ("attempt", ["a word of icequake", "checkers/costs/attempts.py (Attempt)"]),
+        ("Merge-on-Read", ["a word of icequake"]),
+        ("w0-17", ["a word of icequake", "The id of an operation"]),
+        (
+            "software.amazon.awssdk.services.s3.model.NoSuchKeyException",
+            ["NoSuchKeyException: an error", "missing-file"],
+        ),
     ],
 )
 def test_a_name_is_explained_as_all_that_it_is(name: str, says: list[str], tmp_path: Path) -> None:
