@@ -10,6 +10,7 @@ a scenario reads it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -412,4 +413,10 @@ def find(names: list[str]) -> list[Scenario]:
     Raises:
         WorkloadError: a scenario does not exist or has problems.
     """
-    return [load(p) for p in paths(names)]
+    return [load(p) for p in paths(names)] if names else [*_library(tuple(paths([])))]
+
+
+@cache
+def _library(files: tuple[Path, ...]) -> tuple[Scenario, ...]:
+    """Read once: it takes a second, and an explanation of each of 300 names asks for it."""
+    return tuple(map(load, files))
