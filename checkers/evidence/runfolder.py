@@ -329,6 +329,17 @@ def _link(link: Path, target: Path) -> None:
     new.replace(link)
 
 
+def relink(gone: Path) -> None:
+    """Let the ``latest`` links that led to a run's folder, which is gone, lead to the newest run that is left; remove them if none is."""
+    for place, runs in ((gone.parent, "*"), (gone.parent.parent, "*/*")):
+        link = place / "latest"
+        if link.is_symlink() and not link.exists():
+            link.unlink()
+            found = (p.parent for p in place.glob(f"{runs}/history.jsonl") if not p.parent.is_symlink())
+            if (newest := max(found, key=lambda p: p.name, default=None)) is not None:
+                _link(link, newest.relative_to(place))
+
+
 _RUNS_BELOW = ("*", "*/*", "runs/*/*")
 """Where a workload's folder, a store and a night have runs."""
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from checkers.evidence.runfolder import relink
 from checkers.nights.night import Night
 from checkers.nights.record import ROWS, NightRun
 from harness.experiments.shrink.trials import RUNS as SHRINK_RUNS
@@ -47,8 +48,10 @@ def size_of(path: Path) -> int:
 
 
 def remove(path: Path) -> None:
-    """Remove a folder with all in it; what cannot be removed stays."""
+    """Remove a folder with all in it, and the links to it as the latest run; what cannot be removed stays."""
     shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        relink(path)
 
 
 @dataclass(frozen=True, slots=True)

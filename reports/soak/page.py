@@ -149,7 +149,7 @@ def _judged(night: Night, cell: Cell) -> TableCell:
     silent = tuple(f"untested: {text}" for text in night.untested(cell))
     label = joined((_verdict(worst), badge("unknown", LITTLE) if few else ""), " ")
     return TableCell(
-        label, silent, mark="wrap" if silent else "", sort=worst, plain=f"{worst}, {LITTLE}" if few else worst
+        label, silent, mark="wrap" if silent else "", sort=worst, plain=f"{SYMBOLS[worst]} {LITTLE}" if few else None
     )
 
 

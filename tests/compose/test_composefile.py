@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -210,6 +212,20 @@ def test_a_container_without_the_rights_of_an_engine_is_not_asked_to_start_one()
 )
 def test_only_the_stand_ins_are_built_that_a_command_uses(words: list[str], names: tuple[str, ...]) -> None:
     assert local.used_by(words) == names
+
+
+def test_the_commands_that_a_run_beside_its_own_engine_prints_bring_the_engine(tmp_path: Path) -> None:
+    """``local run -- ./icequake run quick --docker`` is typed again as such: without it there is no engine, and no image."""
+    show = tmp_path / "icequake"
+    show.write_text('#!/bin/sh\nprintf "%s" "$ICEQUAKE_COMMAND" > "$0.typed"\n')
+    show.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        patch.setattr(local, "ensure", lambda: None)
+        patch.setattr(local, "running", lambda installation, names: contextlib.nullcontext({}))
+        assert local.main(["run", "--", "./icequake", "run", "quick", "--docker"]) == 0
+    typed = shlex.split((tmp_path / "icequake.typed").read_text())
+    assert typed[-3:] == ["run", "--", str(show)] and "compose.docker.local" in typed
 
 
 def test_the_catalogs_without_a_container_are_refused_with_those_that_have_one() -> None:

@@ -146,6 +146,22 @@ def test_a_valid_run_leaves_its_line_and_its_columns_and_a_failing_one_its_folde
     assert runs == {"/".join(str(x.folder).split("/")[-2:]) for x in night.lines}
 
 
+def test_no_link_leads_to_a_run_that_was_removed(tmp_path: Path) -> None:
+    store = tmp_path / "runs"
+    first, second, other = (runfolder.create(store, name) for name in ("quick", "quick", "mixed"))
+    for run in (first, second, other):
+        (run.path / "history.jsonl").touch()
+    latest, of_quick, of_mixed = store / "latest", store / "quick" / "latest", store / "mixed" / "latest"
+    soakfolder.remove(other.path)
+    assert latest.resolve() == second.path and of_quick.resolve() == second.path and not of_mixed.is_symlink()
+    soakfolder.remove(second.path)
+    assert latest.resolve() == of_quick.resolve() == first.path
+    store.rename(tmp_path / "moved")
+    assert (tmp_path / "moved" / "latest" / "history.jsonl").exists(), "they are relative"
+    soakfolder.remove(tmp_path / "moved" / "quick" / first.path.name)
+    assert not [p for p in (tmp_path / "moved").rglob("latest") if p.is_symlink()]
+
+
 def test_the_command_of_a_run_names_everything_that_its_cell_is(tmp_path: Path, good: Path) -> None:
     text = SUITE.replace("[2]", "[2, {spark: 2, duckdb: 1}]").replace(
         "[none, lost-acks]", "[none, own, lost-acks+crashes]"
@@ -646,7 +662,10 @@ def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_comma
     )
     made = {f"{f.path.parent.name}/{f.path.name}" for f in folders_in([into])}
     assert {"/".join(str(x.folder).split("/")[-2:]) for x in lines if x.counts} <= made, "a lake can have them all"
-    assert "Failed: new harm in 4 of 8 runs: 4 reads of half a change." in out and f"again  {again}" in out
+    assert "Failed: new harm in 4 of 8 runs: 4 reads of half a change." in out
+    ends = {x.split()[0]: x.split(None, 1)[1] for x in out.splitlines()[-5:]}
+    assert ends["more"] == again.replace("--runs 8", "--runs 16")
+    assert ends["again"] == again.partition(" --into ")[0], "a night of its own with the same seed"
 
 
 def test_the_command_says_a_failure_in_one_line_and_writes_page_and_junit(
