@@ -139,7 +139,7 @@ _REPAIRS: Mapping[str, str] = {
     _METADATA: "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them.",
     _FORMAT: (
         "Copy {tables} with an engine that follows the specification before anybody writes on: make a table of the same schema, partitions and "
-        "properties, `INSERT INTO … SELECT * FROM …`, compare the counts, swap the names; the old snapshots stay wrong."
+        "properties, `INSERT INTO {table}_copy SELECT * FROM {table}`, compare the counts, swap the names; the old snapshots stay wrong."
     ),
     _LOG: "Compare the versions that the card names; set right what is wrong by a commit of another client.",
 }

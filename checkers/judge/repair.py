@@ -257,7 +257,8 @@ def _again(
         elif o is not None and o.f in KINDS and KINDS[o.f].goes_back:
             yield RepairStep(_SET_BACK_AGAIN, Repair.LEAVE, (op,))
         elif o is not None and o.f in KINDS:
-            run.append((op, f"{look[:-1]}; leave out what is to stay." if ": look at " in look else look))
+            there = _there_now(log, lost[op]) if ": look at " in look else ""
+            run.append((op, f"{look[:-1]}; leave out what is to stay.{there}" if ": look at " in look else look))
     if run:
         ops, notes = zip(*run, strict=True)
         yield RepairStep(_RUN_AGAIN, Repair.RUN_AGAIN, ops, notes=tuple(filter(None, notes)))
@@ -341,6 +342,19 @@ def _live(log: TableLog, keys: Sequence[int]) -> Counter[Row] | None:
         live.subtract(x.row for x in c.removed or () if x.row[at] in keys)
         live.update(x.row for x in c.added or () if x.row[at] in keys)
     return +live
+
+
+_MOST_ROWS = 3
+"""Rows that are shown of those that a statement would change."""
+
+
+def _there_now(log: TableLog | None, keys: Sequence[int]) -> str:
+    """`` Now there: (1, 'w2-76', 2).``: the rows of some ids; empty if there are many, or nobody can say."""
+    live = _live(log, keys) if log is not None and keys else None
+    if live is None or live.total() > _MOST_ROWS:
+        return ""
+    rows = sorted((f"({', '.join(map(repr, row))})" for row in live.elements()), key=lambda r: (len(r), r))
+    return f" Now there: {', '.join(rows) or 'no row'}."
 
 
 def _deletes(log: TableLog | None, rows: Sequence[Row]) -> str:

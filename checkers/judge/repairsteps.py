@@ -40,8 +40,9 @@ class RepairStep:
     """One thing to do now.
 
     Attributes:
-        text: what to do, in sentences. ``{ops}``, ``{ids}`` and ``{tables}`` stand for these, ``{card}`` for where the statements are,
-            ``{it}`` and ``{its}`` for the operations again, ``{sql}`` for the statements. Steps of one text are one step (:func:`merged`).
+        text: what to do, in sentences. ``{ops}``, ``{ids}`` and ``{tables}`` stand for these, ``{table}`` for the first of them, ``{card}``
+            for where the statements are, ``{it}`` and ``{its}`` for the operations again, ``{sql}`` for the statements. Steps of one text are
+            one step (:func:`merged`).
         does: its place among the steps.
         ops: operations whose statements a person needs, or must not run; in the order of the history.
         keys: rows, each with its table (empty: nobody knows it) and id.
@@ -71,6 +72,7 @@ class RepairStep:
             "{ops}": explain.listing(self.ops, _MOST_AGAIN if self.does is Repair.REDO else MOST_NAMED),
             "{ids}": f" ({'; '.join(self._ids())})" if self.keys else "",
             "{tables}": explain.listing(self.tables, MOST_NAMED) or "the table",
+            "{table}": next(iter(self.tables), "t"),
             "{card}": card,
             "{it}": "it" if one else "them",
             "{its}": "its" if one else "their",

@@ -86,7 +86,7 @@ def test_a_commit_that_was_never_made_is_run_again() -> None:
         (
             "summary-count",
             "Copy t with an engine that follows the specification before anybody writes on: make a table of the same schema, partitions and "
-            "properties, `INSERT INTO … SELECT * FROM …`, compare the counts, swap the names; the old snapshots stay wrong.",
+            "properties, `INSERT INTO t_copy SELECT * FROM t`, compare the counts, swap the names; the old snapshots stay wrong.",
         ),
         ("stale-read", ""),
     ],
@@ -159,10 +159,11 @@ def test_who_runs_a_lost_write_again_reads_first_who_has_changed_its_rows_since(
     log = e.logs["t"]
     at = log.columns.index("id")
     live = {x.row[at]: c.op for c in log.main() for x in c.added or ()}
+    rows = {x.row[at]: x.row for c in log.main() for x in c.added or ()}
     began = next(o for o in e.history.operations() if o.op == "b").start
     since = {o.op for o in e.history.operations() if o.end is None or o.end > began}
     for id_, by in live.items():
-        wrote = f"b: look at id {id_} first, for {by} changed it since, and it would insert it again{LEAVE_OUT}"
+        wrote = f"b: look at id {id_} first, for {by} changed it since, and it would insert it again{LEAVE_OUT} Now there: {rows[id_]}."
         assert said(e, "b", keys=(id_,)).endswith(wrote if by in since else f"b: nobody has changed id {id_} since.")
     assert {by in since for by in live.values()} == {True, False}
     assert said(e, "b", keys=(999,)).endswith("b: nobody has changed id 999 since.")
@@ -187,7 +188,7 @@ def test_what_a_statement_would_do_to_a_row_that_is_there_depends_on_its_kind(f:
     there = log.main()[-1].added or ()
     id_ = there[0].row[log.columns.index("id")]
     notes = [n for s in repair("lost-commit", log, operations, ["b"], (id_,), unreadable=False) for n in s.notes]
-    assert [n.partition("it would ")[2].removesuffix(LEAVE_OUT) for n in notes] == ([would] if would else [])
+    assert [n.partition("it would ")[2].partition(LEAVE_OUT)[0] for n in notes] == ([would] if would else [])
 
 
 def test_steps_of_one_text_are_one_step_in_the_order_of_the_history() -> None:
