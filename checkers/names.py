@@ -385,10 +385,12 @@ _MEANINGS: Mapping[str, Meaning] = {
         "w1 reads row 7; w2 changes rows 7 and 8; w1 reads the new row 8",
     ),
     "G-nonadjacent": Meaning(
-        "A circle of operations in which several overwrote what others had read, no two of these in a row; snapshot isolation forbids it.",
+        "Long fork: two readers saw two writes in opposite orders; or a longer circle in which operations overwrote what others had read, "
+        "never two of these in a row. Snapshot isolation forbids it.",
         ROWS,
         LEVEL,
         _ISOLATION,
+        "w1 writes x, w2 writes y; w3 reads the new x and the old y, w4 the new y and the old x",
     ),
     "G2-item": Meaning(
         "Write skew: a circle of operations of which some overwrote rows that others had read; serializability forbids it.",
@@ -1191,7 +1193,7 @@ OF_HISTORIES: Mapping[str, tuple[str, str]] = {
 """Name → what it says in the history of another system, which has no tables, and what to do there; of the others :func:`meaning` says both."""
 
 _SUFFIXES: Mapping[str, str] = {
-    "predicate": "the circle needs what a condition selects, not only rows",
+    "predicate": "the circle needs a read by a condition, such as WHERE val > 3: another operation changed which rows fulfil it",
     "process": "the circle needs the order of one writer's own operations",
     "realtime": "the circle needs real time: one operation had ended before the other began",
 }

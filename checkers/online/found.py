@@ -12,6 +12,9 @@ Name = Literal["lost-commit", "duplicate-commit", "false-failure", "wrong-rows",
 """What can be told: the first three as the checker ``commits`` names them, ``wrong-rows`` for every anomaly of ``replay`` that is about the
 rows of one commit, ``stale-read`` for every anomaly of ``reads`` that is about an old state."""
 
+NAMED_LATER: frozenset[Name] = frozenset({"wrong-rows", "stale-read"})
+"""Those for which the full check may have a more exact name, such as ``undelete``."""
+
 
 @dataclass(frozen=True, slots=True)
 class OnlineFinding:
@@ -38,7 +41,8 @@ class OnlineFinding:
         parts = [f"table {self.table}", self.op]
         parts += [f"snapshot {explain.listing(self.snapshots)}"] if self.snapshots else []
         parts += [f"id {explain.listing(self.keys)}"] if self.keys else []
-        return f"{self.name}: {', '.join(parts)}: {self.why}"
+        later = " (the check after the run gives it its final name)" if self.name in NAMED_LATER else ""
+        return f"{self.name}: {', '.join(parts)}: {self.why}{later}"
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
@@ -175,7 +175,7 @@ class _Amount(ProgressColumn):
         return Text(amount(int(task.completed), total, *self._far()), style="progress.download")
 
 
-class _Elapsed(TimeElapsedColumn):
+class _Elapsed(ProgressColumn):
     """The time since the command began, where no other time is shown."""
 
     def __init__(self, far: Callable[[], tuple[float, float | None]]) -> None:
@@ -183,7 +183,8 @@ class _Elapsed(TimeElapsedColumn):
         self._far = far
 
     def render(self, task: Task) -> Text:
-        return super().render(task) if self._far()[1] is None else Text()
+        text = f"{clock(task.elapsed or 0)} in all" if self._far()[1] is None else ""
+        return Text(text, style="progress.elapsed")
 
 
 class _Bar(BarColumn):

@@ -419,7 +419,7 @@ class _Proving:
         scenario = job[0]
         command = f"{self.command} {shlex.quote(self.named.get(scenario.scenario, scenario.scenario))}"
         with self.stacks.lease(key_of(scenario), exclusive=alone(scenario)) as lease:
-            attempt.watcher.say("runs")
+            attempt.watcher.say("its operations run")
             try:
                 proof = prove_once(lease.stack, scenario, self.runs, command, self.publish, attempt, group=lease.seat)
             finally:

@@ -20,7 +20,6 @@ from checkers.evidence.tablelog import Growth
 from checkers.online import Counts, Online, OnlineFinding
 from checkers.online.certain import NAMELESS
 from checkers.timeline.explain import count, listing
-from compose.install.progress import clock
 from harness.run.settings import OnlineSettings
 from workloads.file.workload import Workload
 from workloads.tables import TableSpec
@@ -33,17 +32,17 @@ RATE_S = 10.0
 """Seconds over which operations per second are counted."""
 
 
-def live_line(seconds: float, rate: float, c: Counts) -> str:
-    """How far a run is: ``1:20  14.2 op/s  310 commits  12 % retried  2 faults on  0 anomalies (310 commits checked)``."""
+def live_line(rate: float, c: Counts) -> str:
+    """How a run goes: ``14.2 op/s  310 commits  12 % retried  2 faults on  0 anomalies (310 commits checked)``."""
     retried = f"  {100 * c.retried / c.commits:.0f} % retried" if c.commits else ""
     faults = f"  {count(c.faults, 'fault')} on" if c.faults else ""
     unjudged = sum(c.not_judged.values())
     left = [count(unjudged, "commit or operation", "commits and operations")] if unjudged else []
     left += [count(len(c.closed), "whole table")] if c.closed else []
     judged = count(c.judged, "commit") + " checked"
-    judged += f"; left to the check at the end: {', '.join(left)}" if left else ""
+    judged += f"; checked after the run only: {', '.join(left)}" if left else ""
     anomalies = count(c.anomalies, "anomaly", "anomalies")
-    return f"{clock(seconds)}  {rate:.1f} op/s  {count(c.commits, 'commit')}{retried}{faults}  {anomalies} ({judged})"
+    return f"{rate:.1f} op/s  {count(c.commits, 'commit')}{retried}{faults}  {anomalies} ({judged})"
 
 
 def kinds_of(workload: Workload) -> frozenset[str]:
@@ -193,7 +192,7 @@ class OnlineCheck:
             them = "it" if len(named) == 1 else "them"
             further = "; further such tables are only counted" if why == NAMELESS else ""
             self._settings.news(
-                f"{which} no longer checked while the run goes on: {why}; the check at the end judges all of {them}{further}"
+                f"{which} no longer checked while the run goes on: {why}; the check after the run judges all of {them}{further}"
             )
         if new and self._settings.stop and self._end_load is not None:
             self._end_load(f"stop-on-anomaly: {new[0].name} on table {new[0].table}")
@@ -207,4 +206,4 @@ class OnlineCheck:
         (then, before), (_, done) = self._rates[0], self._rates[-1]
         if then == now:
             then, before = self._began, 0
-        return live_line(now - self._began, (done - before) / max(1e-9, now - then), counts)
+        return live_line((done - before) / max(1e-9, now - then), counts)

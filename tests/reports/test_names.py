@@ -42,7 +42,8 @@ def test_every_anomaly_of_a_scenario_names_that_scenario() -> None:
         ("G2-item-realtime", "(the circle needs real time: one operation had ended before the other began)."),
         (
             "G-single-predicate-process",
-            "(the circle needs what a condition selects, not only rows; the circle needs the order of",
+            "(the circle needs a read by a condition, such as WHERE val > 3: another operation changed which rows fulfil it; "
+            "the circle needs the order of",
         ),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from itertools import pairwise
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +21,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import Growth, TableLog
 from checkers.online import Online, OnlineFinding
 from checkers.online.certain import AFTER
+from checkers.online.found import Name
 from checkers.online.window import TOO_LONG, StateWindow
 from checkers.reads import Reads
 from checkers.replay import Replay
@@ -727,3 +728,9 @@ def test_two_snapshots_that_one_version_brings_are_left_to_the_full_check() -> N
     assert (
         online.found == [] and online.counts.not_judged["a version with snapshots other than the next one of main"] >= 2
     )
+
+
+def test_a_name_that_the_full_check_may_replace_is_told_as_such() -> None:
+    later = "(the check after the run gives it its final name)"
+    lines = {name: str(OnlineFinding(name, "t", "w1-4", "why")) for name in get_args(Name)}
+    assert {name for name, line in lines.items() if line.endswith(later)} == {"wrong-rows", "stale-read"}

@@ -96,9 +96,9 @@ def test_a_log_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_in_a_log_the_live_line_is_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     with Voice() as voice:
-        voice.live("0:10  3.0 op/s  0 anomalies (9 commits judged)")
+        voice.live("3.0 op/s  0 anomalies (9 commits judged)")
         assert voice.live_every == 10.0
-    assert capsys.readouterr().err.endswith("s] 0:10  3.0 op/s  0 anomalies (9 commits judged)\n")
+    assert capsys.readouterr().err.endswith("s] 3.0 op/s  0 anomalies (9 commits judged)\n")
 
 
 class Terminal(io.StringIO):
@@ -127,9 +127,9 @@ def test_on_a_terminal_the_run_s_name_stays_and_no_total_is_a_question_mark(monk
         voice.lasts(None)
         voice.progress(51, 200)
         voice._bar.refresh()
-        voice.live("1:20  14.2 op/s  0 anomalies")
+        voice.live("14.2 op/s  0 anomalies")
         voice._bar.refresh()
-        assert "1:20  14.2 op/s  0 anomalies" in screen.getvalue()
+        assert "14.2 op/s  0 anomalies" in screen.getvalue()
         before = len(screen.getvalue())
         voice.lasts(None)
         voice._bar.refresh()
@@ -137,6 +137,7 @@ def test_on_a_terminal_the_run_s_name_stays_and_no_total_is_a_question_mark(monk
     shown = screen.getvalue()
     assert f"quick, seed 7: {path}\n" in shown, "it is not cut at the terminal's width"
     assert "0:00 of 1:30" in shown and "51 of 200" in shown
+    assert "0:00 in all" in shown, "a time says what of"
     assert "/?" not in shown
 
 
