@@ -828,6 +828,8 @@ def test_a_combination_with_few_operations_does_not_pass_in_silence(tmp_path: Pa
     shown = html(made)
     assert "untested: few operations (4)" in shown and f"untested: {met}" in shown
     assert next(c for c in made.data["cells"] if c["name"] == REST.name)["untested"] == [*night.untested(REST)]
+    (table,) = (x for x in terminal(made) if not isinstance(x, str))
+    assert [str(x) for x in table.columns[1].cells] == ["✓ few operations"]
     said = " ".join(" ".join(x if isinstance(x, str) else "" for x in terminal(made)).split())
     assert (
         f"{places.of(night, REST)} is valid, and untested: few operations (4), so next to nothing is known; {met}"
@@ -840,6 +842,8 @@ def test_what_one_run_of_a_combination_tested_is_tested(tmp_path: Path) -> None:
     night = a_night(tmp_path, line(REST, operations=20, untested=("a", "b")), line(REST, number=1, untested=("b",)))
     assert night.untested(REST) == ("b",)
     assert page.of(night, AGAIN).banner.headline == "Passed: nothing was lost in 2 runs"
+    (table,) = (x for x in terminal(page.of(night, AGAIN)) if not isinstance(x, str))
+    assert [str(x) for x in table.columns[1].cells] == ["✓ valid"]
 
 
 def test_a_combination_that_broke_a_promise_was_tested(tmp_path: Path) -> None:
