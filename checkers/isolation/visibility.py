@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,10 @@ from checkers.isolation.graph import PROCESS, REALTIME, WR, Graph, Ints, compone
 from checkers.isolation.observed import TransactionHistory
 
 ANCESTRY = 5_000_000
-"""The most edges to search for violations of causality, with sessions and without."""
+"""The most edges to search for violations of causality."""
+SESSION_ANCESTRY = 300_000
+"""The same with the order of processes, where nearly everything is in the past of a late reader. A history of 20,000 transactions with stale
+reads took 59 s with :data:`ANCESTRY`, and takes 7 s with this; what the search leaves out, there are simpler names for."""
 Older = Callable[[int, int], bool]
 """Whether a version of a key comes before another one."""
 
@@ -30,17 +34,19 @@ Older = Callable[[int, int], bool]
 def atomicity_cases(h: TransactionHistory) -> Iterator[Case]:
     """``fractured-read`` and ``causality``, at most one of each reader: with whom it read from, back to the writer that it missed."""
     data = h.graph.of_kinds(~(PROCESS | REALTIME))
-    for line, key in _missed_writers(h, data.of_kinds(WR), components(data), h.older, ()):
+    for line, key in _missed_writers(h, data.of_kinds(WR), components(data), h.older, (), ANCESTRY):
         yield _missed("fractured-read" if len(line) == 2 else "causality", h, line, key)
 
 
 def session_causality_cases(h: TransactionHistory) -> Iterator[Case]:
     """``session-causality``, at most one of each reader that breaks nothing simpler."""
-    simpler = {case.transactions[0].id for finder in (atomicity_cases, session_cases) for case in finder(h)}
-    for line, key in _missed_writers(
-        h, h.graph.of_kinds(WR | PROCESS), components(h.graph), h.older_in_session, simpler
-    ):
-        yield _missed("session-causality", h, line, key)
+    simpler = {case.transactions[0].id for case in session_cases(h)}
+    seen, wr = h.graph.of_kinds(WR | PROCESS), h.graph.of_kinds(WR)
+    read_from = set(zip(wr.dst.tolist(), wr.src.tolist(), strict=True))
+    for line, key in _missed_writers(h, seen, components(h.graph), h.older_in_session, simpler, SESSION_ANCESTRY):
+        read, written = h.accesses(line[0]).reads[key], h.accesses(line[-1]).writes[key]
+        if not (h.older(read, written) and all(step in read_from for step in pairwise(line))):  # else it is causality
+            yield _missed("session-causality", h, line, key)
 
 
 def _missed(name: str, h: TransactionHistory, line: Sequence[int], key: Hashable) -> Case:
@@ -49,13 +55,14 @@ def _missed(name: str, h: TransactionHistory, line: Sequence[int], key: Hashable
 
 
 def _missed_writers(
-    h: TransactionHistory, seen: Graph, component: Ints, older: Older, without: Container[Hashable]
+    h: TransactionHistory, seen: Graph, component: Ints, older: Older, without: Container[Hashable], most: int
 ) -> Iterator[tuple[list[int], Hashable]]:
     """Each reader on a cycle that missed a write: the way back to its writer, and the key.
 
     Args:
         seen: the edges from a transaction to one that has seen it.
         without: ids of readers that are not looked at.
+        most: edges to search.
     """
     seen = seen.only(component[seen.src] >= 0)
     sources: dict[int, list[int]] = {}
@@ -66,7 +73,7 @@ def _missed_writers(
     spent = 0
     for reader in members:
         reads = accesses[reader].reads
-        if not reads or spent > ANCESTRY or h.transactions[reader].id in without:
+        if not reads or spent > most or h.transactions[reader].id in without:
             continue
 
         def missed_key(n: int, reads: Mapping[Hashable, int] = reads) -> Any:
