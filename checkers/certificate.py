@@ -57,6 +57,8 @@ class Absent(StrEnum):
     NO_KEYS = "the server does not advertise idempotency keys"
     NO_ETAG = "the server sends no ETag"
     NO_PAGES = "the server does not split its lists into pages"
+    NOT_OURS = "icequake does not run the server"
+    NO_DATABASE = "icequake does not know the server's commits to its database"
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ class Certificate:
         return len(self.of(catalog)) < len(self.questions)
 
     def asked(self, catalog: str) -> str:
-        """``13 of 46 asked``: neither what does not apply to a catalog nor what could not be asked is."""
+        """``13 of 60 asked``: neither what does not apply to a catalog nor what could not be asked is."""
         return f"{len(self._asked(catalog))} of {len(self.questions)} asked"
 
     def _asked(self, catalog: str) -> list[RequirementResult]:

@@ -165,7 +165,7 @@ class Stack:
 
     def _make_servers(self, run_id: str, logs: Path, catalog: str) -> list[LocalProcess]:
         """The catalog's servers, in the order in which they start."""
-        site = Site(
+        self._site = Site(
             installation=self._installation,
             run_id=run_id,
             ports=self._ports,
@@ -179,7 +179,13 @@ class Stack:
             catalog=self._catalog,
             **self._store_keys(),
         )
-        return [self._make_server(server, site) for server in self._catalog.servers]
+        return [self._make_server(server, self._site) for server in self._catalog.servers]
+
+    def twin(self, name: str) -> LocalProcess:
+        """Another server like the catalog's of this name, on the same database and store; who asked for it starts and stops it."""
+        server = next(s for s in self._catalog.servers if s.name == name)
+        site = replace(self._site, ports=Ports(), data=self._data / "twin", logs=self._site.logs / "twin")
+        return self._make_server(server, site)
 
     def _make_server(self, server: CatalogServer, site: Site) -> LocalProcess:
         contained = containers.CONTAINER_SERVERS.get(server.name)

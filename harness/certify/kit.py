@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from checkers.certificate import Absent, Exchange
 from harness.certify import rest
+from harness.certify.control import ServerControl
 from harness.certify.exchanges import Exchanges, NotApplicable
 
 R = TypeVar("R")
@@ -54,6 +56,7 @@ class ServerDescription:
         config: its answer to ``GET /v1/config``.
         declared: its endpoints; None: it declares none, and a client may assume the original ones.
         places: the folders of the tables that were made on it.
+        control: of a server that icequake runs.
         absent: why what it does not declare does not apply; ``has_server``: whether its answers are those of a server.
     """
 
@@ -62,6 +65,7 @@ class ServerDescription:
     warehouse: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     places: set[str] = field(default_factory=set)
+    control: ServerControl | None = None
     absent: ClassVar[Absent] = Absent.UNDECLARED
     has_server: ClassVar[bool] = True
 
@@ -187,6 +191,38 @@ class Kit:
     def new_id(self) -> int:
         """The id of a snapshot that nobody has."""
         return next(self._ids)
+
+    @property
+    def control(self) -> ServerControl:
+        """The server's. Raises NotApplicable: icequake does not run it."""
+        if self.server.control is None:
+            raise NotApplicable(Absent.NOT_OURS)
+        return self.server.control
+
+    def file(self, label: str, location: str) -> None:
+        """Whether a file is in the store, as an exchange. Raises NotApplicable: icequake does not run the server."""
+        self._heard(Exchange(label, "HEAD", location, None, 200 if self.control.has(location) else 404))
+
+    @contextlib.contextmanager
+    def held(self, act: Callable[[], object], verb: str | None = None, **fields: str) -> Iterator[None]:
+        """Do ``act``; the block runs while its commit stands before the database, or after it where a fault strikes the reply.
+
+        Args:
+            verb, fields: as in :meth:`harness.certify.control.ServerControl.held`.
+
+        Raises:
+            NotApplicable: icequake does not run the server, or does not know its commits to its database.
+        """
+        with self.control.held(verb, **fields) as held, ThreadPoolExecutor(1) as pool:
+            acting = pool.submit(act)
+            try:
+                while not held.reached.wait(0.05):
+                    if acting.done():
+                        raise NotApplicable(Absent.NO_DATABASE)
+                yield
+            finally:
+                held.release()
+            acting.result()
 
     # --- at once --------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from compose.external.external import External, external
 from compose.external.preflight import PreflightError
 from compose.install import ensure
 from compose.redaction import Redaction
+from harness.certify.control import StackControl
 from harness.certify.kit import ServerDescription, SetUpError
 from harness.certify.library import SPOKEN, LibraryServer
 from harness.certify.rest import TIMEOUT_S
@@ -91,7 +92,10 @@ def serving(name: str, logs: Path, watcher: Watcher) -> Iterator[ServerDescripti
     ) as bench:
         found, e = CATALOGS[name].pyiceberg, bench.endpoints
         store = _store(e.s3, e.region, e.access_key, e.secret_key)
-        yield of_properties({} if found is None else {"warehouse": e.warehouse, **store, **found(e)}, name)
+        server = of_properties({} if found is None else {"warehouse": e.warehouse, **store, **found(e)}, name)
+        if server.has_server:
+            server.control = StackControl(bench)
+        yield server
 
 
 def of_properties(given: Mapping[str, object], name: str) -> ServerDescription:

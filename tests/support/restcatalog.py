@@ -20,6 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from harness.certify.kit import ServerDescription
+
 Json = dict[str, Any]
 
 ENDPOINTS = (
@@ -44,6 +46,8 @@ ENDPOINTS = (
 )
 
 
+HALT_S = 20.0
+"""After it a halt gives way, so that a test ends that forgot to release it."""
 GAP_S = 0.1
 """How long the last of some rivals waits for another one."""
 
@@ -62,6 +66,25 @@ def conflict(message: str) -> Refused:
 
 def bad(message: str) -> Refused:
     return Refused(400, "BadRequestException", message)
+
+
+class Dead(Exception):
+    """The server was killed: there is no answer."""
+
+
+class Halt:
+    """Where a commit stands that a test holds before the database, or after it where a fault strikes the reply."""
+
+    def __init__(self, catalog: Catalog, verb: str | None) -> None:
+        self.verb = verb
+        self.reached = threading.Event()
+        self.released = False
+        self._catalog = catalog
+
+    def release(self) -> None:
+        with self._catalog.changed_here:
+            self.released = True
+            self._catalog.changed_here.notify_all()
 
 
 @dataclass
@@ -90,12 +113,16 @@ class Catalog:
         self.where: dict[tuple[str, str], str] = {}
         self.files: dict[str, Json] = {}
         self.keys: dict[str, tuple[Any, Reply]] = {}
+        self.halts: list[Halt] = []
+        self.dead = False
 
     # --- requests -------------------------------------------------------------------------------------------------------
 
     def answer(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
         """One request, which is atomic."""
         with self.changed_here:
+            if self.dead:
+                raise Dead
             return self.answered(method, path, query, headers, data)
 
     def answered(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
@@ -322,8 +349,38 @@ class Catalog:
     # --- commits --------------------------------------------------------------------------------------------------------
 
     def commit(self, key: tuple[str, str], body: Json) -> Reply:
-        self.put(key, self.changed(key, body))
+        halt = self.halts.pop(0) if self.halts else None
+        metadata = self.changed(key, body)
+        if halt is not None and halt.verb is None:
+            self.halted(halt)
+            metadata = self.checked(key, body, metadata)
+        self.put(key, metadata)
+        if halt is not None and halt.verb is not None:
+            self.halted(halt)
+            return self.unknown(key)
         return self.result(key)
+
+    def halted(self, halt: Halt) -> None:
+        """Wait, and let others in."""
+        halt.reached.set()
+        self.changed_here.wait_for(lambda: halt.released, HALT_S)
+        if self.dead:
+            raise Dead
+
+    def checked(self, key: tuple[str, str], body: Json, metadata: Json) -> Json:
+        """What replaces a table's metadata, which may be another one since ``metadata`` was made."""
+        return self.changed(key, body)
+
+    def unknown(self, key: tuple[str, str]) -> Reply:
+        """The answer where the database's reply does not come."""
+        raise Refused(500, "CommitStateUnknownException", ".".join(key))
+
+    def start(self) -> None:
+        """What a server does that starts with what its database has."""
+
+    def twin(self) -> Catalog:
+        """Another server on the same database."""
+        return self
 
     def transact(self, changes: list[Json]) -> Reply:
         made: dict[tuple[str, str], Json] = {}
@@ -440,12 +497,52 @@ class Catalog:
         return Reply(200, {"metadata": view, "metadata-location": "view"})
 
 
+class CatalogControl:
+    """A catalog's server, database and store, for whoever certifies it (``harness.certify.control.ServerControl``)."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    @contextmanager
+    def held(self, verb: str | None = None, **fields: str) -> Iterator[Halt]:
+        self.catalog.halts.append(halt := Halt(self.catalog, verb))
+        try:
+            yield halt
+        finally:
+            halt.release()
+            self.catalog.halts.clear()
+
+    def kill(self) -> None:
+        self.catalog.dead = True
+
+    def start(self) -> None:
+        self.catalog.start()
+        self.catalog.dead = False
+
+    @contextmanager
+    def twin(self) -> Iterator[str]:
+        with serving(self.catalog.twin()) as uri:
+            yield uri.removeprefix("http://")
+
+    def has(self, location: str) -> bool:
+        return location in self.catalog.files
+
+
 def key_of(identifier: Json) -> tuple[str, str]:
     return identifier["namespace"][0], identifier["name"]
 
 
 def now() -> int:
     return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def described(catalog: Catalog) -> Iterator[ServerDescription]:
+    """A server of this catalog that icequake runs."""
+    with serving(catalog) as uri:
+        server = ServerDescription.reached(uri, {})
+        server.control = CatalogControl(catalog)
+        yield server
 
 
 @contextmanager
@@ -462,7 +559,11 @@ def serving(catalog: Catalog) -> Iterator[str]:
             query = {k: v[0] for k, v in parse_qs(url.query, keep_blank_values=True).items()}
             data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {k.lower(): v for k, v in self.headers.items()}
-            reply = catalog.answer(self.command, url.path, query, headers, data)
+            try:
+                reply = catalog.answer(self.command, url.path, query, headers, data)
+            except Dead:
+                self.close_connection = True
+                return
             body = (
                 b""
                 if reply.body is None

@@ -17,7 +17,7 @@ GROUPS = (
     "reads",
     "namespaces and tables and views",
     "metadata kept",
-    "load",
+    "life of the server",
 )
 """The heads of the table, in their order: what loses data first."""
 

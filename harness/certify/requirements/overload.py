@@ -35,7 +35,7 @@ def judge(seen: Exchanges) -> Judgement:
 
 REQUIREMENT = Requirement(
     id="overload",
-    group="load",
+    group="life of the server",
     sentence="With 64 clients each answer is 2xx, 409, 429 or 503, and each comes.",
     level=Level.SHOULD,
     source="rest-catalog-open-api.yaml, the 503 of each operation",

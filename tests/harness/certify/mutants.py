@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from harness.certify.requirements import requirements
-from tests.support.restcatalog import Catalog, Json, Refused, Reply, conflict, key_of
+from tests.support.restcatalog import Catalog, Halt, Json, Refused, Reply, conflict, key_of
 
 Key = tuple[str, str]
 M = TypeVar("M", bound=type[Catalog])
@@ -134,6 +134,23 @@ class StaleAfterConflict(Catalog):
         return super().load(key, headers)
 
 
+@breaks("checked-at-the-swap")
+class ChecksBeforeTheSwap(Catalog):
+    """It makes the new metadata of what it has checked, and replaces whatever is there by then."""
+
+    def checked(self, key: Key, body: Json, metadata: Json) -> Json:
+        return metadata
+
+
+@breaks("checked-at-the-swap")
+class ComparesSnapshotsAtTheSwap(Catalog):
+    """Of what changed meanwhile it looks at the branches alone."""
+
+    def checked(self, key: Key, body: Json, metadata: Json) -> Json:
+        asked = [r for r in body["requirements"] if r["type"] == "assert-ref-snapshot-id"]
+        return self.changed(key, {**body, "requirements": asked})
+
+
 # --- statuses ---------------------------------------------------------------------------------------------------------
 
 
@@ -254,6 +271,41 @@ class DeclaresMore(Catalog):
             **found,
             "endpoints": [*found["endpoints"], "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan"],
         }
+
+
+class UnknownIs(Catalog):
+    """Answers otherwise where it cannot know what came of a commit."""
+
+    reply = Reply(409, {"error": {"message": "", "type": "CommitFailedException", "code": 409}})
+
+    def unknown(self, key: Key) -> Reply:
+        return self.reply
+
+
+@breaks("unknown-is-5xx")
+class UnknownIs409(UnknownIs):
+    pass
+
+
+@breaks("unknown-is-5xx")
+class UnknownIs503(UnknownIs):
+    """A client waits and sends the same request again, as if nothing had been done."""
+
+    reply = Reply(503, None, {"Retry-After": "1"})
+
+
+@breaks("unknown-is-5xx")
+class UnknownIsPlain503(UnknownIs):
+    reply = Reply(503)
+
+
+@breaks("unknown-deletes-nothing")
+class UnknownDeletes(Catalog):
+    """Whatever error the database's commit ends with, its clean-up removes the metadata file."""
+
+    def unknown(self, key: Key) -> Reply:
+        del self.files[self.where[key]]
+        return super().unknown(key)
 
 
 # --- requirements -----------------------------------------------------------------------------------------------------
@@ -715,7 +767,7 @@ class LogsTheLastSnapshot(Catalog):
         m["snapshot-log"] = m["snapshot-log"][-1:]
 
 
-# --- load -------------------------------------------------------------------------------------------------------------
+# --- life of the server -------------------------------------------------------------------------------------------------------------
 
 
 @breaks("overload")
@@ -723,6 +775,52 @@ class TooManyIs500(Catalog):
     def commit(self, key: Key, body: Json) -> Reply:
         if self.gap():
             raise Refused(500, "InternalServerError", "too many")
+        return super().commit(key, body)
+
+
+class LivesInMemory(Catalog, ABC):
+    """What it keeps when it is killed is not what it had made."""
+
+    def halted(self, halt: Halt) -> None:
+        self.last = next(reversed(self.where))
+        super().halted(halt)
+
+    @abstractmethod
+    def start(self) -> None:
+        """What the mutant starts with."""
+
+
+@breaks("kill-after-apply")
+class ForgetsTheUnanswered(LivesInMemory):
+    """It starts with the version before the one that it had not answered yet."""
+
+    def start(self) -> None:
+        place = self.tables[self.last]["metadata-log"][-1]["metadata-file"]
+        self.where[self.last], self.tables[self.last] = place, copy.deepcopy(self.files[place])
+
+
+@breaks("kill-after-apply")
+class StartsWithoutTheFile(LivesInMemory):
+    """The metadata file was not written yet."""
+
+    def start(self) -> None:
+        del self.files[self.where[self.last]]
+
+
+@breaks("kill-after-apply")
+class TakesTheResent(Catalog):
+    """After a start it takes what it is sent first for what it had not answered."""
+
+    fresh = False
+
+    def start(self) -> None:
+        self.fresh = True
+
+    def commit(self, key: Key, body: Json) -> Reply:
+        if self.fresh and appends(body):
+            self.fresh = False
+            body = copy.deepcopy({**body, "requirements": []})
+            body["updates"][0]["snapshot"]["sequence-number"] = self.tables[key]["last-sequence-number"] + 1
         return super().commit(key, body)
 
 

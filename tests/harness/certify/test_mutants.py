@@ -10,7 +10,7 @@ from harness.certify.kit import ServerDescription
 from harness.certify.requirement import NotApplicable, Requirement
 from harness.certify.requirements import requirements
 from tests.harness.certify.mutants import MUTANTS
-from tests.support.restcatalog import serving
+from tests.support.restcatalog import described
 
 ROUNDS = 5
 BROKEN = (Conclusion.FAIL, Conclusion.SOFT)
@@ -44,9 +44,9 @@ PROVEN_BY_A_READ = {
 
 @pytest.mark.parametrize("id", PROVEN_BY_A_READ)
 def test_what_is_lost_is_named_and_the_read_that_proves_it_is_shown(id: str) -> None:
-    with serving(MUTANTS[PROVEN_BY_A_READ[id]][1]()) as uri:
+    with described(MUTANTS[PROVEN_BY_A_READ[id]][1]()) as server:
         (requirement,) = (r for r in requirements() if r.id == id)
-        found = asked_once(requirement, ServerDescription.reached(uri, {}), ROUNDS)
+        found = asked_once(requirement, server, ROUNDS)
     assert found.conclusion is Conclusion.FAIL
     assert [e for e in found.wire[:MOST_WIRE] if e.method == "POST" and not e.label.startswith("end")], found.wire
     assert [e for e in found.wire[:MOST_WIRE] if e.method == "GET" and e.ok], found.actual
@@ -61,8 +61,7 @@ def fails(requirement: Requirement, server: ServerDescription) -> bool:
 
 
 def failing(mutant: str, asked: set[str]) -> set[str]:
-    with serving(MUTANTS[mutant][1]()) as uri:
-        server = ServerDescription.reached(uri, {})
+    with described(MUTANTS[mutant][1]()) as server:
         return {r.id for r in requirements() if r.id in asked and fails(r, server)}
 
 

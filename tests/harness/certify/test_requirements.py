@@ -11,7 +11,7 @@ from harness.certify.certify import asked_once
 from harness.certify.kit import ServerDescription
 from harness.certify.requirement import Requirement
 from harness.certify.requirements import requirements
-from tests.support.restcatalog import Catalog, serving
+from tests.support.restcatalog import Catalog, described
 
 ROUNDS = 5
 BY_NAME = [pytest.param(r, id=r.id) for r in requirements()]
@@ -20,8 +20,8 @@ BY_NAME = [pytest.param(r, id=r.id) for r in requirements()]
 @pytest.fixture(scope="module")
 def reference() -> Iterator[tuple[Catalog, ServerDescription]]:
     catalog = Catalog()
-    with serving(catalog) as uri:
-        yield catalog, ServerDescription.reached(uri, {})
+    with described(catalog) as server:
+        yield catalog, server
 
 
 @pytest.mark.parametrize("requirement", BY_NAME)

@@ -1,0 +1,60 @@
+"""A server that ends between its database's commit and its answer."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.certify.kit import Kit
+from harness.certify.requirement import (
+    Exchanges,
+    Judgement,
+    Level,
+    Requirement,
+    Severity,
+    expect,
+    failed,
+    first_failure,
+)
+
+
+def ask(kit: Kit) -> None:
+    table = kit.table()
+    base = table.grown(1)[0]
+    kit.note(base=base)
+    with kit.held(partial(table.append, "commit", base, 2), "drop-reply"):
+        kit.control.kill()
+    kit.control.start()
+    after = table.load("after")
+    if after.ok:
+        kit.file("file", after.body["metadata-location"])
+        kit.send("again", "POST", table.path, kit.seen["commit"].sent)
+        table.load("end")
+
+
+def judge(seen: Exchanges) -> Judgement:
+    commit, after = seen["commit"], seen["after"]
+    if failure := expect(after, "the table can be read", 2):
+        return failed(failure.expected, failure.actual, commit, after)
+    if not seen["file"].ok:
+        return failed("the current metadata file is there", f"{after.body['metadata-location']} is not", commit, after)
+    kept = [s["snapshot-id"] for s in after.metadata["snapshots"]]
+    lost = [s for s in (seen.notes["base"], commit.sent["updates"][0]["snapshot"]["snapshot-id"]) if s not in kept]
+    if lost:
+        return failed("what the database has made is in the table", f"not {lost}", commit, after)
+    end = [s["snapshot-id"] for s in seen["end"].metadata.get("snapshots", [])]
+    changed = (
+        None if kept == end else failed("the table is as before", f"{end}, not {kept}", seen["again"], seen["end"])
+    )
+    return first_failure(changed, expect(seen["again"], "its base is gone", 409))
+
+
+REQUIREMENT = Requirement(
+    id="kill-after-apply",
+    group="life of the server",
+    sentence="A server that was killed after its database's commit starts with what was made, and makes it once.",
+    level=Level.PROMISE,
+    source="what a catalog is for",
+    effect=Severity.LOSS,
+    ask=ask,
+    judge=judge,
+)
