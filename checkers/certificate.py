@@ -58,7 +58,7 @@ class Absent(StrEnum):
     NO_ETAG = "the server sends no ETag"
     NO_PAGES = "the server does not split its lists into pages"
     NOT_OURS = "icequake does not run the server"
-    NO_DATABASE = "icequake does not know the server's commits to its database"
+    NO_DATABASE = "icequake cannot hold the server's commits before its database"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ RequestKind = Literal[
 ]
 """What a request asks for, in every protocol.
 
-``commit`` moves a table's pointer: REST ``updateTable`` and ``commitTransaction``, ``UPDATE iceberg_tables``, HMS ``alter_table…``, Nessie's
+``commit`` moves a table's pointer: REST ``updateTable`` and ``commitTransaction``, ``UPDATE iceberg_tables`` or Nessie's
+``refs2``, HMS ``alter_table…``, Nessie's
 commit and merge, in the Hadoop catalog the rename to ``vN.metadata.json``, of a Delta table the write of
 ``_delta_log/N.json``. ``create``, ``drop`` and ``load`` concern a table; ``lock`` and
 ``unlock`` belong to HMS; ``metrics`` is the commit report; ``read``, ``write``, ``delete`` and ``list`` concern objects.

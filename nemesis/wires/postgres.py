@@ -21,7 +21,7 @@ SSL, GSS, CANCEL = 80877103, 80877104, 80877102
 LONGEST = 1 << 30
 """Bytes. PostgreSQL refuses a longer message too (``MaxAllocSize``), so it is none."""
 _KINDS: tuple[tuple[re.Pattern[str], RequestKind], ...] = (
-    (re.compile(r"UPDATE\s+iceberg_tables\s+SET\s+metadata_location", re.IGNORECASE), "commit"),
+    (re.compile(r"UPDATE\s+(iceberg_tables\s+SET\s+metadata_location|refs2\s+SET\s+pointer)", re.IGNORECASE), "commit"),
     (re.compile(r"INSERT\s+INTO\s+iceberg_tables", re.IGNORECASE), "create"),
     (re.compile(r"DELETE\s+FROM\s+iceberg_tables", re.IGNORECASE), "drop"),
     (re.compile(r"SELECT\b.*\bFROM\s+iceberg_tables\b.*\btable_name\s*=", re.IGNORECASE | re.DOTALL), "load"),
@@ -36,7 +36,7 @@ _ENDS_ONE = {ord("P"): b"1", ord("B"): b"2", ord("D"): b"Tn", ord("E"): b"CsI", 
 
 
 def classify(sql: str) -> RequestKind:
-    """What a statement does in Iceberg's JDBC catalog."""
+    """What a statement does in Iceberg's JDBC catalog, or in Nessie's tables (``JDBC2``)."""
     return next((kind for pattern, kind in _KINDS if pattern.match(sql.strip())), "other")
 
 

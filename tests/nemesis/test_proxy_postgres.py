@@ -176,6 +176,19 @@ def test_transactions_errors_and_large_results(front: Front) -> None:
         assert cursor.fetchone() == ("c",)
 
 
+def test_the_commit_of_nessie_is_its_transaction_that_moves_a_reference(front: Front) -> None:
+    """What Nessie 0.99.0 sends."""
+    cursor = front.connect().cursor()
+    cursor.execute("CREATE TEMP TABLE refs2 AS SELECT 'a' AS pointer, 'main' AS ref_name")
+    cursor.connection.commit()
+    cursor.execute("UPDATE refs2 SET pointer='b' WHERE ref_name='main' AND pointer='a'")
+    cursor.connection.commit()
+    cursor.execute("UPDATE refs2 SET pointer='c' WHERE ref_name='main' AND pointer='a'")  # another was faster
+    cursor.connection.commit()
+    (swap,) = (line for line in front.log() if line["kind"] == "commit")
+    assert swap["what"].startswith("COMMIT")
+
+
 def test_copy_in_and_out(front: Front) -> None:
     c = front.connect()
     with c.cursor() as cursor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from harness.certify import rest
 from harness.certify.kit import Kit
 from harness.certify.requirement import (
     Exchanges,
@@ -13,14 +14,14 @@ from harness.certify.requirement import (
     Severity,
     expect,
     failed,
-    first_failure,
+    named,
+    passed,
 )
 
 
 def ask(kit: Kit) -> None:
     table = kit.table()
     base = table.grown(1)[0]
-    kit.note(base=base)
     with kit.held(partial(table.append, "commit", base, 2), "drop-reply"):
         kit.control.kill()
     kit.control.start()
@@ -37,15 +38,12 @@ def judge(seen: Exchanges) -> Judgement:
         return failed(failure.expected, failure.actual, commit, after)
     if not seen["file"].ok:
         return failed("the current metadata file is there", f"{after.body['metadata-location']} is not", commit, after)
-    kept = [s["snapshot-id"] for s in after.metadata["snapshots"]]
-    lost = [s for s in (seen.notes["base"], commit.sent["updates"][0]["snapshot"]["snapshot-id"]) if s not in kept]
-    if lost:
-        return failed("what the database has made is in the table", f"not {lost}", commit, after)
-    end = [s["snapshot-id"] for s in seen["end"].metadata.get("snapshots", [])]
-    changed = (
-        None if kept == end else failed("the table is as before", f"{end}, not {kept}", seen["again"], seen["end"])
-    )
-    return first_failure(changed, expect(seen["again"], "its base is gone", 409))
+    sent = [e.sent["updates"][0]["snapshot"] for e in (*seen.all("set-up"), commit)]
+    if lost := {s["snapshot-id"] for s in sent} - rest.main_of(after.metadata, sent):
+        return failed("main is built on what the database has made", f"not on {named(sorted(lost))}", commit, after)
+    if after.metadata.get("snapshots") != seen["end"].metadata.get("snapshots"):
+        return failed("the table is as before", "it is not", commit, seen["again"], seen["end"])
+    return expect(seen["again"], "its base is gone", 409) or passed()
 
 
 REQUIREMENT = Requirement(

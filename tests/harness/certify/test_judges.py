@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ PLACE = "s3://w/t/2.json"
 
 def answer(label: str, status: int, *snapshots: int, **headers: str) -> Exchange:
     """A commit of snapshot 2 or a load that shows these, and its answer."""
-    sent = {"updates": [{"action": "add-snapshot", "snapshot": {"snapshot-id": 2}}]}
-    body = {"metadata-location": PLACE, "metadata": {"snapshots": [{"snapshot-id": s} for s in snapshots]}}
+    sent = {"updates": [{"action": "add-snapshot", "snapshot": {"snapshot-id": 2, "parent-snapshot-id": 1}}]}
+    shown = [{"snapshot-id": s} for s in snapshots]
+    metadata = {"snapshots": shown, "current-snapshot-id": snapshots[-1] if snapshots else -1}
+    body = {"metadata-location": PLACE, "metadata": metadata}
     return Exchange(label, "POST", "/v1/t", sent, status, headers, body if 200 <= status < 300 else None)
 
 
@@ -46,7 +49,9 @@ def unknown(status: int, *snapshots: int, after: int = 200, file: int = 200, **h
 def killed(
     *kept: int, after: int = 200, file: int = 200, again: int = 409, end: tuple[int, ...] = (1, 2)
 ) -> list[Exchange]:
+    first = {"updates": [{"action": "add-snapshot", "snapshot": {"snapshot-id": 1}}]}
     return [
+        replace(answer("set-up:0", 200), sent=first),
         answer("commit", 0),
         answer("after", after, *kept),
         answer("file", file),
@@ -72,13 +77,14 @@ DRAWN: list[tuple[str, Iterable[Exchange], dict[str, Any], Conclusion]] = [
     ("unknown-deletes-nothing", unknown(500, 1, 2), {}, PASS),
     ("unknown-deletes-nothing", unknown(500, 1, 2, file=404), {}, FAIL),
     ("unknown-deletes-nothing", unknown(500, after=500), {}, FAIL),
-    ("kill-after-apply", killed(1, 2), {"base": 1}, PASS),
-    ("kill-after-apply", killed(1), {"base": 1}, FAIL),
-    ("kill-after-apply", killed(2), {"base": 1}, FAIL),
-    ("kill-after-apply", killed(1, 2, file=404), {"base": 1}, FAIL),
-    ("kill-after-apply", killed(after=500), {"base": 1}, FAIL),
-    ("kill-after-apply", killed(1, 2, again=200, end=(1, 2, 2)), {"base": 1}, FAIL),
-    ("kill-after-apply", killed(1, 2, again=200), {"base": 1}, FAIL),
+    ("kill-after-apply", killed(1, 2), {}, PASS),
+    ("kill-after-apply", killed(1), {}, FAIL),
+    ("kill-after-apply", killed(2, end=(2,)), {}, PASS),  # it lists the current snapshot alone
+    ("kill-after-apply", killed(3), {}, FAIL),
+    ("kill-after-apply", killed(1, 2, file=404), {}, FAIL),
+    ("kill-after-apply", killed(after=500), {}, FAIL),
+    ("kill-after-apply", killed(1, 2, again=200, end=(1, 2, 2)), {}, FAIL),
+    ("kill-after-apply", killed(1, 2, again=200), {}, FAIL),
 ]
 
 
