@@ -26,7 +26,8 @@ ANCESTRY = 5_000_000
 """The most edges to search for violations of causality."""
 SESSION_ANCESTRY = 300_000
 """The same with the order of processes, where nearly everything is in the past of a late reader. A history of 20,000 transactions with stale
-reads took 59 s with :data:`ANCESTRY`, and takes 7 s with this; what the search leaves out, there are simpler names for."""
+reads took 59 s with :data:`ANCESTRY`, and takes 7 s with this; a history with so many
+contradictions may have more of this name than are told, or only some that the search does not reach."""
 Older = Callable[[int, int], bool]
 """Whether a version of a key comes before another one."""
 
