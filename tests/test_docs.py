@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -35,6 +36,7 @@ def links(text: str) -> Iterator[str]:
         yield match[1]
 
 
+@cache
 def anchors(text: str) -> set[str]:
     """The anchors that GitHub gives the headings of a Markdown text: lower case, no punctuation, hyphens for spaces.
 

@@ -14,8 +14,8 @@ import pytest
 
 from nemesis.operation_key import OPERATION_KEY
 from tests.support.runs import ROOT, environment
+from tests.support.sources import PACKAGES, sources
 
-FOLDERS = ("harness", "reports", "checkers", "compose", "workloads", "nemesis")
 NO_CIRCLES = "no circles"
 
 
@@ -32,7 +32,7 @@ def lint(checkout: Path) -> subprocess.CompletedProcess[str]:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The packages of this checkout, to be spoilt."""
     place = tmp_path_factory.mktemp("checkout")
-    for folder in FOLDERS:
+    for folder in PACKAGES:
         shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__", "*.zip", "*.jar"))
     shutil.copy(ROOT / "pyproject.toml", place)
     return place
@@ -111,14 +111,14 @@ def test_every_contract_is_tried_here() -> None:
 
 def test_every_folder_stands_in_a_contract() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    for folder in FOLDERS:
+    for folder in PACKAGES:
         (layers,) = [c["layers"] for c in contracts if c.get("containers") == [folder]]
         named = {name.strip().split(".")[0] for layer in layers for name in layer.split("|")}
         there = {p.name for p in (ROOT / folder).iterdir() if p.is_dir() and (p / "__init__.py").exists()}
         assert there <= named, f"{folder}: these stand in no layer"
 
 
-@pytest.mark.parametrize("init", sorted(p for f in FOLDERS for p in (ROOT / f).rglob("__init__.py")), ids=str)
+@pytest.mark.parametrize("init", sorted(p for f in PACKAGES for p in (ROOT / f).rglob("__init__.py")), ids=str)
 def test_every_folder_says_its_question(init: Path) -> None:
     doc = ast.get_docstring(ast.parse(init.read_text()))
     assert doc and doc.split("\n")[0].strip(), f"{init.parent}: its __init__ says in a line which question it answers"
@@ -126,24 +126,18 @@ def test_every_folder_says_its_question(init: Path) -> None:
 
 def test_the_key_of_an_operation_in_a_summary_stands_once() -> None:
     """Writers put it there, proxies and the table log's reader look for it: with another spelling in one place, commits lose their names."""
-    texts = (
-        (path.relative_to(ROOT).as_posix(), node.value)
-        for folder in FOLDERS
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant)
-    )
+    texts = ((source.path.relative_to(ROOT).as_posix(), text) for source in sources() for text in source.texts)
     assert [file for file, text in texts if text == OPERATION_KEY] == ["nemesis/operation_key.py"]
 
 
 def test_a_file_name_stands_in_three_folders_at_most() -> None:
     """More files of one name have a name that does not say what is in them, unless they have the same role in each folder."""
     roles = {"__init__.py", "page.py", "checker.py"}
-    paths = [p for folder in FOLDERS for p in (ROOT / folder).rglob("*.py") if p.name not in roles]
+    paths = [p for folder in PACKAGES for p in (ROOT / folder).rglob("*.py") if p.name not in roles]
     assert {name: n for name, n in Counter(p.name for p in paths).items() if n > 3} == {}
 
 
 def test_the_folders_of_tests_are_the_folders_of_the_product() -> None:
     """A folder of tests is named as what it tests, so both are found by one name (``CONTRIBUTING.md``)."""
-    tests = [f.parent.relative_to(ROOT / "tests") for x in FOLDERS for f in (ROOT / "tests" / x).rglob("test_*.py")]
+    tests = [f.parent.relative_to(ROOT / "tests") for x in PACKAGES for f in (ROOT / "tests" / x).rglob("test_*.py")]
     assert [str(x) for x in sorted({*tests}) if not (ROOT / x).is_dir()] == []

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import re
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import typer
 
 from harness.cli.app import app
+from tests.support.sources import PACKAGES, paths, sources
 from tests.test_docs import DOCUMENTS, ROOT
 
-PACKAGES = ("harness", "reports", "checkers", "compose", "workloads", "nemesis")
-MODULES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 DOTTED = re.compile(rf"`+~?((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`+")
 RAISED = re.compile(r"\bRaises ([A-Z]\w+(?:(?:,| or| and) [A-Z]\w+)*)[ .]")
 RAISED_LINE = re.compile(r"^ *([A-Z]\w+(?:, [A-Z]\w+)*): ", re.MULTILINE)
@@ -28,24 +24,11 @@ THEIRS = {"Py4JJavaError"}
 """Exceptions of libraries that pass through code which does not name them."""
 
 
-def _docstrings(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.value.value
-
-
 def _classes() -> set[str]:
     """Names of all exceptions that the code defines, imports or has without importing."""
-    found = {name for name, value in vars(builtins).items() if isinstance(value, type)}
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                found.add(node.name)
-            elif isinstance(node, ast.alias):
-                found.add((node.asname or node.name).rpartition(".")[2])
-            elif isinstance(node, ast.Attribute):
-                found.add(node.attr)
-    return found
+    return {name for name, value in vars(builtins).items() if isinstance(value, type)}.union(
+        *(source.known for source in sources())
+    )
 
 
 def _raised(docstring: str) -> Iterator[str]:
@@ -77,9 +60,9 @@ def _exists(name: str) -> bool:
 def test_every_exception_that_a_docstring_names_exists() -> None:
     known = _classes() | THEIRS
     gone = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for path in MODULES
-        for docstring in _docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        f"{source.path.relative_to(ROOT)}: {name}"
+        for source in sources()
+        for docstring in source.docstrings
         for name in _raised(docstring)
         if name not in known
     ]
@@ -89,7 +72,7 @@ def test_every_exception_that_a_docstring_names_exists() -> None:
 def test_every_dotted_name_in_docstrings_and_documents_exists() -> None:
     named = {
         (str(path.relative_to(ROOT)), match[1])
-        for path in (*MODULES, *DOCUMENTS)
+        for path in (*paths(), *DOCUMENTS)
         for match in DOTTED.finditer(path.read_text(encoding="utf-8"))
         if path.name != "CHANGELOG.md" and match[1] not in EXAMPLES and not match[1].endswith((".py", ".yaml"))
     }
@@ -124,21 +107,12 @@ REGISTERED = {
 """Constants that mean the same thing in each file that has one."""
 
 
-@cache
-def _defined() -> tuple[tuple[str, str, str], ...]:
+def _defined() -> Iterator[tuple[str, str, str]]:
     """Sort, name and file of each public class and constant of the product."""
-    return tuple(found for path in MODULES for found in _defined_in(path))
-
-
-def _defined_in(path: Path) -> Iterator[tuple[str, str, str]]:
-    file = path.relative_to(ROOT).as_posix()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef):
-            yield "class", node.name, file
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Name) and target.id.isupper() and len(target.id) > 1:  # no type variables
-                    yield "constant", target.id, file
+    for source in sources():
+        file = source.path.relative_to(ROOT).as_posix()
+        yield from (("class", name, file) for name in source.classes)
+        yield from (("constant", name, file) for name in source.constants)
 
 
 def _places(sort: str) -> dict[str, set[str]]:
